@@ -1,0 +1,34 @@
+# Foreign libraries, each with the room that uses it. scripts/install_dependencies.sh installs them.
+
+find_package(Threads REQUIRED)
+if(HEADROOM_CORE_ONLY)
+  # Header-only: nothing of the target's architecture is needed but its C and C++ libraries.
+  add_library(headroom_fmt INTERFACE)
+  target_compile_definitions(headroom_fmt INTERFACE FMT_HEADER_ONLY)
+  add_library(headroom_spdlog INTERFACE)
+  target_compile_definitions(headroom_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+  target_link_libraries(headroom_spdlog INTERFACE Threads::Threads)
+else()
+  find_package(fmt 9 REQUIRED)
+  find_package(spdlog 1.10 REQUIRED)
+  add_library(headroom_fmt ALIAS fmt::fmt)
+  add_library(headroom_spdlog ALIAS spdlog::spdlog)
+  find_package(nlohmann_json 3.11 REQUIRED)
+  # Debian ships OpenCV's CMake files only with the package of all modules (VTK, Qt and all); four small ones do.
+  find_path(HEADROOM_OPENCV_INCLUDE opencv2/imgcodecs.hpp PATH_SUFFIXES opencv4 REQUIRED)
+  add_library(headroom_opencv INTERFACE)
+  target_include_directories(headroom_opencv SYSTEM INTERFACE ${HEADROOM_OPENCV_INCLUDE})
+  foreach(module core imgproc imgcodecs videoio)
+    find_library(HEADROOM_OPENCV_${module} opencv_${module} REQUIRED)
+    target_link_libraries(headroom_opencv INTERFACE ${HEADROOM_OPENCV_${module}})
+  endforeach()
+  find_package(CLI11 2.1 REQUIRED)
+endif()
+
+# ONNX Runtime: headers only; the plug-in opens the library at run time.
+set(HEADROOM_ONNXRUNTIME_INCLUDE ${HEADROOM_DEPS_DIR}/onnxruntime/include)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  set(HEADROOM_ONNXRUNTIME_LIBRARY ${HEADROOM_DEPS_DIR}/onnxruntime/lib/arm64/libonnxruntime.so.1)
+else()
+  set(HEADROOM_ONNXRUNTIME_LIBRARY ${HEADROOM_DEPS_DIR}/onnxruntime/lib/x64/libonnxruntime.so.1)
+endif()

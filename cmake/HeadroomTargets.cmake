@@ -1,0 +1,67 @@
+# How a room, a test, a fuzzer and a plug-in are declared. Every target gets the same warnings and sanitizers.
+
+add_library(headroom_flags INTERFACE)
+target_compile_options(headroom_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wnull-dereference -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports false positives of these two inside std::string and fmt at -O2 and above (GCC bug 105329).
+  target_compile_options(headroom_flags INTERFACE -Wno-restrict -Wno-null-dereference)
+endif()
+target_include_directories(headroom_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(HEADROOM_SANITIZER STREQUAL "address")
+  set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+elseif(HEADROOM_SANITIZER STREQUAL "thread")
+  set(sanitizer_flags -fsanitize=thread -fno-omit-frame-pointer)
+endif()
+if(HEADROOM_SANITIZER)
+  target_compile_options(headroom_flags INTERFACE ${sanitizer_flags})
+  target_link_options(headroom_flags INTERFACE ${sanitizer_flags})
+endif()
+if(HEADROOM_FUZZERS AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(headroom_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# headroom_room(NAME SOURCES a.cpp … [LINK headroom_base …]): a static library headroom_NAME.
+function(headroom_room name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(headroom_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(headroom_${name} PUBLIC headroom_flags ${ARG_LINK})
+endfunction()
+
+# headroom_plugin(FILE_NAME SOURCES … LINK …): a shared library beside the binary, with only its entry point visible.
+function(headroom_plugin name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} MODULE ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_link_libraries(${name} PRIVATE headroom_flags ${ARG_LINK})
+  if(NOT HEADROOM_SANITIZER)
+    target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
+  endif()
+endfunction()
+
+# headroom_test(NAME SOURCES … LINK …): a GoogleTest program; each of its tests is a CTest test.
+function(headroom_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE headroom_flags headroom_test_support ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 240 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+endfunction()
+
+# headroom_fuzzer(NAME SOURCE LINK …): LLVMFuzzerTestOneInput. With clang it is a libFuzzer program; with other
+# compilers a runner that replays the corpus and random mutations of it for a while.
+function(headroom_fuzzer name)
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  target_link_libraries(${name} PRIVATE headroom_flags ${ARG_LINK})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND HEADROOM_FUZZERS)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus_runner.cpp)
+  endif()
+  if(ARG_CORPUS AND NOT HEADROOM_FUZZERS)
+    add_test(NAME fuzz.${name} COMMAND ${name} ${ARG_CORPUS})
+  endif()
+endfunction()

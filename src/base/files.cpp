@@ -1,0 +1,132 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace headroom {
+namespace fs = std::filesystem;
+
+void UniqueFd::reset(int fd) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+namespace {
+
+std::string how_to_fix_open(int error_number) {
+  switch (error_number) {
+    case ENOENT: return "check the path";
+    case EACCES: return "check the file's permissions";
+    default: return {};
+  }
+}
+
+Result<std::string> read_descriptor(int fd, const fs::path& path, std::int64_t limit) {
+  std::string content;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got == 0) return content;
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
+    }
+    content.append(buffer.data(), static_cast<std::size_t>(got));
+    if (static_cast<std::int64_t>(content.size()) > limit)
+      return input_error(fmt::format("{} is larger than {}", path.string(), format_bytes({limit})));
+  }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const fs::path& path, Bytes limit) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) {
+    const int code = errno;
+    return input_error(fmt::format("cannot open {}", path.string()), errno_text(code), how_to_fix_open(code));
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode))
+    return input_error(fmt::format("{} is a folder, not a file", path.string()));
+  return read_descriptor(fd.get(), path, limit.count);
+}
+
+Result<std::string> read_small_file(const fs::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno));
+  return read_descriptor(fd.get(), path, mebibytes(64).count);
+}
+
+Status write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return failure("cannot write", errno_text(errno));
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Status write_file_atomically(const fs::path& path, std::string_view content) {
+  const std::string temporary = fmt::format("{}.tmp-{}", path.string(), ::getpid());
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd)
+    return failure(fmt::format("cannot write {}", path.string()), errno_text(errno),
+                   "check that the folder exists and is writable");
+  auto written = write_all(fd.get(), content);
+  if (written && ::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)
+    written = failure("cannot flush", errno_text(errno));
+  fd.reset();
+  if (written && ::rename(temporary.c_str(), path.c_str()) != 0)
+    written = failure("cannot rename", errno_text(errno));
+  if (!written) {
+    ::unlink(temporary.c_str());
+    return failure(fmt::format("cannot write {}", path.string()), written.error().why,
+                   "check the free space and permissions of its folder");
+  }
+  return {};
+}
+
+Status create_directories(const fs::path& path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code)
+    return failure(fmt::format("cannot create the folder {}", path.string()), code.message(),
+                   "choose a writable place");
+  return {};
+}
+
+fs::path executable_folder() {
+  std::error_code code;
+  const fs::path self = fs::read_symlink("/proc/self/exe", code);
+  return code ? fs::path(".") : self.parent_path();
+}
+
+Result<std::string> file_fingerprint(const fs::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), "check the path");
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+    if (got == 0) break;
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
+    }
+    for (ssize_t i = 0; i < got; ++i) {
+      hash ^= static_cast<unsigned char>(buffer[static_cast<std::size_t>(i)]);
+      hash *= 0x100000001b3ULL;
+    }
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace headroom

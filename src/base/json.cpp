@@ -1,0 +1,85 @@
+#include "base/json.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace headroom {
+namespace {
+constexpr int kMaximumDepth = 64;
+}
+
+Result<Json> parse_json(std::string_view text, std::string_view what_it_is) {
+  // The parser recurses per level when it destroys a value, so depth is bounded while it parses.
+  bool too_deep = false;
+  const auto watch_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaximumDepth) too_deep = true;
+    return !too_deep;
+  };
+  try {
+    Json document = Json::parse(text, watch_depth);
+    if (too_deep)
+      return input_error(fmt::format("{} is not usable", what_it_is),
+                         fmt::format("it nests deeper than {} levels", kMaximumDepth));
+    return document;
+  } catch (const nlohmann::json::exception& problem) {
+    std::string why = problem.what();
+    if (const auto at = why.find("] "); at != std::string::npos) why.erase(0, at + 2);
+    return input_error(fmt::format("{} is not valid JSON", what_it_is), why);
+  }
+}
+
+std::string to_text(const Json& document) {
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_line(const Json& document) {
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+const Json& get_member(const Json& object, std::string_view key) {
+  static const Json kNothing;
+  if (!object.is_object()) return kNothing;
+  const auto found = object.find(std::string(key));
+  return found == object.end() ? kNothing : *found;
+}
+
+std::optional<std::int64_t> get_integer(const Json& object, std::string_view key) {
+  const Json& value = get_member(object, key);
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
+    return static_cast<std::int64_t>(number);
+  }
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  return std::nullopt;
+}
+
+std::optional<double> get_number(const Json& object, std::string_view key) {
+  const Json& value = get_member(object, key);
+  if (!value.is_number()) return std::nullopt;
+  const double number = value.get<double>();
+  return std::isfinite(number) ? std::optional<double>(number) : std::nullopt;
+}
+
+std::optional<bool> get_bool(const Json& object, std::string_view key) {
+  const Json& value = get_member(object, key);
+  return value.is_boolean() ? std::optional<bool>(value.get<bool>()) : std::nullopt;
+}
+
+std::optional<Bytes> get_bytes(const Json& object, std::string_view key) {
+  const auto number = get_integer(object, key);
+  return number ? std::optional<Bytes>(Bytes{*number}) : std::nullopt;
+}
+
+std::optional<Nanoseconds> get_nanoseconds(const Json& object, std::string_view key) {
+  const auto number = get_integer(object, key);
+  return number ? std::optional<Nanoseconds>(Nanoseconds{*number}) : std::nullopt;
+}
+
+std::string get_text(const Json& object, std::string_view key) {
+  const Json& value = get_member(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+}  // namespace headroom

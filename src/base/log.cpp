@@ -1,0 +1,65 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+namespace headroom::log {
+namespace {
+
+spdlog::level::level_enum to_spdlog(Level level) {
+  switch (level) {
+    case Level::debug: return spdlog::level::debug;
+    case Level::info: return spdlog::level::info;
+    case Level::warning: return spdlog::level::warn;
+    case Level::error: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+struct Sinks {
+  std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> console =
+      std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("headroom", console);
+  Sinks() {
+    console->set_pattern("%^%l:%$ %v");
+    console->set_level(spdlog::level::info);
+    logger->set_level(spdlog::level::debug);
+    logger->flush_on(spdlog::level::info);
+    // A full disk must not end a measurement, nor repeat itself on every line.
+    logger->set_error_handler([](const std::string&) {});
+  }
+};
+
+Sinks& sinks() {
+  static Sinks instance;
+  return instance;
+}
+
+}  // namespace
+
+void set_console_level(Level level) { sinks().console->set_level(to_spdlog(level)); }
+
+Status open_file(const std::filesystem::path& path) {
+  try {
+    auto file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), false);
+    file->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+    sinks().logger->sinks().push_back(std::move(file));
+    return {};
+  } catch (const spdlog::spdlog_ex& problem) {
+    return failure(fmt::format("cannot write the log {}", path.string()), problem.what());
+  }
+}
+
+void close_file() {
+  sinks().logger->flush();
+  if (sinks().logger->sinks().size() > 1) sinks().logger->sinks().pop_back();
+}
+
+void write(Level level, std::string_view message) {
+  sinks().logger->log(to_spdlog(level), "{}", message);
+}
+
+}  // namespace headroom::log

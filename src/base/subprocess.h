@@ -1,0 +1,82 @@
+// Child processes with pipes, a hook between fork and exec (where limits are applied), and a full account of
+// how they ended.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace headroom {
+
+// How a child ended, with the kernel's own account of it.
+struct ExitStatus {
+  int exit_code = -1;    // valid if signal is 0
+  int signal = 0;        // the signal that ended it, or 0
+  Bytes peak_rss;        // ru_maxrss
+  Nanoseconds cpu_time;  // user + system
+  bool success() const { return signal == 0 && exit_code == 0; }
+  // "exit code 3", "SIGKILL (signal 9)".
+  std::string describe() const;
+};
+
+struct SpawnOptions {
+  std::vector<std::string> command;  // command[0] is the path of the executable, or a name looked up in PATH
+  std::vector<std::pair<std::string, std::string>> environment;  // added to the parent's
+  int stdin_fd = -1;                                             // -1: /dev/null
+  int stdout_fd = -1;                                            // -1: /dev/null
+  int stderr_fd = -1;                                            // -1: the parent's stderr
+  // Descriptors that the child keeps, as pairs {parent's number, number in the child}. All others are closed.
+  std::vector<std::pair<int, int>> inherited;
+  // Runs in the child after fork, before exec; must be async-signal-safe. Returns 0, or an errno value that
+  // becomes the error of spawn().
+  std::function<int()> before_exec;
+  bool new_process_group = true;   // so that Ctrl-C reaches the parent alone, which then decides
+  bool die_with_parent = true;     // PR_SET_PDEATHSIG SIGKILL: a killed conductor leaves no orphans
+};
+
+// A running child. Destroying one that still runs kills its process group and reaps it.
+class Subprocess {
+ public:
+  Subprocess() = default;
+  Subprocess(Subprocess&& other) noexcept;
+  Subprocess& operator=(Subprocess&& other) noexcept;
+  Subprocess(const Subprocess&) = delete;
+  Subprocess& operator=(const Subprocess&) = delete;
+  ~Subprocess();
+
+  static Result<Subprocess> spawn(const SpawnOptions& options);
+
+  pid_t pid() const { return pid_; }
+  bool running() const { return pid_ > 0 && !status_; }
+  // Reaps the child if it has ended; nothing while it runs.
+  std::optional<ExitStatus> poll();
+  // Waits until it ends.
+  ExitStatus wait();
+  // Waits at most this long.
+  std::optional<ExitStatus> wait_for(Nanoseconds timeout);
+  // Sends a signal to the child's process group (to the child alone if it has none of its own).
+  void signal(int number);
+
+ private:
+  std::optional<ExitStatus> reap(int options);
+  pid_t pid_ = -1;
+  bool own_group_ = false;
+  std::optional<ExitStatus> status_;
+};
+
+// A pipe whose ends are closed on exec.
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+  static Result<Pipe> create();
+};
+
+}  // namespace headroom

@@ -1,0 +1,34 @@
+// What the user's terminal can do, and a progress line that appears only on one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+
+namespace headroom {
+
+enum class ColorMode { automatic, always, never };
+
+// Decides once from --color, NO_COLOR, FORCE_COLOR, TERM=dumb and whether the stream is a terminal.
+bool use_color(ColorMode mode, int fd);
+bool is_terminal(int fd);
+// Columns of the terminal on this descriptor, or 80.
+int terminal_width(int fd);
+
+// One line on stderr, redrawn in place; prints nothing when stderr is not a terminal.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();  // clears the line
+  // Redraws at most 10 times a second. `fraction` in [0, 1], or negative when the total is unknown.
+  void update(std::string_view label, double fraction, std::string_view detail);
+  void clear();
+
+ private:
+  bool enabled_;
+  bool drawn_ = false;
+  Nanoseconds last_draw_{};
+};
+
+}  // namespace headroom

@@ -1,0 +1,86 @@
+// The one table of verbs and flags. Parsing, -h, --help, `headroom help VERB`, the man page and the completions
+// are all made from it, so none of them can forget a flag.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace headroom::cli {
+
+enum class FlagKind {
+  toggle,   // --strict
+  text,     // --output-dir DIR
+  integer,  // --max-frames 300
+  number,   // --conf 0.25
+  size,     // --mem-limit 2GiB
+  gigabytes,  // --gpu-mem-limit-gb 8.0: a bare number of GiB
+  megabytes,  // --workspace-mb 256: a bare number of MiB
+  duration,   // --timeout 2min; a bare number is seconds
+  choice,     // --backend onnxruntime
+};
+
+struct Flag {
+  std::string name;               // with dashes, without leading ones: "max-frames"; underscores are accepted too
+  FlagKind kind = FlagKind::toggle;
+  std::string value_name;         // "DIR"
+  std::string help;               // one line
+  std::string group = "Options";  // heading in --help
+  std::string default_text;       // shown in help; empty: none
+  std::vector<std::string> choices;
+  std::vector<std::string> aliases;  // other spellings ("enable-cudnn-tuning" for "tune")
+  char short_name = 0;
+  bool repeated = false;  // may be given several times
+  bool common = false;    // shown in the one-screen -h
+  double minimum = -1e300, maximum = 1e300;  // for integer and number
+};
+
+struct Verb {
+  std::string name;
+  std::string summary;      // one line
+  std::string usage;        // "headroom bench --source SRC --model NAME=PATH …"
+  std::string description;  // a paragraph for --help and the man page
+  std::vector<std::string> examples;
+  std::vector<Flag> flags;
+  std::string positional;  // name of the positional argument, empty: none
+  bool hidden = false;
+};
+
+// The values given for one verb, from defaults < configuration file < environment < command line.
+class FlagValues {
+ public:
+  bool has(std::string_view name) const;
+  bool toggle(std::string_view name) const;
+  // The last value given, or empty.
+  std::string text(std::string_view name) const;
+  std::vector<std::string> all(std::string_view name) const;
+  std::optional<std::int64_t> integer(std::string_view name) const;
+  std::optional<double> number(std::string_view name) const;
+  const std::vector<std::string>& positionals() const { return positionals_; }
+  // Where a value came from: "command line", "HEADROOM_MAX_FRAMES", "bench.toml:12", "default".
+  std::string origin(std::string_view name) const;
+
+  struct Entry {
+    std::vector<std::string> values;
+    std::string origin;
+  };
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<std::string> positionals_;
+};
+
+// Parses a verb's arguments (command line only) with CLI11; values are checked by kind, so later reads cannot
+// fail. Errors are one sentence with the closest flag for a slip.
+Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>& arguments);
+
+// Checks one value as its flag's kind demands.
+Status check_value(const Flag& flag, std::string_view value);
+
+// The flag of this name or alias (dashes or underscores), or nullptr.
+const Flag* find_flag(const Verb& verb, std::string_view name);
+
+}  // namespace headroom::cli

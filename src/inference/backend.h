@@ -1,0 +1,91 @@
+// Model runtimes behind one interface. A backend is a plug-in found at run time; nothing here links one.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "inference/backend_plugin.h"
+#include "model/runtime_settings.h"
+#include "model/tensor.h"
+
+namespace headroom::inference {
+
+// A plug-in that lies where Headroom looks, not yet loaded.
+struct BackendFile {
+  std::string name;  // "onnxruntime", from libheadroom_backend_onnxruntime.so
+  std::filesystem::path path;
+};
+
+// Plug-ins in the folders of HEADROOM_BACKEND_PATH (colon-separated), beside the executable, and in
+// ../lib/headroom of it, in that order; the first of a name wins.
+std::vector<BackendFile> find_backend_files();
+
+// The backends that can open files of this extension (".onnx"), best first: TensorRT > ONNX Runtime > LibTorch.
+// Empty for an extension that no known backend reads.
+std::vector<std::string> backends_for_extension(std::string_view extension);
+
+// Chooses the plug-in for a model: `forced` if not empty, else by extension and availability. The error says
+// which were looked for, where, and how to get one.
+Result<BackendFile> choose_backend(const std::filesystem::path& model, std::string_view forced);
+
+struct MemoryStats {
+  std::optional<Bytes> arena_in_use, arena_total, arena_peak;
+  std::optional<std::int64_t> allocations, arena_extensions;
+};
+
+class Backend;
+
+// A loaded model. Bind inputs once, then run() any number of times; output views stay valid until the next run.
+class Session {
+ public:
+  Session(const hr_backend* backend, hr_session* session);
+  Session(Session&& other) noexcept;
+  Session& operator=(Session&& other) noexcept;
+  Session(const Session&) = delete;
+  ~Session();
+
+  const ModelDescription& description() const { return description_; }
+  // `data` must stay valid and in place until it is bound anew; dims are concrete.
+  Status bind_input(std::size_t index, void* data, std::size_t bytes, ElementType type,
+                    const std::vector<std::int64_t>& dims);
+  Status run();
+  // After run(): refreshes `views` in place (no allocation once it has the size of the outputs).
+  Status outputs(std::vector<TensorView>& views);
+  MemoryStats memory_stats();
+  Status trim();
+
+ private:
+  friend class Backend;
+  Status read_description();
+  const hr_backend* backend_ = nullptr;
+  hr_session* session_ = nullptr;
+  ModelDescription description_;
+};
+
+// A loaded plug-in. `ErrorKind::failed` with why = "out of memory" marks a refused allocation; see
+// is_out_of_memory().
+class Backend {
+ public:
+  // dlopens the plug-in and checks its interface version.
+  static Result<Backend> open(const BackendFile& file);
+  std::string_view name() const { return api_->name; }
+  std::string version() const;
+  // Loads the runtime (its library and environment).
+  Status start();
+  Result<Session> load(const std::filesystem::path& model, const RuntimeSettings& settings);
+
+ private:
+  explicit Backend(const hr_backend* api) : api_(api) {}
+  const hr_backend* api_;
+};
+
+// True if a backend's error means that an allocation was refused.
+bool is_out_of_memory(const Error& error);
+
+}  // namespace headroom::inference

@@ -1,0 +1,109 @@
+/* The boundary between Headroom and a model runtime: a C interface, so that a plug-in can be built with another
+ * compiler or on another machine (TensorRT on a Jetson, say). A plug-in is a shared library named
+ * libheadroom_backend_NAME.so that exports headroom_backend(). See docs/how-to-add-a-backend.md.
+ *
+ * Rules: strings are UTF-8 and zero-terminated. Everything that a plug-in hands out stays valid until the session
+ * (or, for the plug-in's own strings, the process) ends. One thread at a time per session. No exception may
+ * cross. Functions return 0 for success; otherwise they fill `error`.
+ * Append to structures, never reorder; `struct_size` tells which fields the other side knows. */
+#ifndef HEADROOM_BACKEND_PLUGIN_H
+#define HEADROOM_BACKEND_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEADROOM_BACKEND_ABI 1
+#define HEADROOM_BACKEND_SYMBOL "headroom_backend"
+
+typedef struct hr_session hr_session; /* a loaded model; opaque */
+
+enum hr_error_kind {
+  HR_ERROR_FAILED = 1,        /* the model cannot be loaded or run */
+  HR_ERROR_OUT_OF_MEMORY = 2, /* an allocation was refused */
+  HR_ERROR_UNAVAILABLE = 3    /* the runtime itself is absent or too old */
+};
+
+typedef struct hr_error {
+  int32_t kind;
+  char message[1024];
+} hr_error;
+
+/* Element types: the values of headroom::ElementType (model/tensor.h). */
+typedef struct hr_tensor_spec {
+  const char* name;
+  int32_t element_type;
+  int32_t rank;
+  const int64_t* dims;          /* -1: dynamic */
+  const char* const* dim_names; /* rank entries; "" where there is no name */
+} hr_tensor_spec;
+
+typedef struct hr_description {
+  size_t struct_size;
+  int32_t input_count, output_count, metadata_count;
+  const hr_tensor_spec* inputs;
+  const hr_tensor_spec* outputs;
+  const char* const* metadata_keys;
+  const char* const* metadata_values;
+} hr_description;
+
+/* Concrete values in host memory. */
+typedef struct hr_tensor {
+  void* data;
+  size_t bytes;
+  int32_t element_type;
+  int32_t rank;
+  const int64_t* dims;
+} hr_tensor;
+
+typedef struct hr_settings {
+  size_t struct_size;
+  const char* device;                   /* "cpu", "cuda:0" */
+  int32_t threads;                      /* 0: the runtime's choice */
+  int32_t arena;                        /* 0 or 1, as all flags below */
+  int32_t arena_same_as_requested;
+  int32_t memory_pattern;
+  int32_t prepacking;
+  int32_t graph_level;                  /* 0, 1, 2 or 99 */
+  int32_t spinning;
+} hr_settings;
+
+/* Figures that a runtime keeps itself; -1 where it does not say. Bytes. */
+typedef struct hr_memory_stats {
+  size_t struct_size;
+  int64_t arena_in_use, arena_total, arena_peak, allocations, arena_extensions;
+} hr_memory_stats;
+
+typedef struct hr_backend {
+  uint32_t abi_version; /* HEADROOM_BACKEND_ABI */
+  size_t struct_size;
+  const char* name;              /* "onnxruntime" */
+  const char* const* extensions; /* {".onnx", ".ort", NULL} */
+
+  /* Loads the runtime library and its environment; the phase "runtime loaded". Called once per process. */
+  int (*start)(hr_error* error);
+  void (*stop)(void);
+  const char* (*version)(void); /* after start */
+
+  int (*load)(const char* path, const hr_settings* settings, hr_session** session, hr_error* error);
+  void (*unload)(hr_session* session);
+  int (*describe)(hr_session* session, hr_description* description, hr_error* error);
+  /* Binds host memory as input `index`; it stays bound, and its content is read at each run. */
+  int (*bind_input)(hr_session* session, int32_t index, const hr_tensor* tensor, hr_error* error);
+  int (*run)(hr_session* session, hr_error* error);
+  /* The value of output `index` after a run, in host memory, valid until the next run or unload. */
+  int (*output)(hr_session* session, int32_t index, hr_tensor* tensor, hr_error* error);
+  int (*memory_stats)(hr_session* session, hr_memory_stats* stats, hr_error* error);
+  /* Gives cached memory back to the system as far as the runtime can (between objects and videos). */
+  int (*trim)(hr_session* session, hr_error* error);
+} hr_backend;
+
+typedef const hr_backend* (*hr_backend_function)(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

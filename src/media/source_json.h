@@ -1,0 +1,15 @@
+// metadata.json: SourceMetadata as JSON, there and back.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "model/source.h"
+
+namespace headroom::media {
+
+nlohmann::ordered_json to_json(const SourceMetadata& metadata);
+// Checks types, bounds and schema_version; the error names the key.
+Result<SourceMetadata> source_from_json(const nlohmann::ordered_json& document);
+
+}  // namespace headroom::media

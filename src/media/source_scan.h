@@ -1,0 +1,38 @@
+// Finding frames: from what the person typed to a deterministic list.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "media/media_engine.h"
+#include "model/source.h"
+
+namespace headroom::media {
+
+// `image_dir=DIR`, `video=FILE_OR_DIR`, `camera=N`, or a plain path guessed by its kind (a folder of images or
+// videos, a video file, a single image, /dev/videoN). Pure except for looking at the file system.
+Result<SourceSpec> parse_source(std::string_view text);
+
+struct ScanLimits {
+  std::int64_t videos = 0, objects = 0, max_frames = 0;  // 0: no limit
+};
+
+// True for names whose extension (any case) is one that Headroom decodes.
+bool is_image_name(std::string_view name);
+bool is_video_name(std::string_view name);
+
+// The sequences and images of a folder, by names alone (nothing is decoded): images directly inside are one
+// sequence; subfolders with images are one each; a SA-V or DAVIS folder (JPEGImages*/VIDEO with
+// Annotations*/VIDEO[/OBJECT]) gives objects. Natural order; hidden files and other types are passed over.
+Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder, const ScanLimits& limits);
+
+// The whole scan: lists, then decodes what must be known (sizes; that every frame decodes) with the engine.
+// Frames that cannot be decoded are in `skipped`, named with a reason. Error: nothing usable at all.
+Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits);
+
+// A fingerprint of the listing (names, sizes, modification times): equal means nothing changed since the scan.
+Result<std::string> source_fingerprint(const SourceSpec& spec);
+
+}  // namespace headroom::media

@@ -1,0 +1,68 @@
+// Everything that a person can ask of `headroom bench`, after command line, environment and configuration file
+// have been merged. Plain data; defaults are the reference's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "model/limit.h"
+#include "model/source.h"
+
+namespace headroom {
+
+// The reference's four slots, in order: --model0 … --model3.
+inline constexpr std::array<std::string_view, 4> kModelSlots{"yolo11n_rgb", "yolo11s_rgb", "yolo11n_thermal",
+                                                             "yolov8n_thermal"};
+
+struct ModelSpec {
+  std::string name;
+  std::string path;
+  std::string backend;  // empty: by extension and availability
+  std::string task;     // empty: recognised
+};
+
+struct BenchOptions {
+  std::vector<ModelSpec> models;
+  std::vector<std::string> skipped_slots;  // slots of the reference without a path
+  std::optional<SourceSpec> source;
+
+  std::string backend;  // forced for all models; empty: by extension and availability
+  std::string task;     // forced for all models; empty: recognised
+  std::string device = "cpu";
+  int image_size = 640;
+  double confidence = 0.25;
+  double iou = 0.45;
+  std::int64_t max_frames = 300;  // per sequence
+  std::int64_t warmup_frames = 10;
+  std::int64_t max_frames_in_memory = 600;
+  std::int64_t limit_videos = 0;   // 0: no limit
+  std::int64_t limit_objects = 0;  // 0: no limit
+  int threads = 0;                 // 0: the runtime's own choice
+
+  std::optional<Bytes> memory_limit;
+  std::string limit_mechanism = "auto";  // auto, cgroup, rlimit, watchdog, none
+  bool strict = false;                   // a violation of the limit is exit 1
+  Bytes workspace = mebibytes(256);      // bound of the setup phase's own scratch memory
+  Nanoseconds timeout{120'000'000'000};  // without a sign of life from a worker
+
+  bool tune = false;
+  bool parallel = false;
+  bool pipeline = false;
+  bool skip_setup = false;
+  bool skip_inference = false;
+
+  std::string prepared_dir = "./preprocessed_data";
+  std::string output_dir = "outputs";
+  Nanoseconds metrics_interval{500'000'000};
+  int sample_images = 3;  // annotated images per model; 0: none
+  bool verbose = false;
+  bool quiet = false;
+  bool json = false;  // print report.json on stdout
+};
+
+}  // namespace headroom

@@ -1,0 +1,167 @@
+// What a bench run showed. report.json is this structure; docs/report.schema.json describes it. Plain data:
+// an absent figure is an empty optional.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "model/limit.h"
+#include "model/runtime_settings.h"
+#include "model/source.h"
+
+namespace headroom {
+
+enum class ModelStatus { ok, oom, crashed, timeout, failed, skipped };
+std::string_view name_of(ModelStatus status);
+std::optional<ModelStatus> parse_model_status(std::string_view name);
+
+// Phases of a worker, in order. A model that dies names the phase it died in.
+enum class Phase { start, runtime_loaded, model_loaded, warm, running, unloaded };
+std::string_view name_of(Phase phase);
+std::optional<Phase> parse_phase(std::string_view name);
+
+// Nearest-rank percentiles (sorted[ceil(p·n) − 1]) and moments of one latency, in nanoseconds.
+struct LatencySummary {
+  std::int64_t n = 0;
+  double mean_ns = 0, sd_ns = 0, cv = 0;  // cv = sd / mean
+  Nanoseconds min, p50, p90, p99, max;
+  // Upper bounds of the percentile at 99 % confidence (LoadGen early stopping); absent when n is too small
+  // (below 64 for P90, below 662 for P99).
+  std::optional<Nanoseconds> p90_bound, p99_bound;
+  // Counts per logarithmic bucket, for the distribution chart: bucket i covers
+  // [min · r^i, min · r^(i+1)) with r = (max/min)^(1/buckets).
+  std::vector<std::int64_t> histogram;
+};
+
+struct CountSummary {
+  std::int64_t n = 0;
+  double mean = 0;
+  std::int64_t min = 0, max = 0;
+};
+
+// Memory by phase. Peaks are the kernel's own high-water marks (VmHWM), reset at each phase; the rest are
+// resident bytes at the end of the phase.
+struct ModelMemory {
+  std::optional<Bytes> start, runtime, loaded, load_peak, run_mean, run_peak, residual;
+  std::optional<Bytes> frames;       // decoded frames held in the worker, inside the figures above
+  std::optional<Bytes> cgroup_peak;  // the kernel's account of the worker's control group, page cache included
+  std::optional<Bytes> pss_run_peak;  // largest sampled proportional share while running
+  std::optional<bool> within_limit;
+  std::int64_t violations = 0;  // samples over the limit
+};
+
+// What stays after the state was cleaned between objects and videos.
+struct CleanupPoint {
+  std::string level;  // "object" or "video"
+  std::string name;
+  Bytes resident;
+};
+
+// A point of the memory-over-time series kept in the report for the chart (the full series is metrics.jsonl).
+struct MemoryPoint {
+  Nanoseconds time;  // since the worker's start
+  Bytes resident;
+};
+
+struct PhaseMark {
+  Phase phase;
+  Nanoseconds time;  // since the worker's start
+};
+
+// A finding of --tune: one combination of settings, tried in a child of its own under the limit.
+struct TuneTrial {
+  RuntimeSettings settings;
+  ModelStatus status = ModelStatus::ok;
+  std::string error;
+  std::optional<Nanoseconds> p50;
+  std::optional<Bytes> peak;
+};
+
+struct ModelResult {
+  std::string name, path, backend, backend_version, task;
+  std::string input;  // "float32[1,3,640,640]"
+  ModelStatus status = ModelStatus::skipped;
+  std::string error;              // one sentence, empty if ok
+  std::optional<Phase> died_in;   // for oom, crashed, timeout, failed
+  std::optional<double> fps;           // inference alone: 1 / mean inference latency
+  std::optional<double> pipeline_fps;  // frames / (sum of end-to-end latencies)
+  std::optional<LatencySummary> decode, preprocess, inference, postprocess, end_to_end;
+  std::optional<Nanoseconds> runtime_load_time, model_load_time, warmup_time;
+  std::optional<CountSummary> detections;
+  std::int64_t frames = 0;
+  ModelMemory memory;
+  std::optional<Bytes> file_size;  // of the model file
+  std::optional<double> cpu_percent;  // of one core, while running
+  std::vector<CleanupPoint> cleanups;
+  std::vector<MemoryPoint> memory_series;
+  std::vector<PhaseMark> phases;
+  RuntimeSettings settings;
+  std::vector<TuneTrial> trials;                     // empty without --tune
+  std::optional<RuntimeSettings> smallest_settings;  // within 5 % of the fastest
+  std::vector<std::string> warnings;
+  std::vector<std::string> annotated_images;  // paths inside the run folder
+};
+
+// --parallel: all models at once under one common limit, beside the same models alone.
+struct ParallelResult {
+  std::vector<ModelResult> together;
+  std::optional<Bytes> sum_of_peaks;  // of the models alone
+  std::optional<Bytes> joint_peak;    // of all at once, as sampled (PSS) or by the kernel (control group)
+  std::string joint_peak_source;      // "cgroup_v1", "cgroup_v2", "pss_samples"
+  bool within_limit = true;
+};
+
+// --pipeline: all models in one process, loaded one after another, then frame by frame through all.
+struct PipelineModel {
+  std::string name;
+  std::optional<Nanoseconds> load_time;
+  std::optional<Bytes> memory_increment;
+  std::optional<LatencySummary> inference;
+};
+struct PipelineResult {
+  ModelStatus status = ModelStatus::skipped;
+  std::string error;
+  std::vector<PipelineModel> models;
+  std::optional<LatencySummary> frame;  // one frame through all models
+  std::optional<double> fps;
+  std::optional<Bytes> runtime, loaded, peak;
+  std::int64_t frames = 0;
+};
+
+struct HostInfo {
+  std::string hostname, machine, kernel, os, cpu_model, board;  // board: Jetson's device-tree model, if any
+  int cpus = 0;
+  Bytes ram_total;
+  std::string headroom_version;
+};
+
+// Minimum, mean and maximum of one system metric over the inference phase.
+struct MetricSummary {
+  std::string name;  // key with unit: "cpu_percent", "ram_used_bytes", "temperature_celsius.cpu-thermal"
+  std::int64_t n = 0;
+  double min = 0, mean = 0, max = 0;
+};
+
+struct BenchResult {
+  std::string run_name;    // "2026-11-21_10-30-00"
+  std::string started_at;  // ISO 8601 with zone
+  bool complete = false;   // false: interrupted, or still running
+  std::string command;     // as typed
+  HostInfo host;
+  std::optional<SourceMetadata> source;
+  std::int64_t frames_held_peak = 0;  // most decoded frames in memory at once
+  std::optional<Limit> limit;
+  int image_size = 0;
+  double confidence = 0, iou = 0;
+  Nanoseconds setup_time, inference_time;
+  std::vector<ModelResult> models;
+  std::optional<ParallelResult> parallel;
+  std::optional<PipelineResult> pipeline;
+  std::vector<MetricSummary> system;
+  std::vector<std::string> warnings;
+};
+
+}  // namespace headroom

@@ -1,0 +1,26 @@
+// What one model takes for itself, for planning: footprints/NAME.json. Plain data.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/units.h"
+#include "model/runtime_settings.h"
+
+namespace headroom {
+
+// Shares over the bare runtime (resident bytes after the runtime is loaded, before the model), without the
+// decoded frames that the bench holds. The runtime itself is counted once per process, so it stands apart.
+struct Footprint {
+  std::string name, path, model_fingerprint, backend, backend_version, input, host;
+  Bytes runtime;     // the bare runtime, once per process
+  Bytes loaded;      // loaded − runtime
+  Bytes load_peak;   // load_peak − runtime
+  Bytes run_mean;    // run_mean − runtime − frames
+  Bytes run_peak;    // run_peak − runtime − frames
+  Bytes frames;      // decoded frames that the bench held
+  RuntimeSettings settings;
+  std::string measured_at;
+};
+
+}  // namespace headroom

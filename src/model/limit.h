@@ -1,0 +1,39 @@
+// A memory limit, what enforces it, and what the probe proved about it in this run. Plain data.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace headroom {
+
+// What was proved on this machine in this run (design: the words describe the proof, not the intention).
+enum class LimitType {
+  hard,         // every route by which a process can take memory was refused or killed
+  soft,         // only a watchdog or an allocator cap, or some route got past the limit
+  unavailable,  // nothing enforces it; memory is monitored alone
+};
+
+enum class LimitMechanism { none, cgroup_v2, cgroup_v1, rlimit_data, watchdog };
+
+std::string_view name_of(LimitType type);
+std::string_view name_of(LimitMechanism mechanism);
+
+// One route that the probe tried ("malloc", "mmap_private", "mmap_shared", "memfd").
+struct LimitRoute {
+  std::string name;
+  std::string outcome;  // "refused", "killed", "escaped", "not_tried"
+  std::string detail;   // "ENOMEM after 60.0 MiB"; may be empty
+};
+
+struct Limit {
+  Bytes bytes;
+  LimitType type = LimitType::unavailable;
+  LimitMechanism mechanism = LimitMechanism::none;
+  std::vector<LimitRoute> routes;
+  std::string note;  // why a better mechanism was not used; may be empty
+};
+
+}  // namespace headroom

@@ -1,0 +1,56 @@
+// Where frames come from, and what the setup phase found there (metadata.json). Plain data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace headroom {
+
+enum class SourceKind { image_dir, video, camera };
+std::string_view name_of(SourceKind kind);
+
+// As the person gave it: `image_dir=DIR`, `video=FILE` (or a folder of videos), `camera=N`.
+struct SourceSpec {
+  SourceKind kind = SourceKind::image_dir;
+  std::string path;      // folder or file; empty for a camera
+  int camera_index = 0;  // for a camera
+  std::string describe() const;  // "image_dir=/data/images"
+};
+
+// Something at the source that was left out, with the reason ("IMG_3.jpg": "truncated JPEG").
+struct SkippedItem {
+  std::string name;
+  std::string reason;
+};
+
+// A prompted object of a video (SA-V and DAVIS folders); a source without annotations has one unnamed object.
+struct SourceObject {
+  std::string id;
+  std::string mask_path;  // first annotation, checked to be non-empty
+};
+
+// One video, or one folder of images: frames that belong together. State is cleaned between sequences.
+struct SourceSequence {
+  std::string name;
+  std::string path;                 // a video file, or the folder of the images
+  std::vector<std::string> images;  // file names in order, for folders; empty for videos and cameras
+  std::int64_t frames = 0;          // how many frames it has (as counted; 0 if unknown, e.g. a camera)
+  int width = 0, height = 0;        // of its largest frame
+  std::vector<SourceObject> objects;
+};
+
+// metadata.json: the result of scanning a source.
+struct SourceMetadata {
+  SourceSpec spec;
+  std::vector<SourceSequence> sequences;
+  std::vector<SkippedItem> skipped;
+  std::int64_t total_frames = 0;
+  Bytes largest_frame;      // decoded, 8-bit BGR: width × height × 3
+  std::string fingerprint;  // of the listing (names, sizes, times): tells stale prepared data
+};
+
+}  // namespace headroom

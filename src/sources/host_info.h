@@ -1,0 +1,12 @@
+// Facts about this machine that do not change during a run.
+#pragma once
+
+#include <filesystem>
+
+#include "model/bench_result.h"
+
+namespace headroom::sources {
+
+HostInfo read_host_info(const std::filesystem::path& root = "/");
+
+}  // namespace headroom::sources

@@ -1,0 +1,30 @@
+// The metrics of the whole machine, from /proc and /sys. Everything is read under a root prefix, so that the
+// file tree of another board can be tried anywhere.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/sample.h"
+
+namespace headroom::sources {
+
+// Takes samples of all sources that this machine has. What is not there is absent in the sample. The first
+// sample has no rates (CPU percent, swap-ins). Discovery (thermal zones, rails, clocks) happens at construction.
+class SystemSampler {
+ public:
+  explicit SystemSampler(std::filesystem::path root = "/");
+  ~SystemSampler();
+  SystemSampler(SystemSampler&&) noexcept;
+  SystemSample sample();
+  // What was found, for the log: "meminfo", "psi", "thermal: 3 zones", …
+  std::vector<std::string> found() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headroom::sources

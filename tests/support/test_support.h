@@ -1,0 +1,40 @@
+// What the tests share: temporary folders, and the places of real input.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace headroom::test {
+
+// A fresh folder, removed at the end of the test.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A file of the shared test data ("models/mnist.onnx") that lies outside the project, or nothing where that
+// folder is absent; tests then skip with GTEST_SKIP() << absent_message(...). HEADROOM_SHARED_DATA names
+// another place.
+std::optional<std::filesystem::path> shared_data(const std::string& relative_path);
+// A file of an npm or Debian package that scripts/install_dependencies.sh installed:
+// "models/ch_PP-OCRv4_det_infer.onnx", or an absolute path such as
+// "/usr/share/doc/opencv-doc/…".
+std::optional<std::filesystem::path> dependency_file(const std::string& relative_path);
+std::string absent_message(const std::string& what);
+
+std::string read_text(const std::filesystem::path& path);
+void write_text(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace headroom::test

@@ -1,0 +1,55 @@
+#include "base/units.h"
+
+#include <gtest/gtest.h>
+
+namespace headroom {
+namespace {
+
+TEST(ParseSize, AcceptsTheUsualSpellings) {
+  EXPECT_EQ(parse_size("512MiB")->count, 512LL << 20);
+  EXPECT_EQ(parse_size("8GB")->count, 8'000'000'000);
+  EXPECT_EQ(parse_size("8GiB")->count, 8LL << 30);
+  EXPECT_EQ(parse_size("1.5G")->count, 3LL << 29);
+  EXPECT_EQ(parse_size(" 300 b ")->count, 300);
+  EXPECT_EQ(parse_size("4096bytes")->count, 4096);
+}
+
+TEST(ParseSize, ABareNumberIsAnErrorThatSaysSo) {
+  const auto size = parse_size("512");
+  ASSERT_FALSE(size);
+  EXPECT_EQ(size.error().kind, ErrorKind::usage);
+  EXPECT_EQ(size.error().sentence(),
+            "size '512' has no unit: a bare number is ambiguous; write 512MiB, 512GB or 512B");
+}
+
+TEST(ParseSize, RefusesNonsense) {
+  for (const char* text : {"", "GB", "-1GB", "1e400GB", "nanGB", "infB", "99999999TiB", "5 XB", "1.2.3MB"})
+    EXPECT_FALSE(parse_size(text)) << text;
+}
+
+TEST(ParseDuration, UnitsAndBareSeconds) {
+  EXPECT_EQ(parse_duration("250ms")->count, 250'000'000);
+  EXPECT_EQ(parse_duration("0.5")->count, 500'000'000);
+  EXPECT_EQ(parse_duration("1.5min")->count, 90'000'000'000);
+  EXPECT_EQ(parse_duration("1h")->count, 3'600'000'000'000);
+  EXPECT_EQ(parse_duration("7us")->count, 7'000);
+  EXPECT_FALSE(parse_duration("3 fortnights"));
+}
+
+TEST(FormatBytes, LabelsBinaryUnits) {
+  EXPECT_EQ(format_bytes({812}), "812 B");
+  EXPECT_EQ(format_bytes({1536}), "1.5 KiB");
+  EXPECT_EQ(format_bytes({-3 * 1048576}), "-3.0 MiB");
+  EXPECT_EQ(format_bytes({1300000000}), "1.21 GiB");
+}
+
+TEST(FormatDuration, PicksTheUnit) {
+  EXPECT_EQ(format_duration({812}), "812 ns");
+  EXPECT_EQ(format_duration({12'300}), "12.3 µs");
+  EXPECT_EQ(format_duration({4'560'000}), "4.56 ms");
+  EXPECT_EQ(format_duration({1'234'000'000}), "1.234 s");
+  EXPECT_EQ(format_duration({125'000'000'000}), "2 min 05 s");
+}
+
+}  // namespace
+}  // namespace headroom
