@@ -79,35 +79,4 @@ std::span<const TaskName> task_names();
 // task that does not exist or does not fit this model's tensors.
 Result<std::unique_ptr<Task>> create_task(const ModelDescription& model, const TaskOptions& options);
 
-// --- inputs for any graph -------------------------------------------------------------------------------
-
-// An input made from a signature: dynamic dimensions resolved (batch → 1, names like height/width →
-// image_size, time/sequence → a short length, otherwise 1), filled with deterministic values in a plausible
-// range (floats in [0,1), integers small, a sampling-rate scalar 16000). Shapes that models are known to want
-// (silero: input [1,512], state [2,1,128], sr scalar) are found by their names.
-struct SyntheticInput {
-  std::vector<std::int64_t> dims;
-  ElementType type = ElementType::float32;
-  std::vector<std::byte> data;
-};
-Result<std::vector<SyntheticInput>> make_synthetic_inputs(const ModelDescription& model, int image_size,
-                                                          std::uint32_t seed);
-
-// --- pre-processing -------------------------------------------------------------------------------------
-
-// Resizes (bilinear, as OpenCV's INTER_LINEAR), pads, normalises and changes the layout in one pass over the
-// frame. Made once per input size; run() allocates only when the frame's size changes.
-class Preprocessor {
- public:
-  explicit Preprocessor(const InputSpec& spec);
-  // `bgr`: height rows of `stride` bytes, 8-bit BGR. `destination`: width·height·channels elements of
-  // spec.type. Returns where the frame lies in the input.
-  FrameTransform run(const std::uint8_t* bgr, int width, int height, std::size_t stride, void* destination);
-
- private:
-  struct Plan;
-  InputSpec spec_;
-  std::shared_ptr<Plan> plan_;
-};
-
 }  // namespace headroom::inference

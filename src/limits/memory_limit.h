@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,7 +15,7 @@
 #include "model/limit.h"
 #include "model/sample.h"
 
-namespace headroom::bench {
+namespace headroom::limits {
 
 // A limit that is in force for the children that enter it. Owns the control group, if there is one, and removes
 // it at the end.
@@ -48,4 +49,4 @@ int run_limit_probe(std::string_view route, Bytes target);
 // hard, soft or unavailable (model/limit.h).
 Result<Limit> probe_limit(Bytes limit, std::string_view forced);
 
-}  // namespace headroom::bench
+}  // namespace headroom::limits
