@@ -20,9 +20,12 @@ namespace {
 
 std::string how_to_fix_open(int error_number) {
   switch (error_number) {
-    case ENOENT: return "check the path";
-    case EACCES: return "check the file's permissions";
-    default: return {};
+    case ENOENT:
+      return "check the path";
+    case EACCES:
+      return "check the file's permissions";
+    default:
+      return {};
   }
 }
 
@@ -94,7 +97,7 @@ Status write_file_atomically(const fs::path& path, std::string_view content) {
   return {};
 }
 
-Status create_directories(const fs::path& path) {
+Status make_folder(const fs::path& path) {
   std::error_code code;
   fs::create_directories(path, code);
   if (code)
@@ -111,7 +114,8 @@ fs::path executable_folder() {
 
 Result<std::string> file_fingerprint(const fs::path& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), "check the path");
+  if (!fd)
+    return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), "check the path");
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   std::array<char, 65536> buffer;
   for (;;) {

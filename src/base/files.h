@@ -53,7 +53,7 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
 Status write_all(int fd, std::string_view bytes);
 
 // mkdir -p.
-Status create_directories(const std::filesystem::path& path);
+Status make_folder(const std::filesystem::path& path);
 
 // The folder that holds the running executable.
 std::filesystem::path executable_folder();

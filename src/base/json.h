@@ -1,5 +1,5 @@
-// JSON in and out, on nlohmann::json with key order kept. Readers never throw: they return what is there or an
-// error that names the key. Headers that only pass JSON around include <nlohmann/json_fwd.hpp>.
+// JSON in and out, on nlohmann::json with key order kept. Readers never throw: they return what is there or
+// an error that names the key. Headers that only pass JSON around include <nlohmann/json_fwd.hpp>.
 #pragma once
 
 #include <cmath>
@@ -19,12 +19,14 @@ using Json = nlohmann::ordered_json;
 // stack), invalid UTF-8 is an error.
 Result<Json> parse_json(std::string_view text, std::string_view what_it_is = "JSON");
 
-// Indented text ending in a newline; invalid UTF-8 (file names!) is replaced, non-finite numbers must not occur.
+// Indented text ending in a newline; invalid UTF-8 (file names!) is replaced, non-finite numbers must not
+// occur.
 std::string to_text(const Json& document);
 // One line without a newline, for JSON lines.
 std::string to_line(const Json& document);
 
-// Absent figures are absent keys: sets `key` only when there is a value (and, for doubles, when it is finite).
+// Absent figures are absent keys: sets `key` only when there is a value (and, for doubles, when it is
+// finite).
 inline void set_if(Json& object, std::string_view key, const std::optional<double>& value) {
   if (value && std::isfinite(*value)) object[std::string(key)] = *value;
 }

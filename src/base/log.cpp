@@ -11,10 +11,14 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warning: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -58,8 +62,6 @@ void close_file() {
   if (sinks().logger->sinks().size() > 1) sinks().logger->sinks().pop_back();
 }
 
-void write(Level level, std::string_view message) {
-  sinks().logger->log(to_spdlog(level), "{}", message);
-}
+void write(Level level, std::string_view message) { sinks().logger->log(to_spdlog(level), "{}", message); }
 
 }  // namespace headroom::log

@@ -15,8 +15,8 @@ enum class Level { debug, info, warning, error };
 
 // Which levels reach stderr (run.log always gets all of them).
 void set_console_level(Level level);
-// Starts run.log; messages before this went to stderr alone. A log that cannot be written is an error here and
-// never later: a full disk must not end a measurement.
+// Starts run.log; messages before this went to stderr alone. A log that cannot be written is an error here
+// and never later: a full disk must not end a measurement.
 Status open_file(const std::filesystem::path& path);
 void close_file();
 

@@ -104,8 +104,7 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   if (!report) return forward_error(report);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0)
-    return internal_error(fmt::format("cannot start {}", options.command[0]), errno_text(errno));
+  if (pid < 0) return internal_error(fmt::format("cannot start {}", options.command[0]), errno_text(errno));
   if (pid == 0) {
     const int report_fd = ::fcntl(report->write_end.get(), F_DUPFD_CLOEXEC, highest + 1);
     if (options.new_process_group) ::setpgid(0, 0);

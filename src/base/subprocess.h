@@ -38,8 +38,8 @@ struct SpawnOptions {
   // Runs in the child after fork, before exec; must be async-signal-safe. Returns 0, or an errno value that
   // becomes the error of spawn().
   std::function<int()> before_exec;
-  bool new_process_group = true;   // so that Ctrl-C reaches the parent alone, which then decides
-  bool die_with_parent = true;     // PR_SET_PDEATHSIG SIGKILL: a killed conductor leaves no orphans
+  bool new_process_group = true;  // so that Ctrl-C reaches the parent alone, which then decides
+  bool die_with_parent = true;    // PR_SET_PDEATHSIG SIGKILL: a killed conductor leaves no orphans
 };
 
 // A running child. Destroying one that still runs kills its process group and reaps it.

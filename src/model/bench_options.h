@@ -1,5 +1,5 @@
-// Everything that a person can ask of `headroom bench`, after command line, environment and configuration file
-// have been merged. Plain data; defaults are the reference's.
+// Everything that a person can ask of `headroom bench`, after command line, environment and configuration
+// file have been merged. Plain data; defaults are the reference's.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/terminal.h"
 #include "base/units.h"
 #include "model/limit.h"
 #include "model/source.h"
@@ -39,7 +40,8 @@ struct BenchOptions {
   double iou = 0.45;
   std::int64_t max_frames = 300;  // per sequence
   std::int64_t warmup_frames = 10;
-  std::int64_t max_frames_in_memory = 600;
+  // Absent: as many as fit into 64 MiB (a full HD frame is 6 MiB), at most 600 as in the reference.
+  std::optional<std::int64_t> max_frames_in_memory;
   std::int64_t limit_videos = 0;   // 0: no limit
   std::int64_t limit_objects = 0;  // 0: no limit
   int threads = 0;                 // 0: the runtime's own choice
@@ -63,6 +65,7 @@ struct BenchOptions {
   bool verbose = false;
   bool quiet = false;
   bool json = false;  // print report.json on stdout
+  ColorMode color = ColorMode::automatic;
 };
 
 }  // namespace headroom

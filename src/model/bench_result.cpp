@@ -5,7 +5,8 @@
 namespace headroom {
 namespace {
 
-constexpr std::array<std::string_view, 6> kStatusNames{"ok", "oom", "crashed", "timeout", "failed", "skipped"};
+constexpr std::array<std::string_view, 6> kStatusNames{"ok",      "oom",    "crashed",
+                                                       "timeout", "failed", "skipped"};
 constexpr std::array<std::string_view, 6> kPhaseNames{"start", "runtime_loaded", "model_loaded",
                                                       "warm",  "running",        "unloaded"};
 

@@ -46,8 +46,9 @@ struct CountSummary {
 // resident bytes at the end of the phase.
 struct ModelMemory {
   std::optional<Bytes> start, runtime, loaded, load_peak, run_mean, run_peak, residual;
-  std::optional<Bytes> frames;       // decoded frames held in the worker, inside the figures above
-  std::optional<Bytes> cgroup_peak;  // the kernel's account of the worker's control group, page cache included
+  std::optional<Bytes> frames;  // decoded frames held in the worker, inside the figures above
+  std::optional<Bytes>
+      cgroup_peak;  // the kernel's account of the worker's control group, page cache included
   std::optional<Bytes> pss_run_peak;  // largest sampled proportional share while running
   std::optional<bool> within_limit;
   std::int64_t violations = 0;  // samples over the limit
@@ -84,8 +85,8 @@ struct ModelResult {
   std::string name, path, backend, backend_version, task;
   std::string input;  // "float32[1,3,640,640]"
   ModelStatus status = ModelStatus::skipped;
-  std::string error;              // one sentence, empty if ok
-  std::optional<Phase> died_in;   // for oom, crashed, timeout, failed
+  std::string error;                   // one sentence, empty if ok
+  std::optional<Phase> died_in;        // for oom, crashed, timeout, failed
   std::optional<double> fps;           // inference alone: 1 / mean inference latency
   std::optional<double> pipeline_fps;  // frames / (sum of end-to-end latencies)
   std::optional<LatencySummary> decode, preprocess, inference, postprocess, end_to_end;
@@ -93,7 +94,7 @@ struct ModelResult {
   std::optional<CountSummary> detections;
   std::int64_t frames = 0;
   ModelMemory memory;
-  std::optional<Bytes> file_size;  // of the model file
+  std::optional<Bytes> file_size;     // of the model file
   std::optional<double> cpu_percent;  // of one core, while running
   std::vector<CleanupPoint> cleanups;
   std::vector<MemoryPoint> memory_series;

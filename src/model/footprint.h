@@ -13,12 +13,12 @@ namespace headroom {
 // decoded frames that the bench holds. The runtime itself is counted once per process, so it stands apart.
 struct Footprint {
   std::string name, path, model_fingerprint, backend, backend_version, input, host;
-  Bytes runtime;     // the bare runtime, once per process
-  Bytes loaded;      // loaded − runtime
-  Bytes load_peak;   // load_peak − runtime
-  Bytes run_mean;    // run_mean − runtime − frames
-  Bytes run_peak;    // run_peak − runtime − frames
-  Bytes frames;      // decoded frames that the bench held
+  Bytes runtime;    // the bare runtime, once per process
+  Bytes loaded;     // loaded − runtime
+  Bytes load_peak;  // load_peak − runtime
+  Bytes run_mean;   // run_mean − runtime − frames
+  Bytes run_peak;   // run_peak − runtime − frames
+  Bytes frames;     // decoded frames that the bench held
   RuntimeSettings settings;
   std::string measured_at;
 };

@@ -17,8 +17,8 @@ struct RuntimeSettings {
   ArenaExtend arena_extend = ArenaExtend::next_power_of_two;
   bool memory_pattern = true;
   bool prepacking = true;
-  int graph_level = 99;    // 0 none, 1 basic, 2 extended, 99 all (ONNX Runtime's values)
-  bool spinning = true;    // worker threads spin before they sleep
+  int graph_level = 99;  // 0 none, 1 basic, 2 extended, 99 all (ONNX Runtime's values)
+  bool spinning = true;  // worker threads spin before they sleep
   std::string device = "cpu";
   friend bool operator==(const RuntimeSettings&, const RuntimeSettings&) = default;
   // "threads=2 arena=off pattern=on prepack=on graph=all".

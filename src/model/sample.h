@@ -23,11 +23,11 @@ struct SystemSample {
   std::optional<Bytes> ram_total, ram_free, ram_available, ram_cached, ram_shared;
   std::optional<Bytes> ram_used;  // MemTotal − MemFree − Buffers − Cached (as jtop counts)
   std::optional<Bytes> swap_total, swap_used;
-  std::optional<Bytes> nvmap_used;                                   // Jetson; inside ram_used, never added to it
-  std::optional<double> psi_some_avg10, psi_full_avg10;              // memory pressure, percent
-  std::optional<std::int64_t> pages_swapped_in, pages_swapped_out;   // since the previous sample
-  std::optional<std::int64_t> refaults;                              // working-set refaults since the previous
-  std::optional<std::int64_t> oom_kills;                             // since the previous sample
+  std::optional<Bytes> nvmap_used;                       // Jetson; inside ram_used, never added to it
+  std::optional<double> psi_some_avg10, psi_full_avg10;  // memory pressure, percent
+  std::optional<std::int64_t> pages_swapped_in, pages_swapped_out;  // since the previous sample
+  std::optional<std::int64_t> refaults;                             // working-set refaults since the previous
+  std::optional<std::int64_t> oom_kills;                            // since the previous sample
   std::vector<Reading> temperatures_celsius;
   std::vector<Reading> power_watts;
   std::vector<Reading> clocks_hz;  // "cpu0", "gpu", "emc"
@@ -37,12 +37,12 @@ struct SystemSample {
 
 // One process at one moment.
 struct ProcessMemory {
-  std::optional<Bytes> rss;       // VmRSS
-  std::optional<Bytes> rss_peak;  // VmHWM since the start or the last reset
+  std::optional<Bytes> rss;                             // VmRSS
+  std::optional<Bytes> rss_peak;                        // VmHWM since the start or the last reset
   std::optional<Bytes> anonymous, file_backed, shared;  // RssAnon, RssFile, RssShmem: the parts of rss
-  std::optional<Bytes> pss;       // smaps_rollup; costs more, so only where asked for
-  std::optional<Bytes> swapped;   // VmSwap
-  std::optional<Nanoseconds> cpu_time;  // user + system, all threads
+  std::optional<Bytes> pss;                             // smaps_rollup; costs more, so only where asked for
+  std::optional<Bytes> swapped;                         // VmSwap
+  std::optional<Nanoseconds> cpu_time;                  // user + system, all threads
   std::optional<std::int64_t> threads;
 };
 

@@ -6,9 +6,12 @@ namespace headroom {
 
 std::string_view name_of(SourceKind kind) {
   switch (kind) {
-    case SourceKind::image_dir: return "image_dir";
-    case SourceKind::video: return "video";
-    case SourceKind::camera: return "camera";
+    case SourceKind::image_dir:
+      return "image_dir";
+    case SourceKind::video:
+      return "video";
+    case SourceKind::camera:
+      return "camera";
   }
   return "image_dir";
 }

@@ -16,8 +16,8 @@ std::string_view name_of(SourceKind kind);
 // As the person gave it: `image_dir=DIR`, `video=FILE` (or a folder of videos), `camera=N`.
 struct SourceSpec {
   SourceKind kind = SourceKind::image_dir;
-  std::string path;      // folder or file; empty for a camera
-  int camera_index = 0;  // for a camera
+  std::string path;              // folder or file; empty for a camera
+  int camera_index = 0;          // for a camera
   std::string describe() const;  // "image_dir=/data/images"
 };
 

@@ -9,21 +9,36 @@ namespace headroom {
 
 std::string_view name_of(ElementType type) {
   switch (type) {
-    case ElementType::unknown: return "unknown";
-    case ElementType::float32: return "float32";
-    case ElementType::float16: return "float16";
-    case ElementType::bfloat16: return "bfloat16";
-    case ElementType::float64: return "float64";
-    case ElementType::int8: return "int8";
-    case ElementType::uint8: return "uint8";
-    case ElementType::int16: return "int16";
-    case ElementType::uint16: return "uint16";
-    case ElementType::int32: return "int32";
-    case ElementType::uint32: return "uint32";
-    case ElementType::int64: return "int64";
-    case ElementType::uint64: return "uint64";
-    case ElementType::boolean: return "bool";
-    case ElementType::string: return "string";
+    case ElementType::unknown:
+      return "unknown";
+    case ElementType::float32:
+      return "float32";
+    case ElementType::float16:
+      return "float16";
+    case ElementType::bfloat16:
+      return "bfloat16";
+    case ElementType::float64:
+      return "float64";
+    case ElementType::int8:
+      return "int8";
+    case ElementType::uint8:
+      return "uint8";
+    case ElementType::int16:
+      return "int16";
+    case ElementType::uint16:
+      return "uint16";
+    case ElementType::int32:
+      return "int32";
+    case ElementType::uint32:
+      return "uint32";
+    case ElementType::int64:
+      return "int64";
+    case ElementType::uint64:
+      return "uint64";
+    case ElementType::boolean:
+      return "bool";
+    case ElementType::string:
+      return "string";
   }
   return "unknown";
 }
@@ -32,19 +47,24 @@ std::size_t size_of(ElementType type) {
   switch (type) {
     case ElementType::int8:
     case ElementType::uint8:
-    case ElementType::boolean: return 1;
+    case ElementType::boolean:
+      return 1;
     case ElementType::float16:
     case ElementType::bfloat16:
     case ElementType::int16:
-    case ElementType::uint16: return 2;
+    case ElementType::uint16:
+      return 2;
     case ElementType::float32:
     case ElementType::int32:
-    case ElementType::uint32: return 4;
+    case ElementType::uint32:
+      return 4;
     case ElementType::float64:
     case ElementType::int64:
-    case ElementType::uint64: return 8;
+    case ElementType::uint64:
+      return 8;
     case ElementType::unknown:
-    case ElementType::string: return 0;
+    case ElementType::string:
+      return 0;
   }
   return 0;
 }

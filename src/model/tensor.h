@@ -52,7 +52,7 @@ struct ModelDescription {
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   std::vector<std::pair<std::string, std::string>> metadata;  // "task" → "detect", "names" → "{0: 'person'…"
-  std::string metadata_value(std::string_view key) const;     // empty if absent
+  std::string metadata_value(std::string_view key) const;  // empty if absent
 };
 
 // A view of concrete values in host memory; does not own them.

@@ -23,8 +23,12 @@ std::vector<std::uint8_t> mutate(std::vector<std::uint8_t> bytes, std::mt19937& 
       case 0:
         if (!bytes.empty()) bytes[at] = static_cast<std::uint8_t>(random());
         break;
-      case 1: bytes.insert(here, static_cast<std::uint8_t>(random())); break;
-      case 2: bytes.resize(at); break;
+      case 1:
+        bytes.insert(here, static_cast<std::uint8_t>(random()));
+        break;
+      case 2:
+        bytes.resize(at);
+        break;
       case 3:
         if (!bytes.empty()) bytes[at] ^= static_cast<std::uint8_t>(1U << below(8));
         break;

@@ -22,7 +22,8 @@ TemporaryFolder::~TemporaryFolder() {
 
 std::optional<fs::path> shared_data(const std::string& relative_path) {
   const char* elsewhere = std::getenv("HEADROOM_SHARED_DATA");
-  const fs::path root = elsewhere != nullptr ? fs::path(elsewhere) : fs::path(HEADROOM_SOURCE_DIR) / "../shared/data";
+  const fs::path root =
+      elsewhere != nullptr ? fs::path(elsewhere) : fs::path(HEADROOM_SOURCE_DIR) / "../shared/data";
   const fs::path path = root / relative_path;
   if (!fs::exists(path)) return std::nullopt;
   return fs::canonical(path);

@@ -1,7 +1,7 @@
 #include "base/files.h"
 
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 
 #include "support/test_support.h"
 
@@ -20,9 +20,10 @@ TEST(Files, AnAtomicWriteAppearsWholeAndLeavesNothingElse) {
 TEST(Files, AnUnwritablePlaceIsOneSentence) {
   const auto written = write_file_atomically("/proc/nothing/here.txt", "x");
   ASSERT_FALSE(written);
-  EXPECT_EQ(written.error().sentence(),
-            "cannot write /proc/nothing/here.txt: No such file or directory; check that the folder exists and is "
-            "writable");
+  EXPECT_EQ(
+      written.error().sentence(),
+      "cannot write /proc/nothing/here.txt: No such file or directory; check that the folder exists and is "
+      "writable");
 }
 
 TEST(Files, AFullDiskIsAnErrorAndRemovesTheTemporary) {

@@ -19,7 +19,8 @@ TEST(Json, DeepNestingIsRefusedNotFollowed) {
 }
 
 TEST(Json, TypedLookUpsTreatOtherTypesAsAbsent) {
-  const auto document = *parse_json(R"({"i": 3, "d": 1.5, "s": "x", "big": 18446744073709551615, "b": true})");
+  const auto document =
+      *parse_json(R"({"i": 3, "d": 1.5, "s": "x", "big": 18446744073709551615, "b": true})");
   EXPECT_EQ(get_integer(document, "i"), 3);
   EXPECT_FALSE(get_integer(document, "d"));
   EXPECT_FALSE(get_integer(document, "big"));

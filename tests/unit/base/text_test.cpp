@@ -15,7 +15,8 @@ TEST(Text, SplitKeepsEmptyFieldsAndWordsDropThem) {
 TEST(Text, NaturalOrderComparesDigitsAsNumbers) {
   std::vector<std::string> names{"frame10.jpg", "frame2.jpg", "frame02.jpg", "Frame1.jpg", "frame.jpg"};
   std::sort(names.begin(), names.end(), natural_less);
-  EXPECT_EQ(names, (std::vector<std::string>{"Frame1.jpg", "frame.jpg", "frame02.jpg", "frame2.jpg", "frame10.jpg"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"Frame1.jpg", "frame.jpg", "frame02.jpg", "frame2.jpg",
+                                             "frame10.jpg"}));
 }
 
 TEST(Text, NaturalOrderIsStrictAndTotal) {

@@ -1,0 +1,26 @@
+// Annotated sample images: drawn after the measurement, by a child that loads the image libraries.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/interrupt.h"
+#include "bench/worker_run.h"
+
+namespace headroom::bench {
+
+// Draws `samples` into run_folder/samples/MODEL_1.jpg …, and writes what was found to samples/MODEL.json.
+// Returns the pictures' paths inside the run folder. A frame that cannot be had again (a camera's) is left
+// out.
+Result<std::vector<std::string>> draw_samples(const std::string& model,
+                                              const std::vector<SampleFrame>& samples,
+                                              const std::vector<std::string>& class_names,
+                                              const std::filesystem::path& metadata,
+                                              const std::filesystem::path& run_folder, Interrupt& interrupt);
+
+// The drawing child (hidden verb `_annotate`).
+int run_annotate_process();
+
+}  // namespace headroom::bench

@@ -1,0 +1,38 @@
+// Short-lived children with one task (scan, set up, annotate): the job goes in as JSON on standard input,
+// JSON lines come back on descriptor 3, the last of them {"event": "done", …} or {"event": "error", …}.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "bench/interrupt.h"
+#include "limits/memory_limit.h"
+
+namespace headroom::bench {
+
+struct HelperPlan {
+  std::string verb;     // "_scan"
+  std::string purpose;  // for errors: "scanning the source"
+  limits::MemoryLimit* limit = nullptr;
+  Nanoseconds timeout{120'000'000'000};  // without a sign of life
+  // Called for each event that is not the last.
+  std::function<void(const nlohmann::ordered_json&)> on_event;
+};
+
+// Runs the helper to its end and returns its "done" event. An interrupt ends it (first politely) and is an
+// error with why = "interrupted".
+Result<nlohmann::ordered_json> run_helper(const HelperPlan& plan, const nlohmann::ordered_json& job,
+                                          Interrupt& interrupt);
+bool was_interrupted(const Error& error);
+
+// The helper's side: reads the job, runs `work` and sends its answer or its error. Returns the exit code.
+int serve_helper(
+    const std::function<Result<nlohmann::ordered_json>(const nlohmann::ordered_json& job)>& work);
+// Sends an event from within `work`.
+void send_helper_event(const nlohmann::ordered_json& event);
+
+}  // namespace headroom::bench

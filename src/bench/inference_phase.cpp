@@ -1,0 +1,276 @@
+#include "bench/inference_phase.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/latency_summary.h"
+#include "base/log.h"
+#include "limits/memory_limit.h"
+
+namespace headroom::bench {
+namespace {
+
+// Without --max-frames-in-mem: the reference's 600 frames, but no more than 64 MiB of them (600 full HD
+// frames would be 3.5 GiB, half of a small Jetson).
+constexpr std::int64_t kDefaultFrames = 600;
+constexpr Bytes kDefaultFrameMemory = mebibytes(64);
+
+WorkerJob job_for(const BenchContext& context, WorkerKind kind) {
+  const BenchOptions& options = context.options;
+  WorkerJob job;
+  job.kind = kind;
+  job.image_size = options.image_size;
+  job.confidence = options.confidence;
+  job.iou = options.iou;
+  job.max_frames = options.max_frames;
+  job.warmup_frames = options.warmup_frames;
+  job.sample_images = options.sample_images;
+  for (const SourceSequence& sequence : context.prepared.source.sequences) {
+    WorkerSequence known;
+    known.name = sequence.name;
+    for (const SourceObject& object : sequence.objects) known.objects.push_back(object.id);
+    job.sequences.push_back(std::move(known));
+  }
+  return job;
+}
+
+WorkerModel worker_model(const PreparedModel& model) {
+  return {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
+}
+
+WorkerPlan plan_for(const BenchContext& context, const std::string& label, WorkerJob job, bool takes_frames,
+                    limits::MemoryLimit* limit) {
+  WorkerPlan plan;
+  plan.label = label;
+  plan.job = std::move(job);
+  plan.limit = limit;
+  plan.timeout = context.options.timeout;
+  if (takes_frames) {
+    const FrameWindow window = choose_frame_window(context.prepared.source, context.options.max_frames,
+                                                   context.options.max_frames_in_memory);
+    plan.decoder = DecoderPlan{metadata_path(context.options.prepared_dir).string(), window.arena};
+    plan.job.window_frames = window.frames;
+  }
+  return plan;
+}
+
+// Frames that one model should run, for the progress bar; 0 if unknown.
+std::int64_t frames_expected(const BenchContext& context, bool takes_frames) {
+  if (!takes_frames) return context.options.max_frames;
+  std::int64_t total = 0;
+  for (const SourceSequence& sequence : context.prepared.source.sequences) {
+    if (sequence.frames == 0) return 0;
+    const auto objects = static_cast<std::int64_t>(std::max<std::size_t>(1, sequence.objects.size()));
+    total += objects * std::min(sequence.frames, context.options.max_frames);
+  }
+  return total;
+}
+
+Tick ticker(const BenchContext& context, const std::string& part, std::int64_t expected) {
+  return [&context, part, expected](const std::vector<WorkerRun*>& runs) {
+    context.metrics.record(part, runs);
+    std::int64_t done = 0;
+    Bytes resident;
+    for (const WorkerRun* run : runs) {
+      done += run->frames_done();
+      resident += run->last_sample().rss.value_or(Bytes{});
+    }
+    const double fraction = expected > 0 ? static_cast<double>(done) / static_cast<double>(expected) : -1.0;
+    context.progress(part, fraction, fmt::format("{} frames, {}", done, format_bytes(resident)));
+  };
+}
+
+void complete(ModelResult& result, const PreparedModel& model) {
+  result.path = model.path;
+  result.backend = model.backend;
+  if (result.backend_version.empty()) result.backend_version = model.backend_version;
+  if (result.task.empty()) result.task = model.task;
+  if (result.input.empty()) result.input = model.input;
+  result.settings = model.settings;
+  result.trials = model.trials;
+  result.smallest_settings = model.smallest_settings;
+}
+
+Result<std::unique_ptr<limits::MemoryLimit>> limit_for(const BenchContext& context,
+                                                       const std::string& label) {
+  std::string note;
+  return limits::make_memory_limit(label, context.options.memory_limit, context.options.limit_mechanism,
+                                   note);
+}
+
+constexpr double kNoisyCv = 0.025;
+
+void add_warnings(const BenchContext& context, ModelResult& result) {
+  if (result.inference && result.inference->cv > kNoisyCv)
+    result.warnings.push_back(
+        fmt::format("inference latency varies by {:.1f} % (standard deviation over mean; above 2.5 % the "
+                    "machine was busy, "
+                    "its clock moved, or the model's work depends on its input)",
+                    100 * result.inference->cv));
+  if (context.metrics.take_throttled()) result.warnings.emplace_back("the clock was throttled while it ran");
+}
+
+}  // namespace
+
+FrameWindow choose_frame_window(const SourceMetadata& source, std::int64_t max_frames,
+                                std::optional<std::int64_t> max_frames_in_memory) {
+  std::int64_t longest = 1;
+  for (const SourceSequence& sequence : source.sequences)
+    longest = std::max(longest, sequence.frames > 0 ? std::min(sequence.frames, max_frames) : max_frames);
+  const Bytes frame{std::max<std::int64_t>(1, source.largest_frame.count)};
+  std::int64_t frames = std::min<std::int64_t>(longest, media::kMaximumSlots);
+  if (max_frames_in_memory)
+    frames = std::min(frames, *max_frames_in_memory);
+  else
+    frames = std::min({frames, kDefaultFrames, kDefaultFrameMemory.count / frame.count});
+  frames = std::max<std::int64_t>(1, frames);
+  return {frames, Bytes{frames * frame.count}};
+}
+
+Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model) {
+  auto limit = limit_for(context, model.name);
+  if (!limit) return forward_error(limit);
+  WorkerJob job = job_for(context, WorkerKind::inference);
+  job.models = {worker_model(model)};
+  auto run =
+      WorkerRun::start(plan_for(context, model.name, std::move(job), model.takes_frames, limit->get()));
+  if (!run) return forward_error(run);
+  MeasuredModel measured;
+  measured.interrupted =
+      !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
+                 ticker(context, model.name, frames_expected(context, model.takes_frames)));
+  measured.result = (*run)->result();
+  complete(measured.result, model);
+  add_warnings(context, measured.result);
+  measured.samples = (*run)->samples();
+  measured.class_names = model.class_names;
+  measured.frames_held = (*run)->frames_held();
+  return measured;
+}
+
+Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone) {
+  // One limit for all: they share one control group, and its peak is the joint peak by the kernel's own
+  // account.
+  auto limit = limit_for(context, "parallel");
+  if (!limit) return forward_error(limit);
+  std::vector<std::unique_ptr<WorkerRun>> runs;
+  std::vector<const PreparedModel*> models;
+  std::int64_t expected = 0;
+  for (const PreparedModel& model : context.prepared.models) {
+    if (model.status != ModelStatus::ok) continue;
+    WorkerJob job = job_for(context, WorkerKind::inference);
+    job.models = {worker_model(model)};
+    job.sample_images = 0;
+    job.wait_for_gate = true;
+    auto run =
+        WorkerRun::start(plan_for(context, model.name, std::move(job), model.takes_frames, limit->get()));
+    if (!run) return forward_error(run);
+    runs.push_back(std::move(*run));
+    models.push_back(&model);
+    expected += frames_expected(context, model.takes_frames);
+  }
+  std::vector<WorkerRun*> pointers;
+  for (const auto& run : runs) pointers.push_back(run.get());
+  std::optional<Bytes> sampled_joint_peak;
+  const Tick record = ticker(context, "all models at once", expected);
+  const Tick tick = [&](const std::vector<WorkerRun*>& running) {
+    record(running);
+    Bytes joint;
+    for (const WorkerRun* run : running)
+      joint += run->last_sample().pss.value_or(run->last_sample().rss.value_or(Bytes{}));
+    sampled_joint_peak = std::max(sampled_joint_peak.value_or(joint), joint);
+  };
+  if (!supervise(pointers, context.interrupt, context.options.metrics_interval, tick))
+    return failure("running all models at once was stopped", "interrupted");
+
+  ParallelResult result;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    result.together.push_back(runs[i]->result());
+    complete(result.together.back(), *models[i]);
+    // The common group's peak is no model's own.
+    result.together.back().memory.cgroup_peak.reset();
+    if (result.together.back().status == ModelStatus::oom || result.together.back().memory.violations > 0)
+      result.within_limit = false;
+  }
+  Bytes sum;
+  for (const ModelResult& model : alone) {
+    const auto peak = std::max(model.memory.run_peak, model.memory.load_peak);
+    if (model.status == ModelStatus::ok && peak) sum += *peak;
+  }
+  if (sum > Bytes{}) result.sum_of_peaks = sum;
+  const CgroupMemory account = (*limit)->account();
+  if (account.peak) {
+    result.joint_peak = account.peak;
+    result.joint_peak_source = name_of((*limit)->mechanism());
+  } else if (sampled_joint_peak) {
+    result.joint_peak = sampled_joint_peak;
+    result.joint_peak_source = "pss_samples";
+  }
+  if (context.options.memory_limit && result.joint_peak && *result.joint_peak > *context.options.memory_limit)
+    result.within_limit = false;
+  return result;
+}
+
+Result<PipelineResult> measure_pipeline(const BenchContext& context) {
+  auto limit = limit_for(context, "pipeline");
+  if (!limit) return forward_error(limit);
+  WorkerJob job = job_for(context, WorkerKind::pipeline);
+  bool takes_frames = false;
+  for (const PreparedModel& model : context.prepared.models) {
+    if (model.status != ModelStatus::ok) continue;
+    job.models.push_back(worker_model(model));
+    takes_frames = takes_frames || model.takes_frames;
+  }
+  PipelineResult result;
+  if (job.models.empty()) {
+    result.error = "no model passed the setup phase";
+    return result;
+  }
+  auto run = WorkerRun::start(plan_for(context, "pipeline", std::move(job), takes_frames, limit->get()));
+  if (!run) return forward_error(run);
+  if (!supervise({run->get()}, context.interrupt, context.options.metrics_interval,
+                 ticker(context, "pipeline", frames_expected(context, takes_frames))))
+    return failure("the pipeline was stopped", "interrupted");
+  const ModelResult whole = (*run)->result();
+  result.status = whole.status;
+  result.error = whole.error;
+  result.runtime = whole.memory.runtime;
+  result.loaded = whole.memory.loaded;
+  for (const PhaseAccount& phase : (*run)->phases())
+    if (phase.peak) result.peak = std::max(result.peak.value_or(Bytes{}), *phase.peak);
+  if (result.status != ModelStatus::ok) result.peak = std::max(result.peak, whole.memory.run_peak);
+  std::optional<Bytes> before = whole.memory.runtime;
+  std::vector<std::int64_t> frame_times;
+  std::int64_t frame_and_decode_time = 0;
+  for (const ModelAccount& account : (*run)->models()) {
+    PipelineModel model;
+    model.name = account.name;
+    model.load_time = account.load_time;
+    if (before && account.resident_after_load)
+      model.memory_increment = *account.resident_after_load - *before;
+    if (account.resident_after_load) before = account.resident_after_load;
+    std::vector<std::int64_t> times;
+    for (std::size_t i = 0; i < account.frames.size(); ++i) {
+      const FrameTimes& frame = account.frames[i];
+      times.push_back(frame.inference.count);
+      const std::int64_t spent = (frame.preprocess + frame.inference + frame.postprocess).count;
+      if (frame_times.size() <= i) {
+        frame_times.push_back(0);
+        frame_and_decode_time += frame.decode.count;
+      }
+      frame_times[i] += spent;
+      frame_and_decode_time += spent;
+    }
+    if (!times.empty()) model.inference = analysis::summarise_latency(times);
+    result.models.push_back(std::move(model));
+  }
+  result.frames = static_cast<std::int64_t>(frame_times.size());
+  if (!frame_times.empty()) {
+    result.frame = analysis::summarise_latency(frame_times);
+    result.fps = static_cast<double>(frame_times.size()) * 1e9 / static_cast<double>(frame_and_decode_time);
+  }
+  return result;
+}
+
+}  // namespace headroom::bench

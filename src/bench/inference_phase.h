@@ -1,0 +1,51 @@
+// The inference phase: what was prepared is measured, each model alone in a fresh process; then, when asked
+// for, all at once (--parallel) and all in one process (--pipeline).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/interrupt.h"
+#include "bench/metrics_recorder.h"
+#include "bench/prepared_data.h"
+#include "bench/worker_run.h"
+#include "model/bench_options.h"
+#include "model/bench_result.h"
+
+namespace headroom::bench {
+
+// What the phases of one run share.
+struct BenchContext {
+  const BenchOptions& options;
+  const PreparedData& prepared;
+  Interrupt& interrupt;
+  MetricsRecorder& metrics;
+  // A line of progress: label, fraction in [0, 1] or negative, detail.
+  std::function<void(const std::string&, double, const std::string&)> progress;
+};
+
+// One measured model: its result, and frames worth drawing.
+struct MeasuredModel {
+  ModelResult result;
+  std::vector<SampleFrame> samples;
+  std::vector<std::string> class_names;
+  std::int64_t frames_held = 0;
+  bool interrupted = false;
+};
+
+// Frames in memory at once, and the bytes of the ring that holds them: at most --max-frames-in-mem frames
+// and, when that is not given, at most 64 MiB; at least one frame.
+struct FrameWindow {
+  std::int64_t frames = 1;
+  Bytes arena;
+};
+FrameWindow choose_frame_window(const SourceMetadata& source, std::int64_t max_frames,
+                                std::optional<std::int64_t> max_frames_in_memory);
+
+Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model);
+Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone);
+Result<PipelineResult> measure_pipeline(const BenchContext& context);
+
+}  // namespace headroom::bench

@@ -1,0 +1,210 @@
+#include "bench/prepared_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "media/source_json.h"
+#include "media/source_scan.h"
+#include "report/report_json.h"
+#include "sources/host_info.h"
+
+namespace headroom::bench {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kRunSetup = "run again without --skip-setup to prepare it anew";
+
+Json to_json(const TuneTrial& trial) {
+  Json object;
+  object["settings"] = report::to_json(trial.settings);
+  object["status"] = name_of(trial.status);
+  set_if(object, "error", trial.error);
+  set_if(object, "p50_ns", trial.p50);
+  set_if(object, "peak_bytes", trial.peak);
+  return object;
+}
+
+Result<TuneTrial> trial_from_json(const Json& document) {
+  TuneTrial trial;
+  auto settings = report::settings_from_json(get_member(document, "settings"));
+  if (!settings) return forward_error(settings);
+  trial.settings = *settings;
+  trial.status = parse_model_status(get_text(document, "status")).value_or(ModelStatus::failed);
+  trial.error = get_text(document, "error");
+  trial.p50 = get_nanoseconds(document, "p50_ns");
+  trial.peak = get_bytes(document, "peak_bytes");
+  return trial;
+}
+
+Error not_usable(const fs::path& folder, std::string why) {
+  return Error{ErrorKind::usage, fmt::format("the prepared data in {} cannot be used", folder.string()),
+               std::move(why), kRunSetup};
+}
+
+}  // namespace
+
+fs::path metadata_path(const fs::path& folder) { return folder / "metadata.json"; }
+fs::path setup_path(const fs::path& folder) { return folder / "setup.json"; }
+
+std::string this_host() {
+  const HostInfo host = sources::read_host_info();
+  return fmt::format("{}, {}", host.hostname, host.board.empty() ? host.cpu_model : host.board);
+}
+
+Json to_json(const PreparedModel& model) {
+  Json object;
+  object["name"] = model.name;
+  object["path"] = model.path;
+  object["fingerprint"] = model.fingerprint;
+  object["backend"] = model.backend;
+  object["backend_path"] = model.backend_path;
+  object["backend_version"] = model.backend_version;
+  set_if(object, "forced_task", model.forced_task);
+  object["task"] = model.task;
+  object["input"] = model.input;
+  object["takes_frames"] = model.takes_frames;
+  if (!model.class_names.empty()) object["class_names"] = model.class_names;
+  object["status"] = name_of(model.status);
+  set_if(object, "error", model.error);
+  if (model.died_in) object["died_in"] = name_of(*model.died_in);
+  object["settings"] = report::to_json(model.settings);
+  if (model.smallest_settings) object["smallest_settings"] = report::to_json(*model.smallest_settings);
+  for (const TuneTrial& trial : model.trials) object["trials"].push_back(to_json(trial));
+  return object;
+}
+
+Result<PreparedModel> prepared_model_from_json(const Json& document) {
+  PreparedModel model;
+  model.name = get_text(document, "name");
+  model.path = get_text(document, "path");
+  if (model.name.empty() || model.path.empty()) return input_error("a prepared model has no name or no path");
+  model.fingerprint = get_text(document, "fingerprint");
+  model.backend = get_text(document, "backend");
+  model.backend_path = get_text(document, "backend_path");
+  model.backend_version = get_text(document, "backend_version");
+  model.forced_task = get_text(document, "forced_task");
+  model.task = get_text(document, "task");
+  model.input = get_text(document, "input");
+  model.takes_frames = get_bool(document, "takes_frames").value_or(false);
+  for (const Json& name : get_member(document, "class_names"))
+    model.class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
+  const auto status = parse_model_status(get_text(document, "status"));
+  if (!status) return input_error(fmt::format("the prepared model {} has no known status", model.name));
+  model.status = *status;
+  model.error = get_text(document, "error");
+  model.died_in = parse_phase(get_text(document, "died_in"));
+  auto settings = report::settings_from_json(get_member(document, "settings"));
+  if (!settings) return forward_error(settings);
+  model.settings = *settings;
+  if (document.contains("smallest_settings")) {
+    auto smallest = report::settings_from_json(document["smallest_settings"]);
+    if (!smallest) return forward_error(smallest);
+    model.smallest_settings = *smallest;
+  }
+  for (const Json& entry : get_member(document, "trials")) {
+    auto trial = trial_from_json(entry);
+    if (!trial) return forward_error(trial);
+    model.trials.push_back(*trial);
+  }
+  return model;
+}
+
+Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
+  if (auto made = make_folder(folder); !made) return made;
+  Json setup;
+  setup["schema_version"] = kSetupSchemaVersion;
+  setup["headroom_version"] = data.headroom_version;
+  setup["created_at"] = data.created_at;
+  setup["host"] = data.host;
+  setup["max_frames"] = data.max_frames;
+  setup["limit_videos"] = data.limit_videos;
+  setup["limit_objects"] = data.limit_objects;
+  setup["image_size"] = data.image_size;
+  setup["models"] = Json::array();
+  for (const PreparedModel& model : data.models) setup["models"].push_back(to_json(model));
+  if (auto written = write_file_atomically(metadata_path(folder), to_text(media::to_json(data.source)));
+      !written)
+    return written;
+  return write_file_atomically(setup_path(folder), to_text(setup));
+}
+
+Result<PreparedData> read_prepared_data(const fs::path& folder) {
+  const auto read = [&](const fs::path& path) -> Result<Json> {
+    auto text = read_file(path, mebibytes(256));
+    if (!text) {
+      text.error().fix = "give its folder by --prepared-dir, or run without --skip-setup";
+      return forward_error(text);
+    }
+    return parse_json(*text, path.string());
+  };
+  auto metadata = read(metadata_path(folder));
+  if (!metadata) return forward_error(metadata);
+  auto setup = read(setup_path(folder));
+  if (!setup) return forward_error(setup);
+  if (get_integer(*setup, "schema_version").value_or(0) != kSetupSchemaVersion)
+    return tl::unexpected<Error>(not_usable(folder, "it was written by another version of Headroom"));
+  PreparedData data;
+  auto source = media::source_from_json(*metadata);
+  if (!source) return forward_error(source);
+  data.source = std::move(*source);
+  data.headroom_version = get_text(*setup, "headroom_version");
+  data.created_at = get_text(*setup, "created_at");
+  data.host = get_text(*setup, "host");
+  data.max_frames = get_integer(*setup, "max_frames").value_or(0);
+  data.limit_videos = get_integer(*setup, "limit_videos").value_or(0);
+  data.limit_objects = get_integer(*setup, "limit_objects").value_or(0);
+  data.image_size = static_cast<int>(get_integer(*setup, "image_size").value_or(0));
+  for (const Json& entry : get_member(*setup, "models")) {
+    auto model = prepared_model_from_json(entry);
+    if (!model) return forward_error(model);
+    data.models.push_back(std::move(*model));
+  }
+  return data;
+}
+
+std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options) {
+  const fs::path folder = options.prepared_dir;
+  if (options.source && options.source->describe() != data.source.spec.describe())
+    return not_usable(folder, fmt::format("it was made for --source {}, not {}", data.source.spec.describe(),
+                                          options.source->describe()));
+  if (data.source.spec.kind != SourceKind::camera) {
+    const auto fingerprint = media::source_fingerprint(data.source.spec);
+    if (!fingerprint) return not_usable(folder, fingerprint.error().sentence());
+    if (*fingerprint != data.source.fingerprint)
+      return not_usable(folder, fmt::format("{} has changed since", data.source.spec.describe()));
+  }
+  if (data.host != this_host())
+    return not_usable(folder, fmt::format("it was made on another machine ({})", data.host));
+  if (data.image_size != options.image_size)
+    return not_usable(
+        folder, fmt::format("it was made with --imgsz {}, not {}", data.image_size, options.image_size));
+  if (data.max_frames < options.max_frames || data.limit_videos != options.limit_videos ||
+      data.limit_objects != options.limit_objects)
+    return not_usable(folder, "it was made with other --max-frames, --limit-videos or --limit-objects");
+  for (const ModelSpec& model : options.models) {
+    const auto same = [&](const PreparedModel& prepared) { return prepared.name == model.name; };
+    const auto found = std::find_if(data.models.begin(), data.models.end(), same);
+    if (found == data.models.end())
+      return not_usable(folder, fmt::format("model {} is not in it", model.name));
+    if (found->path != model.path)
+      return not_usable(folder,
+                        fmt::format("its model {} is {}, not {}", model.name, found->path, model.path));
+    const auto fingerprint = file_fingerprint(model.path);
+    if (!fingerprint) return not_usable(folder, fingerprint.error().sentence());
+    if (*fingerprint != found->fingerprint)
+      return not_usable(folder, fmt::format("{} has changed since", model.path));
+    const std::string& task = model.task.empty() ? options.task : model.task;
+    if (task != found->forced_task)
+      return not_usable(folder, fmt::format("model {} was prepared for another --task", model.name));
+    const std::string& backend = model.backend.empty() ? options.backend : model.backend;
+    if (!backend.empty() && backend != found->backend)
+      return not_usable(folder,
+                        fmt::format("model {} was prepared for the backend {}", model.name, found->backend));
+  }
+  return std::nullopt;
+}
+
+}  // namespace headroom::bench

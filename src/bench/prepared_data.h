@@ -1,0 +1,62 @@
+// What the setup phase leaves for the inference phase: a folder with metadata.json (the source) and
+// setup.json (each model, its task and its settings). Data that was prepared for something else, or that is
+// older than what it describes, is refused with the reason.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/bench_options.h"
+#include "model/bench_result.h"
+
+namespace headroom::bench {
+
+inline constexpr int kSetupSchemaVersion = 1;
+
+// One model as the setup phase found it.
+struct PreparedModel {
+  std::string name, path;
+  std::string fingerprint;  // of the model file
+  std::string backend, backend_path, backend_version;
+  std::string forced_task;  // as asked for; empty: recognised
+  std::string task, input;
+  bool takes_frames = false;
+  std::vector<std::string> class_names;
+  ModelStatus status = ModelStatus::skipped;
+  std::string error;
+  std::optional<Phase> died_in;
+  RuntimeSettings settings;  // what the inference phase uses
+  std::optional<RuntimeSettings> smallest_settings;
+  std::vector<TuneTrial> trials;
+};
+
+struct PreparedData {
+  std::string headroom_version, created_at, host;
+  SourceMetadata source;
+  std::int64_t max_frames = 0, limit_videos = 0, limit_objects = 0;
+  int image_size = 0;
+  std::vector<PreparedModel> models;
+};
+
+std::filesystem::path metadata_path(const std::filesystem::path& folder);
+std::filesystem::path setup_path(const std::filesystem::path& folder);
+
+Status write_prepared_data(const std::filesystem::path& folder, const PreparedData& data);
+Result<PreparedData> read_prepared_data(const std::filesystem::path& folder);
+
+// Why this data cannot serve these options, or nothing: another source, a source or model file that changed
+// since, another machine, other limits, a model that was not prepared.
+std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options);
+
+// "hostname, CPU model": settings tuned on one machine are foreign to another.
+std::string this_host();
+
+// One model from its JSON form; exposed for the setup process's answers.
+nlohmann::ordered_json to_json(const PreparedModel& model);
+Result<PreparedModel> prepared_model_from_json(const nlohmann::ordered_json& document);
+
+}  // namespace headroom::bench

@@ -1,0 +1,16 @@
+// The main job: models over frames, each in its own fresh process under the limit, and the reports of it.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "model/bench_options.h"
+
+namespace headroom::bench {
+
+// Runs the whole bench and writes the run folder. Returns the exit code: 0, 1 when a model failed or (with
+// --strict) the limit was violated, 130 after Ctrl-C. An error means that nothing could be measured.
+// `command` is what was typed, for the report.
+Result<int> run_bench(const BenchOptions& options, const std::string& command);
+
+}  // namespace headroom::bench

@@ -1,0 +1,66 @@
+#include "bench/run_reports.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "bench/run_folder.h"
+#include "model/footprint.h"
+#include "report/report_json.h"
+#include "report/views.h"
+
+namespace headroom::bench {
+namespace fs = std::filesystem;
+
+Status write_report_json(const BenchResult& result, const fs::path& folder) {
+  return write_file_atomically(folder / "report.json", to_text(report::to_json(result)));
+}
+
+Status write_all_reports(const BenchResult& result, const fs::path& folder) {
+  Status first;
+  const auto keep = [&](Status status) {
+    if (first && !status) first = std::move(status);
+  };
+  keep(write_report_json(result, folder));
+  keep(write_file_atomically(folder / "report.md", report::to_markdown(result)));
+  keep(write_file_atomically(folder / "summary.csv", report::to_csv(result)));
+  const auto metrics = read_file(folder / "metrics.jsonl");
+  auto page = report::to_html(result, folder, metrics ? std::string_view(*metrics) : std::string_view());
+  keep(page ? write_file_atomically(folder / "report.html", *page) : Status(forward_error(page)));
+  return first;
+}
+
+Status write_footprints(const BenchResult& result, const PreparedData& prepared, const fs::path& folder) {
+  for (const ModelResult& model : result.models) {
+    const ModelMemory& memory = model.memory;
+    if (model.status != ModelStatus::ok || !memory.runtime || !memory.loaded || !memory.load_peak ||
+        !memory.run_mean || !memory.run_peak)
+      continue;
+    const auto same = [&](const PreparedModel& known) { return known.name == model.name; };
+    const auto known = std::find_if(prepared.models.begin(), prepared.models.end(), same);
+    Footprint footprint;
+    footprint.name = model.name;
+    footprint.path = model.path;
+    if (known != prepared.models.end()) footprint.model_fingerprint = known->fingerprint;
+    footprint.backend = model.backend;
+    footprint.backend_version = model.backend_version;
+    footprint.input = model.input;
+    footprint.host = this_host();
+    footprint.runtime = *memory.runtime;
+    footprint.frames = memory.frames.value_or(Bytes{});
+    footprint.loaded = *memory.loaded - *memory.runtime;
+    footprint.load_peak = *memory.load_peak - *memory.runtime;
+    footprint.run_mean = *memory.run_mean - *memory.runtime - footprint.frames;
+    footprint.run_peak = *memory.run_peak - *memory.runtime - footprint.frames;
+    footprint.settings = model.settings;
+    footprint.measured_at = result.started_at;
+    if (auto made = make_folder(folder / "footprints"); !made) return made;
+    if (auto written = write_file_atomically(folder / "footprints" / (file_name_of(model.name) + ".json"),
+                                             to_text(report::to_json(footprint)));
+        !written)
+      return written;
+  }
+  return {};
+}
+
+}  // namespace headroom::bench

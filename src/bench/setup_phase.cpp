@@ -1,0 +1,195 @@
+#include "bench/setup_phase.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "bench/helper_process.h"
+#include "bench/setup_job.h"
+#include "bench/trial.h"
+#include "bench/tuner.h"
+#include "inference/backend.h"
+#include "media/media_engine.h"
+#include "media/source_json.h"
+#include "media/source_scan.h"
+#include "sources/host_info.h"
+
+namespace headroom::bench {
+namespace fs = std::filesystem;
+namespace {
+
+void say(const std::string& text) {
+  Json event;
+  event["event"] = "progress";
+  event["text"] = text;
+  send_helper_event(event);
+}
+
+// --- scanning
+// -----------------------------------------------------------------------------------------------
+
+Result<Json> scan(const Json& job) {
+  auto options = bench_options_from_json(job);
+  if (!options) return forward_error(options);
+  auto engine = media::load_media_engine();
+  if (!engine) return forward_error(engine);
+  auto metadata = media::scan_source(**engine, *options->source,
+                                     {options->limit_videos, options->limit_objects, options->max_frames});
+  if (!metadata) return forward_error(metadata);
+  const fs::path target = metadata_path(options->prepared_dir);
+  if (auto written = write_file_atomically(target, to_text(media::to_json(*metadata))); !written)
+    return forward_error(written);
+  return Json::object();
+}
+
+Result<SourceMetadata> scan_in_child(const BenchOptions& options, Interrupt& interrupt) {
+  std::string note;
+  // --workspace bounds the scratch memory of the setup phase: decoding happens here and nowhere else in it.
+  auto limit = limits::make_memory_limit("scan", options.workspace, options.limit_mechanism, note);
+  if (!limit) return forward_error(limit);
+  HelperPlan plan;
+  plan.verb = "_scan";
+  plan.purpose = "scanning " + options.source->describe();
+  plan.limit = limit->get();
+  plan.timeout = Nanoseconds{options.timeout.count * 10};  // a scan decodes every frame before it answers
+  auto done = run_helper(plan, to_json(options), interrupt);
+  if (!done) return forward_error(done);
+  auto text = read_file(metadata_path(options.prepared_dir));
+  if (!text) return forward_error(text);
+  auto document = parse_json(*text, "metadata.json");
+  if (!document) return forward_error(document);
+  return media::source_from_json(*document);
+}
+
+// --- models
+// -------------------------------------------------------------------------------------------------
+
+PreparedModel failed_model(PreparedModel model, const Error& error) {
+  model.status = ModelStatus::failed;
+  model.error = error.sentence();
+  return model;
+}
+
+Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchOptions& options,
+                           Interrupt& interrupt) {
+  const int cores = sources::read_host_info().cpus;
+  const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
+    worker.settings = settings;
+    auto outcome = run_trial(worker, WorkerKind::tune, options, interrupt);
+    if (!outcome) return forward_error(outcome);
+    TuneTrial trial;
+    trial.settings = settings;
+    trial.status = outcome->result.status;
+    trial.error = outcome->result.error;
+    trial.peak = outcome->result.memory.run_peak;
+    if (outcome->result.inference) trial.p50 = outcome->result.inference->p50;
+    say(fmt::format("{}: {} → {}", model.name, settings.describe(),
+                    trial.p50 ? format_duration(*trial.p50) : trial.error));
+    return trial;
+  };
+  auto found = search_settings(model.settings, cores, attempt);
+  if (!found) return forward_error(found);
+  model.settings = found->fastest;
+  model.smallest_settings = found->smallest;
+  model.trials = std::move(found->trials);
+  return model;
+}
+
+// Errors only when the whole setup must end; a model that fails is named in the result.
+Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& options,
+                                    Interrupt& interrupt) {
+  PreparedModel model;
+  model.name = spec.name;
+  model.path = spec.path;
+  model.forced_task = spec.task.empty() ? options.task : spec.task;
+  model.settings.threads = options.threads;
+  model.settings.device = options.device;
+  const auto fingerprint = file_fingerprint(spec.path);
+  if (!fingerprint) return failed_model(std::move(model), fingerprint.error());
+  model.fingerprint = *fingerprint;
+  const auto backend =
+      inference::choose_backend(spec.path, spec.backend.empty() ? options.backend : spec.backend);
+  if (!backend) return failed_model(std::move(model), backend.error());
+  model.backend = backend->name;
+  model.backend_path = backend->path.string();
+
+  WorkerModel worker{model.name,         model.path,        model.backend,
+                     model.backend_path, model.forced_task, model.settings};
+  auto outcome = run_trial(worker, WorkerKind::setup, options, interrupt);
+  if (!outcome) return forward_error(outcome);
+  model.status = outcome->result.status;
+  model.error = outcome->result.error;
+  model.died_in = outcome->result.died_in;
+  model.backend_version = outcome->result.backend_version;
+  model.task = outcome->result.task;
+  model.input = outcome->result.input;
+  model.takes_frames = outcome->takes_frames;
+  model.class_names = outcome->class_names;
+  if (model.status != ModelStatus::ok || !options.tune) return model;
+  return tune(std::move(model), std::move(worker), options, interrupt);
+}
+
+// --- the whole
+// ----------------------------------------------------------------------------------------------
+
+Result<Json> set_up(const Json& job) {
+  auto options = bench_options_from_json(job);
+  if (!options) return forward_error(options);
+  auto interrupt = Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  if (auto made = make_folder(options->prepared_dir); !made) return forward_error(made);
+
+  PreparedData data;
+  say("scanning " + options->source->describe());
+  auto source = scan_in_child(*options, *interrupt);
+  if (!source) return forward_error(source);
+  data.source = std::move(*source);
+  say(fmt::format("{} frames in {} sequences, {} left out", data.source.total_frames,
+                  data.source.sequences.size(), data.source.skipped.size()));
+
+  for (const ModelSpec& spec : options->models) {
+    say(fmt::format("trying {}", spec.name));
+    auto model = prepare_model(spec, *options, *interrupt);
+    if (!model) return forward_error(model);
+    say(model->status == ModelStatus::ok
+            ? fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
+                          model->backend_version, model->input)
+            : fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
+    data.models.push_back(std::move(*model));
+  }
+  data.headroom_version = HEADROOM_VERSION;
+  data.created_at = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)));
+  data.host = this_host();
+  data.max_frames = options->max_frames;
+  data.limit_videos = options->limit_videos;
+  data.limit_objects = options->limit_objects;
+  data.image_size = options->image_size;
+  if (auto written = write_prepared_data(options->prepared_dir, data); !written)
+    return forward_error(written);
+  return Json::object();
+}
+
+}  // namespace
+
+Result<PreparedData> run_setup_phase(const BenchOptions& options, Interrupt& interrupt,
+                                     const std::function<void(const std::string&)>& progress) {
+  HelperPlan plan;
+  plan.verb = "_setup";
+  plan.purpose = "the setup phase";
+  // Its own children are watched with --timeout each; this one is only the net below them.
+  plan.timeout = Nanoseconds{options.timeout.count * 12};
+  plan.on_event = [&](const Json& event) { progress(get_text(event, "text")); };
+  auto done = run_helper(plan, to_json(options), interrupt);
+  if (!done) return forward_error(done);
+  return read_prepared_data(options.prepared_dir);
+}
+
+int run_setup_process() { return serve_helper(set_up); }
+int run_scan_process() { return serve_helper(scan); }
+
+}  // namespace headroom::bench

@@ -1,0 +1,37 @@
+#include "bench/trial.h"
+
+#include "bench/helper_process.h"
+#include "limits/memory_limit.h"
+
+namespace headroom::bench {
+
+Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
+                               Interrupt& interrupt) {
+  std::string note;
+  auto limit = limits::make_memory_limit(model.name, options.memory_limit, options.limit_mechanism, note);
+  if (!limit) return forward_error(limit);
+  WorkerPlan plan;
+  plan.label = model.name;
+  plan.limit = limit->get();
+  plan.timeout = options.timeout;
+  plan.job.kind = kind;
+  plan.job.models = {model};
+  plan.job.image_size = options.image_size;
+  plan.job.confidence = options.confidence;
+  plan.job.iou = options.iou;
+  // Two blank frames show that a model runs; a timed trial warms up as the measured run does.
+  plan.job.warmup_frames = kind == WorkerKind::setup ? 2 : options.warmup_frames;
+  auto run = WorkerRun::start(plan);
+  if (!run) return forward_error(run);
+  if (!supervise({run->get()}, interrupt, options.metrics_interval, nullptr))
+    return failure("trying model " + model.name + " was stopped", "interrupted");
+  TrialOutcome outcome;
+  outcome.result = (*run)->result();
+  if (!(*run)->models().empty()) {
+    outcome.takes_frames = (*run)->models().front().takes_frames;
+    outcome.class_names = (*run)->models().front().class_names;
+  }
+  return outcome;
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,31 @@
+// One model in one child under the limit, on blank frames: proves that it loads and runs, or times one
+// combination of settings. A model that crashes, hangs or runs out of memory takes nobody along.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/interrupt.h"
+#include "bench/worker_protocol.h"
+#include "bench/worker_run.h"
+#include "model/bench_options.h"
+#include "model/bench_result.h"
+
+namespace headroom::bench {
+
+struct TrialOutcome {
+  ModelResult result;
+  bool takes_frames = false;
+  std::vector<std::string> class_names;
+};
+
+// Errors only when the trial could not be made at all (or was interrupted); a failing model is in the
+// outcome.
+Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
+                               Interrupt& interrupt);
+
+}  // namespace headroom::bench

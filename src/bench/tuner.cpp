@@ -1,0 +1,98 @@
+#include "bench/tuner.h"
+
+#include <algorithm>
+
+namespace headroom::bench {
+namespace {
+
+// Faster by less than this is noise on a shared machine.
+constexpr double kClearlyFaster = 0.99;
+
+bool fits(const TuneTrial& trial) {
+  return trial.status == ModelStatus::ok && trial.p50 && trial.p50->count > 0;
+}
+
+double ratio(const TuneTrial& a, const TuneTrial& b) {
+  return static_cast<double>(a.p50->count) / static_cast<double>(b.p50->count);
+}
+
+// Clearly faster, or as fast in less memory.
+bool better(const TuneTrial& a, const TuneTrial& b) {
+  if (!fits(a)) return false;
+  if (!fits(b)) return true;
+  const double speed = ratio(a, b);
+  if (speed < kClearlyFaster) return true;
+  const bool as_fast = speed <= 1.0 / kClearlyFaster;
+  return as_fast && a.peak && b.peak &&
+         static_cast<double>(a.peak->count) < static_cast<double>(b.peak->count) * kClearlyFaster;
+}
+
+using Variants = std::vector<RuntimeSettings>;
+
+Variants thread_variants(const RuntimeSettings& base, int cores) {
+  Variants variants;
+  for (int threads = 1; threads <= cores; threads *= 2) {
+    RuntimeSettings settings = base;
+    settings.threads = threads;
+    variants.push_back(settings);
+  }
+  if (cores > 1 && (cores & (cores - 1)) != 0) {  // not a power of two: all cores are missing above
+    RuntimeSettings settings = base;
+    settings.threads = cores;
+    variants.push_back(settings);
+  }
+  return variants;
+}
+
+// The values of the knobs after threads, each tried from the best settings so far.
+std::vector<std::function<void(RuntimeSettings&)>> single_changes() {
+  return {
+      [](RuntimeSettings& s) { s.arena = false; },
+      [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
+      [](RuntimeSettings& s) { s.memory_pattern = false; },
+      [](RuntimeSettings& s) { s.prepacking = false; },
+      [](RuntimeSettings& s) { s.graph_level = 2; },
+      [](RuntimeSettings& s) { s.graph_level = 1; },
+      [](RuntimeSettings& s) { s.spinning = false; },
+  };
+}
+
+bool pointless(const RuntimeSettings& settings) {
+  return (!settings.arena && settings.arena_extend == ArenaExtend::same_as_requested) ||
+         (settings.threads == 1 && !settings.spinning);
+}
+
+}  // namespace
+
+Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, const TryFunction& attempt) {
+  TuneOutcome outcome;
+  std::size_t best = 0;
+  const auto consider = [&](const RuntimeSettings& settings) -> Status {
+    const auto tried = [&](const TuneTrial& trial) { return trial.settings == settings; };
+    if (pointless(settings) || std::any_of(outcome.trials.begin(), outcome.trials.end(), tried)) return {};
+    auto trial = attempt(settings);
+    if (!trial) return forward_error(trial);
+    outcome.trials.push_back(std::move(*trial));
+    if (better(outcome.trials.back(), outcome.trials[best])) best = outcome.trials.size() - 1;
+    return {};
+  };
+  if (auto tried = consider(start); !tried) return forward_error(tried);
+  for (const RuntimeSettings& settings : thread_variants(start, cores))
+    if (auto tried = consider(settings); !tried) return forward_error(tried);
+  for (const auto& change : single_changes()) {
+    RuntimeSettings settings = outcome.trials[best].settings;
+    change(settings);
+    if (auto tried = consider(settings); !tried) return forward_error(tried);
+  }
+  outcome.fastest = outcome.trials[best].settings;
+  if (!fits(outcome.trials[best])) return outcome;
+  const TuneTrial* smallest = &outcome.trials[best];
+  for (const TuneTrial& trial : outcome.trials)
+    if (fits(trial) && trial.peak && smallest->peak && ratio(trial, outcome.trials[best]) <= kNearlyAsFast &&
+        *trial.peak < *smallest->peak)
+      smallest = &trial;
+  outcome.smallest = smallest->settings;
+  return outcome;
+}
+
+}  // namespace headroom::bench

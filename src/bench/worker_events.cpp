@@ -1,0 +1,81 @@
+#include "bench/worker_events.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "sources/process_memory.h"
+
+namespace headroom::bench {
+namespace {
+
+constexpr std::size_t kBatch = 512;
+// Five numbers of at most 20 digits with their punctuation.
+constexpr std::size_t kBytesPerFrame = 5 * 21 + 3;
+constexpr std::size_t kBytesAround = 64;
+constexpr Nanoseconds kFlushInterval{1'000'000'000};
+
+}  // namespace
+
+WorkerEvents::WorkerEvents(int fd) : fd_(fd), last_flush_(monotonic_now()) {
+  kept_.reserve(kBatch);
+  text_.resize(kBatch * kBytesPerFrame + kBytesAround);
+}
+
+void WorkerEvents::send(const Json& event) {
+  // A conductor that has gone away closes the pipe and kills this process; there is nobody to tell.
+  [[maybe_unused]] const auto ignored = write_all(fd_, to_line(event) + "\n");
+}
+
+ProcessMemory WorkerEvents::mark(Phase phase) {
+  flush();
+  const ProcessMemory memory = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
+  const bool reset = sources::reset_peak_rss(::getpid());
+  Json event;
+  event["event"] = "phase";
+  event["phase"] = name_of(phase);
+  event["time_ns"] = monotonic_now().count;
+  set_if(event, "resident_bytes", memory.rss);
+  set_if(event, "peak_bytes", memory.rss_peak);
+  set_if(event, "cpu_time_ns", memory.cpu_time);
+  event["peak_was_reset"] = reset;
+  send(event);
+  return memory;
+}
+
+void WorkerEvents::send_error(const Error& error, bool out_of_memory) {
+  flush();
+  Json event;
+  event["event"] = "error";
+  event["kind"] = out_of_memory ? "oom" : "failed";
+  event["message"] = error.sentence();
+  send(event);
+}
+
+void WorkerEvents::record(std::size_t model, const FrameTimes& times) {
+  if (model != model_) {
+    flush();
+    model_ = model;
+  }
+  kept_.push_back(times);
+  if (kept_.size() < kBatch && monotonic_now() - last_flush_ < kFlushInterval) return;
+  flush();
+}
+
+void WorkerEvents::flush() {
+  last_flush_ = monotonic_now();
+  if (kept_.empty()) return;
+  char* end = fmt::format_to(text_.data(), "{{\"event\":\"frames\",\"model\":{},\"times\":[", model_);
+  for (const FrameTimes& times : kept_) {
+    if (&times != kept_.data()) *end++ = ',';
+    end = fmt::format_to(end, "[{},{},{},{},{}]", times.decode.count, times.preprocess.count,
+                         times.inference.count, times.postprocess.count, times.findings);
+  }
+  end = fmt::format_to(end, "]}}\n");
+  kept_.clear();
+  [[maybe_unused]] const auto ignored =
+      write_all(fd_, std::string_view(text_.data(), static_cast<std::size_t>(end - text_.data())));
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,48 @@
+// The worker's voice: JSON lines on descriptor 3, and the memory figures of each phase.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "model/bench_result.h"
+#include "model/sample.h"
+
+namespace headroom::bench {
+
+// One frame through one model.
+struct FrameTimes {
+  Nanoseconds decode, preprocess, inference, postprocess;
+  std::int64_t findings = 0;
+};
+
+class WorkerEvents {
+ public:
+  explicit WorkerEvents(int fd);
+
+  // Reads this process's resident bytes and high-water mark, sends them as the end of the phase that led
+  // here, and resets the mark, so that the next peak belongs to the next phase. Returns what was read.
+  ProcessMemory mark(Phase phase);
+  void send(const nlohmann::ordered_json& event);
+  void send_error(const Error& error, bool out_of_memory);
+
+  // Keeps one frame's times; sends them in batches (about once a second, or when the buffer is full).
+  // Allocates nothing: it runs in the measured loop, between frames.
+  void record(std::size_t model, const FrameTimes& times);
+  // Sends what is kept. Called when a window of frames is done.
+  void flush();
+
+ private:
+  int fd_;
+  std::size_t model_ = 0;
+  std::vector<FrameTimes> kept_;
+  std::vector<char> text_;
+  Nanoseconds last_flush_;
+};
+
+}  // namespace headroom::bench

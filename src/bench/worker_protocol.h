@@ -1,0 +1,67 @@
+// What the conductor and a worker say to each other. The job goes in as one JSON document on the worker's
+// standard input; events come back as JSON lines on descriptor 3. Standard output and error belong to the
+// model runtime and go to run.log.
+//
+// A worker's descriptors: 0 job, 1 and 2 log, 3 events, 4 socket to the decoder, 5 frame ring (memfd),
+// 6 gate (one byte starts the measured run; only with `wait_for_gate`).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "model/bench_result.h"
+#include "model/detection.h"
+#include "model/runtime_settings.h"
+
+namespace headroom::bench {
+
+inline constexpr int kEventsFd = 3;
+inline constexpr int kDecoderFd = 4;
+inline constexpr int kFrameRingFd = 5;
+inline constexpr int kGateFd = 6;
+
+enum class WorkerKind {
+  setup,      // load and warm on dummy inputs; proves that the model works and says what it is
+  tune,       // one trial of settings on dummy inputs
+  inference,  // the measured run
+  pipeline,   // all models in one process
+};
+
+struct WorkerModel {
+  std::string name, path;
+  std::string backend, backend_path;  // the plug-in's name and file
+  std::string task;                   // forced, or empty
+  RuntimeSettings settings;
+};
+
+// What the worker must know of a sequence; the decoder knows the rest.
+struct WorkerSequence {
+  std::string name;
+  std::vector<std::string> objects;  // ids; one unnamed object where the source has none
+};
+
+struct WorkerJob {
+  WorkerKind kind = WorkerKind::setup;
+  std::vector<WorkerModel> models;  // one, but for a pipeline
+  int image_size = 640;
+  double confidence = 0.25, iou = 0.45;
+  std::int64_t max_frames = 300, warmup_frames = 10;
+  std::int64_t window_frames = 1;  // most decoded frames in memory at once
+  int sample_images = 0;
+  std::vector<WorkerSequence> sequences;
+  bool use_frames = false;  // descriptors 4 and 5 are there
+  bool wait_for_gate = false;
+};
+
+nlohmann::ordered_json to_json(const WorkerJob& job);
+Result<WorkerJob> worker_job_from_json(const nlohmann::ordered_json& document);
+
+nlohmann::ordered_json to_json(const FrameFindings& findings);
+FrameFindings findings_from_json(const nlohmann::ordered_json& document);
+
+}  // namespace headroom::bench

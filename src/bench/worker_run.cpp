@@ -1,0 +1,428 @@
+#include "bench/worker_run.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "analysis/latency_summary.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "sources/process_memory.h"
+
+namespace headroom::bench {
+namespace {
+
+// The worker's memory is read this often: fine enough for a curve, and 20 reads a second of /proc cost 0.1 %
+// of a core.
+constexpr Nanoseconds kSampleInterval{50'000'000};
+constexpr std::size_t kSeriesPoints = 600;
+constexpr std::size_t kLogLinesKept = 12;
+
+std::string self_executable() { return (executable_folder() / "headroom").string(); }
+
+// The words in a dying runtime's last lines that mean a refused allocation.
+bool mentions_refused_allocation(const std::deque<std::string>& lines) {
+  return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find("bad_alloc") != std::string::npos || line.find("out of memory") != std::string::npos ||
+           line.find("Failed to allocate") != std::string::npos ||
+           line.find("Cannot allocate memory") != std::string::npos;
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
+  std::unique_ptr<WorkerRun> run(new WorkerRun);
+  run->label_ = plan.label;
+  run->limit_ = plan.limit;
+  run->timeout_ = plan.timeout;
+  auto job_pipe = Pipe::create();
+  auto events = Pipe::create();
+  auto log_pipe = Pipe::create();
+  auto decoder_log = Pipe::create();
+  auto gate = Pipe::create();
+  if (!job_pipe || !events || !log_pipe || !decoder_log || !gate)
+    return internal_error("cannot create the worker's pipes", errno_text(errno),
+                          "raise the limit on open files");
+  int sockets[2] = {-1, -1};
+  WorkerJob job = plan.job;
+  job.use_frames = plan.decoder.has_value();
+  if (plan.decoder) {
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
+      return internal_error("cannot create the decoder's socket", errno_text(errno));
+    auto ring = media::FrameRing::create(plan.decoder->arena);
+    if (!ring) return forward_error(ring);
+    run->ring_ = std::move(*ring);
+  }
+  UniqueFd worker_socket(sockets[0]);
+  UniqueFd decoder_socket(sockets[1]);
+
+  SpawnOptions options;
+  options.command = {self_executable(), "_worker"};
+  options.stdin_fd = job_pipe->read_end.get();
+  options.stdout_fd = log_pipe->write_end.get();
+  options.stderr_fd = log_pipe->write_end.get();
+  options.inherited = {{events->write_end.get(), kEventsFd}, {gate->read_end.get(), kGateFd}};
+  if (plan.decoder) {
+    options.inherited.emplace_back(worker_socket.get(), kDecoderFd);
+    options.inherited.emplace_back(run->ring_->fd(), kFrameRingFd);
+  }
+  if (plan.limit != nullptr) {
+    options.before_exec = plan.limit->entry();
+    run->oom_kills_at_start_ = plan.limit->account().oom_kills.value_or(0);
+  }
+  run->started_ = run->last_sign_ = monotonic_now();
+  auto worker = Subprocess::spawn(options);
+  if (!worker) return forward_error(worker);
+  run->worker_ = std::move(*worker);
+
+  if (plan.decoder) {
+    SpawnOptions decoder;
+    decoder.command = {self_executable(), "_decode", plan.decoder->metadata_path};
+    decoder.stderr_fd = decoder_log->write_end.get();
+    decoder.inherited = {{decoder_socket.get(), kDecoderFd}, {run->ring_->fd(), kFrameRingFd}};
+    auto started = Subprocess::spawn(decoder);
+    if (!started) return forward_error(started);
+    run->decoder_ = std::move(*started);
+    run->decoder_log_ = LineReader(std::move(decoder_log->read_end));
+  }
+  run->events_ = LineReader(std::move(events->read_end));
+  run->worker_log_ = LineReader(std::move(log_pipe->read_end));
+  run->gate_ = std::move(gate->write_end);
+  // A worker that died at once closes the pipe; its end is found by finished().
+  [[maybe_unused]] const auto sent = write_all(job_pipe->write_end.get(), to_line(to_json(job)));
+  return run;
+}
+
+std::vector<int> WorkerRun::descriptors() const {
+  return {events_.fd(), worker_log_.fd(), decoder_log_.fd()};
+}
+
+void WorkerRun::read_available() {
+  events_.read_available([this](std::string_view line) { on_event(line); });
+  worker_log_.read_available([this](std::string_view line) { on_log_line("worker", line); });
+  decoder_log_.read_available([this](std::string_view line) { on_log_line("decoder", line); });
+}
+
+void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
+  log::debug("[{} {}] {}", label_, who, line);
+  if (who != "worker") {
+    constexpr std::string_view kWarning = "warning: ";
+    if (line.starts_with(kWarning) && warnings_.size() < 100)
+      warnings_.emplace_back(line.substr(kWarning.size()));
+    return;
+  }
+  last_log_lines_.emplace_back(line);
+  if (last_log_lines_.size() > kLogLinesKept) last_log_lines_.pop_front();
+}
+
+void WorkerRun::on_event(std::string_view line) {
+  last_sign_ = monotonic_now();
+  auto event = parse_json(line, "a worker's event");
+  if (!event) {
+    log::warning("{}: {}", label_, event.error().sentence());
+    return;
+  }
+  const std::string kind = get_text(*event, "event");
+  if (kind == "phase") {
+    const auto phase = parse_phase(get_text(*event, "phase"));
+    if (!phase) return;
+    phases_.push_back({*phase, get_nanoseconds(*event, "time_ns").value_or(last_sign_) - started_,
+                       get_bytes(*event, "resident_bytes"), get_bytes(*event, "peak_bytes"),
+                       get_nanoseconds(*event, "cpu_time_ns")});
+    peak_reset_works_ = peak_reset_works_ && get_bool(*event, "peak_was_reset").value_or(false);
+    sampled_peak_.reset();
+  } else if (kind == "runtime") {
+    version_ = get_text(*event, "version");
+    runtime_load_time_ = get_nanoseconds(*event, "load_ns");
+  } else if (kind == "model") {
+    ModelAccount model;
+    model.name = get_text(*event, "name");
+    model.task = get_text(*event, "task");
+    model.input = get_text(*event, "input");
+    model.takes_frames = get_bool(*event, "takes_frames").value_or(false);
+    model.load_time = get_nanoseconds(*event, "load_ns");
+    for (const Json& name : get_member(*event, "class_names"))
+      model.class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
+    models_.push_back(std::move(model));
+  } else if (kind == "pipeline_model") {
+    if (!models_.empty()) models_.back().resident_after_load = get_bytes(*event, "resident_bytes");
+  } else if (kind == "frames") {
+    const auto index = static_cast<std::size_t>(get_integer(*event, "model").value_or(0));
+    if (index >= models_.size()) return;
+    for (const Json& times : get_member(*event, "times")) {
+      if (!times.is_array() || times.size() != 5) continue;
+      const auto at = [&](std::size_t i) {
+        return times[i].is_number_integer() ? times[i].get<std::int64_t>() : 0;
+      };
+      models_[index].frames.push_back({{at(0)}, {at(1)}, {at(2)}, {at(3)}, at(4)});
+    }
+  } else if (kind == "held") {
+    frames_held_ = std::max(frames_held_, get_integer(*event, "frames").value_or(0));
+  } else if (kind == "sample") {
+    samples_.push_back({static_cast<std::int32_t>(get_integer(*event, "sequence").value_or(0)),
+                        get_integer(*event, "frame").value_or(0), get_text(*event, "name"),
+                        findings_from_json(get_member(*event, "findings"))});
+  } else if (kind == "cleanup") {
+    cleanups_.push_back({get_text(*event, "level"), get_text(*event, "name"),
+                         get_bytes(*event, "resident_bytes").value_or(Bytes{})});
+  } else if (kind == "waiting") {
+    waiting_ = true;
+  } else if (kind == "error") {
+    status_ = get_text(*event, "kind") == "oom" ? ModelStatus::oom : ModelStatus::failed;
+    error_ = get_text(*event, "message");
+  } else if (kind == "done") {
+    done_ = true;
+  }
+}
+
+Phase WorkerRun::phase() const { return phases_.empty() ? Phase::start : phases_.back().phase; }
+
+void WorkerRun::sample() {
+  if (ended_) return;
+  last_sample_ = sources::read_process_memory(worker_.pid(), sources::ProcessDetail::status);
+  if (!last_sample_.rss) return;
+  const Bytes resident = *last_sample_.rss;
+  sampled_peak_ = std::max(sampled_peak_.value_or(resident), resident);
+  if (phase() == Phase::warm) {
+    run_sum_ += static_cast<double>(resident.count);
+    ++run_samples_;
+  }
+  // A control group is the kernel's own judge (and does not charge the pages of shared libraries that RSS
+  // counts).
+  if (limit_is_watched() && resident > limit_->bytes()) ++violations_;
+  // The series keeps a bounded number of points: when it is full, every second one goes and the pace halves.
+  if (++series_skipped_ < series_stride_) return;
+  series_skipped_ = 0;
+  series_.push_back({monotonic_now() - started_, resident});
+  if (series_.size() < kSeriesPoints) return;
+  for (std::size_t i = 0; 2 * i < series_.size(); ++i) series_[i] = series_[2 * i];
+  series_.resize((series_.size() + 1) / 2);
+  series_stride_ *= 2;
+}
+
+void WorkerRun::sample_share() {
+  if (ended_) return;
+  last_sample_ = sources::read_process_memory(worker_.pid(), sources::ProcessDetail::with_pss);
+  if (phase() == Phase::warm && last_sample_.pss)
+    pss_run_peak_ = std::max(pss_run_peak_.value_or(*last_sample_.pss), *last_sample_.pss);
+}
+
+bool WorkerRun::limit_is_watched() const {
+  return limit_ != nullptr && limit_->bytes() > Bytes{} && limit_->mechanism() != LimitMechanism::cgroup_v1 &&
+         limit_->mechanism() != LimitMechanism::cgroup_v2;
+}
+
+bool WorkerRun::hung() const { return !ended_ && monotonic_now() - last_sign_ > timeout_; }
+
+void WorkerRun::stop(ModelStatus status, std::string reason) {
+  if (ended_ || done_) return;
+  status_ = status;
+  error_ = std::move(reason);
+  worker_.signal(SIGKILL);
+}
+
+void WorkerRun::open_gate() {
+  waiting_ = false;
+  [[maybe_unused]] const auto sent = write_all(gate_.get(), "g");
+}
+
+bool WorkerRun::finished() {
+  if (ended_) return true;
+  const auto status = worker_.poll();
+  if (!status) return false;
+  read_available();  // what it said before it ended
+  ended_ = true;
+  classify_end(*status);
+  if (decoder_.running()) decoder_.signal(SIGKILL);
+  decoder_.wait();
+  read_available();
+  return true;
+}
+
+void WorkerRun::classify_end(const ExitStatus& status) {
+  if (status_ != ModelStatus::ok) return;  // it said so itself, or was stopped
+  if (done_ && status.success()) return;
+  const std::int64_t oom_kills =
+      limit_ == nullptr ? 0 : limit_->account().oom_kills.value_or(0) - oom_kills_at_start_;
+  if (status.signal == SIGKILL && oom_kills > 0) {
+    status_ = ModelStatus::oom;
+    error_ = fmt::format("the kernel killed it at the limit of {}", format_bytes(limit_->bytes()));
+  } else if (status.signal != 0 && mentions_refused_allocation(last_log_lines_)) {
+    status_ = ModelStatus::oom;
+    error_ = fmt::format("an allocation was refused ({})", status.describe());
+  } else if (status.signal == SIGKILL) {
+    status_ = ModelStatus::crashed;
+    error_ =
+        "it was killed from outside (SIGKILL); if the whole machine ran out of memory, the kernel log says "
+        "so";
+  } else if (status.signal != 0) {
+    status_ = ModelStatus::crashed;
+    error_ = fmt::format("it crashed with {}", status.describe());
+  } else {
+    status_ = ModelStatus::crashed;
+    error_ = fmt::format("it ended early with {}", status.describe());
+  }
+  if (status_ == ModelStatus::crashed && !last_log_lines_.empty())
+    error_ += fmt::format("; its last words were '{}'", last_log_lines_.back());
+}
+
+std::int64_t WorkerRun::frames_done() const {
+  return models_.empty() ? 0 : static_cast<std::int64_t>(models_.front().frames.size());
+}
+
+const PhaseAccount* WorkerRun::account_of(Phase phase) const {
+  for (auto it = phases_.rbegin(); it != phases_.rend(); ++it)
+    if (it->phase == phase) return &*it;
+  return nullptr;
+}
+
+ModelMemory WorkerRun::memory() const {
+  ModelMemory memory;
+  const PhaseAccount* start = account_of(Phase::start);
+  const PhaseAccount* runtime = account_of(Phase::runtime_loaded);
+  const PhaseAccount* loaded = account_of(Phase::model_loaded);
+  const PhaseAccount* warm = account_of(Phase::warm);
+  const PhaseAccount* running = account_of(Phase::running);
+  const PhaseAccount* unloaded = account_of(Phase::unloaded);
+  if (start != nullptr) memory.start = start->resident;
+  if (runtime != nullptr) memory.runtime = runtime->resident;
+  if (loaded != nullptr) {
+    memory.loaded = loaded->resident;
+    memory.load_peak = loaded->peak;
+  }
+  const auto largest = [](std::optional<Bytes> a, std::optional<Bytes> b) {
+    return a && b ? std::max(*a, *b) : a ? a : b;
+  };
+  // Warm-up counts as running here: the first frame makes the memory that all later ones use.
+  if (warm != nullptr) memory.run_peak = warm->peak;
+  if (running != nullptr) memory.run_peak = largest(memory.run_peak, running->peak);
+  // A worker that died in a phase never read its own peak; the samples from outside are a lower bound.
+  if (runtime != nullptr && loaded == nullptr) memory.load_peak = sampled_peak_;
+  if (loaded != nullptr && running == nullptr) memory.run_peak = largest(memory.run_peak, sampled_peak_);
+  if (run_samples_ > 0)
+    memory.run_mean = Bytes{static_cast<std::int64_t>(run_sum_ / static_cast<double>(run_samples_))};
+  else if (running != nullptr)
+    memory.run_mean = running->resident;
+  if (unloaded != nullptr && unloaded->resident && memory.runtime)
+    memory.residual = *unloaded->resident - *memory.runtime;
+  if (ring_ && warm != nullptr) memory.frames = ring_->arena();
+  memory.pss_run_peak = pss_run_peak_;
+  memory.violations = violations_;
+  if (limit_ != nullptr) {
+    memory.cgroup_peak = limit_->account().peak;
+    if (limit_->bytes() > Bytes{}) {
+      const auto fits = [&](std::optional<Bytes> peak) {
+        return !limit_is_watched() || !peak || *peak <= limit_->bytes();
+      };
+      memory.within_limit =
+          status_ != ModelStatus::oom && violations_ == 0 && fits(memory.load_peak) && fits(memory.run_peak);
+    }
+  }
+  return memory;
+}
+
+ModelResult WorkerRun::result() const {
+  ModelResult result;
+  result.name = label_;
+  result.status = status_;
+  result.error = error_;
+  if (status_ != ModelStatus::ok) result.died_in = phase();
+  result.backend_version = version_;
+  result.runtime_load_time = runtime_load_time_;
+  result.memory = memory();
+  result.memory_series = series_;
+  for (const PhaseAccount& phase : phases_) result.phases.push_back({phase.phase, phase.time});
+  result.cleanups = cleanups_;
+  result.warnings = warnings_;
+  if (!peak_reset_works_ && !phases_.empty())
+    result.warnings.emplace_back(
+        "the kernel cannot reset a process's peak, so the peak of each phase includes those before it");
+  const PhaseAccount* warm = account_of(Phase::warm);
+  const PhaseAccount* running = account_of(Phase::running);
+  const PhaseAccount* loaded = account_of(Phase::model_loaded);
+  if (warm != nullptr && loaded != nullptr) result.warmup_time = warm->time - loaded->time;
+  if (warm != nullptr && running != nullptr && warm->cpu_time && running->cpu_time &&
+      running->time > warm->time)
+    result.cpu_percent = 100.0 * static_cast<double>((*running->cpu_time - *warm->cpu_time).count) /
+                         static_cast<double>((running->time - warm->time).count);
+  if (models_.empty()) return result;
+  const ModelAccount& model = models_.front();
+  result.task = model.task;
+  result.input = model.input;
+  result.model_load_time = model.load_time;
+  result.frames = static_cast<std::int64_t>(model.frames.size());
+  if (model.frames.empty()) return result;
+
+  const auto summary_of = [&](auto pick) {
+    std::vector<std::int64_t> values;
+    values.reserve(model.frames.size());
+    for (const FrameTimes& times : model.frames) values.push_back(pick(times).count);
+    return analysis::summarise_latency(values);
+  };
+  const auto end_to_end = [](const FrameTimes& t) {
+    return t.decode + t.preprocess + t.inference + t.postprocess;
+  };
+  result.inference = summary_of([](const FrameTimes& t) { return t.inference; });
+  if (result.inference->mean_ns > 0) result.fps = 1e9 / result.inference->mean_ns;
+  if (!model.takes_frames) return result;
+  result.decode = summary_of([](const FrameTimes& t) { return t.decode; });
+  result.preprocess = summary_of([](const FrameTimes& t) { return t.preprocess; });
+  result.postprocess = summary_of([](const FrameTimes& t) { return t.postprocess; });
+  result.end_to_end = summary_of(end_to_end);
+  if (result.end_to_end->mean_ns > 0) result.pipeline_fps = 1e9 / result.end_to_end->mean_ns;
+  std::vector<std::int64_t> counts;
+  for (const FrameTimes& times : model.frames) counts.push_back(times.findings);
+  result.detections = analysis::summarise_counts(counts);
+  return result;
+}
+
+bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanoseconds interval,
+               const Tick& tick) {
+  Nanoseconds next_sample = monotonic_now();
+  Nanoseconds next_tick = next_sample;
+  for (;;) {
+    std::vector<pollfd> polled{{interrupt.fd(), POLLIN, 0}};
+    for (const WorkerRun* run : runs)
+      for (const int fd : run->descriptors())
+        if (fd >= 0) polled.push_back({fd, POLLIN, 0});
+    const Nanoseconds now = monotonic_now();
+    const Nanoseconds next = std::min(next_sample, next_tick);
+    const auto wait_ms = std::max<std::int64_t>(0, (next - now).count / 1'000'000);
+    ::poll(polled.data(), polled.size(), static_cast<int>(std::min<std::int64_t>(wait_ms, 1000)));
+    if (interrupt.requested()) {
+      for (WorkerRun* run : runs) run->stop(ModelStatus::failed, "interrupted");
+      for (WorkerRun* run : runs)
+        while (!run->finished()) ::poll(nullptr, 0, 5);
+      return false;
+    }
+    bool all_finished = true;
+    bool all_wait = true;
+    for (WorkerRun* run : runs) {
+      run->read_available();
+      if (run->finished()) continue;
+      all_finished = false;
+      all_wait = all_wait && run->waiting_for_gate();
+      if (run->hung()) run->stop(ModelStatus::timeout, "it gave no sign of life within --timeout");
+    }
+    if (all_finished) return true;
+    if (all_wait)
+      for (WorkerRun* run : runs)
+        if (run->waiting_for_gate()) run->open_gate();
+    if (monotonic_now() >= next_sample) {
+      for (WorkerRun* run : runs) run->sample();
+      next_sample = monotonic_now() + kSampleInterval;
+    }
+    if (monotonic_now() >= next_tick) {
+      for (WorkerRun* run : runs) run->sample_share();
+      if (tick) tick(runs);
+      next_tick = monotonic_now() + interval;
+    }
+  }
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,141 @@
+// The conductor's side of a worker: starts it (and its decoder) under a limit, listens, samples its memory
+// from outside, notices when it dies or hangs, and says what it showed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/subprocess.h"
+#include "bench/interrupt.h"
+#include "bench/line_reader.h"
+#include "bench/worker_events.h"
+#include "bench/worker_protocol.h"
+#include "limits/memory_limit.h"
+#include "media/frame_ring.h"
+#include "model/bench_result.h"
+#include "model/sample.h"
+
+namespace headroom::bench {
+
+struct DecoderPlan {
+  std::string metadata_path;
+  Bytes arena;  // of the frame ring
+};
+
+struct WorkerPlan {
+  std::string label;  // the model's name, for the log
+  WorkerJob job;
+  limits::MemoryLimit* limit = nullptr;  // outlives the run
+  std::optional<DecoderPlan> decoder;
+  Nanoseconds timeout{120'000'000'000};  // without a sign of life
+};
+
+// A picture worth drawing: a frame of the source and what the model found in it.
+struct SampleFrame {
+  std::int32_t sequence = 0;
+  std::int64_t frame = 0;
+  std::string name;
+  FrameFindings findings;
+};
+
+// What the events said about one model of the job.
+struct ModelAccount {
+  std::string name, task, input;
+  bool takes_frames = false;
+  std::vector<std::string> class_names;
+  std::optional<Nanoseconds> load_time;
+  std::optional<Bytes> resident_after_load;  // pipeline only
+  std::vector<FrameTimes> frames;
+};
+
+// Resident bytes and peak at the end of a phase, as the worker read them of itself.
+struct PhaseAccount {
+  Phase phase;
+  Nanoseconds time;
+  std::optional<Bytes> resident, peak;
+  std::optional<Nanoseconds> cpu_time;
+};
+
+class WorkerRun {
+ public:
+  static Result<std::unique_ptr<WorkerRun>> start(const WorkerPlan& plan);
+
+  // Descriptors to poll; -1 entries are closed.
+  std::vector<int> descriptors() const;
+  void read_available();
+  // Reads the worker's memory (cheap: /proc/PID/status) and counts violations of a limit.
+  void sample();
+  // Also its proportional share; walks page tables, so call it at the metrics interval only.
+  void sample_share();
+  // True when the worker has ended and everything it said was read.
+  bool finished();
+  bool hung() const;
+  void stop(ModelStatus status, std::string reason);
+  bool waiting_for_gate() const { return waiting_; }
+  void open_gate();
+
+  pid_t pid() const { return worker_.pid(); }
+  Phase phase() const;
+  const std::string& label() const { return label_; }
+  const ProcessMemory& last_sample() const { return last_sample_; }
+  const std::vector<ModelAccount>& models() const { return models_; }
+  const std::vector<PhaseAccount>& phases() const { return phases_; }
+  const std::vector<SampleFrame>& samples() const { return samples_; }
+  std::int64_t frames_held() const { return frames_held_; }
+  std::int64_t frames_done() const;
+  // After finished(): how it ended, and the figures of the first model. Latency summaries, memory by phase,
+  // status and cause.
+  ModelResult result() const;
+
+ private:
+  WorkerRun() = default;
+  void on_event(std::string_view line);
+  void on_log_line(std::string_view who, std::string_view line);
+  void classify_end(const ExitStatus& status);
+  bool limit_is_watched() const;
+  ModelMemory memory() const;
+  const PhaseAccount* account_of(Phase phase) const;
+
+  std::string label_;
+  limits::MemoryLimit* limit_ = nullptr;
+  Nanoseconds timeout_, started_, last_sign_;
+  Subprocess worker_, decoder_;
+  LineReader events_, worker_log_, decoder_log_;
+  UniqueFd gate_;
+  std::optional<media::FrameRing> ring_;
+
+  std::vector<ModelAccount> models_;
+  std::vector<PhaseAccount> phases_;
+  std::vector<SampleFrame> samples_;
+  std::vector<CleanupPoint> cleanups_;
+  std::vector<MemoryPoint> series_;
+  std::int64_t series_stride_ = 1, series_skipped_ = 0;
+  std::deque<std::string> last_log_lines_;
+  std::vector<std::string> warnings_;
+  std::string version_;
+  std::optional<Nanoseconds> runtime_load_time_;
+  ProcessMemory last_sample_;
+  std::optional<Bytes> pss_run_peak_, sampled_peak_;
+  double run_sum_ = 0;
+  std::int64_t run_samples_ = 0, violations_ = 0, frames_held_ = 0;
+  std::int64_t oom_kills_at_start_ = 0;
+  bool waiting_ = false, done_ = false, ended_ = false, peak_reset_works_ = true;
+  ModelStatus status_ = ModelStatus::ok;
+  std::string error_;
+};
+
+// Called about every `interval` while runs are under way, with the runs; for metrics and progress.
+using Tick = std::function<void(const std::vector<WorkerRun*>&)>;
+
+// Runs until all have finished. Opens the gates when every run that has not ended waits there. On an
+// interrupt all are stopped and it returns false.
+bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanoseconds interval,
+               const Tick& tick);
+
+}  // namespace headroom::bench
