@@ -67,9 +67,10 @@ std::int64_t frames_expected(const BenchContext& context, bool takes_frames) {
   return total;
 }
 
-Tick ticker(const BenchContext& context, const std::string& part, std::int64_t expected) {
-  return [&context, part, expected](const std::vector<WorkerRun*>& runs) {
-    context.metrics.record(part, runs);
+Tick ticker(const BenchContext& context, const std::string& phase, const std::string& label,
+            std::int64_t expected) {
+  return [&context, phase, label, expected](const std::vector<WorkerRun*>& runs) {
+    context.metrics.record(phase, runs);
     std::int64_t done = 0;
     Bytes resident;
     for (const WorkerRun* run : runs) {
@@ -77,7 +78,7 @@ Tick ticker(const BenchContext& context, const std::string& part, std::int64_t e
       resident += run->last_sample().rss.value_or(Bytes{});
     }
     const double fraction = expected > 0 ? static_cast<double>(done) / static_cast<double>(expected) : -1.0;
-    context.progress(part, fraction, fmt::format("{} frames, {}", done, format_bytes(resident)));
+    context.progress(label, fraction, fmt::format("{} frames, {}", done, format_bytes(resident)));
   };
 }
 
@@ -139,7 +140,7 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
   MeasuredModel measured;
   measured.interrupted =
       !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
-                 ticker(context, model.name, frames_expected(context, model.takes_frames)));
+                 ticker(context, "inference", model.name, frames_expected(context, model.takes_frames)));
   measured.result = (*run)->result();
   complete(measured.result, model);
   add_warnings(context, measured.result);
@@ -173,7 +174,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   std::vector<WorkerRun*> pointers;
   for (const auto& run : runs) pointers.push_back(run.get());
   std::optional<Bytes> sampled_joint_peak;
-  const Tick record = ticker(context, "all models at once", expected);
+  const Tick record = ticker(context, "parallel", "all models at once", expected);
   const Tick tick = [&](const std::vector<WorkerRun*>& running) {
     record(running);
     Bytes joint;
@@ -230,7 +231,7 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context) {
   auto run = WorkerRun::start(plan_for(context, "pipeline", std::move(job), takes_frames, limit->get()));
   if (!run) return forward_error(run);
   if (!supervise({run->get()}, context.interrupt, context.options.metrics_interval,
-                 ticker(context, "pipeline", frames_expected(context, takes_frames))))
+                 ticker(context, "pipeline", "pipeline", frames_expected(context, takes_frames))))
     return failure("the pipeline was stopped", "interrupted");
   const ModelResult whole = (*run)->result();
   result.status = whole.status;

@@ -19,7 +19,7 @@ class MetricsRecorder {
   explicit MetricsRecorder(const std::filesystem::path& path);
 
   // One line: the machine, and each worker.
-  void record(const std::string& part, const std::vector<WorkerRun*>& runs);
+  void record(const std::string& phase, const std::vector<WorkerRun*>& runs);
   std::vector<MetricSummary> summary() const;
   // True if a throttle alert was seen since the last call.
   bool take_throttled();

@@ -29,6 +29,12 @@ namespace {
 constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
 
 struct Run {
+  Run(const BenchOptions& asked, Interrupt listener, RunFolder made)
+      : options(asked),
+        interrupt(std::move(listener)),
+        folder(std::move(made)),
+        metrics(folder.path / "metrics.jsonl") {}
+
   const BenchOptions& options;
   Interrupt interrupt;
   RunFolder folder;
@@ -248,17 +254,9 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   if (!folder) return forward_error(folder);
   if (auto opened = log::open_file(folder->path / "run.log"); !opened) return forward_error(opened);
 
-  Run run{options,
-          std::move(*interrupt),
-          *folder,
-          MetricsRecorder(folder->path / "metrics.jsonl"),
-          {},
-          {},
-          ProgressLine{},
-          false,
-          false};
-  run.result.run_name = folder->name;
-  run.result.started_at = folder->started_at;
+  Run run(options, std::move(*interrupt), std::move(*folder));
+  run.result.run_name = run.folder.name;
+  run.result.started_at = run.folder.started_at;
   run.result.command = command;
   run.result.host = sources::read_host_info();
   run.result.image_size = options.image_size;

@@ -128,8 +128,7 @@ Status run_blank_trial(Worker& worker) {
 // --- the measured run
 // ---------------------------------------------------------------------------------------
 
-// Hands the frames of one sequence to `each`, a window at a time. `after_window` runs while nothing is
-// measured.
+// The frames of one sequence, a window at a time.
 class FrameWalk {
  public:
   FrameWalk(media::FrameRing& ring, std::int64_t limit, std::int64_t window)
@@ -140,36 +139,41 @@ class FrameWalk {
     media::DecoderRequest request;
     request.verb = media::DecoderVerb::start_sequence;
     request.sequence = sequence;
-    return ask(request);
+    auto answer = ask(request);
+    return answer ? Status{} : Status(forward_error(answer));
   }
+
   // The next window, or an empty one at the end.
   Status next_window() {
-    window_ = 0;
+    slots_.clear();
     if (done_ >= limit_) return {};
     media::DecoderRequest request;
     request.maximum_frames = std::min(limit_ - done_, largest_window_);
-    if (auto answered = ask(request); !answered) return answered;
-    window_ = answer_.frames;
-    done_ += window_;
+    auto answer = ask(request);
+    if (!answer) return forward_error(answer);
+    for (std::uint32_t i = 0; i < answer->frames; ++i) {
+      auto slot = ring_.slot(i);  // checked copies: the decoder could write the originals
+      if (!slot) return forward_error(slot);
+      slots_.push_back(*slot);
+    }
+    done_ += static_cast<std::int64_t>(slots_.size());
     return {};
   }
-  std::int64_t frames() const { return window_; }
-  const media::FrameSlot& slot(std::int64_t i) const { return ring_.header().slots[i]; }
-  FrameView view(std::int64_t i) const { return {ring_.pixels(slot(i)), slot(i).width, slot(i).height}; }
+
+  const std::vector<media::FrameSlot>& slots() const { return slots_; }
+  FrameView view(const media::FrameSlot& slot) const { return {ring_.pixels(slot), slot.width, slot.height}; }
 
  private:
-  Status ask(const media::DecoderRequest& request) {
+  Result<media::DecoderAnswer> ask(const media::DecoderRequest& request) {
     auto answer = media::ask_decoder(kDecoderFd, request);
-    if (!answer) return forward_error(answer);
-    answer_ = *answer;
-    if (answer_.ok == 0) return failure("the source gives no more frames", answer_.error);
-    return {};
+    if (answer && answer->ok == 0) return failure("the source gives no more frames", answer->error);
+    return answer;
   }
+
   media::FrameRing& ring_;
   std::int64_t limit_, largest_window_;
   std::int64_t done_ = 0;
-  std::int64_t window_ = 0;
-  media::DecoderAnswer answer_;
+  std::vector<media::FrameSlot> slots_;
 };
 
 Status wait_for_gate(Worker& worker) {
@@ -195,16 +199,17 @@ void send_cleanup(Worker& worker, std::string_view level, const std::string& nam
 // Frames spread over the first window run once more, unmeasured, and what was found there is sent to be
 // drawn.
 Status send_samples(Worker& worker, FrameWalk& walk) {
-  const std::int64_t wanted = std::min<std::int64_t>(worker.job.sample_images, walk.frames());
-  for (std::int64_t i = 0; i < wanted; ++i) {
-    const std::int64_t at = i * walk.frames() / wanted;
+  const std::size_t frames = walk.slots().size();
+  const std::size_t wanted = std::min(static_cast<std::size_t>(worker.job.sample_images), frames);
+  for (std::size_t i = 0; i < wanted; ++i) {
+    const media::FrameSlot& slot = walk.slots()[i * frames / wanted];
     FrameTimes times;
-    if (auto ran = worker.models.front().process(walk.view(at), times); !ran) return ran;
+    if (auto ran = worker.models.front().process(walk.view(slot), times); !ran) return ran;
     Json event;
     event["event"] = "sample";
-    event["sequence"] = walk.slot(at).sequence;
-    event["frame"] = walk.slot(at).index;
-    event["name"] = walk.slot(at).name;
+    event["sequence"] = slot.sequence;
+    event["frame"] = slot.index;
+    event["name"] = slot.name;
     event["findings"] = to_json(worker.models.front().findings());
     worker.events.send(event);
   }
@@ -213,20 +218,23 @@ Status send_samples(Worker& worker, FrameWalk& walk) {
 
 Status warm_on_frames(Worker& worker, FrameWalk& walk) {
   FrameTimes times;
-  if (walk.frames() == 0) return failure("the source gave no frame that can be decoded");
-  for (std::int64_t i = 0; i < worker.job.warmup_frames; ++i)
+  const auto frames = static_cast<std::int64_t>(walk.slots().size());
+  if (frames == 0) return failure("the source gave no frame that can be decoded");
+  for (std::int64_t i = 0; i < worker.job.warmup_frames; ++i) {
+    const FrameView frame = walk.view(walk.slots()[static_cast<std::size_t>(i % frames)]);
     for (LoadedModel& model : worker.models)
-      if (auto ran = model.process(walk.view(i % walk.frames()), times); !ran) return ran;
+      if (auto ran = model.process(frame, times); !ran) return ran;
+  }
   return {};
 }
 
 // The measured loop: decoded frames are in memory, nothing else of Headroom runs in this process.
 Status measure_window(Worker& worker, const FrameWalk& walk) {
-  for (std::int64_t i = 0; i < walk.frames(); ++i) {
-    const FrameView frame = walk.view(i);
+  for (const media::FrameSlot& slot : walk.slots()) {
+    const FrameView frame = walk.view(slot);
     for (std::size_t m = 0; m < worker.models.size(); ++m) {
       FrameTimes times;
-      times.decode = {walk.slot(i).decode_ns};
+      times.decode = {slot.decode_ns};
       if (auto ran = worker.models[m].process(frame, times); !ran) return ran;
       worker.events.record(m, times);
     }
@@ -234,7 +242,7 @@ Status measure_window(Worker& worker, const FrameWalk& walk) {
   worker.events.flush();
   Json held;
   held["event"] = "held";
-  held["frames"] = walk.frames();
+  held["frames"] = walk.slots().size();
   worker.events.send(held);
   return {};
 }
@@ -260,7 +268,7 @@ Status run_on_frames(Worker& worker) {
         worker.events.mark(Phase::warm);
         if (auto open = wait_for_gate(worker); !open) return open;
       }
-      for (bool first_window = true; walk.frames() > 0; first_window = false) {
+      for (bool first_window = true; !walk.slots().empty(); first_window = false) {
         if (auto measured = measure_window(worker, walk); !measured) return measured;
         if (first && first_window && worker.models.size() == 1)
           if (auto sent = send_samples(worker, walk); !sent) return sent;

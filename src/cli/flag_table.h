@@ -1,5 +1,5 @@
-// The one table of verbs and flags. Parsing, -h, --help, `headroom help VERB`, the man page and the completions
-// are all made from it, so none of them can forget a flag.
+// The one table of verbs and flags. Parsing, -h, --help, `headroom help VERB`, the man page and the
+// completions are all made from it, so none of them can forget a flag.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@
 namespace headroom::cli {
 
 enum class FlagKind {
-  toggle,   // --strict
-  text,     // --output-dir DIR
-  integer,  // --max-frames 300
-  number,   // --conf 0.25
-  size,     // --mem-limit 2GiB
+  toggle,     // --strict
+  text,       // --output-dir DIR
+  integer,    // --max-frames 300
+  number,     // --conf 0.25
+  size,       // --mem-limit 2GiB
   gigabytes,  // --gpu-mem-limit-gb 8.0: a bare number of GiB
   megabytes,  // --workspace-mb 256: a bare number of MiB
   duration,   // --timeout 2min; a bare number is seconds
@@ -26,7 +26,7 @@ enum class FlagKind {
 };
 
 struct Flag {
-  std::string name;               // with dashes, without leading ones: "max-frames"; underscores are accepted too
+  std::string name;  // with dashes, without leading ones: "max-frames"; underscores are accepted too
   FlagKind kind = FlagKind::toggle;
   std::string value_name;         // "DIR"
   std::string help;               // one line
@@ -35,8 +35,8 @@ struct Flag {
   std::vector<std::string> choices;
   std::vector<std::string> aliases;  // other spellings ("enable-cudnn-tuning" for "tune")
   char short_name = 0;
-  bool repeated = false;  // may be given several times
-  bool common = false;    // shown in the one-screen -h
+  bool repeated = false;                     // may be given several times
+  bool common = false;                       // shown in the one-screen -h
   double minimum = -1e300, maximum = 1e300;  // for integer and number
 };
 

@@ -26,8 +26,8 @@ struct BackendFile {
 // ../lib/headroom of it, in that order; the first of a name wins.
 std::vector<BackendFile> find_backend_files();
 
-// The backends that can open files of this extension (".onnx"), best first: TensorRT > ONNX Runtime > LibTorch.
-// Empty for an extension that no known backend reads.
+// The backends that can open files of this extension (".onnx"), best first: TensorRT > ONNX Runtime >
+// LibTorch. Empty for an extension that no known backend reads.
 std::vector<std::string> backends_for_extension(std::string_view extension);
 
 // Chooses the plug-in for a model: `forced` if not empty, else by extension and availability. The error says
@@ -41,10 +41,10 @@ struct MemoryStats {
 
 class Backend;
 
-// A loaded model. Bind inputs once, then run() any number of times; output views stay valid until the next run.
+// A loaded model. Bind inputs once, then run() any number of times; output views stay valid until the next
+// run, trim or bind_input. One thread at a time.
 class Session {
  public:
-  Session(const hr_backend* backend, hr_session* session);
   Session(Session&& other) noexcept;
   Session& operator=(Session&& other) noexcept;
   Session(const Session&) = delete;
@@ -54,35 +54,43 @@ class Session {
   // `data` must stay valid and in place until it is bound anew; dims are concrete.
   Status bind_input(std::size_t index, void* data, std::size_t bytes, ElementType type,
                     const std::vector<std::int64_t>& dims);
+  // Runs the model on what the bound memory holds now. Adds no allocation to those of the runtime.
   Status run();
-  // After run(): refreshes `views` in place (no allocation once it has the size of the outputs).
+  // After run(): refreshes `views` in place (no allocation once it has the size of the outputs). An output
+  // that has no plain numbers (strings, sequences) is a view without data.
   Status outputs(std::vector<TensorView>& views);
+  // What the runtime says of its own memory; absent where it does not.
   MemoryStats memory_stats();
+  // Gives cached memory back to the system as far as the runtime can. It may run the model once on the bound
+  // inputs (ONNX Runtime shrinks its arena only at the end of a run).
   Status trim();
 
  private:
   friend class Backend;
+  Session(std::shared_ptr<const hr_backend> backend, hr_session* session, std::string model);
   Status read_description();
-  const hr_backend* backend_ = nullptr;
+  std::shared_ptr<const hr_backend> backend_;
   hr_session* session_ = nullptr;
+  std::string model_;  // file name, for errors
   ModelDescription description_;
 };
 
-// A loaded plug-in. `ErrorKind::failed` with why = "out of memory" marks a refused allocation; see
-// is_out_of_memory().
+// A loaded plug-in; it stays in the process once opened. An error with ErrorKind::failed whose `why` begins
+// with "out of memory" marks a refused allocation; see is_out_of_memory().
 class Backend {
  public:
   // dlopens the plug-in and checks its interface version.
   static Result<Backend> open(const BackendFile& file);
   std::string_view name() const { return api_->name; }
   std::string version() const;
-  // Loads the runtime (its library and environment).
+  // Loads the runtime (its library and environment). It stops with the last of this object and its sessions.
   Status start();
+  // After start(). Checks the file first: absent, a folder, empty and unreadable are ErrorKind::input.
   Result<Session> load(const std::filesystem::path& model, const RuntimeSettings& settings);
 
  private:
-  explicit Backend(const hr_backend* api) : api_(api) {}
-  const hr_backend* api_;
+  explicit Backend(const hr_backend* api);
+  std::shared_ptr<const hr_backend> api_;
 };
 
 // True if a backend's error means that an allocation was refused.

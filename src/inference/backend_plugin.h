@@ -83,7 +83,8 @@ typedef struct hr_backend {
   const char* name;              /* "onnxruntime" */
   const char* const* extensions; /* {".onnx", ".ort", NULL} */
 
-  /* Loads the runtime library and its environment; the phase "runtime loaded". Called once per process. */
+  /* Loads the runtime library and its environment; the phase "runtime loaded". Calls nest: each successful start
+   * has one stop, and the last stop, after the last unload, lets the environment go. */
   int (*start)(hr_error* error);
   void (*stop)(void);
   const char* (*version)(void); /* after start */
@@ -94,10 +95,12 @@ typedef struct hr_backend {
   /* Binds host memory as input `index`; it stays bound, and its content is read at each run. */
   int (*bind_input)(hr_session* session, int32_t index, const hr_tensor* tensor, hr_error* error);
   int (*run)(hr_session* session, hr_error* error);
-  /* The value of output `index` after a run, in host memory, valid until the next run or unload. */
+  /* The value of output `index` after a run, in host memory, valid until the next run, trim, bind_input or unload.
+   * data is NULL for what is not plain numbers (strings, sequences). */
   int (*output)(hr_session* session, int32_t index, hr_tensor* tensor, hr_error* error);
   int (*memory_stats)(hr_session* session, hr_memory_stats* stats, hr_error* error);
-  /* Gives cached memory back to the system as far as the runtime can (between objects and videos). */
+  /* Gives cached memory back to the system as far as the runtime can (between objects and videos). May run the
+   * model once on the bound inputs. */
   int (*trim)(hr_session* session, hr_error* error);
 } hr_backend;
 

@@ -9,11 +9,26 @@
 
 namespace headroom::inference {
 
-// Resizes (bilinear, as OpenCV's INTER_LINEAR), pads, normalises and changes the layout in one pass over the
-// frame. Made once per input size; run() allocates only when the frame's size changes.
+struct RowKernels;
+
+// Where a frame of this size lies in the input. Letterboxes follow ultralytics (round half to even, padding
+// split as round(d/2 ∓ 0.1)); the top-left one follows YOLOX (sides truncated).
+struct Placement {
+  int x = 0, y = 0, width = 0, height = 0;  // of the resized frame, in input pixels
+  FrameTransform transform;
+};
+Placement place_frame(const InputSpec& spec, int frame_width, int frame_height);
+
+// Resizes (bilinear, with the numbers of OpenCV's INTER_LINEAR on 8 bits), pads, normalises and changes the
+// layout in one pass over the frame. Made once per input size; run() allocates only when the frame's size
+// changes.
 class Preprocessor {
  public:
-  explicit Preprocessor(const InputSpec& spec);
+  // Uses the fastest kernels of this machine, or the given ones (preprocessor_kernels.h).
+  explicit Preprocessor(const InputSpec& spec, const RowKernels* kernels = nullptr);
+  Preprocessor(Preprocessor&&) noexcept;
+  Preprocessor& operator=(Preprocessor&&) noexcept;
+  ~Preprocessor();
   // `bgr`: height rows of `stride` bytes, 8-bit BGR. `destination`: width·height·channels elements of
   // spec.type. Returns where the frame lies in the input.
   FrameTransform run(const std::uint8_t* bgr, int width, int height, std::size_t stride, void* destination);
@@ -21,7 +36,7 @@ class Preprocessor {
  private:
   struct Plan;
   InputSpec spec_;
-  std::shared_ptr<Plan> plan_;
+  std::unique_ptr<Plan> plan_;
 };
 
 }  // namespace headroom::inference

@@ -1,5 +1,5 @@
-// A task knows what a model's tensors mean: how a frame becomes its input, and how its outputs become findings.
-// One file a task in inference/tasks/, one list in tasks/task_list.cpp.
+// A task knows what a model's tensors mean: how a frame becomes its input, and how its outputs become
+// findings. One file a task in inference/tasks/, one list in tasks/task_list.cpp.
 #pragma once
 
 #include <array>
@@ -17,7 +17,16 @@
 namespace headroom::inference {
 
 enum class Layout { nchw, nhwc };
-enum class ChannelOrder { rgb, bgr, gray };
+enum class ChannelOrder {
+  rgb,
+  bgr,
+  gray,
+  rgba,  // the fourth channel is 1 everywhere (M-LSD)
+};
+// Channels of the tensor.
+constexpr int channel_count(ChannelOrder order) {
+  return order == ChannelOrder::gray ? 1 : order == ChannelOrder::rgba ? 4 : 3;
+}
 enum class Resize {
   letterbox,           // keep the aspect, pad both sides evenly (ultralytics)
   letterbox_top_left,  // keep the aspect, pad right and bottom (YOLOX)
@@ -75,8 +84,8 @@ struct TaskName {
 std::span<const TaskName> task_names();
 
 // The task of a model: `options.forced`, or the first of the list that recognises the model by its metadata,
-// names and shapes. nullptr: a model without a known vision task (it runs on made-up inputs). Errors: a forced
-// task that does not exist or does not fit this model's tensors.
+// names and shapes. nullptr: a model without a known vision task (it runs on made-up inputs). Errors: a
+// forced task that does not exist or does not fit this model's tensors.
 Result<std::unique_ptr<Task>> create_task(const ModelDescription& model, const TaskOptions& options);
 
 }  // namespace headroom::inference

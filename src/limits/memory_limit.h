@@ -5,8 +5,8 @@
 
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,14 +17,15 @@
 
 namespace headroom::limits {
 
-// A limit that is in force for the children that enter it. Owns the control group, if there is one, and removes
-// it at the end.
+// A limit that is in force for the children that enter it. Owns the control group, if there is one, and
+// removes it at the end.
 class MemoryLimit {
  public:
   virtual ~MemoryLimit() = default;
   virtual LimitMechanism mechanism() const = 0;
   virtual Bytes bytes() const = 0;
-  // Runs in the child between fork and exec: async-signal-safe. 0 or an errno value. Valid as long as this is.
+  // Runs in the child between fork and exec: async-signal-safe. 0 or an errno value. Valid as long as this
+  // is.
   virtual std::function<int()> entry() = 0;
   // The kernel's account (absent fields where the mechanism has none).
   virtual CgroupMemory account() const = 0;
@@ -45,8 +46,8 @@ std::vector<std::string> probe_routes();
 // taken `target`; prints one JSON line {"route", "taken_bytes", "outcome"} if it lives.
 int run_limit_probe(std::string_view route, Bytes target);
 
-// Starts a probe child for each route under the same mechanism with a small limit, and classifies what happened:
-// hard, soft or unavailable (model/limit.h).
+// Starts a probe child for each route under the same mechanism with a small limit, and classifies what
+// happened: hard, soft or unavailable (model/limit.h).
 Result<Limit> probe_limit(Bytes limit, std::string_view forced);
 
 }  // namespace headroom::limits

@@ -1,7 +1,6 @@
 // The decoder process: fills a FrameRing on request. Its hidden verb is `_decode`.
 #pragma once
 
-#include "base/files.h"
 #include "base/result.h"
 #include "media/frame_ring.h"
 #include "media/media_engine.h"
@@ -9,11 +8,14 @@
 
 namespace headroom::media {
 
-// Serves DecoderRequests on `socket` until the peer closes it. Frames of `source` are decoded into `ring`, as
-// many per window as asked for and as fit. A frame that cannot be decoded is skipped, named on the log, counted.
+// Serves DecoderRequests on `socket` until the peer closes it. Frames of `source` are decoded straight into
+// `ring`, as many per window as asked for and as fit; one that does not fit any more comes first in the next
+// window. A frame that cannot be decoded, or is larger than the whole ring, is skipped, named on the log,
+// counted. So is a sequence that cannot be opened, unless it is the only one: then the answer is not ok.
 Status serve_decoder(MediaEngine& engine, const SourceMetadata& source, FrameRing& ring, int socket);
 
-// The other side, in the worker: asks and waits.
+// The other side, in the worker: asks and waits. Error: the decoder is gone or talks nonsense; an answer that
+// is not ok is not an error here.
 Result<DecoderAnswer> ask_decoder(int socket, const DecoderRequest& request);
 
 }  // namespace headroom::media

@@ -1,4 +1,4 @@
-// Finding frames: from what the person typed to a deterministic list.
+// Finding frames: from what the person typed to a deterministic list. See docs/sources.md.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@
 
 namespace headroom::media {
 
-// `image_dir=DIR`, `video=FILE_OR_DIR`, `camera=N`, or a plain path guessed by its kind (a folder of images or
-// videos, a video file, a single image, /dev/videoN). Pure except for looking at the file system.
+// `image_dir=FOLDER_OR_IMAGE`, `video=FILE_OR_FOLDER`, `camera=N`, or a plain path guessed by its kind (a
+// folder of images or videos, a video file, a single image, /dev/videoN). Paths become absolute. Pure except
+// for looking at the file system. The error says what is missing and names the kinds or extensions.
 Result<SourceSpec> parse_source(std::string_view text);
 
 struct ScanLimits {
-  std::int64_t videos = 0, objects = 0, max_frames = 0;  // 0: no limit
+  std::int64_t videos = 0, objects = 0, max_frames = 0;  // 0: no limit; objects are per video, frames too
 };
 
 // True for names whose extension (any case) is one that Headroom decodes.
@@ -26,13 +27,20 @@ bool is_video_name(std::string_view name);
 // The sequences and images of a folder, by names alone (nothing is decoded): images directly inside are one
 // sequence; subfolders with images are one each; a SA-V or DAVIS folder (JPEGImages*/VIDEO with
 // Annotations*/VIDEO[/OBJECT]) gives objects. Natural order; hidden files and other types are passed over.
+// Objects are as named: SA-V's with their first mask, or none if the folder has none; DAVIS's as one without
+// id whose mask holds all ids. Error: an unreadable folder, or one without images.
 Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder, const ScanLimits& limits);
 
+// The same for every kind of source: also a single image, a video, a folder of videos, a camera.
+Result<std::vector<SourceSequence>> list_source(const SourceSpec& spec, const ScanLimits& limits);
+
 // The whole scan: lists, then decodes what must be known (sizes; that every frame decodes) with the engine.
-// Frames that cannot be decoded are in `skipped`, named with a reason. Error: nothing usable at all.
+// Frames, videos and objects that cannot be used are in `skipped`, named with a reason; limits count what is
+// usable. No more than limits.max_frames frames of a sequence are decoded. Error: nothing usable at all.
 Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits);
 
-// A fingerprint of the listing (names, sizes, modification times): equal means nothing changed since the scan.
+// A fingerprint of the listing (names, sizes, modification times): equal means nothing changed since the
+// scan.
 Result<std::string> source_fingerprint(const SourceSpec& spec);
 
 }  // namespace headroom::media

@@ -34,12 +34,14 @@ struct LatencySummary {
   // Counts per logarithmic bucket, for the distribution chart: bucket i covers
   // [min · r^i, min · r^(i+1)) with r = (max/min)^(1/buckets).
   std::vector<std::int64_t> histogram;
+  friend bool operator==(const LatencySummary&, const LatencySummary&) = default;
 };
 
 struct CountSummary {
   std::int64_t n = 0;
   double mean = 0;
   std::int64_t min = 0, max = 0;
+  friend bool operator==(const CountSummary&, const CountSummary&) = default;
 };
 
 // Memory by phase. Peaks are the kernel's own high-water marks (VmHWM), reset at each phase; the rest are
@@ -52,6 +54,7 @@ struct ModelMemory {
   std::optional<Bytes> pss_run_peak;  // largest sampled proportional share while running
   std::optional<bool> within_limit;
   std::int64_t violations = 0;  // samples over the limit
+  friend bool operator==(const ModelMemory&, const ModelMemory&) = default;
 };
 
 // What stays after the state was cleaned between objects and videos.
@@ -59,17 +62,20 @@ struct CleanupPoint {
   std::string level;  // "object" or "video"
   std::string name;
   Bytes resident;
+  friend bool operator==(const CleanupPoint&, const CleanupPoint&) = default;
 };
 
 // A point of the memory-over-time series kept in the report for the chart (the full series is metrics.jsonl).
 struct MemoryPoint {
   Nanoseconds time;  // since the worker's start
   Bytes resident;
+  friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
 };
 
 struct PhaseMark {
   Phase phase;
   Nanoseconds time;  // since the worker's start
+  friend bool operator==(const PhaseMark&, const PhaseMark&) = default;
 };
 
 // A finding of --tune: one combination of settings, tried in a child of its own under the limit.
@@ -79,6 +85,7 @@ struct TuneTrial {
   std::string error;
   std::optional<Nanoseconds> p50;
   std::optional<Bytes> peak;
+  friend bool operator==(const TuneTrial&, const TuneTrial&) = default;
 };
 
 struct ModelResult {
@@ -104,6 +111,7 @@ struct ModelResult {
   std::optional<RuntimeSettings> smallest_settings;  // within 5 % of the fastest
   std::vector<std::string> warnings;
   std::vector<std::string> annotated_images;  // paths inside the run folder
+  friend bool operator==(const ModelResult&, const ModelResult&) = default;
 };
 
 // --parallel: all models at once under one common limit, beside the same models alone.
@@ -113,6 +121,7 @@ struct ParallelResult {
   std::optional<Bytes> joint_peak;    // of all at once, as sampled (PSS) or by the kernel (control group)
   std::string joint_peak_source;      // "cgroup_v1", "cgroup_v2", "pss_samples"
   bool within_limit = true;
+  friend bool operator==(const ParallelResult&, const ParallelResult&) = default;
 };
 
 // --pipeline: all models in one process, loaded one after another, then frame by frame through all.
@@ -121,6 +130,7 @@ struct PipelineModel {
   std::optional<Nanoseconds> load_time;
   std::optional<Bytes> memory_increment;
   std::optional<LatencySummary> inference;
+  friend bool operator==(const PipelineModel&, const PipelineModel&) = default;
 };
 struct PipelineResult {
   ModelStatus status = ModelStatus::skipped;
@@ -130,6 +140,7 @@ struct PipelineResult {
   std::optional<double> fps;
   std::optional<Bytes> runtime, loaded, peak;
   std::int64_t frames = 0;
+  friend bool operator==(const PipelineResult&, const PipelineResult&) = default;
 };
 
 struct HostInfo {
@@ -137,6 +148,7 @@ struct HostInfo {
   int cpus = 0;
   Bytes ram_total;
   std::string headroom_version;
+  friend bool operator==(const HostInfo&, const HostInfo&) = default;
 };
 
 // Minimum, mean and maximum of one system metric over the inference phase.
@@ -144,6 +156,7 @@ struct MetricSummary {
   std::string name;  // key with unit: "cpu_percent", "ram_used_bytes", "temperature_celsius.cpu-thermal"
   std::int64_t n = 0;
   double min = 0, mean = 0, max = 0;
+  friend bool operator==(const MetricSummary&, const MetricSummary&) = default;
 };
 
 struct BenchResult {
@@ -163,6 +176,7 @@ struct BenchResult {
   std::optional<PipelineResult> pipeline;
   std::vector<MetricSummary> system;
   std::vector<std::string> warnings;
+  friend bool operator==(const BenchResult&, const BenchResult&) = default;
 };
 
 }  // namespace headroom

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -34,19 +35,35 @@ struct Mask {
   std::int32_t width = 0, height = 0;
   std::vector<std::uint8_t> values;  // 0..255, row by row
   float left = 0, top = 0, right = 0, bottom = 0;
+  std::int32_t class_id = 0;
 };
 
-// Everything found in one frame. clear() keeps the capacity.
+// Everything found in one frame. clear() keeps the capacity, that of the masks' values too: masks come from
+// add_mask().
 struct FrameFindings {
   std::vector<Detection> detections;
   std::vector<Quad> quads;
   std::vector<LineSegment> lines;
   std::vector<Mask> masks;
+  std::vector<Mask> spare_masks;  // cleared ones
   void clear() {
     detections.clear();
     quads.clear();
     lines.clear();
+    for (Mask& mask : masks) {
+      mask.values.clear();
+      spare_masks.push_back(std::move(mask));
+    }
     masks.clear();
+  }
+  // A new last mask; its `values` are empty, with the memory of an earlier mask if there is one.
+  Mask& add_mask() {
+    if (spare_masks.empty()) return masks.emplace_back();
+    std::vector<std::uint8_t> values = std::move(spare_masks.back().values);
+    spare_masks.pop_back();
+    Mask& mask = masks.emplace_back();
+    mask.values = std::move(values);
+    return mask;
   }
   // What "detections per frame" counts: boxes, or text regions, or lines, or masks that are not empty.
   std::int64_t count() const {

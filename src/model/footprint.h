@@ -21,6 +21,7 @@ struct Footprint {
   Bytes frames;     // decoded frames that the bench held
   RuntimeSettings settings;
   std::string measured_at;
+  friend bool operator==(const Footprint&, const Footprint&) = default;
 };
 
 }  // namespace headroom

@@ -26,6 +26,7 @@ struct LimitRoute {
   std::string name;
   std::string outcome;  // "refused", "killed", "escaped", "not_tried"
   std::string detail;   // "ENOMEM after 60.0 MiB"; may be empty
+  friend bool operator==(const LimitRoute&, const LimitRoute&) = default;
 };
 
 struct Limit {
@@ -34,6 +35,7 @@ struct Limit {
   LimitMechanism mechanism = LimitMechanism::none;
   std::vector<LimitRoute> routes;
   std::string note;  // why a better mechanism was not used; may be empty
+  friend bool operator==(const Limit&, const Limit&) = default;
 };
 
 }  // namespace headroom

@@ -4,13 +4,15 @@
 
 namespace headroom {
 
+std::string_view name_of(ArenaExtend extend) {
+  return extend == ArenaExtend::same_as_requested ? "same_as_requested" : "next_power_of_two";
+}
+
 std::string RuntimeSettings::describe() const {
   const auto on_off = [](bool on) { return on ? "on" : "off"; };
   std::string text = threads == 0 ? "threads=auto" : fmt::format("threads={}", threads);
   text += fmt::format(" arena={}", on_off(arena));
-  if (arena)
-    text += arena_extend == ArenaExtend::same_as_requested ? " extend=same_as_requested"
-                                                           : " extend=next_power_of_two";
+  if (arena) text += fmt::format(" extend={}", name_of(arena_extend));
   text += fmt::format(" pattern={} prepack={} graph={}", on_off(memory_pattern), on_off(prepacking),
                       graph_level == 99 ? "all" : std::to_string(graph_level));
   if (!spinning) text += " spinning=off";

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/units.h"
 
 namespace headroom {
 
 enum class ArenaExtend { next_power_of_two, same_as_requested };
+std::string_view name_of(ArenaExtend extend);
 
 struct RuntimeSettings {
   int threads = 0;  // intra-op; 0: the runtime's own choice

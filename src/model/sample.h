@@ -14,6 +14,7 @@ namespace headroom {
 struct Reading {
   std::string name;
   double value = 0;
+  friend bool operator==(const Reading&, const Reading&) = default;
 };
 
 // The whole machine at one moment.
@@ -33,6 +34,7 @@ struct SystemSample {
   std::vector<Reading> clocks_hz;  // "cpu0", "gpu", "emc"
   std::optional<double> gpu_percent;
   std::optional<bool> throttled;  // a throttle alert is active now
+  friend bool operator==(const SystemSample&, const SystemSample&) = default;
 };
 
 // One process at one moment.
@@ -44,6 +46,7 @@ struct ProcessMemory {
   std::optional<Bytes> swapped;                         // VmSwap
   std::optional<Nanoseconds> cpu_time;                  // user + system, all threads
   std::optional<std::int64_t> threads;
+  friend bool operator==(const ProcessMemory&, const ProcessMemory&) = default;
 };
 
 // The control group of a limited child at one moment.

@@ -19,18 +19,21 @@ struct SourceSpec {
   std::string path;              // folder or file; empty for a camera
   int camera_index = 0;          // for a camera
   std::string describe() const;  // "image_dir=/data/images"
+  friend bool operator==(const SourceSpec&, const SourceSpec&) = default;
 };
 
 // Something at the source that was left out, with the reason ("IMG_3.jpg": "truncated JPEG").
 struct SkippedItem {
   std::string name;
   std::string reason;
+  friend bool operator==(const SkippedItem&, const SkippedItem&) = default;
 };
 
 // A prompted object of a video (SA-V and DAVIS folders); a source without annotations has one unnamed object.
 struct SourceObject {
   std::string id;
   std::string mask_path;  // first annotation, checked to be non-empty
+  friend bool operator==(const SourceObject&, const SourceObject&) = default;
 };
 
 // One video, or one folder of images: frames that belong together. State is cleaned between sequences.
@@ -41,6 +44,7 @@ struct SourceSequence {
   std::int64_t frames = 0;          // how many frames it has (as counted; 0 if unknown, e.g. a camera)
   int width = 0, height = 0;        // of its largest frame
   std::vector<SourceObject> objects;
+  friend bool operator==(const SourceSequence&, const SourceSequence&) = default;
 };
 
 // metadata.json: the result of scanning a source.
@@ -51,6 +55,7 @@ struct SourceMetadata {
   std::int64_t total_frames = 0;
   Bytes largest_frame;      // decoded, 8-bit BGR: width × height × 3
   std::string fingerprint;  // of the listing (names, sizes, times): tells stale prepared data
+  friend bool operator==(const SourceMetadata&, const SourceMetadata&) = default;
 };
 
 }  // namespace headroom

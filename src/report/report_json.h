@@ -1,4 +1,5 @@
-// report.json: BenchResult as JSON, there and back. docs/report.schema.json is its schema.
+// The documents that a run leaves, as JSON, there and back: report.json (docs/report.schema.json is its
+// schema, docs/report-format.md describes it), the settings of a runtime, and footprints/NAME.json.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,18 +11,22 @@
 
 namespace headroom::report {
 
+// Major version: raised when a key changes its meaning or goes; keys may be added without.
 inline constexpr int kReportSchemaVersion = 1;
+inline constexpr int kFootprintSchemaVersion = 1;
 
 nlohmann::ordered_json to_json(const BenchResult& result);
 nlohmann::ordered_json to_json(const RuntimeSettings& settings);
 nlohmann::ordered_json to_json(const Footprint& footprint);
 
-// Reads what to_json wrote. Tolerates unknown keys and absent figures; wrong types and a newer major
-// schema_version are errors that name the key.
+// Read what to_json wrote. They tolerate unknown keys and absent figures; a value of a wrong type and a newer
+// schema_version are errors that name the key as a JSON pointer. The file names inside the source's sequences
+// are not in the report (metadata.json has them) and come back empty.
 Result<BenchResult> bench_result_from_json(const nlohmann::ordered_json& document);
 Result<RuntimeSettings> settings_from_json(const nlohmann::ordered_json& document);
+Result<Footprint> footprint_from_json(const nlohmann::ordered_json& document);
 
-// Parses text (bounded depth, no exceptions).
+// Parses the text of a report.json (bounded depth, no exceptions).
 Result<BenchResult> read_report(std::string_view text);
 
 }  // namespace headroom::report

@@ -11,15 +11,15 @@
 namespace headroom::sources {
 
 enum class ProcessDetail {
-  status,     // /proc/PID/status and stat: cheap
-  with_pss,   // also smaps_rollup: walks the page tables, about 1 ms per GiB
+  status,    // /proc/PID/status and stat: cheap
+  with_pss,  // also smaps_rollup: walks the page tables, about 1 ms per GiB
 };
 
 // Fields that the kernel does not give stay absent. A process that has ended gives an empty ProcessMemory.
 ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::filesystem::path& root = "/");
 
-// Sets VmHWM back to VmRSS (writes 5 to clear_refs), so that the next peak belongs to the next phase. False if
-// the kernel does not offer it.
+// Sets VmHWM back to VmRSS (writes 5 to clear_refs), so that the next peak belongs to the next phase. False
+// if the kernel does not offer it.
 bool reset_peak_rss(pid_t pid);
 
 }  // namespace headroom::sources

@@ -12,7 +12,8 @@
 namespace headroom::sources {
 
 // Takes samples of all sources that this machine has. What is not there is absent in the sample. The first
-// sample has no rates (CPU percent, swap-ins). Discovery (thermal zones, rails, clocks) happens at construction.
+// sample has no rates (CPU percent, swap-ins). Discovery (thermal zones, rails, clocks) happens at
+// construction.
 class SystemSampler {
  public:
   explicit SystemSampler(std::filesystem::path root = "/");

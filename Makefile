@@ -1,0 +1,58 @@
+# What people type. `make demo` and `make test` do all the set-up on a fresh Debian 12 machine.
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+BUILD := build/release
+LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
+
+.PHONY: help deps deps-test build demo test bench format lint sanitize fuzz cross clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## *' '{printf "make %-10s %s\n", $$1, $$2}'
+
+deps:  ## install what a build needs (Debian packages, pinned; npm packages, by checksum)
+	@scripts/install_dependencies.sh build
+
+deps-test:  ## install what the tests and checks need besides
+	@scripts/install_dependencies.sh test
+
+build: deps  ## build/release/bin/headroom
+	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF
+	@cmake --build --preset release --parallel $(JOBS)
+
+demo: build  ## the main job on real pictures and a video; prints where the report is
+	@scripts/demo.sh
+
+test: deps-test  ## build everything and pass the tests
+	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
+	@cmake --build --preset release --parallel $(JOBS)
+	@scripts/run_tests.sh $(BUILD)
+
+bench: deps-test  ## benchmarks of Headroom itself (bench/README.md)
+	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
+	@cmake --build --preset release --parallel $(JOBS)
+	@scripts/run_benchmarks.sh $(BUILD)
+
+format:  ## clang-format all sources in place
+	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
+
+lint: deps-test  ## formatting, layering, local paths, clang-tidy
+	@scripts/check_format.sh
+	@scripts/check_layering.py
+	@scripts/check_no_local_paths.sh
+	@scripts/run_clang_tidy.sh
+
+sanitize: deps-test  ## the tests under AddressSanitizer and UBSan
+	@cmake --preset asan $(LAUNCHER)
+	@cmake --build --preset asan --parallel $(JOBS)
+	@scripts/run_tests.sh build/asan
+
+fuzz: deps-test  ## every fuzzer for FUZZ_SECONDS (20)
+	@scripts/run_fuzzers.sh
+
+cross: deps-test  ## the rooms without foreign libraries for aarch64, their tests under qemu-user
+	@cmake --preset aarch64 $(LAUNCHER)
+	@cmake --build --preset aarch64 --parallel $(JOBS)
+	@scripts/run_tests.sh build/aarch64
+
+clean:  ## remove builds (not the fetched packages)
+	@rm -rf build web/dist

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The main job on real input: text, faces and lines in photos and a video of Debian's opencv-doc, with models from npm,
+# inside a limit that is enforced. Prints where the report is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+headroom=build/release/bin/headroom
+photos=build/demo/photos
+examples=/usr/share/doc/opencv-doc/examples
+
+mkdir -p "$photos"
+for picture in data/messi5.jpg text/scenetext01.jpg text/scenetext02.jpg data/building.jpg; do
+  [ -f "$examples/$picture" ] && cp -u "$examples/$picture" "$photos/"
+done
+
+echo "== photos: a face, words and lines, under 512 MiB =="
+"$headroom" bench --source image_dir="$photos" --mem-limit 512MiB --max-frames 100 --sample-images 4 \
+  --prepared-dir build/demo/prepared-photos \
+  --model text=.deps/models/ch_PP-OCRv4_det_infer.onnx \
+  --model face=.deps/models/face_detection_front_128x128_barracuda.onnx \
+  --model lines=.deps/models/mlsd_320x320_tiny.onnx
+
+echo
+echo "== video: the same models on vtest.avi, all at once at the end =="
+"$headroom" bench --source video="$examples/data/vtest.avi" --mem-limit 512MiB --max-frames 60 --parallel \
+  --prepared-dir build/demo/prepared-video \
+  --model text=.deps/models/ch_PP-OCRv4_det_infer.onnx \
+  --model face=.deps/models/face_detection_front_128x128_barracuda.onnx \
+  --model lines=.deps/models/mlsd_320x320_tiny.onnx
+
+people=${HEADROOM_SHARED_DATA:-../shared/data}/models
+if [ -f "$people/yolox_nano_416x416.onnx" ]; then
+  echo
+  echo "== video: three sizes of a person detector =="
+  "$headroom" bench --source video="$examples/data/vtest.avi" --mem-limit 1GiB --max-frames 60 --pipeline \
+    --prepared-dir build/demo/prepared-people \
+    --model people416="$people/yolox_nano_416x416.onnx" \
+    --model people640="$people/yolox_nano_640x640.onnx" \
+    --model people1280="$people/yolox_nano_1280x1280.onnx"
+fi

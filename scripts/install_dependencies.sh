@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs what Headroom needs on Debian 12: `build` for a build and the demo, `test` for tests and checks besides.
+# Versions are pinned to Debian 12's upstream versions (security updates change only what follows). Does nothing, in
+# under a second, when all is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+level=${1:-build}
+
+# package=upstream version; what it is for
+build_packages=(
+  g++=4:12.2 cmake=3.25 ninja-build=1.11 make=4.3 git=1:2.39 ca-certificates= xz-utils=5.4 openssl=3.0   # tools
+  libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                          # base
+  libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
+  libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
+  opencv-doc=4.6                                                                                          # the demo's pictures
+)
+test_packages=(
+  libgtest-dev=1.12 libgmock-dev=1.12 googletest=1.12 libbenchmark-dev=1.7 python3=3.11
+  clang=1:14.0 clang-format=1:14.0 clang-tidy=1:14.0 libclang-rt-14-dev=1:14.0   # lint and fuzzers
+  g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                   # Jetson's machine
+  chromium=                                                                      # the report page
+)
+
+wanted=("${build_packages[@]}")
+[ "$level" = test ] && wanted+=("${test_packages[@]}")
+# Any Node.js from 18 on will do, wherever it came from.
+if ! node --version 2>/dev/null | grep -qE '^v(1[89]|[2-9][0-9])\.' || ! command -v npm >/dev/null; then
+  wanted+=(nodejs=18. npm=9.2)
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  name=${package%%=*}
+  version=${package#*=}
+  status=$(dpkg-query -W -f '${db:Status-Abbrev}' "$name" 2>/dev/null || true)
+  [ "${status:0:2}" = ii ] && continue
+  missing+=("$name${version:+=$version*}")
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+  as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "install_dependencies: these Debian packages are missing and only root can install them: ${missing[*]}" >&2
+      exit 1
+    fi
+    as_root=(sudo)
+  fi
+  echo "installing Debian packages: ${missing[*]}" >&2
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+scripts/fetch_npm_packages.sh

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Benchmarks of Headroom itself: micro-benchmarks, then the truth and the cost of the bench against a bare runtime loop.
+# Results go to build/bench/; what is kept is copied to bench/results/ by hand, with the machine's name.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+mkdir -p build/bench
+for program in "$build"/bin/*_benchmark; do
+  [ -x "$program" ] || continue
+  echo "== $(basename "$program") =="
+  "$program" --benchmark_repetitions=7 --benchmark_report_aggregates_only=true --benchmark_out="build/bench/$(basename "$program").json" \
+    --benchmark_out_format=json
+done
+examples=/usr/share/doc/opencv-doc/examples
+python3 bench/truth.py --build "$build" --output build/bench/truth.json \
+  ".deps/models/face_detection_front_128x128_barracuda.onnx:video=$examples/data/vtest.avi" \
+  ".deps/models/ch_PP-OCRv4_det_infer.onnx:video=$examples/data/vtest.avi" \
+  ".deps/models/mlsd_320x320_tiny.onnx:video=$examples/data/vtest.avi"

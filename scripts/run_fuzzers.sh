@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds the fuzzers with clang and runs each for FUZZ_SECONDS (20) from its corpus. A crash is left in build/fuzz.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${FUZZ_SECONDS:-20}
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz --target fuzzers --parallel "$(nproc)"
+for fuzzer in build/fuzz/fuzz/*_fuzzer; do
+  name=$(basename "$fuzzer" _fuzzer)
+  work=build/fuzz/corpus/$name
+  mkdir -p "$work"
+  echo "== $name for $seconds s =="
+  (cd build/fuzz && "../../$fuzzer" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=0 -verbosity=0 \
+    "../../$work" "../../tests/fuzz/corpus/$name")
+done
+echo "no fuzzer found anything"

@@ -1,0 +1,336 @@
+#include "cli/bench_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "inference/task.h"
+#include "media/source_scan.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+// The reference's bound on its gigabyte flag.
+constexpr double kLargestGigabytes = 8.0;
+
+Flag toggle(std::string name, std::string help, std::string group) {
+  Flag flag;
+  flag.name = std::move(name);
+  flag.help = std::move(help);
+  flag.group = std::move(group);
+  return flag;
+}
+
+Flag value(std::string name, FlagKind kind, std::string value_name, std::string help, std::string group,
+           std::string default_text = {}) {
+  Flag flag = toggle(std::move(name), std::move(help), std::move(group));
+  flag.kind = kind;
+  flag.value_name = std::move(value_name);
+  flag.default_text = std::move(default_text);
+  return flag;
+}
+
+Flag ranged(Flag flag, double minimum, double maximum = 1e300) {
+  flag.minimum = minimum;
+  flag.maximum = maximum;
+  return flag;
+}
+
+Flag common(Flag flag) {
+  flag.common = true;
+  return flag;
+}
+
+Flag also(Flag flag, std::vector<std::string> aliases) {
+  flag.aliases = std::move(aliases);
+  return flag;
+}
+
+Flag chosen(std::string name, std::vector<std::string> choices, std::string help, std::string group,
+            std::string default_text) {
+  Flag flag = value(std::move(name), FlagKind::choice, "WORD", std::move(help), std::move(group),
+                    std::move(default_text));
+  flag.choices = std::move(choices);
+  return flag;
+}
+
+std::vector<Flag> input_flags() {
+  const std::string group = "Inputs";
+  std::vector<Flag> flags{
+      common(value("source", FlagKind::text, "SRC", "image_dir=DIR, video=FILE, camera=N, or a path", group)),
+      common(value("model", FlagKind::text, "NAME=PATH", "a model; may be given several times", group)),
+  };
+  flags.back().repeated = true;
+  for (std::size_t i = 0; i < kModelSlots.size(); ++i)
+    flags.push_back(value(fmt::format("model{}", i), FlagKind::text, "PATH",
+                          fmt::format("the model of slot {}", kModelSlots.at(i)), group));
+  flags.insert(
+      flags.end(),
+      {
+          value("backend", FlagKind::text, "NAME", "force a runtime for all models", group, "by extension"),
+          value("task", FlagKind::text, "NAME", "say what the models' tensors mean (docs/tasks.md)", group,
+                "recognised"),
+          value("device", FlagKind::text, "NAME", "where models run", group, "cpu"),
+          ranged(value("imgsz", FlagKind::integer, "N", "input size where the model leaves it open", group,
+                       "640"),
+                 16, 8192),
+          ranged(value("conf", FlagKind::number, "X", "confidence threshold", group, "0.25"), 0, 1),
+          ranged(value("iou", FlagKind::number, "X", "IoU threshold of NMS", group, "0.45"), 0, 1),
+          common(
+              ranged(value("max-frames", FlagKind::integer, "N", "frames per video or folder", group, "300"),
+                     1, 1e12)),
+          ranged(value("warmup", FlagKind::integer, "N", "frames before the measurement", group, "10"), 0,
+                 1e6),
+          ranged(value("max-frames-in-mem", FlagKind::integer, "N", "decoded frames held at once", group,
+                       "600, and at most 64 MiB"),
+                 1, 4096),
+          ranged(value("limit-videos", FlagKind::integer, "N", "only the first N videos or folders", group),
+                 1, 1e9),
+          ranged(
+              value("limit-objects", FlagKind::integer, "N", "only the first N objects of each video", group),
+              1, 1e9),
+          ranged(value("threads", FlagKind::integer, "N", "threads of the runtime", group,
+                       "the runtime's choice"),
+                 1, 1024),
+      });
+  return flags;
+}
+
+std::vector<Flag> limit_flags() {
+  const std::string group = "Limit";
+  return {
+      common(value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model (2GiB, 512MiB)", group)),
+      ranged(value("gpu-mem-limit-gb", FlagKind::gigabytes, "N",
+                   "the same in GiB, at most 8 as in the reference", group),
+             0.01),
+      chosen("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"}, "what enforces it", group,
+             "auto"),
+      common(toggle("strict", "exit 1 when the limit is exceeded", group)),
+      ranged(value("workspace", FlagKind::size, "SIZE", "scratch memory of the setup phase", group, "256MiB"),
+             0),
+      ranged(value("workspace-mb", FlagKind::megabytes, "N", "the same in MiB", group), 16),
+      value("timeout", FlagKind::duration, "TIME", "how long a model may be silent", group, "2min"),
+  };
+}
+
+std::vector<Flag> phase_flags() {
+  const std::string group = "Phases";
+  return {
+      common(also(toggle("tune", "search the fastest settings that fit", group), {"enable-cudnn-tuning"})),
+      common(toggle("parallel", "also run all models at once under one limit", group)),
+      common(toggle("pipeline", "also run all models in one process, frame by frame", group)),
+      toggle("skip-setup", "use what an earlier setup prepared", group),
+      toggle("skip-inference", "only set up", group),
+      also(value("prepared-dir", FlagKind::text, "DIR", "where the setup phase leaves its data", group,
+                 "./preprocessed_data"),
+           {"preprocessed-dir"}),
+  };
+}
+
+std::vector<Flag> output_flags() {
+  const std::string group = "Output";
+  Flag verbose = toggle("verbose", "say more", group);
+  verbose.short_name = 'v';
+  return {
+      common(also(value("output-dir", FlagKind::text, "DIR", "where run folders go", group, "outputs"),
+                  {"out-dir"})),
+      value("metrics-interval", FlagKind::duration, "TIME", "between samples of the machine", group, "0.5s"),
+      ranged(value("sample-images", FlagKind::integer, "N", "annotated pictures per model", group, "3"), 0,
+             1000),
+      common(toggle("json", "print report.json on standard output", group)),
+      toggle("quiet", "only errors and the result", group),
+      verbose,
+      chosen("color", {"auto", "always", "never"}, "colours on the terminal", group, "auto"),
+      value("config", FlagKind::text, "FILE", "read flags from a TOML file (docs/configuration.md)", group),
+      toggle("dump-config", "print the merged configuration and end", group),
+  };
+}
+
+// "NAME=PATH", "PATH", each with ",backend=NAME" and ",task=NAME" behind it.
+ModelSpec parse_model(std::string_view text) {
+  ModelSpec spec;
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::string_view key : {",backend=", ",task="}) {
+      const std::size_t at = text.rfind(key);
+      if (at == std::string_view::npos) continue;
+      const std::string_view word = text.substr(at + key.size());
+      if (word.find_first_of(",/=") != std::string_view::npos) continue;
+      (key == ",task=" ? spec.task : spec.backend) = word;
+      text = text.substr(0, at);
+      more = true;
+    }
+  }
+  const std::size_t equals = text.find('=');
+  if (equals != std::string_view::npos && text.substr(0, equals).find('/') == std::string_view::npos) {
+    spec.name = text.substr(0, equals);
+    spec.path = text.substr(equals + 1);
+  } else {
+    spec.path = text;
+  }
+  if (spec.name.empty()) spec.name = fs::path(spec.path).stem().string();
+  return spec;
+}
+
+Status read_models(const FlagValues& values, BenchOptions& options) {
+  for (const std::string& text : values.all("model")) options.models.push_back(parse_model(text));
+  std::vector<std::string> empty_slots;
+  for (std::size_t i = 0; i < kModelSlots.size(); ++i) {
+    const std::string flag = fmt::format("model{}", i);
+    if (values.has(flag))
+      options.models.push_back({std::string(kModelSlots.at(i)), values.text(flag), "", ""});
+    else
+      empty_slots.emplace_back(kModelSlots.at(i));
+  }
+  if (empty_slots.size() < kModelSlots.size()) options.skipped_slots = std::move(empty_slots);
+  if (options.models.empty())
+    return usage_error("no model was given", "",
+                       "name one with --model NAME=PATH, or a slot with --model0 PATH");
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < options.models.size(); ++i) {
+    ModelSpec& model = options.models[i];
+    for (std::size_t j = 0; j < i; ++j)
+      if (options.models[j].name == model.name)
+        return usage_error(fmt::format("two models are named '{}'", model.name), "",
+                           "give each its own with --model NAME=PATH");
+    std::error_code code;
+    if (!fs::exists(model.path, code))
+      missing.push_back(fmt::format("{} ({})", model.path, model.name));
+    else
+      model.path = fs::absolute(model.path, code).string();
+  }
+  if (missing.empty()) return {};
+  return usage_error(
+      fmt::format("{} not found: {}", missing.size() == 1 ? "a model file was" : "model files were",
+                  fmt::join(missing, ", ")),
+      "", "check the paths");
+}
+
+Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
+
+Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<std::string>& warnings) {
+  const bool both = values.has("mem-limit") && values.has("gpu-mem-limit-gb");
+  if (both && values.origin("mem-limit") == values.origin("gpu-mem-limit-gb"))
+    return usage_error("--mem-limit and --gpu-mem-limit-gb are the same limit", "both were given",
+                       "give one of them");
+  if (values.has("mem-limit")) {
+    options.memory_limit = *parse_size(values.text("mem-limit"));
+  } else if (const auto gigabytes = values.number("gpu-mem-limit-gb")) {
+    if (*gigabytes > kLargestGigabytes)
+      warnings.push_back(
+          fmt::format("--gpu-mem-limit-gb {} is more than 8, so 8 GiB is used; --mem-limit has no such bound",
+                      *gigabytes));
+    options.memory_limit = from_gib(std::min(*gigabytes, kLargestGigabytes));
+  }
+  if (values.has("workspace"))
+    options.workspace = *parse_size(values.text("workspace"));
+  else if (const auto megabytes = values.number("workspace-mb"))
+    options.workspace = Bytes{std::llround(*megabytes * 1048576.0)};
+  return {};
+}
+
+Status check_task(const std::string& task) {
+  if (task.empty()) return {};
+  std::vector<std::string> names;
+  for (const inference::TaskName& known : inference::task_names()) names.emplace_back(known.name);
+  if (std::find(names.begin(), names.end(), task) != names.end()) return {};
+  return usage_error(fmt::format("there is no task '{}'", task), "",
+                     fmt::format("use one of {}", fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+const Verb& bench_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "bench";
+    verb.summary = "Measure what models cost in time and memory, inside a limit";
+    verb.usage = "headroom bench --source SRC --model NAME=PATH … [FLAGS]";
+    verb.description =
+        "Runs each model on the frames of a source, each in a fresh process under the limit, after a setup "
+        "phase in a "
+        "process of its own. Writes a run folder with report.json, report.md, report.html, summary.csv, "
+        "metrics.jsonl, "
+        "annotated samples and footprints. A model that fails, crashes, hangs or runs out of memory is named "
+        "and the "
+        "others go on. Flags may also stand in a TOML file (--config) and in the environment "
+        "(HEADROOM_MAX_FRAMES=50).";
+    verb.examples = {
+        "headroom bench --source photos --model yolo11n.onnx --mem-limit 2GiB",
+        "headroom bench --source video=drive.mp4 --model a=a.onnx --model b=b.onnx",
+        "headroom bench --config bench.toml --tune --strict",
+    };
+    verb.positional = "bench.toml";
+    for (auto group : {input_flags(), limit_flags(), phase_flags(), output_flags()})
+      verb.flags.insert(verb.flags.end(), group.begin(), group.end());
+    return verb;
+  }();
+  return kVerb;
+}
+
+Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<std::string>& warnings) {
+  BenchOptions options;
+  const auto text = [&](const char* name, std::string& target) {
+    if (values.has(name)) target = values.text(name);
+  };
+  const auto integer = [&](const char* name, auto& target) {
+    if (const auto number = values.integer(name))
+      target = static_cast<std::remove_reference_t<decltype(target)>>(*number);
+  };
+  text("backend", options.backend);
+  text("task", options.task);
+  text("device", options.device);
+  text("limit-mechanism", options.limit_mechanism);
+  text("prepared-dir", options.prepared_dir);
+  text("output-dir", options.output_dir);
+  integer("imgsz", options.image_size);
+  integer("max-frames", options.max_frames);
+  integer("warmup", options.warmup_frames);
+  integer("limit-videos", options.limit_videos);
+  integer("limit-objects", options.limit_objects);
+  integer("threads", options.threads);
+  integer("sample-images", options.sample_images);
+  options.confidence = values.number("conf").value_or(options.confidence);
+  options.iou = values.number("iou").value_or(options.iou);
+  options.max_frames_in_memory = values.integer("max-frames-in-mem");
+  if (values.has("timeout")) options.timeout = *parse_duration(values.text("timeout"));
+  if (values.has("metrics-interval"))
+    options.metrics_interval = *parse_duration(values.text("metrics-interval"));
+  options.metrics_interval = std::max(options.metrics_interval, Nanoseconds{1'000'000});
+  options.strict = values.toggle("strict");
+  options.tune = values.toggle("tune");
+  options.parallel = values.toggle("parallel");
+  options.pipeline = values.toggle("pipeline");
+  options.skip_setup = values.toggle("skip-setup");
+  options.skip_inference = values.toggle("skip-inference");
+  options.json = values.toggle("json");
+  options.quiet = values.toggle("quiet");
+  options.verbose = values.toggle("verbose");
+  const std::string color = values.text("color");
+  options.color = color == "always"  ? ColorMode::always
+                  : color == "never" ? ColorMode::never
+                                     : ColorMode::automatic;
+
+  if (options.skip_setup && options.skip_inference)
+    return usage_error("--skip-setup and --skip-inference together leave nothing to do", "",
+                       "give one of them");
+  if (auto read = read_models(values, options); !read) return forward_error(read);
+  for (const ModelSpec& model : options.models)
+    if (auto known = check_task(model.task); !known) return forward_error(known);
+  if (auto known = check_task(options.task); !known) return forward_error(known);
+  if (auto read = read_limit(values, options, warnings); !read) return forward_error(read);
+  if (values.has("source")) {
+    auto source = media::parse_source(values.text("source"));
+    if (!source) return forward_error(source);
+    options.source = std::move(*source);
+  } else if (!options.skip_setup) {
+    return usage_error("no source was given", "",
+                       "name one with --source image_dir=DIR, video=FILE or camera=N");
+  }
+  return options;
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,69 @@
+#include "cli/bench_verb.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "bench/run_bench.h"
+#include "cli/bench_flags.h"
+#include "cli/config_file.h"
+#include "cli/environment.h"
+#include "cli/exit_code.h"
+
+namespace headroom::cli {
+namespace {
+
+void override_with(FlagValues& values, const FlagValues& stronger) {
+  for (const auto& [name, entry] : stronger.entries_) values.entries_[name] = entry;
+}
+
+// Configuration file < environment < command line.
+Result<FlagValues> merge(const FlagValues& command_line) {
+  std::vector<std::string> unknown;
+  auto environment = read_environment(bench_verb(), unknown);
+  if (!environment) return environment;
+  for (const std::string& name : unknown)
+    log::warning("{} is set, but headroom bench has no such flag; it is ignored", name);
+  std::string file = command_line.text("config");
+  if (file.empty()) file = environment->text("config");
+  if (!command_line.positionals().empty()) {
+    if (command_line.positionals().size() > 1 || !file.empty())
+      return usage_error("more than one configuration file was given", "",
+                         "give one, by --config or by its name alone");
+    file = command_line.positionals().front();
+  }
+  FlagValues values;
+  if (!file.empty()) {
+    auto config = read_config_file(bench_verb(), file);
+    if (!config) return config;
+    values = std::move(*config);
+  }
+  override_with(values, *environment);
+  override_with(values, command_line);
+  values.entries_.erase("config");
+  return values;
+}
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  auto command_line = parse_flags(bench_verb(), arguments);
+  if (!command_line) return forward_error(command_line);
+  auto values = merge(*command_line);
+  if (!values) return forward_error(values);
+  if (values->toggle("dump-config")) {
+    values->entries_.erase("dump-config");
+    fmt::print("{}", to_toml(bench_verb(), *values));
+    return 0;
+  }
+  std::vector<std::string> warnings;
+  auto options = bench_options_from(*values, warnings);
+  if (!options) return forward_error(options);
+  if (options->verbose) log::set_console_level(log::Level::debug);
+  if (options->quiet) log::set_console_level(log::Level::error);
+  for (const std::string& warning : warnings) log::warning("{}", warning);
+  return bench::run_bench(*options, fmt::format("headroom bench {}", fmt::join(arguments, " ")));
+}
+
+}  // namespace
+
+int run_bench_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+
+}  // namespace headroom::cli

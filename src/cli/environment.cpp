@@ -1,0 +1,55 @@
+#include "cli/environment.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace headroom::cli {
+namespace {
+
+constexpr std::string_view kPrefix = "HEADROOM_";
+// Read elsewhere: where plug-ins and runtimes lie, and the tests' own.
+constexpr std::array<std::string_view, 5> kNotFlags{"HEADROOM_BACKEND_PATH", "HEADROOM_ONNXRUNTIME",
+                                                    "HEADROOM_SHARED_DATA", "HEADROOM_UPDATE_GOLDEN",
+                                                    "HEADROOM_DEPS_DIR"};
+
+}  // namespace
+
+std::string environment_name(const Flag& flag) {
+  std::string name(kPrefix);
+  for (const char c : flag.name) {
+    if (c == '-')
+      name += '_';
+    else
+      name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  }
+  return name;
+}
+
+Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& unknown) {
+  FlagValues values;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with(kPrefix)) continue;
+    const std::size_t equals = text.find('=');
+    const std::string_view name = text.substr(0, equals);
+    const std::string value(equals == std::string_view::npos ? std::string_view() : text.substr(equals + 1));
+    if (std::find(kNotFlags.begin(), kNotFlags.end(), name) != kNotFlags.end()) continue;
+    const auto same = [&](const Flag& flag) { return environment_name(flag) == name; };
+    const auto flag = std::find_if(verb.flags.begin(), verb.flags.end(), same);
+    if (flag == verb.flags.end()) {
+      unknown.emplace_back(name);
+      continue;
+    }
+    if (auto checked = check_value(*flag, value); !checked) {
+      checked.error().what = fmt::format("{}: {}", name, checked.error().what);
+      return forward_error(checked);
+    }
+    values.entries_[flag->name] = {{value}, std::string(name)};
+  }
+  return values;
+}
+
+}  // namespace headroom::cli

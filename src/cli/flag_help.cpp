@@ -1,0 +1,239 @@
+#include "cli/flag_help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace headroom::cli {
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kFlagColumn = 28;
+
+std::string spelled(const Flag& flag) {
+  std::string text =
+      flag.short_name != 0 ? fmt::format("-{}, --{}", flag.short_name, flag.name) : "--" + flag.name;
+  if (flag.kind != FlagKind::toggle) text += " " + (flag.value_name.empty() ? "VALUE" : flag.value_name);
+  return text;
+}
+
+// Wraps at words; every line after the first starts with `indent` spaces.
+std::string wrap(std::string_view text, std::size_t indent, std::size_t column) {
+  std::string result;
+  for (const std::string_view word : split_words(text)) {
+    if (column + word.size() + 1 > kWidth && column > indent) {
+      result += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (!result.empty()) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += word.size();
+  }
+  return result;
+}
+
+std::string flag_lines(const Flag& flag) {
+  std::string head = "  " + spelled(flag);
+  if (head.size() + 1 > kFlagColumn)
+    head += "\n" + std::string(kFlagColumn, ' ');
+  else
+    head.resize(kFlagColumn, ' ');
+  std::string help = flag.help;
+  if (!flag.choices.empty()) help += fmt::format(" ({})", fmt::join(flag.choices, "|"));
+  if (!flag.default_text.empty()) help += fmt::format(" [{}]", flag.default_text);
+  if (!flag.aliases.empty()) help += fmt::format(" (also --{})", fmt::join(flag.aliases, ", --"));
+  return head + wrap(help, kFlagColumn, kFlagColumn) + "\n";
+}
+
+}  // namespace
+
+std::string program_help(const std::vector<const Verb*>& verbs) {
+  std::string text =
+      "Headroom: does it fit, what does it really use, where does the memory go,\n"
+      "how do I keep it inside the limit?\n\n"
+      "Usage: headroom VERB [FLAGS] …\n\nVerbs:\n";
+  for (const Verb* verb : verbs) text += fmt::format("  {:<10} {}\n", verb->name, verb->summary);
+  text +=
+      "\nExamples:\n"
+      "  headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB\n"
+      "  headroom bench --source video=drive.mp4 --model a=a.onnx --model b=b.onnx \\\n"
+      "                 --parallel\n"
+      "  headroom report outputs/2026-11-21_10-30-00\n"
+      "\nheadroom help VERB tells all about a verb; headroom --version the version.\n";
+  return text;
+}
+
+std::string short_help(const Verb& verb) {
+  std::string text = fmt::format("{}\n\nUsage: {}\n\n", verb.summary, wrap(verb.usage, 7, 7));
+  for (const Flag& flag : verb.flags)
+    if (flag.common) text += flag_lines(flag);
+  text += "\nExamples:\n";
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, verb.examples.size()); ++i)
+    text += fmt::format("  {}\n", verb.examples[i]);
+  return text + fmt::format("\nAll flags: headroom {} --help\n", verb.name);
+}
+
+std::string long_help(const Verb& verb) {
+  std::string text = fmt::format("{}\n\nUsage: {}\n\n{}\n", verb.summary, wrap(verb.usage, 7, 7),
+                                 wrap(verb.description, 0, 0));
+  std::vector<std::string> groups;
+  for (const Flag& flag : verb.flags)
+    if (std::find(groups.begin(), groups.end(), flag.group) == groups.end()) groups.push_back(flag.group);
+  for (const std::string& group : groups) {
+    text += fmt::format("\n{}:\n", group);
+    for (const Flag& flag : verb.flags)
+      if (flag.group == group) text += flag_lines(flag);
+  }
+  if (!verb.examples.empty()) text += "\nExamples:\n";
+  for (const std::string& example : verb.examples) text += fmt::format("  {}\n", example);
+  return text;
+}
+
+// --- man page
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// Text for roff: backslashes and leading dots escaped, hyphens kept as hyphens.
+std::string roff(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\')
+      result += "\\e";
+    else if (c == '-')
+      result += "\\-";
+    else
+      result += c;
+  }
+  if (result.starts_with(".") || result.starts_with("'")) result.insert(0, "\\&");
+  return result;
+}
+
+}  // namespace
+
+std::string man_page(const std::vector<const Verb*>& verbs) {
+  std::string text = ".TH HEADROOM 1 \"\" \"headroom " HEADROOM_VERSION "\" \"User Commands\"\n";
+  text += ".SH NAME\nheadroom \\- measure, limit and explain the memory of neural networks\n";
+  text += ".SH SYNOPSIS\n.B headroom\n.I VERB\n[\\fIFLAGS\\fR]\n";
+  for (const Verb* verb : verbs) {
+    text += fmt::format(".SH {}\n{}.\n.PP\n.B {}\n", roff("HEADROOM " + verb->name), roff(verb->summary),
+                        roff(verb->usage));
+    if (!verb->description.empty()) text += fmt::format(".PP\n{}\n", roff(verb->description));
+    for (const Flag& flag : verb->flags) {
+      text += fmt::format(".TP\n.B {}\n{}", roff(spelled(flag)), roff(flag.help));
+      if (!flag.default_text.empty()) text += fmt::format(" (default {})", roff(flag.default_text));
+      text += "\n";
+    }
+    if (!verb->examples.empty()) text += ".PP\nExamples:\n.nf\n";
+    for (const std::string& example : verb->examples) text += roff("  " + example) + "\n";
+    if (!verb->examples.empty()) text += ".fi\n";
+  }
+  text +=
+      ".SH EXIT STATUS\n0: fine. 1: a model failed or a gate was not passed. 2: wrong use or unreadable "
+      "input. "
+      "3: internal fault. 130: ended by Ctrl\\-C.\n";
+  return text;
+}
+
+// --- completions
+// --------------------------------------------------------------------------------------------
+
+namespace {
+
+bool takes_path(const Flag& flag) {
+  return flag.kind == FlagKind::text && (flag.value_name.find("DIR") != std::string::npos ||
+                                         flag.value_name.find("FILE") != std::string::npos ||
+                                         flag.value_name.find("PATH") != std::string::npos ||
+                                         flag.value_name.find("SRC") != std::string::npos);
+}
+
+std::string verb_names(const std::vector<const Verb*>& verbs) {
+  std::string names;
+  for (const Verb* verb : verbs) names += (names.empty() ? "" : " ") + verb->name;
+  return names;
+}
+
+std::string quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+}  // namespace
+
+std::string bash_completion(const std::vector<const Verb*>& verbs) {
+  std::string text =
+      "_headroom() {\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n";
+  text += fmt::format(
+      "    COMPREPLY=($(compgen -W \"{} --help --version\" -- \"$cur\"))\n    return\n  fi\n  case $verb "
+      "in\n",
+      verb_names(verbs));
+  for (const Verb* verb : verbs) {
+    std::string flags;
+    for (const Flag& flag : verb->flags) flags += fmt::format("{}--{}", flags.empty() ? "" : " ", flag.name);
+    text += fmt::format("    {})\n      case $prev in\n", verb->name);
+    for (const Flag& flag : verb->flags) {
+      if (!flag.choices.empty())
+        text += fmt::format("        --{}) COMPREPLY=($(compgen -W \"{}\" -- \"$cur\")); return ;;\n",
+                            flag.name, fmt::join(flag.choices, " "));
+      else if (takes_path(flag))
+        text += fmt::format("        --{}) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", flag.name);
+    }
+    text += fmt::format(
+        "      esac\n      case $cur in\n        -*) COMPREPLY=($(compgen -W \"{} --help\" -- \"$cur\")) ;;\n"
+        "        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n      esac ;;\n",
+        flags);
+  }
+  return text + "  esac\n}\ncomplete -o filenames -F _headroom headroom\n";
+}
+
+std::string zsh_completion(const std::vector<const Verb*>& verbs) {
+  std::string text = "#compdef headroom\n_headroom() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(";
+  for (const Verb* verb : verbs) text += fmt::format("{} ", quoted(verb->name + ":" + verb->summary));
+  text += ")\n    _describe verb verbs\n    return\n  fi\n  case $words[2] in\n";
+  for (const Verb* verb : verbs) {
+    text += fmt::format("    {}) _arguments -s", verb->name);
+    for (const Flag& flag : verb->flags) {
+      std::string help = flag.help;
+      std::replace(help.begin(), help.end(), '[', '(');
+      std::replace(help.begin(), help.end(), ']', ')');
+      std::replace(help.begin(), help.end(), ':', ';');
+      std::string spec = fmt::format("{}--{}[{}]", flag.repeated ? "*" : "", flag.name, help);
+      if (!flag.choices.empty())
+        spec += fmt::format(":value:({})", fmt::join(flag.choices, " "));
+      else if (takes_path(flag))
+        spec += ":file:_files";
+      else if (flag.kind != FlagKind::toggle)
+        spec += ":value:";
+      text += " " + quoted(spec);
+    }
+    text += " '*:file:_files' ;;\n";
+  }
+  return text + "  esac\n}\n_headroom \"$@\"\n";
+}
+
+std::string fish_completion(const std::vector<const Verb*>& verbs) {
+  std::string text;
+  for (const Verb* verb : verbs) {
+    text += fmt::format("complete -c headroom -n __fish_use_subcommand -f -a {} -d {}\n", verb->name,
+                        quoted(verb->summary));
+    for (const Flag& flag : verb->flags) {
+      text += fmt::format("complete -c headroom -n '__fish_seen_subcommand_from {}' -l {} -d {}", verb->name,
+                          flag.name, quoted(flag.help));
+      if (!flag.choices.empty())
+        text += fmt::format(" -x -a '{}'", fmt::join(flag.choices, " "));
+      else if (flag.kind != FlagKind::toggle)
+        text += " -r";
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,79 @@
+#include "cli/general_verbs.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/exit_code.h"
+#include "cli/flag_help.h"
+#include "cli/verb_list.h"
+
+namespace headroom::cli {
+namespace {
+
+std::vector<const Verb*> visible_verbs() {
+  std::vector<const Verb*> verbs;
+  for (const VerbEntry& entry : verb_list())
+    if (!entry.verb.hidden) verbs.push_back(&entry.verb);
+  return verbs;
+}
+
+Verb simple_verb(std::string name, std::string summary, std::string usage, std::string positional) {
+  Verb verb;
+  verb.name = std::move(name);
+  verb.summary = std::move(summary);
+  verb.usage = std::move(usage);
+  verb.positional = std::move(positional);
+  return verb;
+}
+
+}  // namespace
+
+const Verb& help_verb() {
+  static const Verb kVerb = simple_verb("help", "Tell all about a verb", "headroom help [VERB]", "VERB");
+  return kVerb;
+}
+
+int run_help_verb(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    fmt::print("{}", program_help(visible_verbs()));
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Verb* verb : visible_verbs()) {
+    if (verb->name == arguments.front()) {
+      fmt::print("{}", long_help(*verb));
+      return 0;
+    }
+    names.push_back(verb->name);
+  }
+  const std::string closest = closest_match(arguments.front(), names);
+  return exit_code_of(
+      Error{ErrorKind::usage, fmt::format("there is no verb '{}'", arguments.front()), "",
+            closest.empty() ? "headroom -h lists them" : fmt::format("did you mean '{}'?", closest)});
+}
+
+const Verb& generate_verb() {
+  static const Verb kVerb = simple_verb("generate", "Print the man page or shell completions",
+                                        "headroom generate man|bash|zsh|fish", "WHAT");
+  return kVerb;
+}
+
+int run_generate_verb(const std::vector<std::string>& arguments) {
+  const std::string what = arguments.size() == 1 ? arguments.front() : "";
+  const auto verbs = visible_verbs();
+  if (what == "man")
+    fmt::print("{}", man_page(verbs));
+  else if (what == "bash")
+    fmt::print("{}", bash_completion(verbs));
+  else if (what == "zsh")
+    fmt::print("{}", zsh_completion(verbs));
+  else if (what == "fish")
+    fmt::print("{}", fish_completion(verbs));
+  else
+    return exit_code_of(Error{ErrorKind::usage,
+                              fmt::format("headroom generate does not know '{}'", fmt::join(arguments, " ")),
+                              "", "use man, bash, zsh or fish"});
+  return 0;
+}
+
+}  // namespace headroom::cli

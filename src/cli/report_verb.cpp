@@ -1,0 +1,107 @@
+#include "cli/report_verb.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/terminal.h"
+#include "cli/exit_code.h"
+#include "report/report_json.h"
+#include "report/views.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Bytes kLargestReport = mebibytes(256);
+
+// The run folder and its report.json, from either of them.
+Result<fs::path> report_file(const std::vector<std::string>& positionals) {
+  if (positionals.size() != 1)
+    return usage_error("headroom report takes one run folder",
+                       fmt::format("{} were given", positionals.size()),
+                       "name one, as outputs/2026-11-21_10-30-00");
+  const fs::path given = positionals.front();
+  std::error_code code;
+  return fs::is_directory(given, code) ? given / "report.json" : given;
+}
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(report_verb(), arguments);
+  if (!values) return forward_error(values);
+  auto file = report_file(values->positionals());
+  if (!file) return forward_error(file);
+  auto text = read_file(*file, kLargestReport);
+  if (!text) return forward_error(text);
+  auto result = report::read_report(*text);
+  if (!result) return forward_error(result);
+  const fs::path folder = file->parent_path();
+  if (values->toggle("json")) {
+    fmt::print("{}", to_text(report::to_json(*result)));
+  } else if (values->toggle("markdown")) {
+    fmt::print("{}", report::to_markdown(*result));
+  } else if (values->toggle("csv")) {
+    fmt::print("{}", report::to_csv(*result));
+  } else if (values->has("html")) {
+    const auto metrics = read_file(folder / "metrics.jsonl");
+    auto page = report::to_html(*result, folder, metrics ? std::string_view(*metrics) : std::string_view());
+    if (!page) return forward_error(page);
+    if (auto written = write_file_atomically(values->text("html"), *page); !written)
+      return forward_error(written);
+  } else {
+    const std::string color = values->text("color");
+    const ColorMode mode = color == "always"  ? ColorMode::always
+                           : color == "never" ? ColorMode::never
+                                              : ColorMode::automatic;
+    fmt::print("{}",
+               report::to_terminal(*result, use_color(mode, STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Verb& report_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "report";
+    verb.summary = "Show a finished run again: table, Markdown, CSV, JSON, HTML";
+    verb.usage = "headroom report RUN_FOLDER [FLAGS]";
+    verb.description =
+        "Reads report.json of a run folder (also of one that was interrupted) and prints a view of it.";
+    verb.examples = {"headroom report outputs/2026-11-21_10-30-00",
+                     "headroom report RUN --markdown > comment.md", "headroom report RUN --html page.html"};
+    verb.positional = "RUN_FOLDER";
+    const auto toggle = [](const char* name, const char* help) {
+      Flag flag;
+      flag.name = name;
+      flag.help = help;
+      flag.common = true;
+      return flag;
+    };
+    Flag html;
+    html.name = "html";
+    html.kind = FlagKind::text;
+    html.value_name = "FILE";
+    html.help = "write the self-contained page to FILE";
+    html.common = true;
+    Flag color;
+    color.name = "color";
+    color.kind = FlagKind::choice;
+    color.value_name = "WORD";
+    color.choices = {"auto", "always", "never"};
+    color.default_text = "auto";
+    color.help = "colours on the terminal";
+    verb.flags = {toggle("json", "print report.json"), toggle("markdown", "print it as Markdown"),
+                  toggle("csv", "print a row a model"), html, color};
+    return verb;
+  }();
+  return kVerb;
+}
+
+int run_report_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+
+}  // namespace headroom::cli

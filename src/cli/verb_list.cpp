@@ -1,0 +1,20 @@
+#include "cli/verb_list.h"
+
+#include "cli/bench_flags.h"
+#include "cli/bench_verb.h"
+#include "cli/general_verbs.h"
+#include "cli/report_verb.h"
+
+namespace headroom::cli {
+
+const std::vector<VerbEntry>& verb_list() {
+  static const std::vector<VerbEntry> kVerbs{
+      {bench_verb(), run_bench_verb},
+      {report_verb(), run_report_verb},
+      {help_verb(), run_help_verb},
+      {generate_verb(), run_generate_verb},
+  };
+  return kVerbs;
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,237 @@
+#include "inference/backend.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace headroom::inference {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::string_view kOutOfMemory = "out of memory";
+
+// An error of a plug-in as a value: `what` failed, and why in the plug-in's words.
+tl::unexpected<Error> plugin_error(std::string what, hr_error& error) {
+  error.message[sizeof error.message - 1] = '\0';
+  std::string why = error.message;
+  switch (error.kind) {
+    case HR_ERROR_OUT_OF_MEMORY:
+      return failure(std::move(what),
+                     why.empty() ? std::string(kOutOfMemory) : fmt::format("{}: {}", kOutOfMemory, why));
+    case HR_ERROR_UNAVAILABLE:
+      return input_error(std::move(what), std::move(why));
+    default:
+      return failure(std::move(what), why.empty() ? "the backend gives no reason" : std::move(why));
+  }
+}
+
+bool is_whole(const hr_backend& api) {
+  return api.name != nullptr && api.extensions != nullptr && api.start != nullptr && api.stop != nullptr &&
+         api.version != nullptr && api.load != nullptr && api.unload != nullptr && api.describe != nullptr &&
+         api.bind_input != nullptr && api.run != nullptr && api.output != nullptr &&
+         api.memory_stats != nullptr && api.trim != nullptr;
+}
+
+// A missing, empty or unreadable file is Headroom's to explain; runtimes word it badly or crash.
+Status check_model_file(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status))
+    return input_error(fmt::format("cannot open model {}", path.string()),
+                       error ? error.message() : "no such file", "check the path");
+  if (fs::is_directory(status))
+    return input_error(fmt::format("cannot open model {}", path.string()), "it is a folder",
+                       "give the model file inside it");
+  const auto size = fs::file_size(path, error);
+  if (!error && size == 0)
+    return input_error(fmt::format("cannot open model {}", path.string()), "the file is empty",
+                       "copy or export the model again");
+  if (::access(path.c_str(), R_OK) != 0)
+    return input_error(fmt::format("cannot open model {}", path.string()), errno_text(errno),
+                       "check the file's permissions");
+  return {};
+}
+
+TensorSpec to_spec(const hr_tensor_spec& spec) {
+  TensorSpec tensor;
+  tensor.name = spec.name == nullptr ? "" : spec.name;
+  tensor.type = static_cast<ElementType>(spec.element_type);
+  for (std::int32_t i = 0; i < spec.rank; ++i) {
+    tensor.dims.push_back(spec.dims[i]);
+    tensor.dim_names.emplace_back(
+        spec.dim_names == nullptr || spec.dim_names[i] == nullptr ? "" : spec.dim_names[i]);
+  }
+  return tensor;
+}
+
+std::optional<Bytes> bytes_if_known(std::int64_t count) {
+  return count < 0 ? std::nullopt : std::optional(Bytes{count});
+}
+std::optional<std::int64_t> count_if_known(std::int64_t count) {
+  return count < 0 ? std::nullopt : std::optional(count);
+}
+
+}  // namespace
+
+bool is_out_of_memory(const Error& error) {
+  return error.kind == ErrorKind::failed && error.why.starts_with(kOutOfMemory);
+}
+
+Result<Backend> Backend::open(const BackendFile& file) {
+  const std::string what = fmt::format("cannot use the backend plug-in {}", file.path.string());
+  // Local: two runtimes may bring different versions of the same libraries.
+  void* library = ::dlopen(file.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = ::dlerror();
+    return input_error(what, reason == nullptr ? "it cannot be loaded" : reason);
+  }
+  const auto entry = reinterpret_cast<hr_backend_function>(::dlsym(library, HEADROOM_BACKEND_SYMBOL));
+  if (entry == nullptr)
+    return input_error(what, fmt::format("it does not export {}()", HEADROOM_BACKEND_SYMBOL),
+                       "build it as docs/how-to-add-a-backend.md says");
+  const hr_backend* api = entry();
+  if (api == nullptr) return input_error(what, fmt::format("{}() returned nothing", HEADROOM_BACKEND_SYMBOL));
+  if (api->abi_version != HEADROOM_BACKEND_ABI)
+    return input_error(what,
+                       fmt::format("it speaks version {} of the plug-in interface, this Headroom version {}",
+                                   api->abi_version, HEADROOM_BACKEND_ABI),
+                       "build the plug-in with this Headroom's inference/backend_plugin.h");
+  if (api->struct_size < sizeof(hr_backend))
+    return input_error(what,
+                       fmt::format("its table of functions has {} bytes, this Headroom needs {}",
+                                   api->struct_size, sizeof(hr_backend)),
+                       "build the plug-in with this Headroom's inference/backend_plugin.h");
+  if (!is_whole(*api)) return input_error(what, "its table of functions has gaps", "fill in every function");
+  return Backend(api);
+}
+
+Backend::Backend(const hr_backend* api) : api_(api, [](const hr_backend*) {}) {}
+
+std::string Backend::version() const {
+  const char* version = api_->version();
+  return version == nullptr ? "" : version;
+}
+
+Status Backend::start() {
+  hr_error error{};
+  if (api_->start(&error) != 0) return plugin_error(fmt::format("cannot start {}", api_->name), error);
+  // From here on the last of this object and its sessions stops the runtime.
+  api_ = std::shared_ptr<const hr_backend>(api_.get(), [](const hr_backend* api) { api->stop(); });
+  return {};
+}
+
+Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& settings) {
+  if (auto readable = check_model_file(model); !readable) return forward_error(readable);
+  hr_settings wanted{};
+  wanted.struct_size = sizeof wanted;
+  wanted.device = settings.device.c_str();
+  wanted.threads = settings.threads;
+  wanted.arena = settings.arena ? 1 : 0;
+  wanted.arena_same_as_requested = settings.arena_extend == ArenaExtend::same_as_requested ? 1 : 0;
+  wanted.memory_pattern = settings.memory_pattern ? 1 : 0;
+  wanted.prepacking = settings.prepacking ? 1 : 0;
+  wanted.graph_level = settings.graph_level;
+  wanted.spinning = settings.spinning ? 1 : 0;
+  hr_session* loaded = nullptr;
+  hr_error error{};
+  if (api_->load(model.c_str(), &wanted, &loaded, &error) != 0)
+    return plugin_error(fmt::format("{} cannot load {}", name(), model.string()), error);
+  Session session(api_, loaded, model.filename().string());
+  if (auto described = session.read_description(); !described) return forward_error(described);
+  return session;
+}
+
+Session::Session(std::shared_ptr<const hr_backend> backend, hr_session* session, std::string model)
+    : backend_(std::move(backend)), session_(session), model_(std::move(model)) {}
+
+Session::Session(Session&& other) noexcept
+    : backend_(std::move(other.backend_)),
+      session_(std::exchange(other.session_, nullptr)),
+      model_(std::move(other.model_)),
+      description_(std::move(other.description_)) {}
+
+Session& Session::operator=(Session&& other) noexcept {
+  if (this == &other) return *this;
+  if (session_ != nullptr) backend_->unload(session_);
+  backend_ = std::move(other.backend_);
+  session_ = std::exchange(other.session_, nullptr);
+  model_ = std::move(other.model_);
+  description_ = std::move(other.description_);
+  return *this;
+}
+
+Session::~Session() {
+  if (session_ != nullptr) backend_->unload(session_);
+}
+
+Status Session::read_description() {
+  hr_description described{};
+  described.struct_size = sizeof described;
+  hr_error error{};
+  if (backend_->describe(session_, &described, &error) != 0)
+    return plugin_error(fmt::format("{} cannot describe {}", backend_->name, model_), error);
+  for (std::int32_t i = 0; i < described.input_count; ++i)
+    description_.inputs.push_back(to_spec(described.inputs[i]));
+  for (std::int32_t i = 0; i < described.output_count; ++i)
+    description_.outputs.push_back(to_spec(described.outputs[i]));
+  for (std::int32_t i = 0; i < described.metadata_count; ++i)
+    description_.metadata.emplace_back(described.metadata_keys[i], described.metadata_values[i]);
+  return {};
+}
+
+Status Session::bind_input(std::size_t index, void* data, std::size_t bytes, ElementType type,
+                           const std::vector<std::int64_t>& dims) {
+  const hr_tensor tensor{data, bytes, static_cast<std::int32_t>(type), static_cast<std::int32_t>(dims.size()),
+                         dims.data()};
+  hr_error error{};
+  if (backend_->bind_input(session_, static_cast<std::int32_t>(index), &tensor, &error) != 0)
+    return plugin_error(fmt::format("cannot give {} its input", model_), error);
+  return {};
+}
+
+Status Session::run() {
+  hr_error error;  // not cleared: it is a kilobyte, and this is the measured call
+  error.kind = HR_ERROR_FAILED;
+  error.message[0] = '\0';
+  if (backend_->run(session_, &error) != 0)
+    return plugin_error(fmt::format("{} cannot run {}", backend_->name, model_), error);
+  return {};
+}
+
+Status Session::outputs(std::vector<TensorView>& views) {
+  views.resize(description_.outputs.size());
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    hr_tensor tensor{};
+    hr_error error;
+    error.kind = HR_ERROR_FAILED;
+    error.message[0] = '\0';
+    if (backend_->output(session_, static_cast<std::int32_t>(i), &tensor, &error) != 0)
+      return plugin_error(fmt::format("cannot read output {} of {}", description_.outputs[i].name, model_),
+                          error);
+    views[i] = {tensor.data, static_cast<ElementType>(tensor.element_type), tensor.dims,
+                static_cast<std::size_t>(tensor.rank)};
+  }
+  return {};
+}
+
+MemoryStats Session::memory_stats() {
+  hr_memory_stats stats{sizeof stats, -1, -1, -1, -1, -1};
+  hr_error error{};
+  if (backend_->memory_stats(session_, &stats, &error) != 0) return {};
+  return {bytes_if_known(stats.arena_in_use), bytes_if_known(stats.arena_total),
+          bytes_if_known(stats.arena_peak), count_if_known(stats.allocations),
+          count_if_known(stats.arena_extensions)};
+}
+
+Status Session::trim() {
+  hr_error error{};
+  if (backend_->trim(session_, &error) != 0)
+    return plugin_error(fmt::format("{} cannot give back the cached memory of {}", backend_->name, model_),
+                        error);
+  return {};
+}
+
+}  // namespace headroom::inference

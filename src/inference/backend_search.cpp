@@ -1,0 +1,179 @@
+// Which plug-in opens a model: where plug-ins lie, which backends read which files, and what to say when the
+// right one is missing.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "inference/backend.h"
+
+namespace headroom::inference {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "libheadroom_backend_";
+constexpr std::string_view kSuffix = ".so";
+
+struct KnownBackend {
+  std::string_view name;
+  std::array<std::string_view, 4> extensions;
+  std::string_view how_to_get;
+};
+
+// In order of preference for an extension that several can open.
+constexpr std::array<KnownBackend, 3> kKnownBackends{{
+    {"tensorrt",
+     {".engine", ".plan", ".onnx"},
+     "Headroom does not come with a TensorRT plug-in yet: use the model as .onnx with ONNX Runtime, or write "
+     "the "
+     "plug-in (docs/how-to-add-a-backend.md)"},
+    {"onnxruntime",
+     {".onnx", ".ort"},
+     "run scripts/install_dependencies.sh and build again, or name the folder of the plug-in in "
+     "HEADROOM_BACKEND_PATH"},
+    {"libtorch",
+     {".torchscript", ".pt", ".pth", ".ts"},
+     "Headroom does not come with a LibTorch plug-in yet: export the model to .onnx, or write the plug-in "
+     "(docs/how-to-add-a-backend.md)"},
+}};
+
+const KnownBackend* find_known(std::string_view name) {
+  const auto* found = std::find_if(kKnownBackends.begin(), kKnownBackends.end(),
+                                   [&](const KnownBackend& known) { return known.name == name; });
+  return found == kKnownBackends.end() ? nullptr : found;
+}
+
+bool reads(const KnownBackend& backend, std::string_view extension) {
+  return !extension.empty() && std::find(backend.extensions.begin(), backend.extensions.end(), extension) !=
+                                   backend.extensions.end();
+}
+
+std::vector<fs::path> search_folders() {
+  std::vector<fs::path> folders;
+  if (const char* listed = std::getenv("HEADROOM_BACKEND_PATH"))
+    for (const std::string_view folder : split(listed, ':'))
+      if (!folder.empty()) folders.emplace_back(folder);
+  folders.push_back(executable_folder());
+  folders.push_back((executable_folder() / "../lib/headroom").lexically_normal());
+  return folders;
+}
+
+// Plug-ins of one folder in the order of their names; none where the folder is absent or unreadable.
+std::vector<BackendFile> backends_in(const fs::path& folder) {
+  std::vector<BackendFile> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string file = entry->path().filename().string();
+    if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) continue;
+    if (file.size() <= kPrefix.size() + kSuffix.size()) continue;
+    found.push_back(
+        {file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size()), entry->path()});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const BackendFile& a, const BackendFile& b) { return a.name < b.name; });
+  return found;
+}
+
+const BackendFile* find_file(const std::vector<BackendFile>& files, std::string_view name) {
+  const auto found =
+      std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
+  return found == files.end() ? nullptr : &*found;
+}
+
+// "libheadroom_backend_tensorrt.so and libheadroom_backend_onnxruntime.so were looked for in A, B and C".
+std::string what_was_looked_for(const std::vector<std::string>& names) {
+  std::vector<std::string> files;
+  for (const std::string& name : names) files.push_back(fmt::format("{}{}{}", kPrefix, name, kSuffix));
+  std::vector<std::string> folders;
+  for (const fs::path& folder : search_folders()) folders.push_back(folder.string());
+  return fmt::format("{} {} looked for in {}", fmt::join(files, " and "), files.size() == 1 ? "was" : "were",
+                     fmt::join(folders, ", "));
+}
+
+// All names that can be asked for: those that are there, and those that could be.
+std::vector<std::string> askable_names(const std::vector<BackendFile>& files) {
+  std::vector<std::string> names;
+  for (const BackendFile& file : files) names.push_back(file.name);
+  for (const KnownBackend& known : kKnownBackends)
+    if (find_file(files, known.name) == nullptr) names.emplace_back(known.name);
+  return names;
+}
+
+Result<BackendFile> choose_forced(const fs::path& model, std::string_view extension,
+                                  const std::string& name) {
+  const std::vector<BackendFile> files = find_backend_files();
+  const KnownBackend* known = find_known(name);
+  const BackendFile* file = find_file(files, name);
+  if (known == nullptr && file == nullptr) {
+    const std::vector<std::string> names = askable_names(files);
+    const std::string close = closest_match(to_lower(name), names);
+    return usage_error(fmt::format("there is no backend '{}'", name), what_was_looked_for({name}),
+                       close.empty() ? fmt::format("use one of {}", fmt::join(names, ", "))
+                                     : fmt::format("did you mean '{}'?", close));
+  }
+  // What a plug-in of another maker reads is known only to itself; it says so when it loads the model.
+  if (known != nullptr && !extension.empty() && !reads(*known, extension)) {
+    const std::vector<std::string> able = backends_for_extension(extension);
+    return usage_error(
+        fmt::format("backend '{}' cannot open {}", name, model.string()),
+        fmt::format("it reads {}",
+                    fmt::join(known->extensions.begin(),
+                              std::find(known->extensions.begin(), known->extensions.end(), ""), ", ")),
+        able.empty() ? "" : fmt::format("use --backend {} or leave it out", able.front()));
+  }
+  if (file == nullptr)
+    return input_error(fmt::format("backend '{}' is not installed", name), what_was_looked_for({name}),
+                       std::string(known->how_to_get));
+  return *file;
+}
+
+}  // namespace
+
+std::vector<BackendFile> find_backend_files() {
+  std::vector<BackendFile> files;
+  for (const fs::path& folder : search_folders())
+    for (BackendFile& file : backends_in(folder))
+      if (find_file(files, file.name) == nullptr) files.push_back(std::move(file));
+  return files;
+}
+
+std::vector<std::string> backends_for_extension(std::string_view extension) {
+  const std::string lower = to_lower(extension);
+  std::vector<std::string> names;
+  for (const KnownBackend& known : kKnownBackends)
+    if (reads(known, lower)) names.emplace_back(known.name);
+  return names;
+}
+
+Result<BackendFile> choose_backend(const fs::path& model, std::string_view forced) {
+  const std::string extension = to_lower(model.extension().string());
+  if (!forced.empty()) return choose_forced(model, extension, std::string(forced));
+  const std::vector<std::string> names = backends_for_extension(extension);
+  if (names.empty()) {
+    std::vector<std::string_view> readable;
+    for (const KnownBackend& known : kKnownBackends)
+      for (const std::string_view known_extension : known.extensions)
+        if (!known_extension.empty() &&
+            std::find(readable.begin(), readable.end(), known_extension) == readable.end())
+          readable.push_back(known_extension);
+    return usage_error(
+        fmt::format("cannot tell which backend opens {}", model.string()),
+        extension.empty() ? "its name has no extension"
+                          : fmt::format("no backend is known for '{}'", extension),
+        fmt::format("give a model of {}, or name the backend with --backend", fmt::join(readable, ", ")));
+  }
+  const std::vector<BackendFile> files = find_backend_files();
+  for (const std::string& name : names)
+    if (const BackendFile* file = find_file(files, name)) return *file;
+  // ONNX Runtime, if it can open the file, is the easiest to get.
+  const bool onnxruntime_can = std::find(names.begin(), names.end(), "onnxruntime") != names.end();
+  return input_error(fmt::format("no backend is installed for {}", model.string()),
+                     what_was_looked_for(names),
+                     std::string(find_known(onnxruntime_can ? "onnxruntime" : names.front())->how_to_get));
+}
+
+}  // namespace headroom::inference

@@ -1,0 +1,153 @@
+#include "inference/onnxruntime/bound_outputs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "inference/onnxruntime/failure.h"
+#include "inference/onnxruntime/signature.h"
+
+namespace headroom::onnxruntime {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector registers
+
+bool has_numbers(const TensorSpec& spec) { return size_of(spec.type) > 0; }
+
+// At least one byte, so that an empty tensor has an address too.
+void* allocate(std::size_t bytes) {
+  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, rounded);
+  if (memory == nullptr)
+    throw Failure{HR_ERROR_OUT_OF_MEMORY, "an output of " + std::to_string(bytes) + " bytes was refused"};
+  return memory;
+}
+
+}  // namespace
+
+BoundOutputs::BoundOutputs(const Runtime& runtime, OrtIoBinding& binding,
+                           const std::vector<TensorSpec>& specs)
+    : runtime_(runtime),
+      api_(runtime.api()),
+      binding_(binding),
+      cpu_(cpu_memory(runtime, OrtDeviceAllocator)) {
+  for (const TensorSpec& spec : specs) outputs_.push_back({&spec, {}, 0, nullptr});
+}
+
+void BoundOutputs::bind_all() {
+  in_runtime_.clear();
+  learning_ = false;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    Output& output = outputs_[i];
+    output.memory.reset();
+    if (!varying_ && has_numbers(*output.spec) && output.spec->is_static()) {
+      bind_to_own_memory(output, output.spec->dims);
+      continue;
+    }
+    in_runtime_.push_back(i);
+    learning_ = learning_ || (!varying_ && has_numbers(*output.spec));
+    // Bound here as well as before the run: the order of the first binding is the order of the values.
+    runtime_.check(api_.BindOutputToDevice(&binding_, output.spec->name.c_str(), cpu_.get()));
+  }
+  bound_ = true;
+}
+
+void BoundOutputs::bind_to_own_memory(Output& output, std::vector<int64_t> dims) {
+  const auto count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+  output.dims = std::move(dims);
+  output.bytes = static_cast<std::size_t>(count) * size_of(output.spec->type);
+  output.memory.reset(allocate(output.bytes));
+  OrtValue* made = nullptr;
+  runtime_.check(api_.CreateTensorWithDataAsOrtValue(cpu_.get(), output.memory.get(), output.bytes,
+                                                     output.dims.data(), output.dims.size(),
+                                                     onnx_type_of(output.spec->type), &made));
+  const Owned<OrtValue> value(made, api_.ReleaseValue);  // the binding keeps a reference of its own
+  runtime_.check(api_.BindOutput(&binding_, output.spec->name.c_str(), made));
+}
+
+// ONNX Runtime would write into the values of the last run, which may have other shapes now.
+void BoundOutputs::rebind_to_runtime() {
+  fetched_.clear();
+  for (const std::size_t i : in_runtime_)
+    runtime_.check(api_.BindOutputToDevice(&binding_, outputs_[i].spec->name.c_str(), cpu_.get()));
+}
+
+void BoundOutputs::keep_shapes() {
+  fetch();
+  std::vector<std::size_t> still_in_runtime;
+  for (const std::size_t i : in_runtime_) {
+    Output& output = outputs_[i];
+    if (!has_numbers(*output.spec)) {
+      still_in_runtime.push_back(i);
+      continue;
+    }
+    void* data = nullptr;
+    runtime_.check(api_.GetTensorMutableData(fetched_[i].get(), &data));
+    bind_to_own_memory(output, dims_of(*fetched_[i]));
+    if (output.bytes > 0) std::memcpy(output.memory.get(), data, output.bytes);
+  }
+  in_runtime_ = std::move(still_in_runtime);
+  learning_ = false;
+  fetched_.clear();
+}
+
+bool BoundOutputs::give_up_own_memory() {
+  const bool used =
+      std::any_of(outputs_.begin(), outputs_.end(), [](const Output& o) { return o.memory != nullptr; });
+  if (!used) return false;
+  varying_ = true;
+  bound_ = false;
+  return true;
+}
+
+void BoundOutputs::forget_shapes() {
+  varying_ = false;
+  bound_ = false;
+  fetched_.clear();
+}
+
+void BoundOutputs::release_runtime_memory() {
+  if (bound_) rebind_to_runtime();
+}
+
+void BoundOutputs::fetch() {
+  OrtAllocator* allocator = nullptr;
+  runtime_.check(api_.GetAllocatorWithDefaultOptions(&allocator));
+  OrtValue** values = nullptr;
+  size_t count = 0;
+  runtime_.check(api_.GetBoundOutputValues(&binding_, allocator, &values, &count));
+  for (size_t i = 0; i < count; ++i) fetched_.emplace_back(values[i], api_.ReleaseValue);
+  if (values != nullptr) allocator->Free(allocator, values);
+}
+
+std::vector<int64_t> BoundOutputs::dims_of(const OrtValue& value) const {
+  OrtTensorTypeAndShapeInfo* made = nullptr;
+  runtime_.check(api_.GetTensorTypeAndShape(&value, &made));
+  const Owned<OrtTensorTypeAndShapeInfo> info(made, api_.ReleaseTensorTypeAndShapeInfo);
+  size_t rank = 0;
+  runtime_.check(api_.GetDimensionsCount(made, &rank));
+  std::vector<int64_t> dims(rank);
+  runtime_.check(api_.GetDimensions(made, dims.data(), rank));
+  return dims;
+}
+
+hr_tensor BoundOutputs::view(std::size_t index) {
+  Output& output = outputs_[index];
+  const auto type = static_cast<int32_t>(output.spec->type);
+  if (!has_numbers(*output.spec)) return {nullptr, 0, type, 0, nullptr};
+  if (!output.memory) {
+    if (fetched_.empty()) fetch();
+    void* data = nullptr;
+    runtime_.check(api_.GetTensorMutableData(fetched_[index].get(), &data));
+    output.dims = dims_of(*fetched_[index]);
+    const auto count =
+        std::accumulate(output.dims.begin(), output.dims.end(), int64_t{1}, std::multiplies<>());
+    return {data, static_cast<std::size_t>(count) * size_of(output.spec->type), type,
+            static_cast<int32_t>(output.dims.size()), output.dims.data()};
+  }
+  return {output.memory.get(), output.bytes, type, static_cast<int32_t>(output.dims.size()),
+          output.dims.data()};
+}
+
+}  // namespace headroom::onnxruntime

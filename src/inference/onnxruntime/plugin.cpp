@@ -1,0 +1,122 @@
+// The C boundary of the ONNX Runtime plug-in. No exception passes it.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "inference/backend_plugin.h"
+#include "inference/onnxruntime/failure.h"
+#include "inference/onnxruntime/runtime.h"
+#include "inference/onnxruntime/session.h"
+
+namespace {
+
+using headroom::onnxruntime::Failure;
+using headroom::onnxruntime::Runtime;
+
+// Sessions hold a share of it, so it outlives stop() where a session does.
+std::shared_ptr<Runtime>& runtime() {
+  static std::shared_ptr<Runtime> instance;
+  return instance;
+}
+int starts = 0;
+
+int report(hr_error* error, hr_error_kind kind, std::string_view message) {
+  error->kind = kind;
+  const std::size_t length = std::min(message.size(), sizeof error->message - 1);
+  std::memcpy(error->message, message.data(), length);
+  error->message[length] = '\0';
+  return 1;
+}
+
+// Does the work and turns whatever it throws into an hr_error.
+template <class Work>
+int guarded(hr_error* error, Work&& work) noexcept {
+  try {
+    work();
+    return 0;
+  } catch (const Failure& failure) {
+    return report(error, failure.kind, failure.message);
+  } catch (const std::bad_alloc&) {
+    return report(error, HR_ERROR_OUT_OF_MEMORY, "an allocation was refused");
+  } catch (const std::exception& exception) {
+    return report(error, HR_ERROR_FAILED, exception.what());
+  } catch (...) {
+    return report(error, HR_ERROR_FAILED, "an exception of unknown type");
+  }
+}
+
+int start(hr_error* error) {
+  return guarded(error, [] {
+    if (!runtime()) runtime() = std::make_shared<Runtime>();
+    ++starts;
+  });
+}
+
+void stop() {
+  if (starts > 0 && --starts == 0) runtime().reset();
+}
+
+const char* version() { return runtime() ? runtime()->version().c_str() : ""; }
+
+int load(const char* path, const hr_settings* settings, hr_session** session, hr_error* error) {
+  return guarded(error, [&] {
+    if (!runtime()) throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime was not started"};
+    if (settings->struct_size < sizeof(hr_settings))
+      throw Failure{HR_ERROR_UNAVAILABLE, "the settings come from an older Headroom than this plug-in"};
+    *session = std::make_unique<hr_session>(runtime(), path, *settings).release();
+  });
+}
+
+void unload(hr_session* session) { delete session; }
+
+int describe(hr_session* session, hr_description* description, hr_error* error) {
+  return guarded(error, [&] { session->describe(*description); });
+}
+
+int bind_input(hr_session* session, int32_t index, const hr_tensor* tensor, hr_error* error) {
+  return guarded(error, [&] { session->bind_input(index, *tensor); });
+}
+
+int run(hr_session* session, hr_error* error) {
+  return guarded(error, [&] { session->run(); });
+}
+
+int output(hr_session* session, int32_t index, hr_tensor* tensor, hr_error* error) {
+  return guarded(error, [&] { *tensor = session->output(index); });
+}
+
+int memory_stats(hr_session* session, hr_memory_stats* stats, hr_error* error) {
+  return guarded(error, [&] { *stats = session->memory_stats(); });
+}
+
+int trim(hr_session* session, hr_error* error) {
+  return guarded(error, [&] { session->trim(); });
+}
+
+constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
+
+const hr_backend kBackend{HEADROOM_BACKEND_ABI,
+                          sizeof(hr_backend),
+                          "onnxruntime",
+                          kExtensions.data(),
+                          start,
+                          stop,
+                          version,
+                          load,
+                          unload,
+                          describe,
+                          bind_input,
+                          run,
+                          output,
+                          memory_stats,
+                          trim};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_backend(void) {
+  return &kBackend;
+}

@@ -1,0 +1,114 @@
+#include "inference/onnxruntime/runtime.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "inference/onnxruntime/failure.h"
+
+namespace headroom::onnxruntime {
+namespace {
+namespace fs = std::filesystem;
+
+// Version 9's table of functions ends with CreateSessionFromArrayWithPrepackedWeightsContainer; the two
+// youngest functions used without a look at the version lie before its end.
+static_assert(offsetof(OrtApi, CreateArenaCfgV2) <
+              offsetof(OrtApi, CreateSessionFromArrayWithPrepackedWeightsContainer));
+static_assert(offsetof(OrtApi, AddRunConfigEntry) <
+              offsetof(OrtApi, CreateSessionFromArrayWithPrepackedWeightsContainer));
+
+std::string last_dl_error() {
+  const char* text = ::dlerror();
+  return text == nullptr ? "it cannot be loaded" : text;
+}
+
+fs::path folder_of_this_plugin() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&last_dl_error), &info) == 0 || info.dli_fname == nullptr)
+    return {};
+  std::error_code error;
+  const fs::path file = fs::absolute(info.dli_fname, error);
+  return error ? fs::path() : file.parent_path();
+}
+
+void* open_library() {
+  constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
+  if (const char* named = std::getenv("HEADROOM_ONNXRUNTIME"); named != nullptr && *named != '\0') {
+    if (void* library = ::dlopen(named, kFlags)) return library;
+    throw Failure{HR_ERROR_UNAVAILABLE, "HEADROOM_ONNXRUNTIME names a library that does not open: " +
+                                            last_dl_error() + "; correct or unset it"};
+  }
+  const fs::path beside = folder_of_this_plugin() / "libonnxruntime.so.1";
+  std::string tried;
+  for (const std::string& name :
+       {beside.string(), std::string("libonnxruntime.so.1"), std::string("libonnxruntime.so")}) {
+    if (void* library = ::dlopen(name.c_str(), kFlags)) return library;
+    tried += (tried.empty() ? "" : "; ") + last_dl_error();
+  }
+  throw Failure{HR_ERROR_UNAVAILABLE, "the ONNX Runtime library was not found (" + tried +
+                                          "); install it or name its file in HEADROOM_ONNXRUNTIME"};
+}
+
+// "1.29.0" → 29; 0 if it is no such version.
+uint32_t minor_of(const std::string& version) {
+  const std::size_t dot = version.find('.');
+  if (dot == std::string::npos) return 0;
+  return static_cast<uint32_t>(std::strtoul(version.c_str() + dot + 1, nullptr, 10));
+}
+
+}  // namespace
+
+Runtime::Runtime() : library_(open_library()) {
+  using GetApiBase = const OrtApiBase*(ORT_API_CALL*)();
+  const auto get_base = reinterpret_cast<GetApiBase>(::dlsym(library_, "OrtGetApiBase"));
+  if (get_base == nullptr)
+    throw Failure{HR_ERROR_UNAVAILABLE,
+                  "the library that was opened is not ONNX Runtime: it has no OrtGetApiBase"};
+  base_ = get_base();
+  version_ = base_->GetVersionString();
+  minor_version_ = minor_of(version_);
+  api_ = base_->GetApi(kOldestApi);
+  if (api_ == nullptr)
+    throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime " + version_ + " is too old: 1." +
+                                            std::to_string(kOldestApi) + " or newer is needed"};
+  check(api_->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "headroom", &env_));
+}
+
+Runtime::~Runtime() {
+  if (env_ != nullptr) api_->ReleaseEnv(env_);
+}
+
+const OrtApi* Runtime::newer_api(uint32_t version) const {
+  // GetApi complains on stderr about versions that it does not have, so ask only for what must be there.
+  return minor_version_ < version ? nullptr : base_->GetApi(version);
+}
+
+void Runtime::check(OrtStatus* status) const {
+  if (status == nullptr) return;
+  const Owned<OrtStatus> owned(status, api_->ReleaseStatus);
+  throw classify(api_->GetErrorMessage(status));
+}
+
+void Runtime::make_exact_arena() {
+  if (has_exact_arena_) return;
+  constexpr std::array<const char*, 1> kKeys{"arena_extend_strategy"};
+  constexpr std::array<size_t, 1> kSameAsRequested{1};
+  OrtArenaCfg* made = nullptr;
+  check(api_->CreateArenaCfgV2(kKeys.data(), kSameAsRequested.data(), kKeys.size(), &made));
+  const Owned<OrtArenaCfg> configuration(made, api_->ReleaseArenaCfg);
+  const auto memory = cpu_memory(*this, OrtArenaAllocator);
+  check(api_->CreateAndRegisterAllocator(env_, memory.get(), configuration.get()));
+  has_exact_arena_ = true;
+}
+
+Owned<OrtMemoryInfo> cpu_memory(const Runtime& runtime, OrtAllocatorType type) {
+  OrtMemoryInfo* made = nullptr;
+  runtime.check(runtime.api().CreateCpuMemoryInfo(type, OrtMemTypeDefault, &made));
+  return {made, runtime.api().ReleaseMemoryInfo};
+}
+
+}  // namespace headroom::onnxruntime

@@ -1,0 +1,198 @@
+#include "inference/onnxruntime/session.h"
+
+#include <malloc.h>
+
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <string>
+
+#include "inference/onnxruntime/failure.h"
+#include "inference/onnxruntime/session_options.h"
+
+namespace headroom::onnxruntime {
+namespace {
+
+constexpr uint32_t kApiWithStats = 23;  // AllocatorGetStats
+
+#if defined(__x86_64__)
+constexpr bool kOldLibrariesHaveExactArena = true;
+#else
+// Libraries before 1.23 silently take no arena at all here, and have no statistics that would show it.
+constexpr bool kOldLibrariesHaveExactArena = false;
+#endif
+
+Owned<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings) {
+  const auto options = make_session_options(runtime, settings);
+  OrtSession* made = nullptr;
+  runtime.check(runtime.api().CreateSession(runtime.env(), path, options.get(), &made));
+  return {made, runtime.api().ReleaseSession};
+}
+
+Owned<OrtAllocator> session_allocator(const Runtime& runtime, const OrtSession& session, bool arena) {
+  const auto memory = cpu_memory(runtime, arena ? OrtArenaAllocator : OrtDeviceAllocator);
+  OrtAllocator* made = nullptr;
+  runtime.check(runtime.api().CreateAllocator(&session, memory.get(), &made));
+  return {made, runtime.api().ReleaseAllocator};
+}
+
+Owned<OrtIoBinding> create_binding(const Runtime& runtime, OrtSession& session) {
+  OrtIoBinding* made = nullptr;
+  runtime.check(runtime.api().CreateIoBinding(&session, &made));
+  return {made, runtime.api().ReleaseIoBinding};
+}
+
+Owned<OrtRunOptions> create_run_options(const Runtime& runtime) {
+  OrtRunOptions* made = nullptr;
+  runtime.check(runtime.api().CreateRunOptions(&made));
+  return {made, runtime.api().ReleaseRunOptions};
+}
+
+std::string dims_text(const TensorSpec& spec, const hr_tensor& tensor) {
+  TensorSpec given{spec.name, static_cast<ElementType>(tensor.element_type), {}, {}};
+  if (tensor.rank > 0) given.dims.assign(tensor.dims, tensor.dims + tensor.rank);
+  return given.describe();
+}
+
+// True if values of these dimensions can be given where the model states `spec`.
+bool fits(const TensorSpec& spec, const hr_tensor& tensor) {
+  if (static_cast<std::size_t>(tensor.rank) != spec.dims.size()) return false;
+  for (std::size_t i = 0; i < spec.dims.size(); ++i)
+    if (tensor.dims[i] < 0 || (spec.dims[i] >= 0 && spec.dims[i] != tensor.dims[i])) return false;
+  return true;
+}
+
+}  // namespace
+}  // namespace headroom::onnxruntime
+
+using namespace headroom::onnxruntime;  // for the one type that the C interface wants outside
+
+hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const hr_settings& settings)
+    : runtime_(std::move(runtime)),
+      api_(runtime_->api()),
+      has_arena_(settings.arena != 0),
+      session_(create_session(*runtime_, path, settings)),
+      allocator_(session_allocator(*runtime_, *session_, has_arena_)),
+      binding_(create_binding(*runtime_, *session_)),
+      run_options_(create_run_options(*runtime_)),
+      signature_(read_signature(*runtime_, *session_)),
+      tables_(signature_),
+      inputs_(signature_.inputs.size()),
+      unbound_inputs_(inputs_.size()),
+      outputs_(*runtime_, *binding_, signature_.outputs) {
+  if (has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
+}
+
+// Where ONNX Runtime takes no arena for the environment's allocator, it says nothing, and figures that were
+// to show the arena's growth would show plain malloc.
+void hr_session::require_exact_arena() const {
+  const bool has_stats = runtime_->newer_api(kApiWithStats) != nullptr;
+  if (has_stats ? memory_stats().arena_extensions >= 0 : kOldLibrariesHaveExactArena) return;
+  throw Failure{HR_ERROR_UNAVAILABLE,
+                "ONNX Runtime " + runtime_->version() +
+                    " has no arena that grows by what is requested on this processor; use "
+                    "next_power_of_two, or no arena"};
+}
+
+void hr_session::check_input(const headroom::TensorSpec& spec, const hr_tensor& tensor) const {
+  using headroom::ElementType;
+  if (spec.type == ElementType::string)
+    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " takes strings, which Headroom cannot give"};
+  if (spec.type == ElementType::unknown)
+    throw Failure{HR_ERROR_FAILED,
+                  "input " + spec.name + " is not a tensor of numbers, so Headroom cannot give it"};
+  if (static_cast<ElementType>(tensor.element_type) != spec.type || !fits(spec, tensor))
+    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " is " + spec.describe() + ", but " +
+                                       dims_text(spec, tensor) + " was given"};
+  const auto count = std::accumulate(tensor.dims, tensor.dims + tensor.rank, int64_t{1}, std::multiplies<>());
+  const std::size_t wanted = static_cast<std::size_t>(count) * headroom::size_of(spec.type);
+  if (tensor.bytes != wanted)
+    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " needs " + std::to_string(wanted) +
+                                       " bytes, but " + std::to_string(tensor.bytes) + " were given"};
+}
+
+void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
+  if (index < 0 || static_cast<std::size_t>(index) >= inputs_.size())
+    throw Failure{HR_ERROR_FAILED, "there is no input " + std::to_string(index) + "; the model has " +
+                                       std::to_string(inputs_.size())};
+  const headroom::TensorSpec& spec = signature_.inputs[static_cast<std::size_t>(index)];
+  check_input(spec, tensor);
+  static char nothing;  // the address of tensors without elements
+  const auto cpu = cpu_memory(*runtime_, OrtDeviceAllocator);
+  OrtValue* made = nullptr;
+  runtime_->check(api_.CreateTensorWithDataAsOrtValue(
+      cpu.get(), tensor.data == nullptr ? &nothing : tensor.data, tensor.bytes, tensor.dims,
+      static_cast<std::size_t>(tensor.rank), onnx_type_of(spec.type), &made));
+  const Owned<OrtValue> value(made, api_.ReleaseValue);  // the binding keeps a reference of its own
+  runtime_->check(api_.BindInput(binding_.get(), spec.name.c_str(), made));
+  Input& input = inputs_[static_cast<std::size_t>(index)];
+  std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
+  if (!input.bound) --unbound_inputs_;
+  if (!input.bound || input.dims != dims) outputs_.forget_shapes();
+  input = {std::move(dims), true};
+}
+
+void hr_session::run() {
+  if (unbound_inputs_ > 0)
+    throw Failure{HR_ERROR_FAILED, std::to_string(unbound_inputs_) + " of its inputs were not bound"};
+  outputs_.prepare();
+  OrtStatus* status = api_.RunWithBinding(session_.get(), run_options_.get(), binding_.get());
+  if (status != nullptr) recover(status);
+  outputs_.run_succeeded();
+  has_run_ = true;
+}
+
+// Runs again without own memory for the outputs, if that may be the reason of the failure.
+void hr_session::recover(OrtStatus* status) {
+  const Owned<OrtStatus> owned(status, api_.ReleaseStatus);
+  const Failure failure = classify(api_.GetErrorMessage(status));
+  if (failure.kind == HR_ERROR_OUT_OF_MEMORY || !outputs_.give_up_own_memory()) throw failure;
+  outputs_.prepare();
+  OrtStatus* again = api_.RunWithBinding(session_.get(), run_options_.get(), binding_.get());
+  if (again == nullptr) return;
+  api_.ReleaseStatus(again);
+  throw failure;
+}
+
+hr_tensor hr_session::output(int32_t index) {
+  if (!has_run_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
+  if (index < 0 || static_cast<std::size_t>(index) >= signature_.outputs.size())
+    throw Failure{HR_ERROR_FAILED, "there is no output " + std::to_string(index) + "; the model has " +
+                                       std::to_string(signature_.outputs.size())};
+  return outputs_.view(static_cast<std::size_t>(index));
+}
+
+hr_memory_stats hr_session::memory_stats() const {
+  hr_memory_stats stats{sizeof(hr_memory_stats), -1, -1, -1, -1, -1};
+  const OrtApi* newer = runtime_->newer_api(kApiWithStats);
+  if (newer == nullptr) return stats;
+  OrtKeyValuePairs* made = nullptr;
+  runtime_->check(newer->AllocatorGetStats(allocator_.get(), &made));
+  const Owned<OrtKeyValuePairs> pairs(made, newer->ReleaseKeyValuePairs);
+  const auto figure = [&](const char* key) -> int64_t {
+    const char* text = newer->GetKeyValue(made, key);
+    return text == nullptr ? -1 : std::strtoll(text, nullptr, 10);
+  };
+  stats.arena_in_use = figure("InUse");
+  stats.arena_total = figure("TotalAllocated");
+  stats.arena_peak = figure("MaxInUse");
+  stats.allocations = figure("NumAllocs");
+  stats.arena_extensions = figure("NumArenaExtensions");
+  return stats;
+}
+
+void hr_session::trim() {
+  outputs_.release_runtime_memory();
+  if (has_arena_) shrink_arena();
+  ::malloc_trim(0);
+}
+
+void hr_session::shrink_arena() {
+  if (!has_run_ || unbound_inputs_ > 0) return;
+  const auto options = create_run_options(*runtime_);
+  runtime_->check(api_.AddRunConfigEntry(options.get(), "memory.enable_memory_arena_shrinkage", "cpu:0"));
+  outputs_.prepare();
+  runtime_->check(api_.RunWithBinding(session_.get(), options.get(), binding_.get()));
+  outputs_.run_succeeded();
+  outputs_.release_runtime_memory();
+}

@@ -1,0 +1,61 @@
+// A loaded ONNX model with its bound inputs and outputs.
+#pragma once
+
+#include <onnxruntime_c_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "inference/backend_plugin.h"
+#include "inference/onnxruntime/bound_outputs.h"
+#include "inference/onnxruntime/runtime.h"
+#include "inference/onnxruntime/signature.h"
+
+// The opaque type of the plug-in interface. All members throw headroom::onnxruntime::Failure.
+struct hr_session {
+ public:
+  hr_session(std::shared_ptr<headroom::onnxruntime::Runtime> runtime, const char* path,
+             const hr_settings& settings);
+  hr_session(const hr_session&) = delete;
+  hr_session& operator=(const hr_session&) = delete;
+
+  void describe(hr_description& description) const { tables_.fill(description); }
+  void bind_input(int32_t index, const hr_tensor& tensor);
+  void run();
+  // After a run that succeeded.
+  hr_tensor output(int32_t index);
+  hr_memory_stats memory_stats() const;
+  // Gives the arena's unused regions back to the C library, and what that caches back to the system. ONNX
+  // Runtime shrinks an arena only at the end of a run that asks for it, so the model runs once more on the
+  // bound inputs, if it has run at all. (OrtAllocator::Shrink exists since 1.25, but up to 1.30 a session's
+  // CPU allocator leaves it empty.) An arena that grows by powers of two keeps its first region.
+  void trim();
+
+ private:
+  template <class T>
+  using Owned = headroom::onnxruntime::Owned<T>;
+  struct Input {
+    std::vector<int64_t> dims;  // as bound
+    bool bound = false;
+  };
+
+  void check_input(const headroom::TensorSpec& spec, const hr_tensor& tensor) const;
+  void recover(OrtStatus* status);
+  void shrink_arena();
+  void require_exact_arena() const;
+
+  const std::shared_ptr<headroom::onnxruntime::Runtime> runtime_;
+  const OrtApi& api_;
+  const bool has_arena_;
+  const Owned<OrtSession> session_;
+  const Owned<OrtAllocator> allocator_;  // the session's own
+  const Owned<OrtIoBinding> binding_;
+  const Owned<OrtRunOptions> run_options_;
+  const headroom::onnxruntime::Signature signature_;
+  const headroom::onnxruntime::SignatureTables tables_;
+  std::vector<Input> inputs_;
+  std::size_t unbound_inputs_;
+  headroom::onnxruntime::BoundOutputs outputs_;
+  bool has_run_ = false;
+};

@@ -1,0 +1,56 @@
+#include "inference/onnxruntime/session_options.h"
+
+#include <string>
+
+#include "inference/onnxruntime/failure.h"
+
+namespace headroom::onnxruntime {
+namespace {
+
+GraphOptimizationLevel graph_level_of(int32_t level) {
+  switch (level) {
+    case 0:
+      return ORT_DISABLE_ALL;
+    case 1:
+      return ORT_ENABLE_BASIC;
+    case 2:
+      return ORT_ENABLE_EXTENDED;
+    case 99:
+      return ORT_ENABLE_ALL;
+    default:
+      throw Failure{HR_ERROR_FAILED,
+                    "graph level " + std::to_string(level) + " does not exist; use 0, 1, 2 or 99"};
+  }
+}
+
+}  // namespace
+
+Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings) {
+  const std::string device = settings.device == nullptr ? "cpu" : settings.device;
+  if (device != "cpu")
+    throw Failure{HR_ERROR_UNAVAILABLE, "this plug-in runs on the device cpu alone, not on '" + device + "'"};
+  if (settings.threads < 0)
+    throw Failure{HR_ERROR_FAILED,
+                  std::to_string(settings.threads) + " threads cannot be; use 0 for the runtime's choice"};
+  const OrtApi& api = runtime.api();
+  OrtSessionOptions* made = nullptr;
+  runtime.check(api.CreateSessionOptions(&made));
+  Owned<OrtSessionOptions> options(made, api.ReleaseSessionOptions);
+  runtime.check(api.SetSessionExecutionMode(made, ORT_SEQUENTIAL));
+  runtime.check(api.SetInterOpNumThreads(made, 1));
+  if (settings.threads > 0) runtime.check(api.SetIntraOpNumThreads(made, settings.threads));
+  runtime.check(settings.arena != 0 ? api.EnableCpuMemArena(made) : api.DisableCpuMemArena(made));
+  runtime.check(settings.memory_pattern != 0 ? api.EnableMemPattern(made) : api.DisableMemPattern(made));
+  runtime.check(api.SetSessionGraphOptimizationLevel(made, graph_level_of(settings.graph_level)));
+  if (settings.prepacking == 0)
+    runtime.check(api.AddSessionConfigEntry(made, "session.disable_prepacking", "1"));
+  if (settings.spinning == 0)
+    runtime.check(api.AddSessionConfigEntry(made, "session.intra_op.allow_spinning", "0"));
+  if (settings.arena != 0 && settings.arena_same_as_requested != 0) {
+    runtime.make_exact_arena();
+    runtime.check(api.AddSessionConfigEntry(made, "session.use_env_allocators", "1"));
+  }
+  return options;
+}
+
+}  // namespace headroom::onnxruntime

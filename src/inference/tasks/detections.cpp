@@ -1,0 +1,56 @@
+#include "inference/tasks/detections.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom::inference {
+
+DetectionCollector::DetectionCollector(const TaskOptions& options, std::int64_t most_candidates)
+    : confidence_(options.confidence), nms_(options.iou) {
+  // Address space only: pages that no frame fills are never touched.
+  const auto n = static_cast<std::size_t>(std::clamp<std::int64_t>(most_candidates, 0, 1 << 20));
+  candidates_.reserve(n);
+  nms_.reserve(n);
+}
+
+void DetectionCollector::add(const Candidate& candidate) {
+  if (is_finite(candidate)) candidates_.push_back(candidate);
+}
+
+void DetectionCollector::finish(const WayBack& way_back, FrameFindings& findings) {
+  findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
+  for (const std::uint32_t index : suppress())
+    findings.detections.push_back(to_detection(candidates_[index], way_back));
+}
+
+bool is_finite(const Candidate& candidate) {
+  return std::isfinite(candidate.left) && std::isfinite(candidate.top) && std::isfinite(candidate.right) &&
+         std::isfinite(candidate.bottom) && std::isfinite(candidate.score);
+}
+
+Detection to_detection(const Candidate& candidate, const WayBack& way_back) {
+  Detection detection;
+  detection.left = way_back.clamped_x(candidate.left);
+  detection.top = way_back.clamped_y(candidate.top);
+  detection.right = way_back.clamped_x(candidate.right);
+  detection.bottom = way_back.clamped_y(candidate.bottom);
+  detection.score = candidate.score;
+  detection.class_id = candidate.class_id;
+  return detection;
+}
+
+Candidate from_centre(float x, float y, float width, float height, float score, std::int32_t class_id,
+                      std::uint32_t anchor) {
+  const float half_width = width / 2;
+  const float half_height = height / 2;
+  return {x - half_width, y - half_height, x + half_width, y + half_height, score, class_id, anchor};
+}
+
+BestClass best_class(const float* scores, std::int64_t count) {
+  BestClass best{0, -1};
+  for (std::int64_t i = 0; i < count; ++i)
+    if (scores[i] > best.score) best = {static_cast<std::int32_t>(i), scores[i]};
+  return best;
+}
+
+}  // namespace headroom::inference

@@ -1,0 +1,83 @@
+// What most tasks share: the image input of a model, the members of Task that are plain data, class names,
+// and the way back from input pixels to frame pixels.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inference/task.h"
+
+namespace headroom::inference {
+
+// The part of Task that is the same everywhere: data set at construction.
+class TaskBase : public Task {
+ public:
+  std::string_view name() const final { return name_; }
+  const InputSpec& input() const final { return input_; }
+  const std::vector<std::vector<std::int64_t>>& input_dims() const final { return input_dims_; }
+  const std::vector<std::string>& class_names() const final { return class_names_; }
+
+ protected:
+  TaskBase(std::string_view name, const InputSpec& input, std::vector<std::vector<std::int64_t>> input_dims,
+           std::vector<std::string> class_names = {})
+      : name_(name),
+        input_(input),
+        input_dims_(std::move(input_dims)),
+        class_names_(std::move(class_names)) {}
+
+ private:
+  std::string_view name_;
+  InputSpec input_;
+  std::vector<std::vector<std::int64_t>> input_dims_;
+  std::vector<std::string> class_names_;
+};
+
+// The input of a model that takes a picture: rank 4, float32 or uint8, 1, 3 or 4 channels.
+struct ImageInput {
+  InputSpec spec;  // layout, type, index and channels are set; width and height are final
+  std::vector<std::vector<std::int64_t>> dims;  // of every input, concrete
+};
+
+// Finds it and makes every dimension concrete: a dynamic height or width becomes `image_size`, rounded up to
+// a multiple of `multiple`; other dynamic dimensions become 1. Nothing if the model has no such input, or
+// wants more than one picture at a time.
+std::optional<ImageInput> find_image_input(const ModelDescription& model, int image_size, int multiple);
+
+// Names from "names" of an ultralytics export ({0: 'person', 1: …}), else COCO's if there are 80 classes,
+// else none. The size is `count` or 0.
+std::vector<std::string> class_names_of(const ModelDescription& model, std::int64_t count);
+// The text of a Python dict or list of names: "{0: 'person', 1: \"driver's seat\"}". Empty if it is neither.
+std::vector<std::string> parse_names(std::string_view text);
+std::span<const std::string_view> coco_class_names();
+
+// True if the shapes are equal; -1 in `pattern` stands for anything, a dynamic dimension fits everything.
+bool fits(const std::vector<std::int64_t>& dims, std::initializer_list<std::int64_t> pattern);
+bool is_float(const TensorSpec& spec);
+
+// Cells of the grids with these strides: 640×640 at {8, 16, 32} is 8,400.
+std::int64_t grid_cells(int width, int height, std::initializer_list<int> strides);
+
+// A view as float32 with the wanted number of elements at least; null otherwise (another type, no data).
+const float* float_data(std::span<const TensorView> outputs, std::size_t index, std::int64_t at_least);
+
+// From input pixels to frame pixels.
+struct WayBack {
+  float inverse_x = 1, inverse_y = 1, offset_x = 0, offset_y = 0, width = 0, height = 0;
+  explicit WayBack(const FrameTransform& transform);
+  float x(float input_x) const { return (input_x - offset_x) * inverse_x; }
+  float y(float input_y) const { return (input_y - offset_y) * inverse_y; }
+  float clamped_x(float input_x) const;
+  float clamped_y(float input_y) const;
+};
+
+// An error that says why a forced task does not fit.
+tl::unexpected<Error> does_not_fit(std::string_view task, std::string_view wants);
+
+float sigmoid(float x);
+
+}  // namespace headroom::inference

@@ -1,0 +1,56 @@
+#include "inference/tasks/task_list.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/text.h"
+
+namespace headroom::inference {
+namespace {
+
+struct TaskKind {
+  TaskName name;
+  MadeTask (*make)(const ModelDescription&, const TaskOptions&);
+};
+
+// In the order in which models are tried: the more particular signature first.
+constexpr std::array kTasks{
+    TaskKind{{"blazeface", "faces, BlazeFace front (128) and back (256)"}, make_blazeface},
+    TaskKind{{"yolo_end2end", "boxes of a YOLO export with suppression inside, [1,300,6]"},
+             make_yolo_end2end},
+    TaskKind{{"yolov5", "boxes of YOLOv5, [1,N,5+classes]"}, make_yolov5},
+    TaskKind{{"yolox", "boxes of YOLOX, [1,N,5+classes] on strides 8, 16, 32"}, make_yolox},
+    TaskKind{{"yolov8", "boxes of YOLOv8 and YOLO11, [1,4+classes,N]"}, make_yolov8},
+};
+
+constexpr auto kNames = [] {
+  std::array<TaskName, kTasks.size()> names{};
+  for (std::size_t i = 0; i < kTasks.size(); ++i) names[i] = kTasks[i].name;
+  return names;
+}();
+
+MadeTask make_forced(const ModelDescription& model, const TaskOptions& options) {
+  std::vector<std::string> known;
+  for (const TaskKind& kind : kTasks) {
+    if (kind.name.name == options.forced) return kind.make(model, options);
+    known.emplace_back(kind.name.name);
+  }
+  const std::string close = closest_match(options.forced, known);
+  return usage_error(fmt::format("there is no task \"{}\"", options.forced), {},
+                     close.empty() ? fmt::format("choose one of {}", fmt::join(known, ", "))
+                                   : fmt::format("did you mean \"{}\"?", close));
+}
+
+}  // namespace
+
+std::span<const TaskName> task_names() { return kNames; }
+
+Result<std::unique_ptr<Task>> create_task(const ModelDescription& model, const TaskOptions& options) {
+  if (!options.forced.empty()) return make_forced(model, options);
+  for (const TaskKind& kind : kTasks)
+    if (auto made = kind.make(model, options)) return made;
+  return nullptr;
+}
+
+}  // namespace headroom::inference

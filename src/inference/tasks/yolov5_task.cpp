@@ -1,0 +1,82 @@
+// YOLOv5: [1, N, 5 + classes], centre and size in input pixels, objectness, class scores, all sigmoid; three
+// anchors a cell, so N is 25,200 at 640×640. The objectness of 25,200 rows is read first: 95 to 99 % of the
+// rows end there, after one of their six cache lines.
+#include "inference/tasks/task_list.h"
+#include "inference/tasks/yolo_head.h"
+
+namespace headroom::inference {
+namespace {
+
+class YoloV5 final : public TaskBase {
+ public:
+  YoloV5(const ModelDescription& model, const TaskOptions& options, const ImageInput& image,
+         std::int64_t anchors)
+      : TaskBase("yolov5", image.spec, image.dims, class_names_of(model, model.outputs[0].dims[2] - 5)),
+        collector_(options, anchors) {}
+
+  void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
+              FrameFindings& findings) override {
+    const float* rows = float_data(outputs, 0, 1);
+    if (rows == nullptr || outputs[0].rank != 3 || outputs[0].dim(2) < 6) return;
+    const std::int64_t columns = outputs[0].dim(2);
+    collector_.start();
+    for (std::int64_t i = 0; i < outputs[0].dim(1); ++i)
+      if (const float* row = rows + i * columns; row[4] > collector_.confidence()) add(row, columns, i);
+    collector_.finish(unrounded(transform), findings);
+  }
+
+ private:
+  void add(const float* row, std::int64_t columns, std::int64_t anchor) {
+    BestClass best{0, collector_.confidence()};
+    bool found = false;
+    for (std::int64_t c = 5; c < columns; ++c) {
+      const float score = row[c] * row[4];
+      if (!(score > best.score)) continue;
+      best = {static_cast<std::int32_t>(c - 5), score};
+      found = true;
+    }
+    if (found)
+      collector_.add(from_centre(row[0], row[1], row[2], row[3], best.score, best.id,
+                                 static_cast<std::uint32_t>(anchor)));
+  }
+
+  // YOLOv5 maps boxes back with half the padding as it is, not as it was rounded for the picture.
+  WayBack unrounded(const FrameTransform& transform) const {
+    FrameTransform exact = transform;
+    if (input().resize == Resize::letterbox) {
+      const auto padding = [](int side, int frame_side, float scale) {
+        return (static_cast<float>(side) - static_cast<float>(frame_side) * scale) / 2;
+      };
+      exact.offset_x = padding(input().width, transform.frame_width, transform.scale_x);
+      exact.offset_y = padding(input().height, transform.frame_height, transform.scale_y);
+    }
+    return WayBack(exact);
+  }
+
+  DetectionCollector collector_;
+};
+
+}  // namespace
+
+MadeTask make_yolov5(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kWants = "one picture in and a first output [1,N,5+classes] of float32";
+  const auto image = find_yolo_input(model, options.image_size);
+  if (!image || model.outputs.empty()) return does_not_fit("yolov5", kWants);
+  const TensorSpec& output = model.outputs[0];
+  if (!is_float(output) || !fits(output.dims, {1, -1, -1})) return does_not_fit("yolov5", kWants);
+  const std::int64_t columns = output.dims[2];
+  if (columns >= 0 && columns < 6) return does_not_fit("yolov5", kWants);
+  const InputSpec& spec = image->spec;
+  const std::int64_t anchors = 3 * grid_cells(spec.width, spec.height, {8, 16, 32});
+  if (options.forced.empty()) {
+    // "stride" without "task" is what YOLOv5's exporter writes.
+    const bool says_so = !model.metadata_value("stride").empty() && model.metadata_value("task").empty();
+    const std::int64_t n = output.dims[1];
+    const bool four_grids = n == 3 * grid_cells(spec.width, spec.height, {8, 16, 32, 64});
+    if (columns < 6 || model.outputs.size() != 1 || (n >= 0 ? n != anchors && !four_grids : !says_so))
+      return does_not_fit("yolov5", "an N of three anchors a cell of strides 8, 16 and 32");
+  }
+  return std::make_unique<YoloV5>(model, options, *image, anchors);
+}
+
+}  // namespace headroom::inference

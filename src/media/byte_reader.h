@@ -1,0 +1,43 @@
+// Bounds-checked reads from a file in memory. Private to the readers of image headers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace headroom::media {
+
+enum class ByteOrder { little, big };
+
+class ByteReader {
+ public:
+  ByteReader(std::span<const std::uint8_t> bytes, ByteOrder order) : bytes_(bytes), order_(order) {}
+
+  std::size_t size() const { return bytes_.size(); }
+
+  // The unsigned number of `count` (1..8) bytes at `at`, or nothing beyond the end.
+  std::optional<std::uint64_t> number(std::uint64_t at, unsigned count) const {
+    if (at > bytes_.size() || count > bytes_.size() - at) return std::nullopt;
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < count; ++i) {
+      const unsigned from = order_ == ByteOrder::big ? i : count - 1 - i;
+      value = value << 8U | bytes_[static_cast<std::size_t>(at) + from];
+    }
+    return value;
+  }
+
+  bool has(std::uint64_t at, std::string_view text) const {
+    if (at > bytes_.size() || text.size() > bytes_.size() - at) return false;
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (bytes_[static_cast<std::size_t>(at) + i] != static_cast<std::uint8_t>(text[i])) return false;
+    return true;
+  }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+  ByteOrder order_;
+};
+
+}  // namespace headroom::media

@@ -1,0 +1,25 @@
+// Names in a folder, in natural order. Private to the listing of sources.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace headroom::media {
+
+inline constexpr std::string_view kImageExtensions = "jpg, jpeg, png, bmp, webp, tiff, tif";
+inline constexpr std::string_view kVideoExtensions = "mp4, avi, mkv, mov, webm, m4v, mpg, mpeg, ts";
+
+struct FolderListing {
+  std::vector<std::string> images, videos, folders;  // names, not paths
+};
+
+// Regular files (and links to them) with known extensions, and folders. Hidden names, pipes, sockets and
+// other types are passed over; a broken link with an image's or video's name is listed, so that decoding
+// names it.
+Result<FolderListing> list_folder(const std::filesystem::path& folder);
+
+}  // namespace headroom::media

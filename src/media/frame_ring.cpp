@@ -1,0 +1,121 @@
+#include "media/frame_ring.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+namespace headroom::media {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x31474e4952524448;  // "HDRRING1"
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+// Pixels start on a page of their own.
+constexpr std::size_t kHeaderBytes = (sizeof(FrameRingHeader) + 4095) / 4096 * 4096;
+
+}  // namespace
+
+Result<FrameRing> FrameRing::create(Bytes arena) {
+  if (arena.count <= 0) return internal_error("cannot create the frame memory", "its size is not positive");
+  UniqueFd fd(::memfd_create("headroom-frames", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return internal_error("cannot create the frame memory", errno_text(errno));
+  const auto arena_size = static_cast<std::size_t>(arena.count);
+  if (::ftruncate(fd.get(), static_cast<off_t>(kHeaderBytes + arena_size)) != 0)
+    return internal_error(fmt::format("cannot create frame memory of {}", format_bytes(arena)),
+                          errno_text(errno), "lower --max-frames-in-mem");
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0)
+    return internal_error("cannot seal the frame memory", errno_text(errno));
+  auto ring = map(std::move(fd), arena_size);
+  if (!ring) return ring;
+  // Only the fields are set: the slots are zero in a new memfd, and their pages stay untouched.
+  ring->header_->magic = kMagic;
+  ring->header_->arena_bytes = arena_size;
+  return ring;
+}
+
+Result<FrameRing> FrameRing::attach(UniqueFd fd) {
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals)
+    return internal_error("cannot use the frame memory", "its descriptor is not a memfd of sealed size");
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return internal_error("cannot use the frame memory", errno_text(errno));
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size <= kHeaderBytes)
+    return internal_error("cannot use the frame memory", fmt::format("{} bytes hold no frame", size));
+  auto ring = map(std::move(fd), size - kHeaderBytes);
+  if (!ring) return ring;
+  if (ring->header_->magic != kMagic || ring->header_->arena_bytes != ring->arena_size_)
+    return internal_error("cannot use the frame memory", "its header is not a frame ring's");
+  return ring;
+}
+
+Result<FrameRing> FrameRing::map(UniqueFd fd, std::size_t arena_size) {
+  void* mapping = ::mmap(nullptr, kHeaderBytes + arena_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (mapping == MAP_FAILED)
+    return internal_error(
+        fmt::format("cannot map frame memory of {}", format_bytes({static_cast<std::int64_t>(arena_size)})),
+        errno_text(errno), "lower --max-frames-in-mem");
+  return FrameRing(std::move(fd), mapping, arena_size);
+}
+
+FrameRing::FrameRing(UniqueFd fd, void* mapping, std::size_t arena_size)
+    : fd_(std::move(fd)),
+      header_(static_cast<FrameRingHeader*>(mapping)),
+      arena_(static_cast<std::uint8_t*>(mapping) + kHeaderBytes),
+      arena_size_(arena_size) {}
+
+FrameRing::FrameRing(FrameRing&& other) noexcept
+    : fd_(std::move(other.fd_)),
+      header_(std::exchange(other.header_, nullptr)),
+      arena_(std::exchange(other.arena_, nullptr)),
+      arena_size_(std::exchange(other.arena_size_, 0)) {}
+
+FrameRing& FrameRing::operator=(FrameRing&& other) noexcept {
+  if (this == &other) return *this;
+  unmap();
+  fd_ = std::move(other.fd_);
+  header_ = std::exchange(other.header_, nullptr);
+  arena_ = std::exchange(other.arena_, nullptr);
+  arena_size_ = std::exchange(other.arena_size_, 0);
+  return *this;
+}
+
+FrameRing::~FrameRing() { unmap(); }
+
+void FrameRing::unmap() {
+  if (header_ != nullptr) ::munmap(header_, kHeaderBytes + arena_size_);
+}
+
+bool FrameRing::valid(const FrameSlot& slot) const {
+  if (slot.width <= 0 || slot.height <= 0 || slot.offset > arena_size_) return false;
+  // width × height < 2^62, so that the division below is the only place where × 3 could overflow.
+  const std::uint64_t pixels =
+      static_cast<std::uint64_t>(slot.width) * static_cast<std::uint64_t>(slot.height);
+  return pixels <= (arena_size_ - slot.offset) / 3;
+}
+
+Result<FrameSlot> FrameRing::slot(std::size_t i) const {
+  if (i >= kMaximumSlots || i >= header_->slot_count)
+    return internal_error(fmt::format("frame slot {} does not exist", i));
+  FrameSlot copy = header_->slots[i];
+  copy.name[sizeof(copy.name) - 1] = '\0';
+  if (!valid(copy)) return internal_error(fmt::format("frame slot {} lies outside the frame memory", i));
+  return copy;
+}
+
+void FrameRing::touch_pages() {
+  const std::size_t size = kHeaderBytes + arena_size_;
+#ifdef MADV_POPULATE_WRITE  // Linux 5.14: one call, no content changed
+  if (::madvise(header_, size, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* bytes = reinterpret_cast<volatile std::uint8_t*>(header_);
+  for (std::size_t at = 0; at < size; at += page) bytes[at] = bytes[at];
+}
+
+}  // namespace headroom::media

@@ -1,0 +1,147 @@
+#include "media/image_header.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "media/byte_reader.h"
+#include "media/image_header_formats.h"
+
+namespace headroom::media {
+namespace {
+
+constexpr std::string_view kPngSignature("\x89PNG\r\n\x1a\n", 8);
+constexpr std::string_view kLittleTiff("II\x2a\0", 4);
+constexpr std::string_view kBigTiffLittle("II\x2b\0", 4);
+constexpr std::string_view kBigEndianTiff("MM\0\x2a", 4);
+constexpr std::string_view kBigTiffBig("MM\0\x2b", 4);
+
+Result<ImageHeader> inspect_by_signature(std::span<const std::uint8_t> file) {
+  const ByteReader reader(file, ByteOrder::big);
+  if (file.empty()) return input_error("empty file");
+  if (reader.has(0, "\xFF\xD8")) return inspect_jpeg(file);
+  if (reader.has(0, kPngSignature)) return inspect_png(file);
+  if (reader.has(0, "BM")) return inspect_bmp(file);
+  if (reader.has(0, "RIFF") && reader.has(8, "WEBP")) return inspect_webp(file);
+  if (reader.has(0, kLittleTiff) || reader.has(0, kBigEndianTiff) || reader.has(0, kBigTiffLittle) ||
+      reader.has(0, kBigTiffBig))
+    return inspect_tiff(file);
+  return input_error("its content is not JPEG, PNG, BMP, WebP or TIFF");
+}
+
+// Calls each(type, position of the data, length) for the chunks of a PNG until it returns true. False: the
+// file ended first.
+template <class Each>
+bool walk_png(std::span<const std::uint8_t> file, Each each) {
+  const ByteReader reader(file, ByteOrder::big);
+  std::uint64_t at = kPngSignature.size();
+  for (;;) {
+    const auto length = reader.number(at, 4);
+    const auto type = reader.number(at + 4, 4);
+    if (!length || !type || *length + 12 > reader.size() - at) return false;
+    if (each(static_cast<std::uint32_t>(*type), at + 8, *length)) return true;
+    at += *length + 12;  // length, type, data, checksum
+  }
+}
+
+constexpr std::uint32_t kIend = 0x49454e44, kPlte = 0x504c5445;
+
+}  // namespace
+
+Result<ImageHeader> inspect_png(std::span<const std::uint8_t> file) {
+  const ByteReader reader(file, ByteOrder::big);
+  if (!walk_png(file, [](std::uint32_t type, std::uint64_t, std::uint64_t) { return type == kIend; }))
+    return input_error("truncated PNG: it ends before its end chunk");
+  if (!reader.has(12, "IHDR")) return input_error("damaged PNG: it does not begin with its size");
+  ImageHeader header{ImageFormat::png};
+  header.width = static_cast<int>(reader.number(16, 4).value_or(0) & 0x7fffffff);
+  header.height = static_cast<int>(reader.number(20, 4).value_or(0) & 0x7fffffff);
+  header.bits = static_cast<int>(reader.number(24, 1).value_or(0));
+  return header;
+}
+
+std::vector<std::array<std::uint8_t, 3>> png_palette(std::span<const std::uint8_t> file) {
+  std::vector<std::array<std::uint8_t, 3>> palette;
+  if (!ByteReader(file, ByteOrder::big).has(0, kPngSignature)) return palette;
+  walk_png(file, [&](std::uint32_t type, std::uint64_t at, std::uint64_t length) {
+    if (type != kPlte) return type == kIend;
+    for (std::uint64_t i = 0; i + 3 <= length; i += 3) {
+      const auto* color = file.data() + at + i;
+      palette.push_back({color[0], color[1], color[2]});
+    }
+    return true;
+  });
+  return palette;
+}
+
+// BITMAPFILEHEADER (14 bytes: signature, file size, reserved, offset of the pixels), then a header that
+// begins with its own size; 12 bytes is OS/2's old one, with 16-bit fields. A negative height means top-down
+// rows.
+Result<ImageHeader> inspect_bmp(std::span<const std::uint8_t> file) {
+  const ByteReader reader(file, ByteOrder::little);
+  const auto pixels_at = reader.number(10, 4);
+  const auto header_size = reader.number(14, 4);
+  if (!pixels_at || !header_size || !reader.number(14, 16))
+    return input_error("truncated BMP: its header is cut");
+  ImageHeader header{ImageFormat::bmp};
+  std::int64_t height = 0;
+  std::uint64_t bits_per_pixel = 0;
+  std::uint64_t compression = 0;
+  if (*header_size == 12) {
+    header.width = static_cast<int>(*reader.number(18, 2));
+    height = static_cast<std::int64_t>(*reader.number(20, 2));
+    bits_per_pixel = *reader.number(24, 2);
+  } else {
+    header.width = static_cast<int>(*reader.number(18, 4) & 0x7fffffff);
+    height = static_cast<std::int32_t>(*reader.number(22, 4));
+    bits_per_pixel = *reader.number(28, 2);
+    compression = reader.number(30, 4).value_or(0);
+  }
+  height = std::llabs(height);
+  if (height > 0x7fffffff) return input_error("damaged BMP: its height is out of range");
+  header.height = static_cast<int>(height);
+  // Rows are padded to 4 bytes. Run-length-coded pixels (1, 2) have no fixed size; the decoder is the judge.
+  if (compression == 0 || compression == 3) {
+    const std::uint64_t row_bits = static_cast<std::uint64_t>(header.width) * (bits_per_pixel & 0xff);
+    const std::uint64_t needed = (row_bits + 31) / 32 * 4 * static_cast<std::uint64_t>(height);
+    if (*pixels_at > reader.size() || needed > reader.size() - *pixels_at)
+      return input_error("truncated BMP: rows of pixels are missing");
+  }
+  return header;
+}
+
+// RIFF: size of what follows, "WEBP", then chunks: VP8 (lossy), VP8L (lossless) or VP8X (with extras).
+Result<ImageHeader> inspect_webp(std::span<const std::uint8_t> file) {
+  const ByteReader reader(file, ByteOrder::little);
+  const std::uint64_t riff_size = reader.number(4, 4).value_or(0);
+  if (riff_size + 8 > reader.size()) return input_error("truncated WebP: it is shorter than its header says");
+  ImageHeader header{ImageFormat::webp};
+  if (reader.has(12, "VP8X")) {
+    header.width = static_cast<int>(reader.number(24, 3).value_or(0)) + 1;
+    header.height = static_cast<int>(reader.number(27, 3).value_or(0)) + 1;
+  } else if (reader.has(12, "VP8L")) {
+    // After the signature byte 2F: 14 bits of width − 1, 14 bits of height − 1.
+    const std::uint64_t packed = reader.number(21, 4).value_or(0);
+    header.width = static_cast<int>(packed & 0x3fff) + 1;
+    header.height = static_cast<int>(packed >> 14U & 0x3fff) + 1;
+  } else if (reader.has(12, "VP8 ")) {
+    // After the frame tag (3 bytes) and start code 9D 01 2A: 14 bits each, the upper two are a scale.
+    header.width = static_cast<int>(reader.number(26, 2).value_or(0) & 0x3fff);
+    header.height = static_cast<int>(reader.number(28, 2).value_or(0) & 0x3fff);
+  } else {
+    return input_error("damaged WebP: it holds no picture");
+  }
+  return header;
+}
+
+Result<ImageHeader> inspect_image(std::span<const std::uint8_t> file) {
+  auto header = inspect_by_signature(file);
+  if (!header) return header;
+  if (header->width <= 0 || header->height <= 0) return input_error("damaged: its header says 0 pixels");
+  if (static_cast<std::int64_t>(header->width) * header->height > kMaximumPixels)
+    return input_error(fmt::format("{} x {} pixels are more than the {} that are accepted", header->width,
+                                   header->height, kMaximumPixels));
+  return header;
+}
+
+}  // namespace headroom::media

@@ -1,0 +1,79 @@
+// JPEG (ITU-T T.81 annex B): segments that begin with FF xx and mostly have a length, entropy-coded data
+// after each SOS that ends at the next marker, and EOI at the end. An EXIF thumbnail is a whole JPEG inside a
+// segment, so looking for EOI alone would take its end for the picture's; walking the segments does not.
+#include <cstring>
+
+#include "media/byte_reader.h"
+#include "media/image_header_formats.h"
+
+namespace headroom::media {
+namespace {
+
+constexpr std::uint8_t kStartOfImage = 0xD8, kEndOfImage = 0xD9, kStartOfScan = 0xDA;
+constexpr std::uint8_t kFirstRestart = 0xD0, kLastRestart = 0xD7, kTemporary = 0x01;
+
+bool stands_alone(std::uint8_t marker) {
+  return (marker >= kFirstRestart && marker <= kStartOfImage) || marker == kTemporary;
+}
+
+// SOF0..SOF15 but for DHT (C4), JPG (C8) and DAC (CC), which share the range.
+bool is_start_of_frame(std::uint8_t marker) {
+  return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+}
+
+// From inside entropy-coded data to the marker that ends it: FF followed by anything but a stuffed zero, a
+// fill byte or a restart marker. The file's size if there is none.
+std::size_t end_of_scan(std::span<const std::uint8_t> file, std::size_t at) {
+  while (at + 1 < file.size()) {
+    const void* found = std::memchr(file.data() + at, 0xFF, file.size() - 1 - at);
+    if (found == nullptr) break;
+    at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - file.data());
+    const std::uint8_t next = file[at + 1];
+    if (next == 0xFF) {
+      ++at;
+    } else if (next == 0 || (next >= kFirstRestart && next <= kLastRestart)) {
+      at += 2;
+    } else {
+      return at;
+    }
+  }
+  return file.size();
+}
+
+}  // namespace
+
+Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
+  const ByteReader reader(file, ByteOrder::big);
+  ImageHeader header{ImageFormat::jpeg};
+  bool scan_seen = false;
+  std::size_t at = 2;  // after SOI
+  for (;;) {
+    // Between segments there should be a marker at once; decoders pass over stray bytes, and so does this.
+    while (at < file.size() && file[at] != 0xFF) ++at;
+    while (at < file.size() && file[at] == 0xFF) ++at;
+    if (at >= file.size()) return input_error("truncated JPEG: it ends before its end marker");
+    const std::uint8_t marker = file[at++];
+    if (marker == 0 || stands_alone(marker)) continue;
+    if (marker == kEndOfImage) {
+      if (!scan_seen) return input_error("damaged JPEG: it holds no picture");
+      return header;
+    }
+    const auto length = reader.number(at, 2);
+    if (!length) return input_error("truncated JPEG: it ends inside a segment");
+    if (*length < 2) return input_error("damaged JPEG: a segment is shorter than its own length field");
+    if (is_start_of_frame(marker)) {
+      header.bits = static_cast<int>(reader.number(at + 2, 1).value_or(0));
+      header.height = static_cast<int>(reader.number(at + 3, 2).value_or(0));
+      header.width = static_cast<int>(reader.number(at + 5, 2).value_or(0));
+    }
+    at += static_cast<std::size_t>(*length);
+    if (at > file.size()) return input_error("truncated JPEG: it ends inside a segment");
+    if (marker == kStartOfScan) {
+      if (header.width == 0) return input_error("damaged JPEG: pixels come before the size");
+      scan_seen = true;
+      at = end_of_scan(file, at);
+    }
+  }
+}
+
+}  // namespace headroom::media

@@ -1,0 +1,29 @@
+#include "media/media_engine.h"
+
+namespace headroom::media {
+namespace {
+
+TakeRoom room_in(Picture& picture) {
+  return [&picture](PictureSize size) {
+    picture.width = size.width;
+    picture.height = size.height;
+    picture.bgr.resize(size.bytes());
+    return picture.bgr.data();
+  };
+}
+
+}  // namespace
+
+Result<bool> VideoReader::next(Picture& picture) {
+  auto decoded = next_into(room_in(picture));
+  if (!decoded) return forward_error(decoded);
+  return *decoded == Decoded::frame;
+}
+
+Status MediaEngine::decode_image(const std::string& path, Picture& picture) {
+  auto decoded = decode_image_into(path, room_in(picture));
+  if (!decoded) return forward_error(decoded);
+  return {};
+}
+
+}  // namespace headroom::media

@@ -1,0 +1,146 @@
+#include "media/opencv/video_reader.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <opencv2/core.hpp>
+#include <opencv2/imgproc.hpp>
+#include <opencv2/videoio.hpp>
+
+#include "media/image_header.h"
+#include "media/opencv/quiet_stderr.h"
+
+namespace headroom::media {
+namespace fs = std::filesystem;
+namespace {
+
+// Decoding (grab) is apart from the conversion to BGR (retrieve), so a frame that finds no room stays
+// grabbed.
+class OpenCvVideoReader : public VideoReader {
+ public:
+  explicit OpenCvVideoReader(cv::VideoCapture capture) : capture_(std::move(capture)) {
+    const auto property = [&](int id) {
+      const double value = capture_.get(id);
+      return std::isfinite(value) && value > 0 && value < 2e9 ? value : 0.0;
+    };
+    size_ = {static_cast<int>(property(cv::CAP_PROP_FRAME_WIDTH)),
+             static_cast<int>(property(cv::CAP_PROP_FRAME_HEIGHT))};
+    frame_count_ = static_cast<std::int64_t>(property(cv::CAP_PROP_FRAME_COUNT));
+  }
+
+  Result<Decoded> next_into(const TakeRoom& take_room) override {
+    QuietStderr quiet;
+    try {
+      if (!grabbed_ && !capture_.grab()) return Decoded::end;
+      grabbed_ = true;
+      return deliver(take_room);
+    } catch (const cv::Exception& problem) {
+      grabbed_ = false;
+      return input_error("cannot decode the frame", problem.err);
+    }
+  }
+  void pass_over() override { grabbed_ = false; }
+  PictureSize size() const override { return size_; }
+  std::int64_t frame_count() const override { return frame_count_; }
+
+ private:
+  Result<Decoded> deliver(const TakeRoom& take_room) {
+    std::uint8_t* room = take_room(size_);
+    if (room == nullptr) return Decoded::no_room;
+    cv::Mat image(size_.height, size_.width, CV_8UC3, room);
+    const bool retrieved = capture_.retrieve(image);
+    if (retrieved && image.data == room) {
+      grabbed_ = false;
+      return Decoded::frame;
+    }
+    if (!retrieved || image.empty() || image.depth() != CV_8U) {
+      grabbed_ = false;
+      return input_error("cannot decode the frame");
+    }
+    // The picture is of another shape than the container says: turned by its metadata, or changed midway.
+    if (image.channels() == 1) cv::cvtColor(image, image, cv::COLOR_GRAY2BGR);
+    size_ = {image.cols, image.rows};
+    room = take_room(size_);
+    if (room == nullptr) return Decoded::no_room;
+    cv::Mat target(image.rows, image.cols, CV_8UC3, room);
+    image.copyTo(target);
+    grabbed_ = false;
+    return Decoded::frame;
+  }
+
+  cv::VideoCapture capture_;
+  PictureSize size_;
+  std::int64_t frame_count_ = 0;
+  bool grabbed_ = false;
+};
+
+Result<std::unique_ptr<VideoReader>> reader_of(cv::VideoCapture capture, const std::string& what) {
+  auto reader = std::make_unique<OpenCvVideoReader>(std::move(capture));
+  const PictureSize size = reader->size();
+  if (size.width == 0 || size.height == 0) return input_error(what, "it does not say its frames' size");
+  if (static_cast<std::int64_t>(size.width) * size.height > kMaximumPixels)
+    return input_error(what, fmt::format("its frames of {} x {} pixels are larger than is accepted",
+                                         size.width, size.height));
+  return reader;
+}
+
+// The first line that the library wrote, without its "[mov,mp4,m4a @ 0x55d0c9b2]" prefix.
+std::string reason_in(const std::string& messages) {
+  std::string line = messages.substr(0, messages.find('\n'));
+  if (const auto end = line.find("] "); line.starts_with('[') && end != std::string::npos)
+    line.erase(0, end + 2);
+  return line;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VideoReader>> open_video_file(const std::string& path) {
+  const std::string what = fmt::format("cannot open the video {}", path);
+  std::error_code code;
+  if (!fs::exists(path, code)) return input_error(what, "no such file", "check the path");
+  if (::access(path.c_str(), R_OK) != 0)
+    return input_error(what, "permission denied", "check the file's permissions");
+  if (fs::file_size(path, code) == 0 && !code) return input_error(what, "the file is empty");
+  // Absolute, or FFmpeg would take the part before a colon for a protocol.
+  const std::string absolute = fs::absolute(path, code).string();
+  QuietStderr quiet;
+  cv::VideoCapture capture;
+  try {
+    // Not CAP_ANY: it also tries image sequences, for which a '%' in the name is a pattern.
+    for (const int backend : {cv::CAP_FFMPEG, cv::CAP_GSTREAMER, cv::CAP_OPENCV_MJPEG})
+      if (capture.open(absolute, backend)) break;
+  } catch (const cv::Exception&) {  // the same as a file that no backend opens
+  }
+  if (!capture.isOpened()) {
+    const std::string reason = reason_in(quiet.text());
+    return input_error(
+        what, reason.empty() ? "it is damaged, cut, or of a kind that OpenCV was built without" : reason,
+        "check that a player shows it, or convert it to mp4");
+  }
+  return reader_of(std::move(capture), what);
+}
+
+Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
+  const std::string device = fmt::format("/dev/video{}", index);
+  const std::string what = fmt::format("cannot open camera {}", index);
+  std::error_code code;
+  if (!fs::exists(device, code))
+    return input_error(what, "no device " + device,
+                       "connect the camera, or give another number (ls /dev/video*)");
+  if (::access(device.c_str(), R_OK | W_OK) != 0)
+    return input_error(what, "no permission for " + device, "add yourself to the group video");
+  QuietStderr quiet;
+  cv::VideoCapture capture;
+  try {
+    if (!capture.open(index, cv::CAP_V4L2)) capture.open(index, cv::CAP_ANY);
+  } catch (const cv::Exception&) {  // the same as a device that does not open
+  }
+  if (!capture.isOpened())
+    return input_error(what, device + " gives no frames", "check that no other program uses it");
+  return reader_of(std::move(capture), what);
+}
+
+}  // namespace headroom::media

@@ -1,0 +1,221 @@
+// The scan: every frame is decoded once, so that a run meets no surprise that the scan could have found.
+#include "media/source_scan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+namespace headroom::media {
+namespace fs = std::filesystem;
+namespace {
+
+// Names go into JSON documents, which are UTF-8; a name of other bytes would not find its file again.
+bool is_utf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t extra = lead < 0x80        ? 0
+                              : lead >> 5U == 6  ? 1
+                              : lead >> 4U == 14 ? 2
+                              : lead >> 3U == 30 ? 3
+                                                 : 9;
+    if (extra == 9 || extra >= text.size() - i) return false;
+    for (std::size_t k = 1; k <= extra; ++k)
+      if ((static_cast<unsigned char>(text[i + k]) & 0xC0U) != 0x80U) return false;
+    // Overlong forms and surrogates.
+    const auto second = extra > 0 ? static_cast<unsigned char>(text[i + 1]) : 0U;
+    if (lead == 0xC0 || lead == 0xC1 || (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+        (lead == 0xF0 && second < 0x90) || lead > 0xF4 || (lead == 0xF4 && second > 0x8F))
+      return false;
+    i += extra + 1;
+  }
+  return true;
+}
+
+std::string reason_of(const Error& error) { return error.why.empty() ? error.what : error.why; }
+
+class Scan {
+ public:
+  Scan(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits)
+      : engine_(engine), limits_(limits) {
+    metadata_.spec = spec;
+  }
+
+  Result<SourceMetadata> run() {
+    // Unlimited: the limits count what turns out usable.
+    auto sequences = list_source(metadata_.spec, {});
+    if (!sequences) return forward_error(sequences);
+    several_ = sequences->size() > 1;
+    for (SourceSequence& sequence : *sequences) {
+      if (limits_.videos > 0 && static_cast<std::int64_t>(metadata_.sequences.size()) >= limits_.videos)
+        break;
+      if (!is_utf8(sequence.path)) {
+        skip(sequence.name, "its name is not valid UTF-8; rename it");
+        continue;
+      }
+      if (auto scanned = scan(sequence); !scanned) return forward_error(scanned);
+    }
+    if (metadata_.sequences.empty()) return nothing_usable();
+    auto fingerprint = source_fingerprint(metadata_.spec);
+    if (!fingerprint) return forward_error(fingerprint);
+    metadata_.fingerprint = std::move(*fingerprint);
+    return std::move(metadata_);
+  }
+
+ private:
+  Status scan(SourceSequence& sequence) {
+    switch (metadata_.spec.kind) {
+      case SourceKind::image_dir:
+        scan_images(sequence);
+        break;
+      case SourceKind::video:
+        scan_video(sequence);
+        break;
+      case SourceKind::camera:
+        return scan_camera(sequence);
+    }
+    if (sequence.frames > 0) keep(sequence);
+    return {};
+  }
+
+  void scan_images(SourceSequence& sequence) {
+    std::vector<std::string> usable;
+    for (std::string& image : sequence.images) {
+      if (enough(static_cast<std::int64_t>(usable.size()))) break;
+      const std::string shown = several_ ? sequence.name + "/" + image : image;
+      if (!is_utf8(image)) {
+        skip(shown, "its name is not valid UTF-8; rename it");
+        continue;
+      }
+      const auto decoded = engine_.decode_image((fs::path(sequence.path) / image).string(), picture_);
+      if (!decoded) {
+        skip(shown, reason_of(decoded.error()));
+        continue;
+      }
+      see_frame(sequence);
+      usable.push_back(std::move(image));
+    }
+    sequence.images = std::move(usable);
+    sequence.frames = static_cast<std::int64_t>(sequence.images.size());
+    if (sequence.frames > 0) check_objects(sequence);
+  }
+
+  void scan_video(SourceSequence& sequence) {
+    auto video = engine_.open_video(sequence.path);
+    if (!video) return skip(sequence.name, reason_of(video.error()));
+    sequence.frames = 0;
+    std::int64_t position = 0;
+    for (; !enough(sequence.frames); ++position) {
+      const auto more = (*video)->next(picture_);
+      if (!more) {
+        skip(fmt::format("{} frame {}", sequence.name, position), reason_of(more.error()));
+        continue;
+      }
+      if (!*more) return note_missing_frames(sequence, position, (*video)->frame_count());
+      see_frame(sequence);
+      ++sequence.frames;
+    }
+  }
+
+  // Containers without an index estimate their count from duration and rate, so a small difference says
+  // nothing.
+  void note_missing_frames(const SourceSequence& sequence, std::int64_t position, std::int64_t announced) {
+    if (position == 0)
+      skip(sequence.name, "no frame can be decoded");
+    else if (position + std::max<std::int64_t>(2, announced / 100) < announced)
+      skip(sequence.name,
+           fmt::format("only {} of the {} frames that it announces can be decoded", position, announced));
+  }
+
+  Status scan_camera(SourceSequence& sequence) {
+    auto camera = engine_.open_camera(metadata_.spec.camera_index);
+    if (!camera) return forward_error(camera);
+    const auto more = (*camera)->next(picture_);
+    if (!more) return tl::unexpected(more.error());
+    if (!*more)
+      return input_error(fmt::format("camera {} gives no frames", metadata_.spec.camera_index), {},
+                         "check that no other program uses it");
+    see_frame(sequence);
+    keep(sequence);
+    return {};
+  }
+
+  // Keeps the objects whose first mask shows something. A mask that holds several ids (DAVIS) becomes an
+  // object an id. A video that loses all its objects keeps its frames, as one unnamed object.
+  void check_objects(SourceSequence& sequence) {
+    std::vector<SourceObject> usable;
+    for (const SourceObject& object : sequence.objects) {
+      if (object.id.empty() && object.mask_path.empty()) continue;
+      const std::string shown = object.id.empty() ? sequence.name + " objects"
+                                                  : fmt::format("{} object {}", sequence.name, object.id);
+      if (object.mask_path.empty()) {
+        skip(shown, "it has no mask");
+        continue;
+      }
+      if (!is_utf8(object.mask_path)) {
+        skip(shown, "its name is not valid UTF-8; rename it");
+        continue;
+      }
+      const auto ids = engine_.read_mask_ids(object.mask_path);
+      if (!ids) {
+        skip(shown, "its first mask cannot be read: " + reason_of(ids.error()));
+      } else if (ids->empty()) {
+        skip(shown, "its first mask is empty");
+      } else if (object.id.empty()) {
+        for (const int id : *ids) usable.push_back({fmt::format("{}", id), object.mask_path});
+      } else {
+        usable.push_back(object);
+      }
+    }
+    if (usable.empty()) usable.emplace_back();
+    if (limits_.objects > 0 && static_cast<std::int64_t>(usable.size()) > limits_.objects)
+      usable.resize(static_cast<std::size_t>(limits_.objects));
+    sequence.objects = std::move(usable);
+  }
+
+  bool enough(std::int64_t frames) const { return limits_.max_frames > 0 && frames >= limits_.max_frames; }
+
+  void see_frame(SourceSequence& sequence) {
+    const PictureSize size{picture_.width, picture_.height};
+    if (size.bytes() > PictureSize{sequence.width, sequence.height}.bytes()) {
+      sequence.width = size.width;
+      sequence.height = size.height;
+    }
+    metadata_.largest_frame =
+        std::max(metadata_.largest_frame, Bytes{static_cast<std::int64_t>(size.bytes())});
+  }
+
+  void keep(SourceSequence& sequence) {
+    metadata_.total_frames += sequence.frames;
+    metadata_.sequences.push_back(std::move(sequence));
+  }
+
+  void skip(std::string name, std::string reason) {
+    metadata_.skipped.push_back({std::move(name), std::move(reason)});
+  }
+
+  tl::unexpected<Error> nothing_usable() const {
+    const SkippedItem& first = metadata_.skipped.front();
+    const std::string what = fmt::format("no frame of {} can be decoded", metadata_.spec.describe());
+    if (metadata_.skipped.size() == 1)
+      return input_error(what, fmt::format("{}: {}", first.name, first.reason));
+    return input_error(what, fmt::format("all {} files fail, the first, {}, because of this: {}",
+                                         metadata_.skipped.size(), first.name, first.reason));
+  }
+
+  MediaEngine& engine_;
+  const ScanLimits& limits_;
+  SourceMetadata metadata_;
+  Picture picture_;  // reused for every frame
+  bool several_ = false;
+};
+
+}  // namespace
+
+Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits) {
+  return Scan(engine, spec, limits).run();
+}
+
+}  // namespace headroom::media

@@ -1,0 +1,20 @@
+// How many columns a text takes on a terminal, independent of the process's locale.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace headroom::report {
+
+// East Asian wide characters and emoji take 2 columns, combining marks none, all others 1.
+int display_width(std::string_view utf8);
+
+// At most `width` columns: a longer text ends in "…". Control characters become spaces and invalid UTF-8
+// becomes "?", so that a file name cannot steer the terminal.
+std::string fit_to_width(std::string_view utf8, int width);
+
+// Lines of at most `width` columns, broken at spaces; a word longer than a line is cut by fit_to_width. Lines
+// after the first start with `indent` spaces, which count.
+std::string wrap(std::string_view utf8, int width, int indent);
+
+}  // namespace headroom::report

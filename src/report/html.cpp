@@ -1,0 +1,155 @@
+// report.html: the page of web/ with the run's data put in as inert script elements.
+//
+// Data is never markup. Every '<' of the JSON becomes \u003c, which JSON reads back as '<': no file name or
+// model name can end the element ("</script>") or open a comment ("<!--") in it, and the page itself only
+// makes text nodes of what it reads. The page's own security policy forbids every other script and all
+// network use.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "report/html_page.h"
+#include "report/report_json.h"
+#include "report/verdict.h"
+#include "report/views.h"
+
+namespace headroom::report {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDataMarker = "<!--headroom:data-->";
+// A browser parses 4 MB of JSON lines in well under a second; that is 4 hours of samples every 0.5 s.
+constexpr std::size_t kMetricsBudget = 4'000'000;
+// Pictures are in the file as base64 (4/3 of their size). Annotated samples are JPEGs of about 100 KiB; the
+// bounds keep a run over huge frames from making a page that no browser opens.
+constexpr Bytes kLargestImage = mebibytes(4);
+constexpr Bytes kImageBudget = mebibytes(32);
+
+std::string without_markup(std::string_view json) {
+  std::string safe;
+  safe.reserve(json.size() + json.size() / 64);
+  for (const char c : json) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string data_element(std::string_view id, std::string_view attributes, std::string_view json) {
+  return fmt::format("<script type=\"application/json\" id=\"{}\"{}>{}</script>\n", id, attributes,
+                     without_markup(json));
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t left = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = group << 8 | (k < left ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k) text += k <= left ? kDigits[group >> (18 - 6 * k) & 63u] : '=';
+  }
+  return text;
+}
+
+// By the first bytes, not by the name: only what a browser shows as a picture goes in.
+std::string_view picture_type(std::string_view bytes) {
+  if (bytes.starts_with("\xff\xd8\xff")) return "image/jpeg";
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return "image/png";
+  if (bytes.starts_with("RIFF") && bytes.substr(0, 12).ends_with("WEBP")) return "image/webp";
+  return {};
+}
+
+// A report.json from elsewhere may name any path; only files below the run folder are put into the page.
+bool stays_inside(const fs::path& relative) {
+  const fs::path normal = relative.lexically_normal();
+  return !normal.empty() && normal.is_relative() && *normal.begin() != "..";
+}
+
+void embed_images(const std::vector<ModelResult>& models, const fs::path& run_folder, Bytes& budget,
+                  Json& images) {
+  for (const ModelResult& model : models) {
+    for (const std::string& name : model.annotated_images) {
+      if (images.contains(name) || !stays_inside(name)) continue;
+      const Result<std::string> bytes = read_file(run_folder / name, std::min(kLargestImage, budget));
+      if (!bytes) continue;  // the page says that the picture is not in the file
+      const std::string_view type = picture_type(*bytes);
+      if (type.empty()) continue;
+      budget = budget - Bytes{static_cast<std::int64_t>(bytes->size())};
+      images[name] = fmt::format("data:{};base64,{}", type, base64(*bytes));
+    }
+  }
+}
+
+std::string_view name_of(Tone tone) {
+  switch (tone) {
+    case Tone::good:
+      return "good";
+    case Tone::bad:
+      return "bad";
+    case Tone::neutral:
+      return "neutral";
+  }
+  return "neutral";
+}
+
+Json to_json(const Verdict& verdict) {
+  return {{"tone", name_of(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};
+}
+
+struct Metrics {
+  std::string lines;
+  std::size_t every = 1;  // 1 of this many lines was kept
+};
+
+// A long series is thinned evenly: every n-th line, and the last, so that the chart spans the whole run.
+Metrics thinned(std::string_view jsonl) {
+  if (jsonl.size() <= kMetricsBudget) return {std::string(jsonl), 1};
+  Metrics kept{{}, (jsonl.size() + kMetricsBudget - 1) / kMetricsBudget};
+  kept.lines.reserve(kMetricsBudget);
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < jsonl.size(); ++number) {
+    const std::size_t end = std::min(jsonl.find('\n', at), jsonl.size() - 1) + 1;
+    if (number % kept.every == 0 || end == jsonl.size()) kept.lines += jsonl.substr(at, end - at);
+    at = end;
+  }
+  return kept;
+}
+
+}  // namespace
+
+Result<std::string> to_html(const BenchResult& result, const fs::path& run_folder,
+                            std::string_view metrics_jsonl) {
+  const std::string_view page = html_page();
+  const std::size_t marker = page.find(kDataMarker);
+  if (marker == std::string_view::npos)
+    return internal_error("cannot write report.html",
+                          "the page built into this program has no place for data",
+                          "rebuild web/ and Headroom from the same sources");
+
+  Json images = Json::object();
+  Bytes image_budget = kImageBudget;
+  embed_images(result.models, run_folder, image_budget, images);
+  if (result.parallel) embed_images(result.parallel->together, run_folder, image_budget, images);
+  const Metrics metrics = thinned(metrics_jsonl);
+
+  std::string html(page.substr(0, marker));
+  html += data_element("report", "", to_line(to_json(result)));
+  html += data_element("verdict", "", to_line(to_json(verdict_of(result))));
+  html += data_element("images", "", to_line(images));
+  html += data_element("metrics", fmt::format(" data-every=\"{}\"", metrics.every), metrics.lines);
+  html += page.substr(marker + kDataMarker.size());
+  return html;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,147 @@
+// report.md: the sections in the order in which a person asks. Does it fit; what was run, on what; how fast
+// is each model and what does it take; what did the machine do meanwhile; what was left out.
+#include <fmt/format.h>
+
+#include "report/markdown_sections.h"
+#include "report/markdown_text.h"
+#include "report/views.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+constexpr std::size_t kMostSkippedShown = 20;
+
+void add_line(std::string& text, std::string_view label, const std::string& value) {
+  if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
+}
+
+std::string title(const BenchResult& result) {
+  std::string text = fmt::format("# Headroom bench {}\n\n", escaped(result.run_name));
+  if (!result.complete)
+    text +=
+        "> [!WARNING]\n> **This run is incomplete**: it was interrupted or is still running. What is here "
+        "was "
+        "measured until then.\n\n";
+  return text;
+}
+
+std::string metadata_section(const BenchResult& result) {
+  const HostInfo& host = result.host;
+  std::string text = "## Metadata\n\n";
+  add_line(text, "Started", escaped(result.started_at));
+  add_line(text, "Command", code(result.command));
+  add_line(text, "Headroom", escaped(host.headroom_version));
+  add_line(text, "Host", escaped(host.hostname));
+  add_line(text, "Board", escaped(host.board));
+  std::string processor = escaped(host.cpu_model);
+  if (host.cpus > 0)
+    processor += fmt::format("{}{}", processor.empty() ? "" : ", ", counted(host.cpus, "core"));
+  if (!host.machine.empty())
+    processor += fmt::format("{}{}", processor.empty() ? "" : ", ", escaped(host.machine));
+  add_line(text, "Processor", processor);
+  if (host.ram_total > Bytes{}) add_line(text, "Memory", format_bytes(host.ram_total));
+  add_line(text, "System",
+           escaped(host.os) + (host.kernel.empty() ? "" : ", kernel " + escaped(host.kernel)));
+  if (result.setup_time > Nanoseconds{}) add_line(text, "Setup phase", format_duration(result.setup_time));
+  if (result.inference_time > Nanoseconds{})
+    add_line(text, "Inference phase", format_duration(result.inference_time));
+  if (result.image_size > 0)
+    add_line(text, "Settings",
+             fmt::format("image size {}, confidence {}, IoU {}", result.image_size, result.confidence,
+                         result.iou));
+  return text + "\n";
+}
+
+std::string source_section(const BenchResult& result) {
+  if (!result.source) return {};
+  const SourceMetadata& source = *result.source;
+  std::string text = "## Input Source\n\n";
+  add_line(text, "Type", code(name_of(source.spec.kind)));
+  add_line(text, source.spec.kind == SourceKind::camera ? "Camera" : "Path",
+           source.spec.kind == SourceKind::camera ? std::to_string(source.spec.camera_index)
+                                                  : code(source.spec.path));
+  if (source.total_frames > 0) add_line(text, "Frames", std::to_string(source.total_frames));
+  add_line(text, "Sequences", std::to_string(source.sequences.size()));
+  if (result.frames_held_peak > 0)
+    add_line(text, "Decoded frames held in memory", fmt::format("at most {}", result.frames_held_peak));
+  text += "\n";
+  MarkdownTable table(MarkdownTable::Align::figures, {"Sequence", "Frames", "Size"});
+  for (const SourceSequence& sequence : source.sequences)
+    table.add({escaped(sequence.name),
+               sequence.frames > 0 ? std::to_string(sequence.frames) : std::string(kAbsent),
+               sequence.width > 0 ? fmt::format("{} × {}", sequence.width, sequence.height)
+                                  : std::string(kAbsent)});
+  return text + (table.empty() ? "" : table.text());
+}
+
+std::string system_section(const BenchResult& result) {
+  if (result.system.empty()) return {};
+  MarkdownTable table(MarkdownTable::Align::figures, {"Metric", "Mean", "Min", "Max", "Samples"});
+  for (const MetricSummary& metric : result.system)
+    table.add({escaped(title_of_metric(metric.name)), words_for_metric(metric.name, metric.mean),
+               words_for_metric(metric.name, metric.min), words_for_metric(metric.name, metric.max),
+               std::to_string(metric.n)});
+  return "## System Metrics\n\nOf the whole machine during the inference phase; the course is in "
+         "`metrics.jsonl`.\n\n" +
+         table.text();
+}
+
+std::string warnings_section(const BenchResult& result) {
+  std::string list;
+  for (const std::string& warning : result.warnings) list += fmt::format("- ⚠️ {}\n", escaped(warning));
+  for (const ModelResult& model : result.models)
+    for (const std::string& warning : model.warnings)
+      list += fmt::format("- ⚠️ **{}**: {}\n", escaped(model.name), escaped(warning));
+  return list.empty() ? list : "## Warnings\n\n" + list + "\n";
+}
+
+std::string left_out_section(const BenchResult& result) {
+  std::string text;
+  for (const ModelResult& model : result.models)
+    if (model.status == ModelStatus::skipped)
+      text += fmt::format("- ⏭️ Model **{}**: {}\n", escaped(model.name),
+                          model.error.empty() ? "skipped" : escaped(model.error));
+  if (!text.empty()) text += "\n";
+  if (result.source && !result.source->skipped.empty()) {
+    const auto& skipped = result.source->skipped;
+    MarkdownTable table(MarkdownTable::Align::words, {"Frame", "Reason"});
+    for (std::size_t i = 0; i < std::min(skipped.size(), kMostSkippedShown); ++i)
+      table.add({code(skipped[i].name), escaped(skipped[i].reason)});
+    text += fmt::format("{} of the source could not be used:\n\n",
+                        counted(static_cast<std::int64_t>(skipped.size()), "item")) +
+            table.text();
+    if (skipped.size() > kMostSkippedShown)
+      text +=
+          fmt::format("… and {} more; `report.json` names them all.\n\n", skipped.size() - kMostSkippedShown);
+  }
+  return text.empty() ? text : "## Left Out\n\n" + text;
+}
+
+constexpr std::string_view kDefinitions =
+    "---\n\n"
+    "Percentiles are nearest rank: measured values, never interpolated. “P99 at most” is the upper bound of "
+    "the P99 at "
+    "99 % confidence (LoadGen early stopping); it needs 662 frames, that of the P90 needs 64. Warm-up is "
+    "left out. "
+    "Peaks are the kernel's own high-water marks. 1 MiB is 1,048,576 bytes. “–” was not measured; it is not "
+    "zero.\n";
+
+}  // namespace
+
+std::string to_markdown(const BenchResult& result) {
+  std::string text = title(result);
+  text += memory_safety_section(result);
+  text += metadata_section(result);
+  text += source_section(result);
+  text += models_section(result);
+  text += parallel_section(result);
+  text += pipeline_section(result);
+  text += system_section(result);
+  text += warnings_section(result);
+  text += left_out_section(result);
+  text += kDefinitions;
+  return text;
+}
+
+}  // namespace headroom::report

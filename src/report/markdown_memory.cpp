@@ -1,0 +1,93 @@
+// The Memory Safety Summary: the answer first, then what it rests on.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/markdown_sections.h"
+#include "report/markdown_text.h"
+#include "report/verdict.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+constexpr std::size_t kClosestShown = 5;
+
+std::string_view sign_of(Tone tone) {
+  switch (tone) {
+    case Tone::good:
+      return "✅";
+    case Tone::neutral:
+      return "ℹ️";
+    case Tone::bad:
+      return "❌";
+  }
+  return "";
+}
+
+std::int64_t total_violations(const BenchResult& result) {
+  std::int64_t total = 0;
+  for (const ModelResult& model : result.models) total += model.memory.violations;
+  if (result.parallel)
+    for (const ModelResult& model : result.parallel->together) total += model.memory.violations;
+  return total;
+}
+
+std::string_view words_for_outcome(std::string_view outcome) {
+  if (outcome == "escaped") return "**got past the limit**";
+  if (outcome == "not_tried") return "not tried";
+  return outcome;
+}
+
+std::string probe_table(const Limit& limit) {
+  MarkdownTable table(MarkdownTable::Align::words, {"Route", "What happened", "Detail"});
+  for (const LimitRoute& route : limit.routes)
+    table.add({code(route.name), std::string(words_for_outcome(route.outcome)), escaped(route.detail)});
+  if (table.empty()) return {};
+  return "**What the probe tried**, in a child under the same mechanism before the run:\n\n" + table.text();
+}
+
+std::string closest_to_limit(const BenchResult& result) {
+  std::vector<const ModelResult*> models;
+  for (const ModelResult& model : result.models)
+    if (peak_of(model)) models.push_back(&model);
+  std::stable_sort(models.begin(), models.end(),
+                   [](const ModelResult* a, const ModelResult* b) { return *peak_of(*a) > *peak_of(*b); });
+  if (models.empty()) return {};
+  std::string text = result.limit ? "**Models closest to the limit**:\n\n" : "**Largest peaks**:\n\n";
+  for (std::size_t i = 0; i < std::min(models.size(), kClosestShown); ++i) {
+    const Bytes peak = *peak_of(*models[i]);
+    text += fmt::format("{}. **{}**: {}", i + 1, escaped(models[i]->name), format_bytes(peak));
+    if (result.limit && result.limit->bytes > Bytes{})
+      text += fmt::format(
+          " ({} of the limit)",
+          words_for_share(static_cast<double>(peak.count) / static_cast<double>(result.limit->bytes.count)));
+    if (models[i]->status != ModelStatus::ok) text += fmt::format(", {}", words_for(models[i]->status));
+    text += "\n";
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string memory_safety_section(const BenchResult& result) {
+  const Verdict verdict = verdict_of(result);
+  std::string text = "## 🔒 Memory Safety Summary\n\n";
+  text += fmt::format("{} **Overall Status**: {}.\n\n", sign_of(verdict.tone), escaped(verdict.sentence));
+  for (const std::string& detail : verdict.details) text += fmt::format("- ❌ {}\n", escaped(detail));
+  if (!verdict.details.empty()) text += "\n";
+  if (result.limit) {
+    const Limit& limit = *result.limit;
+    text += fmt::format("- **Memory Limit**: {}\n", format_bytes(limit.bytes));
+    text += fmt::format("- **Limit Type**: {}: {}\n", name_of(limit.type), meaning_of(limit.type));
+    text += fmt::format("- **Mechanism**: {}\n", words_for(limit.mechanism));
+    if (!limit.note.empty()) text += fmt::format("- **Why not a better one**: {}\n", escaped(limit.note));
+    text += fmt::format("- **Total Violations**: {}\n\n", total_violations(result));
+    text += probe_table(limit);
+  } else {
+    text += "- **Memory Limit**: none was set (`--mem-limit`)\n\n";
+  }
+  return text + closest_to_limit(result);
+}
+
+}  // namespace headroom::report

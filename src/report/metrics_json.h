@@ -1,0 +1,40 @@
+// metrics.jsonl: the time series of a run, one JSON object a line. docs/report-format.md describes the keys.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "model/sample.h"
+
+namespace headroom::report {
+
+// A worker at one moment.
+struct NamedProcessMemory {
+  std::string model;
+  std::int64_t pid = 0;
+  std::string phase;  // of the worker: "model_loaded"
+  ProcessMemory memory;
+};
+
+struct MetricsLine {
+  Nanoseconds since_start;  // of the run
+  std::string phase;        // of the run: "setup", "inference", "parallel", "pipeline"
+  std::string model;        // the model at work; empty while several are, or none
+  SystemSample system;      // its own `time` is not written: since_start stands for it
+  std::vector<NamedProcessMemory> processes;
+};
+
+nlohmann::ordered_json to_json(const MetricsLine& line);
+// Tolerates unknown and absent keys; a wrong type is an error that names the key.
+Result<MetricsLine> metrics_line_from_json(const nlohmann::ordered_json& document);
+
+// All lines of a file. A last line that was cut (the run was killed while it wrote) is left out; any other
+// line that is not one of Headroom's is an error with its number.
+Result<std::vector<MetricsLine>> read_metrics(std::string_view jsonl);
+
+}  // namespace headroom::report

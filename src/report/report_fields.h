@@ -1,0 +1,237 @@
+// The fields of report.json: one list a structure, in the order in which they are written. A field that is
+// added to model/bench_result.h gets a line here and in docs/report.schema.json, nothing else.
+#pragma once
+
+#include "model/bench_result.h"
+#include "report/json_fields.h"
+#include "report/settings_fields.h"
+
+namespace headroom::report {
+
+template <>
+inline constexpr std::array kAll<ModelStatus>{ModelStatus::ok,      ModelStatus::oom,
+                                              ModelStatus::crashed, ModelStatus::timeout,
+                                              ModelStatus::failed,  ModelStatus::skipped};
+template <>
+inline constexpr std::array kAll<Phase>{Phase::start, Phase::runtime_loaded, Phase::model_loaded,
+                                        Phase::warm,  Phase::running,        Phase::unloaded};
+template <>
+inline constexpr std::array kAll<LimitType>{LimitType::hard, LimitType::soft, LimitType::unavailable};
+template <>
+inline constexpr std::array kAll<LimitMechanism>{LimitMechanism::none, LimitMechanism::cgroup_v2,
+                                                 LimitMechanism::cgroup_v1, LimitMechanism::rlimit_data,
+                                                 LimitMechanism::watchdog};
+template <>
+inline constexpr std::array kAll<SourceKind>{SourceKind::image_dir, SourceKind::video, SourceKind::camera};
+
+// The unit of these keys is in the name of the object that holds them: latency_ns.p50, stages_ns.decode.p50.
+void describe(auto& field, a<LatencySummary> auto& latency) {
+  field("n", latency.n);
+  field("mean", latency.mean_ns);
+  field("sd", latency.sd_ns);
+  field("cv", latency.cv);
+  field("min", latency.min);
+  field("p50", latency.p50);
+  field("p90", latency.p90);
+  field("p99", latency.p99);
+  field("max", latency.max);
+  field("p90_bound", latency.p90_bound);
+  field("p99_bound", latency.p99_bound);
+  field("histogram", latency.histogram);
+}
+
+void describe(auto& field, a<CountSummary> auto& counts) {
+  field("n", counts.n);
+  field("mean", counts.mean);
+  field("min", counts.min);
+  field("max", counts.max);
+}
+
+void describe(auto& field, a<ModelMemory> auto& memory) {
+  field("start_bytes", memory.start);
+  field("runtime_bytes", memory.runtime);
+  field("loaded_bytes", memory.loaded);
+  field("load_peak_bytes", memory.load_peak);
+  field("run_mean_bytes", memory.run_mean);
+  field("run_peak_bytes", memory.run_peak);
+  field("residual_bytes", memory.residual);
+  field("frames_bytes", memory.frames);
+  field("cgroup_peak_bytes", memory.cgroup_peak);
+  field("pss_run_peak_bytes", memory.pss_run_peak);
+  field("within_limit", memory.within_limit);
+  field("violations", memory.violations);
+}
+
+void describe(auto& field, a<CleanupPoint> auto& point) {
+  field("level", point.level);
+  field("name", point.name);
+  field("resident_bytes", point.resident);
+}
+
+void describe(auto& field, a<MemoryPoint> auto& point) {
+  field("time_ns", point.time);
+  field("resident_bytes", point.resident);
+}
+
+void describe(auto& field, a<PhaseMark> auto& mark) {
+  field("phase", mark.phase);
+  field("time_ns", mark.time);
+}
+
+void describe(auto& field, a<TuneTrial> auto& trial) {
+  field("settings", trial.settings);
+  field("status", trial.status);
+  field("error", trial.error);
+  field("p50_ns", trial.p50);
+  field("peak_bytes", trial.peak);
+}
+
+void describe(auto& field, a<ModelResult> auto& model) {
+  field("name", model.name);
+  field("path", model.path);
+  field("backend", model.backend);
+  field("backend_version", model.backend_version);
+  field("task", model.task);
+  field("input", model.input);
+  field("status", model.status);
+  field("error", model.error);
+  field("died_in", model.died_in);
+  field("fps", model.fps);
+  field("pipeline_fps", model.pipeline_fps);
+  // The figure that most readers want, directly; the same again among the stages, for those who go through
+  // all.
+  field("latency_ns", model.inference);
+  field.group("stages_ns", [&](auto& stage) {
+    stage("decode", model.decode);
+    stage("preprocess", model.preprocess);
+    stage("inference", model.inference);
+    stage("postprocess", model.postprocess);
+    stage("end_to_end", model.end_to_end);
+  });
+  field("runtime_load_time_ns", model.runtime_load_time);
+  field("model_load_time_ns", model.model_load_time);
+  field("warmup_time_ns", model.warmup_time);
+  field("detections_per_frame", model.detections);
+  field("frames", model.frames);
+  field("memory", model.memory);
+  field("file_size_bytes", model.file_size);
+  field("cpu_percent", model.cpu_percent);
+  field("settings", model.settings);
+  field("smallest_settings", model.smallest_settings);
+  field("trials", model.trials);
+  field("phases", model.phases);
+  field("memory_series", model.memory_series);
+  field("cleanups", model.cleanups);
+  field("warnings", model.warnings);
+  field("annotated_images", model.annotated_images);
+}
+
+void describe(auto& field, a<ParallelResult> auto& parallel) {
+  field("together", parallel.together);
+  field("sum_of_peaks_bytes", parallel.sum_of_peaks);
+  field("joint_peak_bytes", parallel.joint_peak);
+  field("joint_peak_source", parallel.joint_peak_source);
+  field("within_limit", parallel.within_limit);
+}
+
+void describe(auto& field, a<PipelineModel> auto& model) {
+  field("name", model.name);
+  field("load_time_ns", model.load_time);
+  field("memory_increment_bytes", model.memory_increment);
+  field("latency_ns", model.inference);
+}
+
+void describe(auto& field, a<PipelineResult> auto& pipeline) {
+  field("status", pipeline.status);
+  field("error", pipeline.error);
+  field("models", pipeline.models);
+  field("frame_latency_ns", pipeline.frame);
+  field("fps", pipeline.fps);
+  field("runtime_bytes", pipeline.runtime);
+  field("loaded_bytes", pipeline.loaded);
+  field("peak_bytes", pipeline.peak);
+  field("frames", pipeline.frames);
+}
+
+void describe(auto& field, a<HostInfo> auto& host) {
+  field("hostname", host.hostname);
+  field("machine", host.machine);
+  field("kernel", host.kernel);
+  field("os", host.os);
+  field("cpu_model", host.cpu_model);
+  field("board", host.board);
+  field.unless_zero("cpus", host.cpus);
+  field.unless_zero("ram_total_bytes", host.ram_total);
+  field("headroom_version", host.headroom_version);
+}
+
+void describe(auto& field, a<LimitRoute> auto& route) {
+  field("name", route.name);
+  field("outcome", route.outcome);
+  field("detail", route.detail);
+}
+
+void describe(auto& field, a<Limit> auto& limit) {
+  field("bytes", limit.bytes);
+  field("type", limit.type);
+  field("mechanism", limit.mechanism);
+  field("routes", limit.routes);
+  field("note", limit.note);
+}
+
+void describe(auto& field, a<SkippedItem> auto& item) {
+  field("name", item.name);
+  field("reason", item.reason);
+}
+
+// Without the names of thousands of images and masks: metadata.json has those.
+void describe(auto& field, a<SourceSequence> auto& sequence) {
+  field("name", sequence.name);
+  field.unless_zero("frames", sequence.frames);  // unknown for a camera
+  field.unless_zero("width", sequence.width);
+  field.unless_zero("height", sequence.height);
+}
+
+void describe(auto& field, a<SourceMetadata> auto& source) {
+  field("kind", source.spec.kind);
+  field("path", source.spec.path);
+  field("camera_index", source.spec.camera_index);
+  field("sequences", source.sequences);
+  field("skipped", source.skipped);
+  field("total_frames", source.total_frames);
+  field.unless_zero("largest_frame_bytes", source.largest_frame);
+  field("fingerprint", source.fingerprint);
+}
+
+void describe(auto& field, a<MetricSummary> auto& metric) {
+  field("name", metric.name);
+  field("n", metric.n);
+  field("min", metric.min);
+  field("mean", metric.mean);
+  field("max", metric.max);
+}
+
+void describe(auto& field, a<BenchResult> auto& run) {
+  field("run_name", run.run_name);
+  field("started_at", run.started_at);
+  field("complete", run.complete);
+  field("command", run.command);
+  field("host", run.host);
+  field.group("source", [&](auto& source) {
+    source.inlined(run.source, "kind");
+    source("frames_held_peak", run.frames_held_peak);
+  });
+  field("limit", run.limit);
+  field.unless_zero("image_size", run.image_size);
+  field("confidence", run.confidence);
+  field("iou", run.iou);
+  field("setup_time_ns", run.setup_time);
+  field("inference_time_ns", run.inference_time);
+  field("models", run.models);
+  field("parallel", run.parallel);
+  field("pipeline", run.pipeline);
+  field("system", run.system);
+  field("warnings", run.warnings);
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,91 @@
+#include "report/report_json.h"
+
+#include "report/report_fields.h"
+
+namespace headroom::report {
+
+void describe(auto& field, a<Footprint> auto& footprint) {
+  field("name", footprint.name);
+  field("path", footprint.path);
+  field("model_fingerprint", footprint.model_fingerprint);
+  field("backend", footprint.backend);
+  field("backend_version", footprint.backend_version);
+  field("input", footprint.input);
+  field("host", footprint.host);
+  field("runtime_bytes", footprint.runtime);
+  field("loaded_bytes", footprint.loaded);
+  field("load_peak_bytes", footprint.load_peak);
+  field("run_mean_bytes", footprint.run_mean);
+  field("run_peak_bytes", footprint.run_peak);
+  field("frames_bytes", footprint.frames);
+  field("settings", footprint.settings);
+  field("measured_at", footprint.measured_at);
+}
+
+namespace {
+
+template <class T>
+Json write_fields(const T& value, std::optional<int> schema_version) {
+  Json document = Json::object();
+  if (schema_version) document["schema_version"] = *schema_version;
+  FieldWriter writer(document);
+  describe(writer, value);
+  return document;
+}
+
+Status check_version(const Json& document, std::string_view name, int known) {
+  const auto version = get_integer(document, "schema_version");
+  if (!version)
+    return input_error(fmt::format("{} is not usable", name), "/schema_version is not a whole number",
+                       "name a file that headroom bench wrote");
+  if (*version > known)
+    return input_error(fmt::format("{} is not usable", name),
+                       fmt::format("/schema_version is {} and this Headroom knows {}", *version, known),
+                       "use a newer Headroom");
+  return {};
+}
+
+template <class T>
+Result<T> read_fields(const Json& document, std::string_view name) {
+  T value;
+  std::string problem;
+  if (document.is_object()) {
+    const Place root;
+    FieldReader reader(document, root, problem);
+    describe(reader, value);
+  } else {
+    problem = "the document is not an object";
+  }
+  if (!problem.empty()) return input_error(fmt::format("{} is not usable", name), problem);
+  return value;
+}
+
+}  // namespace
+
+Json to_json(const BenchResult& result) { return write_fields(result, kReportSchemaVersion); }
+Json to_json(const RuntimeSettings& settings) { return write_fields(settings, std::nullopt); }
+Json to_json(const Footprint& footprint) { return write_fields(footprint, kFootprintSchemaVersion); }
+
+Result<BenchResult> bench_result_from_json(const Json& document) {
+  if (auto usable = check_version(document, "report.json", kReportSchemaVersion); !usable)
+    return forward_error(usable);
+  return read_fields<BenchResult>(document, "report.json");
+}
+
+Result<RuntimeSettings> settings_from_json(const Json& document) {
+  return read_fields<RuntimeSettings>(document, "the runtime settings");
+}
+
+Result<Footprint> footprint_from_json(const Json& document) {
+  if (auto usable = check_version(document, "the footprint", kFootprintSchemaVersion); !usable)
+    return forward_error(usable);
+  return read_fields<Footprint>(document, "the footprint");
+}
+
+Result<BenchResult> read_report(std::string_view text) {
+  const auto document = parse_json(text, "report.json");
+  if (!document) return tl::unexpected(document.error());
+  return bench_result_from_json(*document);
+}
+
+}  // namespace headroom::report

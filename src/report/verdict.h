@@ -1,0 +1,28 @@
+// The answer to "does it fit?" in one sentence, and a sentence for everything that did not come through.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/bench_result.h"
+
+namespace headroom::report {
+
+enum class Tone {
+  good,     // everything stayed inside a limit that was enforced
+  neutral,  // nothing went wrong, but nothing was proved either: no limit, or one that nothing enforces
+  bad,      // a model did not come through or exceeded the limit
+};
+
+struct Verdict {
+  Tone tone = Tone::neutral;
+  std::string sentence;
+  std::vector<std::string> details;
+};
+
+Verdict verdict_of(const BenchResult& result);
+
+// "text: out of memory while loading the model: the kernel killed it at the limit of 256.0 MiB".
+std::string describe_fall(const ModelResult& model);
+
+}  // namespace headroom::report

@@ -1,0 +1,157 @@
+#include "report/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace headroom::report {
+namespace {
+
+struct MetricWords {
+  std::string_view name;  // without the sensor after the dot
+  std::string_view title;
+};
+
+constexpr std::array kMetrics{MetricWords{"cpu_percent", "CPU, all cores"},
+                              MetricWords{"gpu_percent", "GPU"},
+                              MetricWords{"ram_used_bytes", "RAM used"},
+                              MetricWords{"ram_available_bytes", "RAM available"},
+                              MetricWords{"ram_free_bytes", "RAM free"},
+                              MetricWords{"ram_cached_bytes", "RAM cached"},
+                              MetricWords{"ram_shared_bytes", "RAM shared"},
+                              MetricWords{"nvmap_used_bytes", "NvMap (inside RAM used)"},
+                              MetricWords{"swap_used_bytes", "Swap used"},
+                              MetricWords{"psi_some_percent", "Memory pressure, some tasks waiting"},
+                              MetricWords{"psi_full_percent", "Memory pressure, all tasks waiting"},
+                              MetricWords{"pages_swapped_in", "Pages swapped in, per sample"},
+                              MetricWords{"pages_swapped_out", "Pages swapped out, per sample"},
+                              MetricWords{"refaults", "Page refaults, per sample"},
+                              MetricWords{"oom_kills", "OOM kills, per sample"},
+                              MetricWords{"throttled", "Clock throttled, share of samples"},
+                              MetricWords{"temperature_celsius", "Temperature"},
+                              MetricWords{"power_watts", "Power"},
+                              MetricWords{"clock_hz", "Clock"}};
+
+std::string_view family_of(std::string_view name) { return name.substr(0, name.find('.')); }
+
+}  // namespace
+
+std::string words_for(const std::optional<Bytes>& bytes) {
+  return bytes ? format_bytes(*bytes) : std::string(kAbsent);
+}
+
+std::string words_for(const std::optional<Nanoseconds>& time) {
+  return time ? format_duration(*time) : std::string(kAbsent);
+}
+
+std::string words_for_rate(const std::optional<double>& per_second) {
+  if (!per_second) return std::string(kAbsent);
+  return fmt::format("{:.{}f}", *per_second, *per_second < 9.995 ? 2 : *per_second < 999.95 ? 1 : 0);
+}
+
+std::string words_for_share(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string_view words_for(ModelStatus status) {
+  switch (status) {
+    case ModelStatus::ok:
+      return "ok";
+    case ModelStatus::oom:
+      return "out of memory";
+    case ModelStatus::crashed:
+      return "crashed";
+    case ModelStatus::timeout:
+      return "timed out";
+    case ModelStatus::failed:
+      return "failed";
+    case ModelStatus::skipped:
+      return "skipped";
+  }
+  return "failed";
+}
+
+std::string_view words_for(LimitMechanism mechanism) {
+  switch (mechanism) {
+    case LimitMechanism::none:
+      return "nothing; memory is only watched";
+    case LimitMechanism::cgroup_v2:
+      return "control group v2 (memory.max)";
+    case LimitMechanism::cgroup_v1:
+      return "control group v1 (memory.limit_in_bytes)";
+    case LimitMechanism::rlimit_data:
+      return "RLIMIT_DATA";
+    case LimitMechanism::watchdog:
+      return "a watchdog that kills what it sees over the limit";
+  }
+  return "nothing";
+}
+
+std::string_view meaning_of(LimitType type) {
+  switch (type) {
+    case LimitType::hard:
+      return "every route by which a process can take memory was refused or killed at the limit, as tried in "
+             "this run";
+    case LimitType::soft:
+      return "only a watchdog or an allocator cap holds it, or some route got past it when tried; a model "
+             "may "
+             "exceed it and is then marked";
+    case LimitType::unavailable:
+      return "nothing on this machine enforces it; memory was only watched";
+  }
+  return "";
+}
+
+std::string_view activity_after(Phase phase) {
+  switch (phase) {
+    case Phase::start:
+      return "while loading the runtime";
+    case Phase::runtime_loaded:
+      return "while loading the model";
+    case Phase::model_loaded:
+      return "while warming up";
+    case Phase::warm:
+      return "while running";
+    case Phase::running:
+      return "while unloading";
+    case Phase::unloaded:
+      return "while ending";
+  }
+  return "";
+}
+
+std::string title_of_metric(std::string_view name) {
+  const std::string_view family = family_of(name);
+  const auto known = std::find_if(kMetrics.begin(), kMetrics.end(),
+                                  [&](const MetricWords& metric) { return metric.name == family; });
+  if (known == kMetrics.end()) return std::string(name);
+  if (family.size() == name.size()) return std::string(known->title);
+  return fmt::format("{} {}", known->title, name.substr(family.size() + 1));
+}
+
+std::string words_for_metric(std::string_view name, double value) {
+  const std::string_view family = family_of(name);
+  if (family.ends_with("_bytes")) return format_bytes({static_cast<std::int64_t>(value)});
+  if (family.ends_with("_percent")) return fmt::format("{:.1f} %", value);
+  if (family.ends_with("_celsius")) return fmt::format("{:.1f} °C", value);
+  if (family.ends_with("_watts")) return fmt::format("{:.2f} W", value);
+  if (family.ends_with("_hz")) {
+    if (value >= 1e9) return fmt::format("{:.2f} GHz", value / 1e9);
+    return fmt::format("{:.0f} MHz", value / 1e6);
+  }
+  return fmt::format("{:.4g}", value);
+}
+
+std::optional<Bytes> peak_of(const ModelResult& model) {
+  const auto& [load, run] = std::pair(model.memory.load_peak, model.memory.run_peak);
+  return load && run ? std::max(*load, *run) : load ? load : run;
+}
+
+bool exceeded_limit(const ModelResult& model) {
+  return model.memory.within_limit == false || model.memory.violations > 0;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,37 @@
+// The figures and words of a report in the form that people read, the same in every view.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/bench_result.h"
+
+namespace headroom::report {
+
+inline constexpr std::string_view kAbsent = "–";  // not measured; never to be mistaken for zero
+
+std::string words_for(const std::optional<Bytes>& bytes);             // "39.4 MiB"
+std::string words_for(const std::optional<Nanoseconds>& time);        // "14.20 ms"
+std::string words_for_rate(const std::optional<double>& per_second);  // "69.8"
+std::string words_for_share(double share);                            // 0.336 → "33.6 %"
+// "17 models", "1 model".
+std::string counted(std::int64_t count, std::string_view noun);
+
+std::string_view words_for(ModelStatus status);        // "out of memory"
+std::string_view words_for(LimitMechanism mechanism);  // "control group v2 (memory.max)"
+// What the word was proved to mean in this run.
+std::string_view meaning_of(LimitType type);
+// A worker marks a phase when it is done with it; this is what it does next: "while loading the model".
+std::string_view activity_after(Phase phase);
+
+// A metric of the machine, by its name with unit: "clock_hz.cpu0", 1.4976e9 → "CPU clock cpu0", "1.50 GHz".
+std::string title_of_metric(std::string_view name);
+std::string words_for_metric(std::string_view name, double value);
+
+// The larger of load peak and run peak: what the model needs to get through.
+std::optional<Bytes> peak_of(const ModelResult& model);
+// True if the model was seen over the limit (it may have come through all the same).
+bool exceeded_limit(const ModelResult& model);
+
+}  // namespace headroom::report

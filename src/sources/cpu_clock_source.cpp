@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include "sources/metric_source.h"
+
+namespace headroom::sources {
+namespace {
+
+struct Clock {
+  std::string name;
+  ReopenedFile file;
+};
+
+class CpuClockSource : public MetricSource {
+ public:
+  explicit CpuClockSource(std::vector<Clock> clocks) : clocks_(std::move(clocks)) {}
+  std::string describe() const override { return fmt::format("CPU clocks: {} groups", clocks_.size()); }
+  void read(SystemSample& sample) override {
+    for (Clock& clock : clocks_)
+      if (const auto khz = clock.file.read_integer())
+        sample.clocks_hz.push_back({clock.name, static_cast<double>(*khz) * 1e3});
+  }
+
+ private:
+  std::vector<Clock> clocks_;
+};
+
+}  // namespace
+
+// One clock for each group of cores that change together (a policy), named after its first core.
+std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path& root) {
+  std::vector<Clock> clocks;
+  for (const auto& policy : entries(root / "sys/devices/system/cpu/cpufreq")) {
+    const std::string name = policy.filename().string();
+    if (!name.starts_with("policy")) continue;
+    ReopenedFile file(policy / "scaling_cur_freq");
+    if (file.exists()) clocks.push_back({"cpu" + name.substr(6), std::move(file)});
+  }
+  if (clocks.empty()) return nullptr;
+  return std::make_unique<CpuClockSource>(std::move(clocks));
+}
+
+}  // namespace headroom::sources

@@ -1,0 +1,73 @@
+#include "sources/process_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace headroom::sources {
+namespace {
+
+// "VmRSS:\t  1234 kB" → 1234 KiB.
+std::optional<Bytes> kib_field(std::string_view line) {
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto words = split_words(line.substr(colon + 1));
+  if (words.empty()) return std::nullopt;
+  const auto kib = parse_number<std::int64_t>(words[0]);
+  return kib ? std::optional<Bytes>(kibibytes(*kib)) : std::nullopt;
+}
+
+void read_status(const std::string& text, ProcessMemory& memory) {
+  for (const std::string_view line : split(text, '\n')) {
+    const auto starts = [&](std::string_view key) { return line.starts_with(key); };
+    if (starts("VmRSS:")) memory.rss = kib_field(line);
+    if (starts("VmHWM:")) memory.rss_peak = kib_field(line);
+    if (starts("RssAnon:")) memory.anonymous = kib_field(line);
+    if (starts("RssFile:")) memory.file_backed = kib_field(line);
+    if (starts("RssShmem:")) memory.shared = kib_field(line);
+    if (starts("VmSwap:")) memory.swapped = kib_field(line);
+    if (starts("Threads:")) memory.threads = parse_number<std::int64_t>(trim(line.substr(8)));
+  }
+}
+
+// Fields after the command's name, which stands in parentheses and may itself hold spaces and parentheses.
+std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
+  const std::size_t end = stat.rfind(')');
+  if (end == std::string::npos) return std::nullopt;
+  const auto fields = split_words(std::string_view(stat).substr(end + 1));
+  constexpr std::size_t kUserTicks = 11;  // utime is field 14 of proc(5), counted from 1; state is field 3
+  if (fields.size() <= kUserTicks + 1) return std::nullopt;
+  const auto user = parse_number<std::int64_t>(fields[kUserTicks]);
+  const auto system = parse_number<std::int64_t>(fields[kUserTicks + 1]);
+  if (!user || !system) return std::nullopt;
+  static const std::int64_t ticks_per_second = ::sysconf(_SC_CLK_TCK);
+  return Nanoseconds{(*user + *system) * (1'000'000'000 / ticks_per_second)};
+}
+
+}  // namespace
+
+ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::filesystem::path& root) {
+  ProcessMemory memory;
+  const std::filesystem::path folder = root / "proc" / std::to_string(pid);
+  const auto status = read_small_file(folder / "status");
+  if (!status) return memory;
+  read_status(*status, memory);
+  if (const auto stat = read_small_file(folder / "stat")) memory.cpu_time = cpu_time_of(*stat);
+  if (detail == ProcessDetail::status) return memory;
+  if (const auto rollup = read_small_file(folder / "smaps_rollup"))
+    for (const std::string_view line : split(*rollup, '\n'))
+      if (line.starts_with("Pss:")) memory.pss = kib_field(line);
+  return memory;
+}
+
+bool reset_peak_rss(pid_t pid) {
+  UniqueFd fd(::open(fmt::format("/proc/{}/clear_refs", pid).c_str(), O_WRONLY | O_CLOEXEC));
+  return fd && write_all(fd.get(), "5").has_value();
+}
+
+}  // namespace headroom::sources

@@ -1,0 +1,232 @@
+// What goes wrong in the field: each has one clear sentence, the right exit code, and everything else
+// measured.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/text.h"
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// One misbehaving model between two good ones; the good ones must be measured all the same.
+struct Neighbours {
+  Bench bench;
+  CommandResult result;
+  Json report;
+
+  explicit Neighbours(const std::string& commands, std::vector<std::string> more = {},
+                      CommandOptions options = {}) {
+    std::vector<std::string> arguments{"--source",     bench.pictures(),
+                                       "--backend",    "misbehaving",
+                                       "--max-frames", "5",
+                                       "--model",      "before=" + bench.model("before", ""),
+                                       "--model",      "bad=" + bench.model("bad", commands),
+                                       "--model",      "after=" + bench.model("after", "")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    result = bench.run(arguments, std::move(options));
+    report = bench.report();
+    EXPECT_EQ(get_text(model_of(report, "before"), "status"), "ok") << result.err;
+    EXPECT_EQ(get_text(model_of(report, "after"), "status"), "ok") << result.err;
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_TRUE(fs::exists(bench.run_folder() / "report.html"));
+  }
+  Json bad() const { return model_of(report, "bad"); }
+};
+
+TEST(BenchFailures, AModelThatFailsToLoad) {
+  const Neighbours run("load fail");
+  EXPECT_EQ(get_text(run.bad(), "status"), "failed");
+  EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("it was told to fail"));
+}
+
+TEST(BenchFailures, AModelThatCrashes) {
+  const Neighbours run("run crash");
+  EXPECT_EQ(get_text(run.bad(), "status"), "crashed");
+  EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("SIGSEGV"));
+  EXPECT_EQ(get_text(run.bad(), "died_in"), "model_loaded");
+}
+
+TEST(BenchFailures, AModelThatHangs) {
+  const Neighbours run("load hang", {"--timeout", "1s"});
+  EXPECT_EQ(get_text(run.bad(), "status"), "timeout");
+  EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("--timeout"));
+  EXPECT_EQ(get_text(run.bad(), "died_in"), "runtime_loaded");
+}
+
+TEST(BenchFailures, AModelThatEndsItsProcess) {
+  const Neighbours run("run exit 7");
+  EXPECT_EQ(get_text(run.bad(), "status"), "crashed");
+  EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("exit code 7"));
+}
+
+TEST(BenchFailures, ARefusedAllocationIsOutOfMemoryHoweverItEnds) {
+  const Neighbours run("run bad_alloc");
+  EXPECT_EQ(get_text(run.bad(), "status"), "oom");
+}
+
+TEST(BenchFailures, AWorkerKilledInTheMiddleLeavesWhatItMeasured) {
+  Bench bench;
+  bool killed = false;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    // The worker of the inference phase is the child that has run some frames: wait for metrics.jsonl to name
+    // it.
+    if (read_text(bench.run_folder() / "metrics.jsonl").find("\"warm\"") == std::string::npos) return true;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const auto pid = parse_number<int>(entry.path().filename().string());
+      if (!pid) continue;
+      const std::string status = read_text(entry.path() / "status");
+      if (status.find("PPid:\t" + std::to_string(conductor) + "\n") == std::string::npos) continue;
+      if (read_text(entry.path() / "cmdline").find("_worker") == std::string::npos) continue;
+      ::kill(*pid, SIGKILL);
+      killed = true;
+      return false;
+    }
+    return true;
+  };
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms", "--max-frames",
+       "1500", "--warmup", "1", "--model", "slow=" + bench.model("slow", "run sleep 2"), "--model",
+       "after=" + bench.model("after", "")},
+      options);
+  ASSERT_TRUE(killed);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json slow = model_of(bench.report(), "slow");
+  EXPECT_EQ(get_text(slow, "status"), "crashed");
+  EXPECT_THAT(get_text(slow, "error"), HasSubstr("killed from outside"));
+  EXPECT_EQ(get_text(model_of(bench.report(), "after"), "status"), "ok");
+}
+
+TEST(BenchFailures, CtrlCLeavesAReadableReportMarkedIncomplete) {
+  Bench bench;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    if (read_text(bench.run_folder() / "metrics.jsonl").find("slow") == std::string::npos) return true;
+    ::kill(conductor, SIGINT);
+    return false;
+  };
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms",
+                 "--max-frames", "5000", "--model", "first=" + bench.model("first", ""), "--model",
+                 "slow=" + bench.model("slow", "run sleep 2")},
+                options);
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  const Json report = bench.report();
+  EXPECT_EQ(get_bool(report, "complete"), false);
+  EXPECT_EQ(get_text(model_of(report, "first"), "status"), "ok");
+  EXPECT_THAT(get_text(model_of(report, "slow"), "error"), HasSubstr("interrupted"));
+  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("ncomplete"));
+}
+
+TEST(BenchFailures, AKilledConductorLeavesAReportAndNoOrphans) {
+  Bench bench;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    if (read_text(bench.run_folder() / "metrics.jsonl").find("slow") == std::string::npos) return true;
+    ::kill(conductor, SIGKILL);
+    return false;
+  };
+  const std::string slow = bench.model("slow", "run sleep 2");
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms", "--max-frames",
+       "5000", "--model", "first=" + bench.model("first", ""), "--model", "slow=" + slow},
+      options);
+  EXPECT_EQ(result.signal, SIGKILL);
+  const Json report = bench.report();
+  EXPECT_EQ(get_bool(report, "complete"), false);
+  EXPECT_EQ(get_text(model_of(report, "first"), "status"), "ok");
+}
+
+TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {
+  const auto good = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
+  if (!good) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  const std::string corrupt = (bench.path() / "corrupt.onnx").string();
+  write_text(corrupt, read_text(*good).substr(0, 200'000));
+  std::vector<std::string> arguments{
+      "--source", bench.pictures(),     "--max-frames", "3",
+      "--model",  "corrupt=" + corrupt, "--model",      "good=" + good->string()};
+  const auto unknown = shared_data("models_bad/pytorch_superresolution_prepost.onnx");
+  if (unknown) arguments.insert(arguments.end(), {"--model", "unknown=" + unknown->string()});
+  const CommandResult result = bench.run(arguments);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(get_text(model_of(bench.report(), "corrupt"), "status"), "failed");
+  EXPECT_EQ(get_text(model_of(bench.report(), "good"), "status"), "ok");
+  if (unknown) EXPECT_EQ(get_text(model_of(bench.report(), "unknown"), "status"), "failed");
+}
+
+TEST(BenchFailures, ATruncatedPictureIsSkippedNamedAndCounted) {
+  const fs::path picture = "/usr/share/doc/opencv-doc/examples/data/messi5.jpg";
+  if (!fs::exists(picture)) GTEST_SKIP() << absent_message(picture.string());
+  Bench bench;
+  write_text(bench.path() / "pictures/cut.jpg", read_text(picture).substr(0, 30'000));
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
+                                          "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("cut.jpg"));
+  const Json skipped = get_member(get_member(bench.report(), "source"), "skipped");
+  ASSERT_EQ(skipped.size(), 1U);
+  EXPECT_EQ(get_text(skipped[0], "name"), "cut.jpg");
+}
+
+// Wrong use ends with 2 and one sentence before anything runs.
+void expect_wrong_use(const CommandResult& result, const std::string& part) {
+  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr(part));
+  EXPECT_THAT(result.out, testing::IsEmpty());
+}
+
+TEST(BenchFailures, AnEmptyFolder) {
+  Bench bench;
+  fs::create_directory(bench.path() / "empty");
+  expect_wrong_use(bench.run({"--source", (bench.path() / "empty").string(), "--backend", "misbehaving",
+                              "--model", "m=" + bench.model("m", "")}),
+                   "empty");
+}
+
+TEST(BenchFailures, AMissingCamera) {
+  Bench bench;
+  expect_wrong_use(bench.run({"--source", "camera=97", "--backend", "misbehaving", "--model",
+                              "m=" + bench.model("m", "")}),
+                   "camera");
+}
+
+TEST(BenchFailures, AnUnwritableOutputFolder) {
+  Bench bench;
+  expect_wrong_use(bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
+                              "m=" + bench.model("m", ""), "--output-dir", "/proc/outputs"}),
+                   "choose a writable place");
+}
+
+TEST(BenchFailures, AModelThatDoesNotExist) {
+  Bench bench;
+  expect_wrong_use(bench.run({"--source", bench.pictures(), "--model", "m=/nowhere/m.onnx"}),
+                   "/nowhere/m.onnx");
+}
+
+TEST(BenchFailures, AFullDiskStillShowsTheFigures) {
+  Bench bench;
+  const fs::path small = bench.path() / "small-disk";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "20",
+                 "--output-dir", small.string(), "--model", "m=" + bench.model("m", "run sleep 1")});
+  const bool has_report = fs::exists(small / "report.html");
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_FALSE(has_report);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(result.out, HasSubstr("m"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,159 @@
+// What a run shows, on real models and real pictures.
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples = "/usr/share/doc/opencv-doc/examples";
+
+// The three models of `make demo`, with the pictures that they are tried on; skips where they are absent.
+class RealModels : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name :
+         {"models/ch_PP-OCRv4_det_infer.onnx", "models/face_detection_front_128x128_barracuda.onnx",
+          "models/mlsd_320x320_tiny.onnx"}) {
+      const auto path = dependency_file(name);
+      if (!path) GTEST_SKIP() << absent_message(name);
+      paths_.push_back(path->string());
+    }
+    for (const char* name : {"data/messi5.jpg", "text/scenetext01.jpg"}) {
+      const fs::path path = fs::path(kExamples) / name;
+      if (!fs::exists(path)) GTEST_SKIP() << absent_message(path.string());
+      fs::copy(path, bench_.path() / "pictures" / path.filename());
+    }
+    fs::remove(bench_.path() / "pictures/small.bmp");
+  }
+  std::vector<std::string> arguments() {
+    return {"--source", "image_dir=" + bench_.pictures(),
+            "--model",  "text=" + paths_[0],
+            "--model",  "face=" + paths_[1],
+            "--model",  "lines=" + paths_[2]};
+  }
+  Bench bench_;
+  std::vector<std::string> paths_;
+};
+
+TEST_F(RealModels, EachModelGetsTimeMemoryAndFindings) {
+  const CommandResult result = bench_.run(arguments());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench_.report();
+  EXPECT_EQ(get_bool(report, "complete"), true);
+  for (const char* name : {"text", "face", "lines"}) {
+    const Json model = model_of(report, name);
+    EXPECT_EQ(get_text(model, "status"), "ok") << name;
+    EXPECT_EQ(get_text(model, "backend"), "onnxruntime");
+    EXPECT_GT(get_number(model, "fps").value_or(0), 0) << name;
+    EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 2) << name;
+    const Json& memory = get_member(model, "memory");
+    const auto bytes = [&](const char* key) { return get_integer(memory, key).value_or(-1); };
+    EXPECT_GT(bytes("start_bytes"), 0) << name;
+    EXPECT_GT(bytes("runtime_bytes"), bytes("start_bytes")) << name;
+    EXPECT_GT(bytes("loaded_bytes"), bytes("runtime_bytes")) << name;
+    EXPECT_GE(bytes("load_peak_bytes"), bytes("loaded_bytes")) << name;
+    EXPECT_GE(bytes("run_peak_bytes"), bytes("loaded_bytes")) << name;
+    EXPECT_LE(bytes("run_mean_bytes"), bytes("run_peak_bytes")) << name;
+    EXPECT_TRUE(memory.contains("residual_bytes")) << name;
+    EXPECT_GT(get_number(get_member(model, "detections_per_frame"), "max").value_or(0), 0) << name;
+    EXPECT_TRUE(fs::exists(bench_.run_folder() / ("footprints/" + std::string(name) + ".json"))) << name;
+    EXPECT_TRUE(fs::exists(bench_.run_folder() / ("samples/" + std::string(name) + "_1.jpg"))) << name;
+  }
+  for (const char* file : {"report.md", "summary.csv", "metrics.jsonl", "report.html", "run.log"})
+    EXPECT_TRUE(fs::exists(bench_.run_folder() / file)) << file;
+}
+
+TEST_F(RealModels, TheFaceIsWhereItIs) {
+  ASSERT_EQ(bench_.run(arguments()).exit_code, 0);
+  const auto samples = parse_json(read_text(bench_.run_folder() / "samples/face.json"));
+  ASSERT_TRUE(samples);
+  // messi5.jpg: the face is at about [221, 96, 259, 134].
+  double best = 0;
+  for (const Json& sample : *samples) {
+    if (get_text(sample, "name") != "messi5.jpg") continue;
+    for (const Json& found : get_member(get_member(sample, "findings"), "detections")) {
+      const Json& box = get_member(found, "box");
+      const double left = std::max(box[0].get<double>(), 221.0);
+      const double top = std::max(box[1].get<double>(), 96.0);
+      const double right = std::min(box[2].get<double>(), 259.0);
+      const double bottom = std::min(box[3].get<double>(), 134.0);
+      const double overlap = std::max(0.0, right - left) * std::max(0.0, bottom - top);
+      const double area =
+          (box[2].get<double>() - box[0].get<double>()) * (box[3].get<double>() - box[1].get<double>());
+      best = std::max(best, overlap / (area + 38.0 * 38.0 - overlap));
+    }
+  }
+  EXPECT_GT(best, 0.6);
+}
+
+TEST_F(RealModels, PreparedDataServesAgainAndIsRefusedWhenStale) {
+  auto setup = arguments();
+  setup.emplace_back("--skip-inference");
+  ASSERT_EQ(bench_.run(setup).exit_code, 0);
+  auto inference = arguments();
+  inference.emplace_back("--skip-setup");
+  const CommandResult again = bench_.run(inference);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  fs::remove(bench_.path() / "pictures/messi5.jpg");
+  const CommandResult stale = bench_.run(inference);
+  EXPECT_EQ(stale.exit_code, 2);
+  EXPECT_THAT(stale.err, testing::HasSubstr("has changed since"));
+}
+
+TEST_F(RealModels, ParallelAndPipelineStandBesideTheModelsAlone) {
+  auto all = arguments();
+  all.insert(all.end(), {"--parallel", "--pipeline"});
+  const CommandResult result = bench_.run(all);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench_.report();
+  const Json& parallel = get_member(report, "parallel");
+  EXPECT_EQ(get_member(parallel, "together").size(), 3U);
+  EXPECT_GT(get_integer(parallel, "sum_of_peaks_bytes").value_or(0), 0);
+  EXPECT_GT(get_integer(parallel, "joint_peak_bytes").value_or(0), 0);
+  const Json& pipeline = get_member(report, "pipeline");
+  EXPECT_EQ(get_text(pipeline, "status"), "ok");
+  ASSERT_EQ(get_member(pipeline, "models").size(), 3U);
+  for (const Json& model : get_member(pipeline, "models")) {
+    EXPECT_GT(get_integer(model, "load_time_ns").value_or(0), 0);
+    EXPECT_GT(get_integer(model, "memory_increment_bytes").value_or(0), 0);
+  }
+  EXPECT_EQ(get_integer(pipeline, "frames"), 2);
+}
+
+TEST_F(RealModels, TuneTriesSettingsAndRecordsThem) {
+  const CommandResult result =
+      bench_.run({"--source", bench_.pictures(), "--model", "face=" + paths_[1], "--tune"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json model = model_of(bench_.report(), "face");
+  EXPECT_GE(get_member(model, "trials").size(), 5U);
+  EXPECT_TRUE(model.contains("smallest_settings"));
+}
+
+TEST(BenchFigures, FramesInMemoryAreBounded) {
+  const fs::path video = fs::path(kExamples) / "data/vtest.avi";
+  const auto model = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
+  if (!fs::exists(video)) GTEST_SKIP() << absent_message(video.string());
+  if (!model) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  const CommandResult result = bench.run({"--source", video.string(), "--model", "face=" + model->string(),
+                                          "--max-frames", "20", "--max-frames-in-mem", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(get_integer(get_member(bench.report(), "source"), "frames_held_peak"), 3);
+  EXPECT_EQ(get_integer(get_member(model_of(bench.report(), "face"), "latency_ns"), "n"), 20);
+}
+
+TEST(BenchFigures, SlotsWithoutAPathAreSkippedAndSaySo) {
+  Bench bench;
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
+                                          "--model1", bench.model("m", ""), "--max-frames", "3"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench.report();
+  EXPECT_EQ(get_text(model_of(report, "yolo11s_rgb"), "status"), "ok");
+  for (const char* slot : {"yolo11n_rgb", "yolo11n_thermal", "yolov8n_thermal"})
+    EXPECT_EQ(get_text(model_of(report, slot), "status"), "skipped") << slot;
+}
+
+}  // namespace
+}  // namespace headroom::test

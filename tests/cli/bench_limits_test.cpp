@@ -1,0 +1,100 @@
+// The limit: proved, enforced, and harmless to those who keep it.
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+using testing::HasSubstr;
+
+TEST(BenchLimits, AModelOverTheLimitIsOomAndHardAndTheOthersAreUntouched) {
+  if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
+  Bench bench;
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--mem-limit", "128MiB",
+       "--model", "small=" + bench.model("small", ""), "--model",
+       "large=" + bench.model("large", "load allocate 300"), "--model",
+       "grows=" + bench.model("grows", "run allocate 30"), "--model", "after=" + bench.model("after", "")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json report = bench.report();
+  const Json& limit = get_member(report, "limit");
+  EXPECT_EQ(get_text(limit, "type"), "hard");
+  EXPECT_EQ(get_integer(limit, "bytes"), 128LL << 20);
+  EXPECT_GE(get_member(limit, "routes").size(), 4U);
+  EXPECT_EQ(get_text(model_of(report, "large"), "status"), "oom");
+  EXPECT_EQ(get_text(model_of(report, "large"), "died_in"), "runtime_loaded");
+  EXPECT_EQ(get_text(model_of(report, "grows"), "status"), "oom");
+  for (const char* name : {"small", "after"}) {
+    EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
+    EXPECT_EQ(get_bool(get_member(model_of(report, name), "memory"), "within_limit"), true) << name;
+  }
+  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("Memory Safety Summary"));
+}
+
+TEST(BenchLimits, ASoftLimitIsWatchedAndCountedAndTheRunGoesOn) {
+  Bench bench;
+  const std::vector<std::string> arguments{
+      "--source",          bench.pictures(),
+      "--backend",         "misbehaving",
+      "--max-frames",      "60",
+      "--limit-mechanism", "watchdog",
+      "--mem-limit",       "64MiB",
+      "--model",           "large=" + bench.model("large", "load allocate 100\nrun sleep 5")};
+  const CommandResult result = bench.run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json model = model_of(bench.report(), "large");
+  EXPECT_EQ(get_text(get_member(bench.report(), "limit"), "type"), "soft");
+  EXPECT_EQ(get_text(model, "status"), "ok");
+  EXPECT_EQ(get_bool(get_member(model, "memory"), "within_limit"), false);
+  EXPECT_GT(get_integer(get_member(model, "memory"), "violations").value_or(0), 0);
+  auto strict = arguments;
+  strict.emplace_back("--strict");
+  EXPECT_EQ(bench.run(strict).exit_code, 1);
+}
+
+TEST(BenchLimits, RlimitRefusesPrivateMemoryAndTheModelIsOom) {
+  Bench bench;
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--limit-mechanism",
+       "rlimit", "--mem-limit", "128MiB", "--model", "large=" + bench.model("large", "load allocate 300"),
+       "--model", "small=" + bench.model("small", "")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(get_text(get_member(bench.report(), "limit"), "mechanism"), "rlimit_data");
+  EXPECT_EQ(get_text(model_of(bench.report(), "large"), "status"), "oom");
+  EXPECT_EQ(get_text(model_of(bench.report(), "small"), "status"), "ok");
+}
+
+TEST(BenchLimits, TheReferencesGigabyteFlagIsClampedAndSaysSo) {
+  Bench bench;
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "2",
+                 "--gpu_mem_limit_gb", "12", "--model", "m=" + bench.model("m", "")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("8"));
+  EXPECT_EQ(get_integer(get_member(bench.report(), "limit"), "bytes"), 8LL << 30);
+}
+
+TEST(BenchLimits, OneCommonLimitForAllAtOnce) {
+  if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
+  Bench bench;
+  // Each fits alone, the three do not fit together.
+  std::vector<std::string> arguments{"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames",
+                                     "100",      "--mem-limit",    "150MiB",    "--parallel"};
+  for (const char* name : {"a", "b", "c"})
+    arguments.insert(arguments.end(), {"--model", std::string(name) + "=" +
+                                                      bench.model(name, "load allocate 80\nrun sleep 5")});
+  const CommandResult result = bench.run(arguments);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json report = bench.report();
+  for (const char* name : {"a", "b", "c"})
+    EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
+  int killed = 0;
+  for (const Json& model : get_member(get_member(report, "parallel"), "together"))
+    killed += get_text(model, "status") == "oom" ? 1 : 0;
+  EXPECT_GE(killed, 1);
+  EXPECT_LE(killed, 2);
+  EXPECT_EQ(get_bool(get_member(report, "parallel"), "within_limit"), false);
+}
+
+}  // namespace
+}  // namespace headroom::test

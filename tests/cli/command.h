@@ -1,0 +1,55 @@
+// Runs the real binary as a person would.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+
+struct CommandResult {
+  int exit_code = -1;
+  int signal = 0;
+  std::string out, err;
+};
+
+struct CommandOptions {
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::filesystem::path folder;  // working folder; empty: a fresh one is used by Bench
+  // Called with the pid while the command runs, every 20 ms; returns false when it needs no more calls.
+  std::function<bool(int)> while_running;
+};
+
+CommandResult run_headroom(const std::vector<std::string>& arguments, const CommandOptions& options = {});
+
+// A place for one test's runs, with a runtime that misbehaves on command.
+class Bench {
+ public:
+  Bench();
+  // `headroom bench` with output and prepared folders inside this place, few frames, and the given arguments.
+  CommandResult run(std::vector<std::string> arguments, CommandOptions options = {});
+  // A "model" of commands for the misbehaving backend; returns its path.
+  std::string model(const std::string& name, const std::string& commands);
+  // A folder with one small real picture, so that there is a source.
+  std::string pictures();
+  // The report of the newest run, or null.
+  Json report() const;
+  std::filesystem::path run_folder() const;  // of the newest run
+  const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// models[] entry of a report by name, or null.
+Json model_of(const Json& report, const std::string& name);
+// True if this machine lets us make a limiting control group (what a hard limit needs).
+bool hard_limits_work();
+
+}  // namespace headroom::test

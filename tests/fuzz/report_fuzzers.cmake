@@ -1,0 +1,3 @@
+# The readers of report.json, footprints and metrics.jsonl. Included by CMakeLists.txt.
+headroom_fuzzer(report_json_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_json_fuzzer.cpp LINK headroom_report
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/report_json)

@@ -1,0 +1,26 @@
+// The readers of report.json, of a footprint and of metrics.jsonl. What was read must survive being written
+// and read again, and every view must bear it.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/json.h"
+#include "report/metrics_json.h"
+#include "report/report_json.h"
+#include "report/views.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace headroom;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto run = report::read_report(text)) {
+    const Json document = report::to_json(*run);
+    const auto again = report::bench_result_from_json(document);
+    if (!again || report::to_json(*again) != document) std::abort();
+    report::to_markdown(*run);
+    report::to_csv(*run);
+    report::to_terminal(*run, true, 80);
+  }
+  if (const auto document = parse_json(text)) (void)report::footprint_from_json(*document);
+  (void)report::read_metrics(text);
+  return 0;
+}

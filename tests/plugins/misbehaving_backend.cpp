@@ -1,0 +1,139 @@
+// A backend whose "models" are text files of commands, one a line, each a stage and what to do there:
+//   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
+//   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc
+// It shows that the conductor survives whatever a runtime does.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "inference/backend_plugin.h"
+
+struct hr_session {
+  struct Command {
+    std::string stage, action;
+    long amount = 0;
+  };
+  std::vector<Command> commands;
+  std::vector<char*> kept;
+  float input[4] = {};
+  float output[4] = {};
+};
+
+namespace {
+
+constexpr int64_t kDims[] = {1, 4};
+constexpr const char* kDimNames[] = {"", ""};
+constexpr int32_t kFloat32 = 1;
+const hr_tensor_spec kInput{"x", kFloat32, 2, kDims, kDimNames};
+const hr_tensor_spec kOutput{"y", kFloat32, 2, kDims, kDimNames};
+const char* const kExtensions[] = {".misbehave", nullptr};
+
+int fail(hr_error* error, int32_t kind, const char* message) {
+  error->kind = kind;
+  std::snprintf(error->message, sizeof error->message, "%s", message);
+  return 1;
+}
+
+int obey(hr_session& session, const std::string& stage, hr_error* error) {
+  for (const auto& command : session.commands) {
+    if (command.stage != stage) continue;
+    if (command.action == "hang")
+      for (;;) ::pause();
+    if (command.action == "crash") std::raise(SIGSEGV);
+    if (command.action == "abort") std::abort();
+    if (command.action == "bad_alloc") {
+      std::fprintf(stderr, "terminate called after throwing an instance of 'std::bad_alloc'\n");
+      std::abort();
+    }
+    if (command.action == "exit") ::_exit(static_cast<int>(command.amount));
+    if (command.action == "sleep") std::this_thread::sleep_for(std::chrono::milliseconds(command.amount));
+    if (command.action == "fail") return fail(error, HR_ERROR_FAILED, "it was told to fail");
+    if (command.action == "allocate") {
+      const auto bytes = static_cast<std::size_t>(command.amount) << 20;
+      char* memory = new (std::nothrow) char[bytes];
+      if (memory == nullptr) return fail(error, HR_ERROR_OUT_OF_MEMORY, "an allocation was refused");
+      std::memset(memory, 1, bytes);
+      session.kept.push_back(memory);
+    }
+  }
+  return 0;
+}
+
+int start(hr_error*) { return 0; }
+void stop() {}
+const char* version() { return "1.0-test"; }
+
+void unload(hr_session* session) {
+  for (char* memory : session->kept) delete[] memory;
+  delete session;
+}
+
+int load(const char* path, const hr_settings*, hr_session** session, hr_error* error) {
+  std::ifstream file(path);
+  if (!file) return fail(error, HR_ERROR_FAILED, "cannot open the model");
+  auto* loaded = new hr_session;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    hr_session::Command command;
+    words >> command.stage >> command.action >> command.amount;
+    loaded->commands.push_back(command);
+  }
+  if (obey(*loaded, "load", error) != 0) {
+    unload(loaded);
+    return 1;
+  }
+  *session = loaded;
+  return 0;
+}
+
+int describe(hr_session*, hr_description* description, hr_error*) {
+  description->input_count = description->output_count = 1;
+  description->metadata_count = 0;
+  description->inputs = &kInput;
+  description->outputs = &kOutput;
+  return 0;
+}
+int bind_input(hr_session*, int32_t, const hr_tensor*, hr_error*) { return 0; }
+int run(hr_session* session, hr_error* error) { return obey(*session, "run", error); }
+int output(hr_session* session, int32_t, hr_tensor* tensor, hr_error*) {
+  *tensor = {session->output, sizeof session->output, kFloat32, 2, kDims};
+  return 0;
+}
+int memory_stats(hr_session*, hr_memory_stats* stats, hr_error*) {
+  stats->arena_in_use = stats->arena_total = stats->arena_peak = stats->allocations =
+      stats->arena_extensions = -1;
+  return 0;
+}
+int trim(hr_session* session, hr_error* error) { return obey(*session, "trim", error); }
+
+const hr_backend kBackend{HEADROOM_BACKEND_ABI,
+                          sizeof(hr_backend),
+                          "misbehaving",
+                          kExtensions,
+                          start,
+                          stop,
+                          version,
+                          load,
+                          unload,
+                          describe,
+                          bind_input,
+                          run,
+                          output,
+                          memory_stats,
+                          trim};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_backend(void) {
+  return &kBackend;
+}

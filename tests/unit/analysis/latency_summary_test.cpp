@@ -1,0 +1,178 @@
+#include "analysis/latency_summary.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace headroom::analysis {
+namespace {
+
+std::vector<std::int64_t> one_to(std::int64_t n) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(n));
+  std::iota(values.begin(), values.end(), 1);
+  return values;
+}
+
+// P(X ≤ t) for X binomial in (n, q), by the definition: a row of the binomial recursion, without logarithms.
+// Long double holds 0.9^n down to n of about 100,000.
+long double binomial_tail(std::int64_t t, std::int64_t n, long double q) {
+  long double term = std::pow(1 - q, static_cast<long double>(n));
+  long double sum = term;
+  for (std::int64_t k = 0; k < t; ++k) {
+    term *= static_cast<long double>(n - k) / static_cast<long double>(k + 1) * q / (1 - q);
+    sum += term;
+  }
+  return sum;
+}
+
+// The definition, tried from the top: the most samples at or over the bound that still prove it.
+std::optional<std::int64_t> bound_by_brute_force(std::int64_t n, long double p, long double confidence) {
+  for (std::int64_t t = n - 1; t >= 1; --t)
+    if (binomial_tail(t, n, 1 - p) <= 1 - confidence) return n - t;
+  return std::nullopt;
+}
+
+TEST(NearestRank, IsTheSmallestValueWithThatShareAtOrBelowIt) {
+  const auto ten = one_to(10);
+  EXPECT_EQ(nearest_rank(ten, 0.50), 5);
+  EXPECT_EQ(nearest_rank(ten, 0.90), 9);
+  EXPECT_EQ(nearest_rank(ten, 0.91), 10);
+  EXPECT_EQ(nearest_rank(ten, 1.0), 10);
+  EXPECT_EQ(nearest_rank(ten, 0.01), 1);
+  EXPECT_EQ(nearest_rank(one_to(1), 0.99), 1);
+}
+
+TEST(NearestRank, AWholeRankIsNotRoundedUp) {
+  // In binary, 0.07 × 100 and 0.29 × 100 are a little more than whole, and others a little less.
+  for (const std::int64_t n : {100, 1000, 100'000})
+    for (std::int64_t percent = 1; percent <= 100; ++percent)
+      EXPECT_EQ(nearest_rank(one_to(n), static_cast<double>(percent) / 100), percent * n / 100)
+          << percent << " of " << n;
+}
+
+TEST(PercentileBound, NeedsExactlyLoadGensNumberOfSamples) {
+  EXPECT_FALSE(percentile_bound(one_to(63), 0.90, 0.99));
+  EXPECT_EQ(percentile_bound(one_to(64), 0.90, 0.99), 64);  // t = 1: sorted[n − 1], the largest
+  EXPECT_FALSE(percentile_bound(one_to(661), 0.99, 0.99));
+  EXPECT_TRUE(percentile_bound(one_to(662), 0.99, 0.99));
+  EXPECT_FALSE(percentile_bound(std::vector<std::int64_t>{}, 0.9, 0.99));
+  EXPECT_FALSE(percentile_bound(one_to(1), 0.9, 0.99));
+}
+
+TEST(PercentileBound, IsWhatTheBinomialDistributionSays) {
+  for (const double p : {0.5, 0.9, 0.97, 0.99})
+    for (std::int64_t n = 1; n <= 2000; n = n * 9 / 8 + 1) {
+      const auto values = one_to(n);
+      const auto expected = bound_by_brute_force(n, p, 0.99L);
+      const auto bound = percentile_bound(values, p, 0.99);
+      ASSERT_EQ(bound.has_value(), expected.has_value()) << "p " << p << ", n " << n;
+      if (!bound) continue;
+      EXPECT_EQ(*bound, values[static_cast<std::size_t>(*expected)]) << "p " << p << ", n " << n;
+    }
+}
+
+TEST(PercentileBound, CoversTheTruePercentileAsOftenAsItSays) {
+  // Uniform values on [0, 1): the true P90 is 0.9. At 99 % confidence at most about 1 run in 100 may be below
+  // it.
+  std::mt19937_64 random(7);
+  int below = 0;
+  constexpr int kRuns = 4000;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<std::int64_t> values(300);
+    for (auto& value : values) value = static_cast<std::int64_t>(random() % 1'000'000);
+    std::sort(values.begin(), values.end());
+    below += *percentile_bound(values, 0.9, 0.99) < 900'000 ? 1 : 0;
+  }
+  EXPECT_LT(below, kRuns / 100);
+  EXPECT_GT(below, 0);  // nor is it so loose that it never misses
+}
+
+TEST(PercentileBound, IsNeverBelowThePercentileAndComesCloserWithN) {
+  const auto small = one_to(1000);
+  const auto large = one_to(1'000'000);
+  EXPECT_GT(*percentile_bound(small, 0.9, 0.99), nearest_rank(small, 0.9));
+  EXPECT_GT(*percentile_bound(large, 0.9, 0.99), nearest_rank(large, 0.9));  // 0.9^1,000,000 underflows
+  EXPECT_LT(*percentile_bound(large, 0.9, 0.99), 901'000);
+}
+
+TEST(LatencySummary, HasTheFiguresOfTheSample) {
+  const std::vector<std::int64_t> values{40, 10, 20, 30};
+  const LatencySummary summary = summarise_latency(values);
+  EXPECT_EQ(summary.n, 4);
+  EXPECT_DOUBLE_EQ(summary.mean_ns, 25);
+  EXPECT_DOUBLE_EQ(summary.sd_ns, std::sqrt(500.0 / 3));  // n − 1
+  EXPECT_DOUBLE_EQ(summary.cv, std::sqrt(500.0 / 3) / 25);
+  EXPECT_EQ(summary.min.count, 10);
+  EXPECT_EQ(summary.p50.count, 20);
+  EXPECT_EQ(summary.p90.count, 40);
+  EXPECT_EQ(summary.max.count, 40);
+  EXPECT_FALSE(summary.p90_bound);
+  EXPECT_FALSE(summary.p99_bound);
+}
+
+TEST(LatencySummary, OfNothingAndOfOne) {
+  const LatencySummary nothing = summarise_latency({});
+  EXPECT_EQ(nothing.n, 0);
+  EXPECT_TRUE(nothing.histogram.empty());
+  const LatencySummary one = summarise_latency(std::vector<std::int64_t>{7});
+  EXPECT_EQ(one.n, 1);
+  EXPECT_DOUBLE_EQ(one.mean_ns, 7);
+  EXPECT_DOUBLE_EQ(one.sd_ns, 0);
+  EXPECT_EQ(one.p99.count, 7);
+}
+
+TEST(LatencySummary, ASmallSpreadOnALargeValueKeepsItsDigits) {
+  // A week in nanoseconds, ± 1: the squares need 98 bits.
+  constexpr std::int64_t kWeek = 604'800'000'000'000;
+  std::vector<std::int64_t> values;
+  for (int i = 0; i < 1000; ++i) values.push_back(kWeek + (i % 2 == 0 ? 1 : -1));
+  const LatencySummary summary = summarise_latency(values);
+  EXPECT_DOUBLE_EQ(summary.mean_ns, static_cast<double>(kWeek));
+  EXPECT_NEAR(summary.sd_ns, std::sqrt(1000.0 / 999), 1e-12);
+}
+
+TEST(LatencyHistogram, CountsEachValueInItsBucket) {
+  std::mt19937_64 random(3);
+  std::vector<std::int64_t> values;
+  for (int i = 0; i < 5000; ++i)
+    values.push_back(1'000'000 + static_cast<std::int64_t>(random() % 30'000'000));
+  const LatencySummary summary = summarise_latency(values);
+  ASSERT_EQ(summary.histogram.size(), static_cast<std::size_t>(kHistogramBuckets));
+  const double low = static_cast<double>(summary.min.count);
+  const double ratio = std::pow(static_cast<double>(summary.max.count) / low, 1.0 / kHistogramBuckets);
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < summary.histogram.size(); ++i) {
+    const double from = low * std::pow(ratio, static_cast<double>(i));
+    const double to = from * ratio;
+    const auto inside = std::count_if(values.begin(), values.end(), [&](std::int64_t value) {
+      const double at = static_cast<double>(value);
+      return at >= from && (at < to || i + 1 == summary.histogram.size());
+    });
+    EXPECT_NEAR(static_cast<double>(summary.histogram[i]), static_cast<double>(inside), 1)
+        << i;  // rounding at edges
+    total += summary.histogram[i];
+  }
+  EXPECT_EQ(total, summary.n);
+}
+
+TEST(LatencyHistogram, DegenerateSamples) {
+  const LatencySummary equal = summarise_latency(std::vector<std::int64_t>{5, 5, 5});
+  EXPECT_EQ(equal.histogram.front(), 3);
+  EXPECT_EQ(std::accumulate(equal.histogram.begin(), equal.histogram.end(), std::int64_t{0}), 3);
+  EXPECT_TRUE(summarise_latency(std::vector<std::int64_t>{0, 5}).histogram.empty());
+}
+
+TEST(CountSummary, MeanMinMax) {
+  const CountSummary summary = summarise_counts(std::vector<std::int64_t>{3, 0, 6});
+  EXPECT_EQ(summary.n, 3);
+  EXPECT_DOUBLE_EQ(summary.mean, 3);
+  EXPECT_EQ(summary.min, 0);
+  EXPECT_EQ(summary.max, 6);
+  EXPECT_EQ(summarise_counts({}).n, 0);
+}
+
+}  // namespace
+}  // namespace headroom::analysis

@@ -1,0 +1,92 @@
+#include "bench/prepared_data.h"
+
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "media/source_scan.h"
+#include "support/test_support.h"
+
+namespace headroom::bench {
+namespace {
+
+class PreparedDataTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(folder_ / "images");
+    test::write_text(folder_ / "images/a.jpg", "not decoded here");
+    test::write_text(folder_ / "model.onnx", "weights");
+    data_.host = this_host();
+    data_.image_size = 640;
+    data_.max_frames = 300;
+    data_.source.spec = {SourceKind::image_dir, (folder_ / "images").string(), 0};
+    data_.source.fingerprint = *media::source_fingerprint(data_.source.spec);
+    SourceSequence sequence;
+    sequence.name = "images";
+    sequence.path = (folder_ / "images").string();
+    sequence.images = {"a.jpg"};
+    sequence.frames = 1;
+    sequence.width = sequence.height = 8;
+    data_.source.sequences = {sequence};
+    data_.source.total_frames = 1;
+    data_.source.largest_frame = Bytes{192};
+    PreparedModel model;
+    model.name = "m";
+    model.path = (folder_ / "model.onnx").string();
+    model.fingerprint = *file_fingerprint(model.path);
+    model.backend = "onnxruntime";
+    model.status = ModelStatus::ok;
+    data_.models = {model};
+    options_.models = {{"m", model.path, "", ""}};
+    options_.prepared_dir = (folder_ / "prepared").string();
+  }
+  std::string reason() const {
+    const auto problem = why_not_usable(data_, options_);
+    return problem ? problem->why : "";
+  }
+
+  test::TemporaryFolder folder_;
+  PreparedData data_;
+  BenchOptions options_;
+};
+
+TEST_F(PreparedDataTest, SurvivesTheDisk) {
+  ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
+  const auto read = read_prepared_data(options_.prepared_dir);
+  ASSERT_TRUE(read) << read.error().sentence();
+  EXPECT_EQ(read->models[0].path, data_.models[0].path);
+  EXPECT_EQ(read->source.fingerprint, data_.source.fingerprint);
+  EXPECT_FALSE(why_not_usable(*read, options_));
+}
+
+TEST_F(PreparedDataTest, AnAbsentFolderIsOneSentence) {
+  const auto read = read_prepared_data(folder_ / "nowhere");
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().sentence(), testing::HasSubstr("run without --skip-setup"));
+}
+
+TEST_F(PreparedDataTest, StaleOrForeignDataIsRefusedWithTheReason) {
+  EXPECT_EQ(reason(), "");
+  options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
+  EXPECT_THAT(reason(), testing::HasSubstr("not video=/v.mp4"));
+  options_.source.reset();
+  options_.image_size = 320;
+  EXPECT_EQ(reason(), "it was made with --imgsz 640, not 320");
+  options_.image_size = 640;
+  options_.models[0].name = "other";
+  EXPECT_EQ(reason(), "model other is not in it");
+  options_.models[0].name = "m";
+  options_.task = "yolox";
+  EXPECT_EQ(reason(), "model m was prepared for another --task");
+  options_.task.clear();
+  data_.host = "another, Cortex-A78AE";
+  EXPECT_EQ(reason(), "it was made on another machine (another, Cortex-A78AE)");
+  data_.host = this_host();
+  test::write_text(folder_ / "model.onnx", "other weights");
+  EXPECT_THAT(reason(), testing::HasSubstr("model.onnx has changed since"));
+  test::write_text(folder_ / "model.onnx", "weights");
+  test::write_text(folder_ / "images/b.jpg", "one more");
+  EXPECT_THAT(reason(), testing::HasSubstr("images has changed since"));
+}
+
+}  // namespace
+}  // namespace headroom::bench

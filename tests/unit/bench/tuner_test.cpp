@@ -1,0 +1,92 @@
+#include "bench/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace headroom::bench {
+namespace {
+
+// A made-up runtime whose speed and memory depend on its settings in a known way.
+struct FakeRuntime {
+  std::int64_t memory_limit = 1'000'000'000;
+  int calls = 0;
+
+  Result<TuneTrial> operator()(const RuntimeSettings& settings) {
+    ++calls;
+    TuneTrial trial;
+    trial.settings = settings;
+    std::int64_t peak = 300'000'000;
+    double time = 10e6 / (settings.threads == 0 ? 2 : std::min(settings.threads, 4));
+    if (!settings.arena) {
+      peak -= 100'000'000;
+      time *= 1.02;  // a little slower, much smaller
+    }
+    if (settings.graph_level != 99) time *= 1.5;
+    if (!settings.prepacking) {
+      peak -= 20'000'000;
+      time *= 1.3;
+    }
+    trial.peak = Bytes{peak};
+    trial.p50 = Nanoseconds{static_cast<std::int64_t>(time)};
+    if (peak > memory_limit) {
+      trial.status = ModelStatus::oom;
+      trial.p50.reset();
+    }
+    return trial;
+  }
+};
+
+TEST(SearchSettings, FindsTheFastestAndTheSmallestNearlyAsFast) {
+  FakeRuntime runtime;
+  const auto found = search_settings(RuntimeSettings{}, 4, std::ref(runtime));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->fastest.threads, 4);
+  EXPECT_EQ(found->fastest.graph_level, 99);
+  EXPECT_TRUE(found->fastest.arena);
+  ASSERT_TRUE(found->smallest);
+  EXPECT_FALSE(found->smallest->arena) << "2 % slower and 100 MB smaller";
+  EXPECT_TRUE(found->smallest->prepacking) << "30 % slower is not nearly as fast";
+  EXPECT_EQ(runtime.calls, static_cast<int>(found->trials.size()));
+  EXPECT_LE(runtime.calls, 14);
+}
+
+TEST(SearchSettings, WhatDoesNotFitIsARowAndNotTheChoice) {
+  FakeRuntime runtime;
+  runtime.memory_limit = 250'000'000;  // only without an arena
+  const auto found = search_settings(RuntimeSettings{}, 2, std::ref(runtime));
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->fastest.arena);
+  EXPECT_TRUE(std::any_of(found->trials.begin(), found->trials.end(),
+                          [](const TuneTrial& trial) { return trial.status == ModelStatus::oom; }));
+}
+
+TEST(SearchSettings, WhenNothingFitsTheStartIsKeptAndNothingIsCalledSmallest) {
+  FakeRuntime runtime;
+  runtime.memory_limit = 1;
+  const auto found = search_settings(RuntimeSettings{}, 2, std::ref(runtime));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->fastest, RuntimeSettings{});
+  EXPECT_FALSE(found->smallest);
+}
+
+TEST(SearchSettings, NoCombinationIsTriedTwiceAndPointlessOnesNever) {
+  FakeRuntime runtime;
+  const auto found = search_settings(RuntimeSettings{}, 6, std::ref(runtime));
+  ASSERT_TRUE(found);
+  for (std::size_t i = 0; i < found->trials.size(); ++i) {
+    const RuntimeSettings& settings = found->trials[i].settings;
+    EXPECT_FALSE(!settings.arena && settings.arena_extend == ArenaExtend::same_as_requested);
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(found->trials[j].settings, settings);
+  }
+}
+
+TEST(SearchSettings, AnErrorEndsTheSearch) {
+  const auto stop = [](const RuntimeSettings&) -> Result<TuneTrial> {
+    return failure("stopped", "interrupted");
+  };
+  EXPECT_FALSE(search_settings(RuntimeSettings{}, 2, stop));
+}
+
+}  // namespace
+}  // namespace headroom::bench

@@ -1,0 +1,137 @@
+#include <algorithm>
+
+#include "base/files.h"
+#include "inference/backend.h"
+#include "scoped_environment.h"
+#include "support/test_support.h"
+
+namespace headroom::inference {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Two folders of plug-ins (empty files: a search opens none).
+class BackendSearch : public ::testing::Test {
+ protected:
+  BackendSearch() {
+    std::filesystem::create_directory(folder_ / "first");
+    std::filesystem::create_directory(folder_ / "second");
+  }
+  void install(const std::string& folder, const std::string& name) {
+    test::write_text(folder_.path() / folder / ("libheadroom_backend_" + name + ".so"), "");
+  }
+  std::string both() const {
+    return (folder_ / "first").string() + "::" + (folder_ / "absent").string() + ":" +
+           (folder_ / "second").string();
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(BackendSearch, FindsPluginsInTheOrderOfThePathAndTheFirstOfANameWins) {
+  install("first", "beta");
+  install("first", "alpha");
+  install("second", "alpha");
+  install("second", "gamma");
+  test::write_text(folder_ / "second/libheadroom_backend_.so", "");
+  test::write_text(folder_ / "second/libother.so", "");
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
+  std::vector<std::string> found;
+  for (const BackendFile& file : find_backend_files())
+    if (file.path.string().starts_with(folder_.path().string()))
+      found.push_back(file.path.parent_path().filename().string() + "/" + file.name);
+  EXPECT_THAT(found, ElementsAre("first/alpha", "first/beta", "second/gamma"));
+}
+
+TEST(BackendsForExtension, PrefersTensorRtThenOnnxRuntimeThenLibTorch) {
+  EXPECT_THAT(backends_for_extension(".onnx"), ElementsAre("tensorrt", "onnxruntime"));
+  EXPECT_THAT(backends_for_extension(".ONNX"), ElementsAre("tensorrt", "onnxruntime"));
+  EXPECT_THAT(backends_for_extension(".ort"), ElementsAre("onnxruntime"));
+  EXPECT_THAT(backends_for_extension(".engine"), ElementsAre("tensorrt"));
+  EXPECT_THAT(backends_for_extension(".plan"), ElementsAre("tensorrt"));
+  EXPECT_THAT(backends_for_extension(".torchscript"), ElementsAre("libtorch"));
+  EXPECT_THAT(backends_for_extension(".pt"), ElementsAre("libtorch"));
+  EXPECT_THAT(backends_for_extension(".txt"), IsEmpty());
+  EXPECT_THAT(backends_for_extension(""), IsEmpty());
+}
+
+TEST_F(BackendSearch, TakesTheBestOfTheInstalledBackends) {
+  install("first", "onnxruntime");
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
+  auto chosen = choose_backend("model.onnx", "");
+  ASSERT_TRUE(chosen) << chosen.error().sentence();
+  EXPECT_EQ(chosen->name, "onnxruntime");
+  install("second", "tensorrt");
+  chosen = choose_backend("model.onnx", "");
+  ASSERT_TRUE(chosen) << chosen.error().sentence();
+  EXPECT_EQ(chosen->path, folder_ / "second/libheadroom_backend_tensorrt.so");
+  chosen = choose_backend("model.onnx", "onnxruntime");
+  ASSERT_TRUE(chosen) << chosen.error().sentence();
+  EXPECT_EQ(chosen->name, "onnxruntime");
+}
+
+TEST_F(BackendSearch, ForcesAPluginOfAnyMakerForAnyFile) {
+  install("first", "mine");
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
+  const auto chosen = choose_backend("model.whatever", "mine");
+  ASSERT_TRUE(chosen) << chosen.error().sentence();
+  EXPECT_EQ(chosen->name, "mine");
+}
+
+TEST_F(BackendSearch, NamesTheClosestBackendForATypingSlip) {
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
+  const auto chosen = choose_backend("model.onnx", "onnxruntme");
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().kind, ErrorKind::usage);
+  EXPECT_EQ(chosen.error().what, "there is no backend 'onnxruntme'");
+  EXPECT_EQ(chosen.error().fix, "did you mean 'onnxruntime'?");
+}
+
+TEST_F(BackendSearch, ListsTheBackendsForAnUnknownName) {
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
+  const auto chosen = choose_backend("model.onnx", "quantum");
+  ASSERT_FALSE(chosen);
+  EXPECT_THAT(chosen.error().why,
+              HasSubstr("libheadroom_backend_quantum.so was looked for in " + (folder_ / "first").string() +
+                        ", " + (folder_ / "absent").string() + ", " + (folder_ / "second").string()));
+  EXPECT_THAT(chosen.error().fix, HasSubstr("tensorrt"));
+  EXPECT_THAT(chosen.error().fix, HasSubstr("libtorch"));
+}
+
+TEST_F(BackendSearch, SaysWhereItLookedForAMissingBackendAndHowToGetIt) {
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
+  for (const char* forced : {"", "tensorrt"}) {
+    const auto chosen = choose_backend("model.engine", forced);
+    ASSERT_FALSE(chosen);
+    EXPECT_EQ(chosen.error().kind, ErrorKind::input);
+    EXPECT_THAT(chosen.error().why, HasSubstr("libheadroom_backend_tensorrt.so was looked for in"));
+    EXPECT_THAT(chosen.error().why,
+                HasSubstr((executable_folder() / "../lib/headroom").lexically_normal().string()));
+    EXPECT_THAT(chosen.error().fix, HasSubstr("docs/how-to-add-a-backend.md"));
+  }
+}
+
+TEST_F(BackendSearch, RefusesABackendThatCannotReadTheFile) {
+  install("first", "libtorch");
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
+  const auto chosen = choose_backend("model.onnx", "libtorch");
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().sentence(),
+            "backend 'libtorch' cannot open model.onnx: it reads .torchscript, .pt, .pth, .ts; use --backend "
+            "tensorrt or leave it out");
+}
+
+TEST_F(BackendSearch, SaysWhichFilesItReadsForAnUnknownExtension) {
+  const auto chosen = choose_backend("model.tflite", "");
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().kind, ErrorKind::usage);
+  EXPECT_EQ(chosen.error().why, "no backend is known for '.tflite'");
+  EXPECT_THAT(chosen.error().fix, HasSubstr(".onnx"));
+  const auto nameless = choose_backend("model", "");
+  ASSERT_FALSE(nameless);
+  EXPECT_EQ(nameless.error().why, "its name has no extension");
+}
+
+}  // namespace
+}  // namespace headroom::inference

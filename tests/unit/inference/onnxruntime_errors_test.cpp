@@ -1,0 +1,127 @@
+// What goes wrong, and what is said about it.
+#include <unistd.h>
+
+#include "onnxruntime_fixture.h"
+#include "scoped_environment.h"
+
+namespace headroom::inference {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Errors : public test::OnnxRuntime {
+ protected:
+  static Error error_of_loading(const std::filesystem::path& path) {
+    const auto session = backend_->load(path, one_thread());
+    EXPECT_FALSE(session);
+    return session ? Error{} : session.error();
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Errors, UnknownOperatorFailsTheLoad) {
+  const auto path = test::shared_data("models_bad/pytorch_superresolution_prepost.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("pytorch_superresolution_prepost.onnx");
+  const Error error = error_of_loading(*path);
+  EXPECT_EQ(error.kind, ErrorKind::failed);
+  EXPECT_EQ(error.what, "onnxruntime cannot load " + path->string());
+  EXPECT_THAT(error.why,
+              AllOf(HasSubstr("com.microsoft.extensions:DecodeImage"), Not(HasSubstr("Load model from")),
+                    Not(HasSubstr(".cc:")), Not(HasSubstr("\n"))));
+  EXPECT_FALSE(is_out_of_memory(error));
+}
+
+TEST_F(Errors, AFailingOperatorFailsTheRun) {
+  const auto path = test::shared_data("models_bad/bodypix_mbv1_050_s8.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("bodypix_mbv1_050_s8.onnx");
+  auto model = load(*path, one_thread());
+  ASSERT_TRUE(model) << model.error().sentence();
+  const Status ran = model->session.run();
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().what, "onnxruntime cannot run bodypix_mbv1_050_s8.onnx");
+  EXPECT_THAT(ran.error().why, HasSubstr("Dilation not supported for AutoPadType::SAME_UPPER"));
+  EXPECT_FALSE(is_out_of_memory(ran.error()));
+  std::vector<TensorView> views;
+  EXPECT_FALSE(model->session.outputs(views));
+}
+
+TEST_F(Errors, DamagedFiles) {
+  const auto whole = test::shared_data("models/mnist.onnx");
+  if (!whole) GTEST_SKIP() << test::absent_message("mnist.onnx");
+  const std::string bytes = test::read_text(*whole);
+  for (const double share : {0.02, 0.5, 0.95}) {
+    const auto path = folder_ / "truncated.onnx";
+    test::write_text(path,
+                     bytes.substr(0, static_cast<std::size_t>(share * static_cast<double>(bytes.size()))));
+    const Error error = error_of_loading(path);
+    EXPECT_EQ(error.kind, ErrorKind::failed);
+    EXPECT_FALSE(error.why.empty());
+    EXPECT_THAT(error.why, Not(HasSubstr(".cc:")));
+  }
+  test::write_text(folder_ / "text.onnx", "this is not a model at all\n");
+  EXPECT_THAT(error_of_loading(folder_ / "text.onnx").why, HasSubstr("Protobuf parsing failed"));
+}
+
+TEST_F(Errors, FilesThatAreNotThere) {
+  const Error absent = error_of_loading(folder_ / "absent.onnx");
+  EXPECT_EQ(absent.kind, ErrorKind::input);
+  EXPECT_EQ(absent.sentence(), "cannot open model " + (folder_ / "absent.onnx").string() +
+                                   ": No such file or directory; check the path");
+  test::write_text(folder_ / "empty.onnx", "");
+  EXPECT_EQ(error_of_loading(folder_ / "empty.onnx").why, "the file is empty");
+  const Error folder = error_of_loading(folder_.path());
+  EXPECT_EQ(folder.kind, ErrorKind::input);
+  EXPECT_EQ(folder.why, "it is a folder");
+  if (::geteuid() == 0) return;  // root may read anything
+  test::write_text(folder_ / "locked.onnx", "x");
+  std::filesystem::permissions(folder_ / "locked.onnx", std::filesystem::perms::none);
+  EXPECT_EQ(error_of_loading(folder_ / "locked.onnx").why, "Permission denied");
+}
+
+TEST_F(Errors, InputsThatDoNotFit) {
+  const auto path = test::shared_data("models/mnist.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("mnist.onnx");
+  auto session = backend_->load(*path, one_thread());
+  ASSERT_TRUE(session) << session.error().sentence();
+  std::vector<float> data(28 * 28);
+  const std::size_t bytes = data.size() * sizeof(float);
+  const auto why = [&](std::size_t index, std::size_t size, ElementType type,
+                       const std::vector<std::int64_t>& dims) {
+    const Status bound = session->bind_input(index, data.data(), size, type, dims);
+    EXPECT_FALSE(bound);
+    return bound ? std::string() : bound.error().why;
+  };
+  EXPECT_EQ(why(0, bytes, ElementType::float32, {1, 1, 14, 56}),
+            "input Input3 is float32[1,1,28,28], but float32[1,1,14,56] was given");
+  EXPECT_EQ(why(0, bytes, ElementType::int32, {1, 1, 28, 28}),
+            "input Input3 is float32[1,1,28,28], but int32[1,1,28,28] was given");
+  EXPECT_EQ(why(0, bytes, ElementType::float32, {1, 28, 28}),
+            "input Input3 is float32[1,1,28,28], but float32[1,28,28] was given");
+  EXPECT_EQ(why(0, bytes - 4, ElementType::float32, {1, 1, 28, 28}),
+            "input Input3 needs 3136 bytes, but 3132 were given");
+  EXPECT_EQ(why(1, bytes, ElementType::float32, {1, 1, 28, 28}), "there is no input 1; the model has 1");
+  const Status ran = session->run();
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().why, "1 of its inputs were not bound");
+}
+
+TEST_F(Errors, ALibraryThatDoesNotOpen) {
+  const test::ScopedEnvironment library("HEADROOM_ONNXRUNTIME", (folder_ / "absent.so").string());
+  backend_.reset();  // it was the last one, so that the next start opens the library anew
+  auto opened = Backend::open({"onnxruntime", test::onnxruntime_plugin()});
+  ASSERT_TRUE(opened);
+  const Status started = opened->start();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().kind, ErrorKind::input);
+  EXPECT_EQ(started.error().what, "cannot start onnxruntime");
+  EXPECT_THAT(started.error().why, AllOf(HasSubstr("HEADROOM_ONNXRUNTIME"), HasSubstr("absent.so")));
+  const test::ScopedEnvironment other("HEADROOM_ONNXRUNTIME", "libm.so.6");
+  const Status wrong = opened->start();
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().why, HasSubstr("is not ONNX Runtime"));
+}
+
+}  // namespace
+}  // namespace headroom::inference

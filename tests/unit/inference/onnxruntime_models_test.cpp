@@ -1,0 +1,184 @@
+// Real models, loaded and run on made-up inputs.
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "onnxruntime_fixture.h"
+
+namespace headroom::inference {
+namespace {
+
+using ::testing::ElementsAre;
+using Dims = std::vector<std::int64_t>;
+
+std::optional<std::filesystem::path> find_model(const std::string& name) {
+  if (auto shared = test::shared_data("models/" + name)) return shared;
+  return test::dependency_file("models/" + name);
+}
+
+std::vector<Dims> shapes_of(const std::vector<TensorView>& views) {
+  std::vector<Dims> shapes;
+  for (const TensorView& view : views) shapes.emplace_back(view.dims, view.dims + view.rank);
+  return shapes;
+}
+
+struct ModelCase {
+  std::string file;
+  std::vector<Dims> outputs;  // at an image size of 320 where the model leaves it open
+};
+void PrintTo(const ModelCase& model, std::ostream* out) { *out << model.file; }
+
+class Models : public test::OnnxRuntime, public ::testing::WithParamInterface<ModelCase> {};
+
+TEST_P(Models, RunsAndGivesTheKnownShapes) {
+  const auto path = find_model(GetParam().file);
+  if (!path) GTEST_SKIP() << test::absent_message(GetParam().file);
+  auto model = load(*path, one_thread());
+  ASSERT_TRUE(model) << model.error().sentence();
+  std::vector<TensorView> views;
+  // The second run writes into memory that the first one found the size of; both must agree.
+  std::vector<std::vector<float>> first;
+  for (int run = 0; run < 2; ++run) {
+    const Status ran = model->session.run();
+    ASSERT_TRUE(ran) << ran.error().sentence();
+    const Status read = model->session.outputs(views);
+    ASSERT_TRUE(read) << read.error().sentence();
+    EXPECT_EQ(shapes_of(views), GetParam().outputs);
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      ASSERT_EQ(views[i].type, ElementType::float32);
+      ASSERT_NE(views[i].data, nullptr);
+      std::vector<float> values(views[i].as_float(), views[i].as_float() + views[i].count());
+      for (const float value : values) ASSERT_TRUE(std::isfinite(value)) << "output " << i;
+      if (run == 0)
+        first.push_back(std::move(values));
+      else
+        EXPECT_EQ(first[i], values) << "output " << i;
+    }
+  }
+}
+
+std::vector<Dims> yunet_shapes() {
+  std::vector<Dims> shapes;
+  for (const std::int64_t last : {1, 1, 4, 10})
+    for (const std::int64_t count : {1600, 400, 100}) shapes.push_back({1, count, last});
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Real, Models,
+    ::testing::Values(ModelCase{"yolox_nano_416x416.onnx", {{1, 3549, 85}}},
+                      ModelCase{"yolox_nano_640x640.onnx", {{1, 8400, 85}}},
+                      ModelCase{"yolox_nano_1280x1280.onnx", {{1, 33600, 85}}},
+                      ModelCase{"FastestDet.onnx", {{1, 85, 22, 22}}},
+                      ModelCase{"yunet_n_320_320.onnx", yunet_shapes()},
+                      ModelCase{"yunet_n_dynamic.onnx", yunet_shapes()},
+                      ModelCase{"ultraface_rfb_320.onnx", {{1, 4420, 2}, {1, 4420, 4}}},
+                      ModelCase{"bodypix_mbv1_050_s16.onnx",
+                                {{1, 20, 20, 32},
+                                 {1, 20, 20, 32},
+                                 {1, 20, 20, 17},
+                                 {1, 20, 20, 34},
+                                 {1, 20, 20, 24},
+                                 {1, 20, 20, 48},
+                                 {1, 20, 20, 1},
+                                 {1, 20, 20, 34}}},
+                      ModelCase{"selfie_segmentation_landscape.onnx", {{1, 144, 256, 1}}},
+                      ModelCase{"silero_vad.onnx", {{1, 1}, {2, 1, 128}}}, ModelCase{"mnist.onnx", {{1, 10}}},
+                      ModelCase{"ch_PP-OCRv4_det_infer.onnx", {{1, 1, 320, 320}}},
+                      ModelCase{"ch_PP-OCRv4_rec_infer.onnx", {{1, 40, 6625}}},
+                      ModelCase{"face_detection_front_128x128_barracuda.onnx",
+                                {{1, 512, 1}, {1, 384, 1}, {1, 512, 16}, {1, 384, 16}}},
+                      ModelCase{"face_detection_back_256x256_barracuda.onnx",
+                                {{1, 512, 1}, {1, 384, 1}, {1, 512, 16}, {1, 384, 16}}},
+                      ModelCase{"mlsd_320x320_tiny.onnx", {{1, 160, 160, 4}, {1, 160, 160, 1}}}),
+    [](const auto& tested) {
+      std::string name = tested.param.file.substr(0, info.param.file.rfind('.'));
+      for (char& c : name)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+      return name;
+    });
+
+class Sessions : public test::OnnxRuntime {};
+
+TEST_F(Sessions, DescribeTheModel) {
+  const auto path = test::shared_data("models/yunet_n_dynamic.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("yunet_n_dynamic.onnx");
+  auto session = backend_->load(*path, one_thread());
+  ASSERT_TRUE(session) << session.error().sentence();
+  const ModelDescription& model = session->description();
+  ASSERT_EQ(model.inputs.size(), 1U);
+  EXPECT_EQ(model.inputs[0].name, "input");
+  EXPECT_EQ(model.inputs[0].describe(), "float32[batch,3,height,width]");
+  ASSERT_EQ(model.outputs.size(), 12U);
+  EXPECT_EQ(model.outputs[0].name, "cls_8");
+  EXPECT_EQ(model.metadata_value("producer_name"), "pytorch");
+  EXPECT_FALSE(model.metadata_value("graph_name").empty());
+}
+
+TEST_F(Sessions, DescribeScalars) {
+  const auto path = test::shared_data("models/silero_vad.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("silero_vad.onnx");
+  auto session = backend_->load(*path, one_thread());
+  ASSERT_TRUE(session) << session.error().sentence();
+  ASSERT_EQ(session->description().inputs.size(), 3U);
+  EXPECT_EQ(session->description().inputs[2].describe(), "int64[]");
+}
+
+TEST_F(Sessions, ReadTheBoundMemoryAtEachRun) {
+  const auto path = test::shared_data("models/mnist.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("mnist.onnx");
+  auto model = load(*path, one_thread());
+  ASSERT_TRUE(model) << model.error().sentence();
+  std::vector<TensorView> views;
+  ASSERT_TRUE(model->session.run());
+  ASSERT_TRUE(model->session.outputs(views));
+  const float before = views[0].as_float()[0];
+  std::memset(model->inputs[0].data.data(), 0, model->inputs[0].data.size());
+  ASSERT_TRUE(model->session.run());
+  ASSERT_TRUE(model->session.outputs(views));
+  EXPECT_NE(views[0].as_float()[0], before);
+}
+
+TEST_F(Sessions, TakeInputsOfAnotherShape) {
+  const auto path = test::shared_data("models/yunet_n_dynamic.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("yunet_n_dynamic.onnx");
+  auto model = load(*path, one_thread());
+  ASSERT_TRUE(model) << model.error().sentence();
+  std::vector<TensorView> views;
+  for (const std::int64_t size : {320, 640, 160}) {
+    std::vector<float> picture(static_cast<std::size_t>(3 * size * size), 0.5F);
+    const Status bound = model->session.bind_input(0, picture.data(), picture.size() * sizeof(float),
+                                                   ElementType::float32, {1, 3, size, size});
+    ASSERT_TRUE(bound) << bound.error().sentence();
+    for (int run = 0; run < 3; ++run) {
+      const Status ran = model->session.run();
+      ASSERT_TRUE(ran) << ran.error().sentence();
+    }
+    ASSERT_TRUE(model->session.outputs(views));
+    EXPECT_THAT(Dims(views[0].dims, views[0].dims + views[0].rank), ElementsAre(1, size * size / 64, 1));
+  }
+}
+
+TEST_F(Sessions, OutliveTheBackendAndEachOther) {
+  const auto path = test::shared_data("models/mnist.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("mnist.onnx");
+  auto opened = Backend::open({"onnxruntime", test::onnxruntime_plugin()});
+  ASSERT_TRUE(opened);
+  std::optional<Backend> second = std::move(*opened);
+  ASSERT_TRUE(second->start());
+  auto kept = second->load(*path, one_thread());
+  ASSERT_TRUE(kept) << kept.error().sentence();
+  second.reset();
+  Session moved = std::move(*kept);
+  std::vector<float> picture(28 * 28, 0.0F);
+  ASSERT_TRUE(moved.bind_input(0, picture.data(), picture.size() * sizeof(float), ElementType::float32,
+                               {1, 1, 28, 28}));
+  EXPECT_TRUE(moved.run());
+  auto other = backend_->load(*path, one_thread());
+  ASSERT_TRUE(other) << other.error().sentence();
+  moved = std::move(*other);
+  EXPECT_EQ(moved.description().inputs.size(), 1U);
+}
+
+}  // namespace
+}  // namespace headroom::inference

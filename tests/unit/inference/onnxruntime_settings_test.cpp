@@ -1,0 +1,162 @@
+// That each setting really reaches ONNX Runtime, told by what it then shows of itself; and out of memory.
+#include <sys/resource.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "onnxruntime_fixture.h"
+
+namespace headroom::inference {
+namespace {
+
+std::int64_t threads_of_this_process() {
+  const auto status = read_small_file("/proc/self/status");
+  if (!status) return 0;
+  for (const std::string_view line : split(*status, '\n'))
+    if (line.starts_with("Threads:")) return parse_number<std::int64_t>(trim(line.substr(8))).value_or(0);
+  return 0;
+}
+
+class Settings : public test::OnnxRuntime {
+ protected:
+  void SetUp() override {
+    OnnxRuntime::SetUp();
+    path_ = test::dependency_file("models/ch_PP-OCRv4_det_infer.onnx");
+    if (!path_) GTEST_SKIP() << test::absent_message("ch_PP-OCRv4_det_infer.onnx");
+  }
+  // The statistics after two runs; nothing if the library keeps none.
+  std::optional<MemoryStats> stats_with(const RuntimeSettings& settings) {
+    auto model = load(*path_, settings);
+    EXPECT_TRUE(model) << model.error().sentence();
+    if (!model) return std::nullopt;
+    for (int run = 0; run < 2; ++run) {
+      const Status ran = model->session.run();
+      EXPECT_TRUE(ran) << ran.error().sentence();
+    }
+    return model->session.memory_stats();
+  }
+  std::optional<std::filesystem::path> path_;
+};
+
+TEST_F(Settings, ThreadsAreStarted) {
+  const std::int64_t before = threads_of_this_process();
+  RuntimeSettings settings;
+  settings.threads = 3;
+  auto three = load(*path_, settings);
+  ASSERT_TRUE(three) << three.error().sentence();
+  EXPECT_EQ(threads_of_this_process(), before + 2);  // the caller is the third
+  auto one = load(*path_, one_thread());
+  ASSERT_TRUE(one) << one.error().sentence();
+  EXPECT_EQ(threads_of_this_process(), before + 2);
+}
+
+TEST_F(Settings, WithoutAnArenaThereAreNoFiguresOfOne) {
+  RuntimeSettings settings = one_thread();
+  settings.arena = false;
+  const auto stats = stats_with(settings);
+  ASSERT_TRUE(stats);
+  EXPECT_FALSE(stats->arena_total);
+  EXPECT_FALSE(stats->arena_extensions);
+}
+
+TEST_F(Settings, TheArenaGrowsAsAsked) {
+  const auto doubling = stats_with(one_thread());
+  RuntimeSettings settings = one_thread();
+  settings.arena_extend = ArenaExtend::same_as_requested;
+  settings.memory_pattern = false;
+  const auto exact = stats_with(settings);
+  ASSERT_TRUE(doubling && exact);
+  if (!doubling->arena_total) GTEST_SKIP() << "this ONNX Runtime keeps no statistics";
+  // Doubling takes few large steps, exact growth many small ones.
+  EXPECT_LT(*doubling->arena_extensions, *exact->arena_extensions);
+  EXPECT_GE(*doubling->arena_total, *doubling->arena_in_use);
+  EXPECT_GE(*doubling->arena_peak, *doubling->arena_in_use);
+}
+
+TEST_F(Settings, MemoryPatternPlansOneBlock) {
+  RuntimeSettings settings = one_thread();
+  const auto planned = stats_with(settings);
+  settings.memory_pattern = false;
+  const auto unplanned = stats_with(settings);
+  ASSERT_TRUE(planned && unplanned);
+  if (!planned->allocations) GTEST_SKIP() << "this ONNX Runtime keeps no statistics";
+  EXPECT_LT(*planned->allocations, *unplanned->allocations);
+}
+
+TEST_F(Settings, PrepackingSpinningAndEveryGraphLevelGiveTheSameAnswer) {
+  RuntimeSettings plain = one_thread();
+  plain.prepacking = false;
+  plain.spinning = false;
+  std::vector<float> expected;
+  for (const int level : {0, 1, 2, 99}) {
+    plain.graph_level = level;
+    auto model = load(*path_, plain, 64);
+    ASSERT_TRUE(model) << model.error().sentence();
+    ASSERT_TRUE(model->session.run());
+    std::vector<TensorView> views;
+    ASSERT_TRUE(model->session.outputs(views));
+    std::vector<float> values(views[0].as_float(), views[0].as_float() + views[0].count());
+    if (expected.empty()) expected = values;
+    EXPECT_THAT(values, ::testing::Pointwise(::testing::FloatNear(1e-3F), expected))
+        << "graph level " << level;
+  }
+  plain.graph_level = 7;
+  const auto refused = backend_->load(*path_, plain);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().why, "graph level 7 does not exist; use 0, 1, 2 or 99");
+}
+
+TEST_F(Settings, OtherDevicesAreRefused) {
+  RuntimeSettings settings = one_thread();
+  settings.device = "cuda:0";
+  const auto refused = backend_->load(*path_, settings);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().why, "this plug-in runs on the device cpu alone, not on 'cuda:0'");
+}
+
+TEST_F(Settings, TrimGivesTheArenaBack) {
+  for (const ArenaExtend extend : {ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested}) {
+    RuntimeSettings settings = one_thread();
+    settings.arena_extend = extend;
+    auto model = load(*path_, settings);
+    ASSERT_TRUE(model) << model.error().sentence();
+    EXPECT_TRUE(model->session.trim());  // before any run
+    ASSERT_TRUE(model->session.run());
+    const MemoryStats before = model->session.memory_stats();
+    const Status trimmed = model->session.trim();
+    ASSERT_TRUE(trimmed) << trimmed.error().sentence();
+    const MemoryStats after = model->session.memory_stats();
+    if (!before.arena_total) GTEST_SKIP() << "this ONNX Runtime keeps no statistics";
+    EXPECT_LT(after.arena_total->count, before.arena_total->count / 4);
+    EXPECT_TRUE(model->session.run());
+    std::vector<TensorView> views;
+    EXPECT_TRUE(model->session.outputs(views));
+  }
+  RuntimeSettings settings = one_thread();
+  settings.arena = false;
+  auto model = load(*path_, settings);
+  ASSERT_TRUE(model && model->session.run());
+  EXPECT_TRUE(model->session.trim());
+}
+
+// A child with little address space left: an allocation of the runtime is refused, and the error says so.
+TEST_F(Settings, ARefusedAllocationIsToldAsSuch) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer needs the address space that this test takes away";
+#endif
+  RuntimeSettings settings = one_thread();
+  settings.arena = false;
+  const auto in_child = [&] {
+    auto model = load(*path_, settings, 2048);
+    if (!model) ::_exit(3);
+    rlimit limit{mebibytes(64).count, mebibytes(64).count};
+    ::setrlimit(RLIMIT_DATA, &limit);
+    const Status ran = model->session.run();
+    if (ran) ::_exit(4);
+    std::fprintf(stderr, "%s\n", ran.error().sentence().c_str());
+    ::_exit(is_out_of_memory(ran.error()) ? 0 : 5);
+  };
+  EXPECT_EXIT(in_child(), ::testing::ExitedWithCode(0), "out of memory");
+}
+
+}  // namespace
+}  // namespace headroom::inference

@@ -1,0 +1,47 @@
+#include "report/display_width.h"
+
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+
+TEST(DisplayWidth, CountsColumnsAndNotBytes) {
+  EXPECT_EQ(display_width(""), 0);
+  EXPECT_EQ(display_width("yolo"), 4);
+  EXPECT_EQ(display_width("Größe"), 5);
+  EXPECT_EQ(display_width("e\xcc\x81"), 1);  // e and a combining acute accent
+  EXPECT_EQ(display_width("模型"), 4);
+  EXPECT_EQ(display_width("🚀"), 2);
+  EXPECT_EQ(display_width("✅"), 2);
+  EXPECT_EQ(display_width("\xff\xfe"), 2);  // invalid bytes take one each
+}
+
+TEST(FitToWidth, CutsAtACharacterAndSaysSo) {
+  EXPECT_EQ(fit_to_width("yolox_nano_1280", 20), "yolox_nano_1280");
+  EXPECT_EQ(fit_to_width("yolox_nano_1280", 15), "yolox_nano_1280");
+  EXPECT_EQ(fit_to_width("yolox_nano_1280", 10), "yolox_nan…");
+  EXPECT_EQ(fit_to_width("模型模型", 5), "模型…");
+  EXPECT_EQ(fit_to_width("模型模型", 4), "模…");  // half a character does not fit
+  EXPECT_EQ(fit_to_width("abc", 1), "…");
+  EXPECT_EQ(fit_to_width("abc", 0), "");
+}
+
+TEST(FitToWidth, NothingSteersTheTerminal) {
+  EXPECT_EQ(fit_to_width("a\033[31mb\nc", 20), "a [31mb c");
+  EXPECT_EQ(fit_to_width("a\xc2\x9b"
+                         "b",
+                         20),
+            "a?b");  // C1 control CSI
+  EXPECT_EQ(fit_to_width("caf\xe9", 20), "caf?");
+  EXPECT_EQ(fit_to_width("\xe6\xa8", 20), "??");  // cut inside a character
+}
+
+TEST(Wrap, BreaksAtSpacesAndIndents) {
+  EXPECT_EQ(wrap("one two three", 80, 2), "one two three");
+  EXPECT_EQ(wrap("one two three", 9, 2), "one two\n  three");
+  EXPECT_EQ(wrap("one  two", 3, 0), "one\ntwo");
+  EXPECT_EQ(wrap("incomprehensibly long", 8, 2), "incompr…\n  long");
+}
+
+}  // namespace
+}  // namespace headroom::report

@@ -1,0 +1,92 @@
+#include "report/metrics_json.h"
+
+#include "base/json.h"
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+using testing::HasSubstr;
+
+MetricsLine full_line() {
+  MetricsLine line;
+  line.since_start = {1'500'000'000};
+  line.phase = "inference";
+  line.model = "yolox";
+  SystemSample& system = line.system;
+  system.cpu_percent = 81.25, system.gpu_percent = 3;
+  system.ram_total = Bytes{1}, system.ram_free = Bytes{2}, system.ram_available = Bytes{3};
+  system.ram_cached = Bytes{4}, system.ram_shared = Bytes{5}, system.ram_used = Bytes{6};
+  system.swap_total = Bytes{7}, system.swap_used = Bytes{0}, system.nvmap_used = Bytes{9};
+  system.psi_some_avg10 = 0.5, system.psi_full_avg10 = 0;
+  system.pages_swapped_in = 10, system.pages_swapped_out = 11, system.refaults = 12, system.oom_kills = 0;
+  system.temperatures_celsius = {{"cpu-thermal", 41.5}, {"gpu/thermal \"x\"", 39}};
+  system.power_watts = {{"VDD_IN", 4.75}};
+  system.clocks_hz = {{"cpu0", 1.5e9}};
+  system.throttled = false;
+  NamedProcessMemory process;
+  process.model = "yolox", process.pid = 4242, process.phase = "warm";
+  process.memory = {Bytes{20}, Bytes{21}, Bytes{22},       Bytes{23}, Bytes{24},
+                    Bytes{25}, Bytes{26}, Nanoseconds{27}, 28};
+  line.processes = {process};
+  return line;
+}
+
+void expect_equal(const MetricsLine& a, const MetricsLine& b) {
+  EXPECT_EQ(a.since_start, b.since_start);
+  EXPECT_EQ(a.phase, b.phase);
+  EXPECT_EQ(a.model, b.model);
+  EXPECT_TRUE(a.system == b.system);
+  ASSERT_EQ(a.processes.size(), b.processes.size());
+  for (std::size_t i = 0; i < a.processes.size(); ++i) {
+    EXPECT_EQ(a.processes[i].model, b.processes[i].model);
+    EXPECT_EQ(a.processes[i].pid, b.processes[i].pid);
+    EXPECT_EQ(a.processes[i].phase, b.processes[i].phase);
+    EXPECT_TRUE(a.processes[i].memory == b.processes[i].memory);
+  }
+}
+
+TEST(MetricsJson, ALineComesBackAsItWas) {
+  const std::string text = to_line(to_json(full_line()));
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const auto lines = read_metrics(text + "\n");
+  ASSERT_TRUE(lines) << lines.error().sentence();
+  ASSERT_EQ(lines->size(), 1U);
+  expect_equal(lines->front(), full_line());
+}
+
+TEST(MetricsJson, AbsentIsAbsentAndZeroIsZero) {
+  const Json line = to_json(full_line());
+  EXPECT_EQ(get_integer(line, "swap_used_bytes"), 0);
+  const Json bare = to_json(MetricsLine{});
+  for (const char* key :
+       {"cpu_percent", "ram_used_bytes", "swap_used_bytes", "temperature_celsius", "throttled"})
+    EXPECT_FALSE(bare.contains(key)) << key;
+  EXPECT_TRUE(bare["processes"].empty());
+}
+
+TEST(MetricsJson, ACutLastLineIsLeftOut) {
+  const std::string line = to_line(to_json(full_line()));
+  for (std::size_t cut = 1; cut < line.size(); cut += 7) {
+    const auto lines = read_metrics(line + "\n" + line + "\n" + line.substr(0, cut));
+    ASSERT_TRUE(lines) << lines.error().sentence();
+    EXPECT_EQ(lines->size(), 2U) << cut;
+  }
+  EXPECT_EQ(read_metrics(line + "\n" + line)->size(), 2U);  // whole, only its end is missing
+}
+
+TEST(MetricsJson, AForeignLineIsAnErrorWithItsNumber) {
+  const std::string line = to_line(to_json(full_line()));
+  EXPECT_THAT(read_metrics(line + "\nnot json\n" + line + "\n").error().why, HasSubstr("line 2"));
+  EXPECT_THAT(read_metrics("{\"a\":1}\n").error().why, HasSubstr("line 1: it has no time_ns"));
+  EXPECT_THAT(read_metrics("{\"time_ns\":1,\"clock_hz\":{\"cpu0\":\"fast\"}}\n").error().why,
+              HasSubstr("/clock_hz/cpu0 is a text"));
+  EXPECT_THAT(read_metrics("[]\n").error().why, HasSubstr("not an object"));
+}
+
+TEST(MetricsJson, NothingIsNoLines) {
+  EXPECT_TRUE(read_metrics("")->empty());
+  EXPECT_TRUE(read_metrics("\n\n")->empty());
+}
+
+}  // namespace
+}  // namespace headroom::report

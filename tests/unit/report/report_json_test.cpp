@@ -1,0 +1,192 @@
+#include "report/report_json.h"
+
+#include "base/json.h"
+#include "sample_results.h"
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+using testing::HasSubstr;
+
+// What the report leaves to metadata.json.
+BenchResult without_file_names(BenchResult run) {
+  if (run.source)
+    for (SourceSequence& sequence : run.source->sequences) {
+      sequence.path.clear();
+      sequence.images.clear();
+      sequence.objects.clear();
+    }
+  return run;
+}
+
+BenchResult every_field() {
+  BenchResult run = test::rich_run();
+  run.host.board = "NVIDIA Jetson Orin Nano Developer Kit";
+  run.source->spec = {SourceKind::camera, "kept as it is", 3};
+  run.source->sequences[0].images = {"a.jpg"};
+  ModelResult& model = run.models[0];
+  model.settings = {3, false, ArenaExtend::same_as_requested, false, false, 1, false, "cuda:0"};
+  model.died_in = Phase::unloaded;
+  model.memory.violations = 2;
+  model.warnings = {"a", "b"};
+  run.models[3].settings.threads = 7;
+  run.parallel->within_limit = false;
+  run.pipeline->error = "an error";
+  run.pipeline->status = ModelStatus::crashed;
+  return run;
+}
+
+TEST(ReportJson, ComesBackAsItWas) {
+  for (const auto& [name, run] : test::sample_runs()) {
+    const auto back = read_report(to_text(to_json(run)));
+    ASSERT_TRUE(back) << name << ": " << back.error().sentence();
+    EXPECT_TRUE(*back == without_file_names(run)) << name << "\n" << to_text(to_json(*back));
+  }
+  const BenchResult run = every_field();
+  const auto back = bench_result_from_json(to_json(run));
+  ASSERT_TRUE(back) << back.error().sentence();
+  EXPECT_TRUE(*back == without_file_names(run));
+}
+
+TEST(ReportJson, HasTheKeysThatOthersRelyOn) {
+  const Json report = to_json(test::rich_run());
+  EXPECT_EQ(get_integer(report, "schema_version"), kReportSchemaVersion);
+  for (const char* key : {"host", "source", "limit", "models", "system"})
+    EXPECT_TRUE(report.contains(key)) << key;
+  for (const char* key : {"bytes", "type", "mechanism", "routes"})
+    EXPECT_TRUE(report["limit"].contains(key)) << key;
+  const Json& model = report["models"][0];
+  for (const char* key : {"name", "path", "backend", "task", "status", "error", "fps", "latency_ns",
+                          "detections_per_frame", "memory", "settings"})
+    EXPECT_TRUE(model.contains(key)) << key;
+  for (const char* key : {"start_bytes", "runtime_bytes", "loaded_bytes", "load_peak_bytes", "run_mean_bytes",
+                          "run_peak_bytes", "residual_bytes", "within_limit", "violations"})
+    EXPECT_TRUE(model["memory"].contains(key)) << key;
+  for (const char* key :
+       {"n", "mean", "sd", "cv", "min", "p50", "p90", "p99", "max", "p90_bound", "p99_bound"})
+    EXPECT_TRUE(model["latency_ns"].contains(key)) << key;
+  EXPECT_EQ(model["latency_ns"], model["stages_ns"]["inference"]);
+  for (const char* stage : {"decode", "preprocess", "inference", "postprocess", "end_to_end"})
+    EXPECT_EQ(get_integer(model["stages_ns"][stage], "n"), 795) << stage;
+}
+
+TEST(ReportJson, AnAbsentFigureIsAnAbsentKey) {
+  const Json model = to_json(test::fallen_run())["models"][2];
+  for (const char* key : {"fps", "latency_ns", "stages_ns", "detections_per_frame", "cpu_percent"})
+    EXPECT_FALSE(model.contains(key)) << key;
+  EXPECT_FALSE(model["memory"].contains("run_peak_bytes"));
+}
+
+TEST(ReportJson, ANonFiniteFigureIsLeftOut) {
+  BenchResult run = test::typical_run();
+  run.models[0].fps = std::numeric_limits<double>::quiet_NaN();
+  run.models[0].inference->mean_ns = std::numeric_limits<double>::infinity();
+  const std::string text = to_text(to_json(run));
+  EXPECT_THAT(text, testing::Not(HasSubstr("null")));
+  const auto back = read_report(text);
+  ASSERT_TRUE(back);
+  EXPECT_FALSE(back->models[0].fps);
+}
+
+TEST(ReportJson, NamesThatAreNotUtf8AreWrittenAsReadableText) {
+  BenchResult run = test::typical_run();
+  run.models[0].name = "caf\xe9";
+  const auto back = read_report(to_text(to_json(run)));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->models[0].name, "caf\xef\xbf\xbd");
+}
+
+TEST(ReportJson, ToleratesUnknownAndAbsentKeysAndNull) {
+  const auto run = read_report(
+      R"({"schema_version": 1, "of_a_later_version": [1], "models": [{"name": "m", "fps": null, "new": {}}]})");
+  ASSERT_TRUE(run) << run.error().sentence();
+  ASSERT_EQ(run->models.size(), 1U);
+  EXPECT_EQ(run->models[0].name, "m");
+  EXPECT_FALSE(run->models[0].fps);
+  EXPECT_FALSE(run->limit);
+  EXPECT_FALSE(run->source);
+}
+
+TEST(ReportJson, AWholeNumberServesWhereAFractionCanBe) {
+  const auto run = read_report(R"({"schema_version": 1, "models": [{"fps": 30}]})");
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->models[0].fps, 30.0);
+}
+
+struct Broken {
+  const char* text;
+  const char* problem;
+};
+
+TEST(ReportJson, AWrongValueIsAnErrorThatNamesItsPlace) {
+  const Broken cases[] = {
+      {R"({"schema_version":1,"models":[{},{"memory":{"run_peak_bytes":"12 MB"}}]})",
+       "/models/1/memory/run_peak_bytes is a text, not a whole number"},
+      {R"({"schema_version":1,"models":[{"fps":"fast"}]})", "/models/0/fps is a text, not a number"},
+      {R"({"schema_version":1,"models":{}})", "/models is an object, not a list"},
+      {R"({"schema_version":1,"models":[7]})", "/models/0 is a whole number, not an object"},
+      {R"({"schema_version":1,"models":[{"status":"dead"}]})",
+       "/models/0/status is 'dead', not one of ok, oom, crashed, timeout, failed, skipped"},
+      {R"({"schema_version":1,"complete":"yes"})", "/complete is a text, not true or false"},
+      {R"({"schema_version":1,"image_size":3000000000})",
+       "/image_size is a whole number, not a whole number in its range"},
+      {R"({"schema_version":1,"models":[{"frames":18446744073709551615}]})", "/models/0/frames"},
+      {R"({"schema_version":1,"models":[{"frames":1.5}]})",
+       "/models/0/frames is a number, not a whole number"},
+      {R"({"schema_version":1,"source":[]})", "/source is a list, not an object"},
+      {R"({"schema_version":1,"models":[{"stages_ns":{"decode":{"histogram":[1,true]}}}]})",
+       "/models/0/stages_ns/decode/histogram/1 is true or false"},
+  };
+  for (const auto& [text, problem] : cases) {
+    const auto run = read_report(text);
+    ASSERT_FALSE(run) << text;
+    EXPECT_EQ(run.error().kind, ErrorKind::input);
+    EXPECT_THAT(run.error().why, HasSubstr(problem)) << text;
+  }
+}
+
+TEST(ReportJson, RefusesWhatIsNotAReportOfThisVersion) {
+  EXPECT_THAT(read_report(R"({"schema_version": 2})").error().sentence(), HasSubstr("use a newer Headroom"));
+  EXPECT_THAT(read_report("{}").error().why, HasSubstr("/schema_version"));
+  EXPECT_FALSE(read_report("[]"));
+  EXPECT_FALSE(read_report("null"));
+  EXPECT_FALSE(read_report(""));
+  EXPECT_FALSE(read_report(std::string(100'000, '[')));
+  const std::string whole = to_text(to_json(test::typical_run()));
+  EXPECT_FALSE(read_report(whole.substr(0, whole.size() / 2)));
+}
+
+TEST(ReportJson, AListThatWouldTakeAllMemoryIsRefused) {
+  std::string text = R"({"schema_version":1,"models":[{})";
+  for (int i = 0; i < 400'000; ++i) text += ",{}";
+  EXPECT_THAT(read_report(text + "]}").error().why, HasSubstr("/models has 400001 elements"));
+}
+
+TEST(SettingsJson, ComeBackAsTheyWere) {
+  const RuntimeSettings settings{2, false, ArenaExtend::same_as_requested, false, false, 2, false, "cuda"};
+  EXPECT_EQ(*settings_from_json(to_json(settings)), settings);
+  EXPECT_EQ(*settings_from_json(Json::object()), RuntimeSettings{});
+  EXPECT_FALSE(settings_from_json(Json()));
+  EXPECT_THAT(settings_from_json(Json{{"threads", "two"}}).error().why, HasSubstr("/threads is a text"));
+}
+
+TEST(FootprintJson, ComesBackAsItWas) {
+  Footprint footprint;
+  footprint.name = "yolo", footprint.path = "models/yolo.onnx",
+  footprint.model_fingerprint = "0123456789abcdef";
+  footprint.backend = "onnxruntime", footprint.backend_version = "1.29.0";
+  footprint.input = "float32[1,3,416,416]", footprint.host = "bench-7, AMD EPYC 7B13";
+  footprint.runtime = mebibytes(30), footprint.loaded = mebibytes(9), footprint.load_peak = mebibytes(12);
+  footprint.run_mean = mebibytes(20), footprint.run_peak = mebibytes(21), footprint.frames = mebibytes(4);
+  footprint.measured_at = "2026-11-21T10:30:00+01:00";
+  footprint.settings.threads = 2;
+  const auto back = footprint_from_json(to_json(footprint));
+  ASSERT_TRUE(back) << back.error().sentence();
+  EXPECT_EQ(*back, footprint);
+  EXPECT_FALSE(footprint_from_json(Json::object()));
+  EXPECT_THAT(footprint_from_json(Json{{"schema_version", 1}, {"runtime_bytes", -0.5}}).error().why,
+              HasSubstr("/runtime_bytes"));
+}
+
+}  // namespace
+}  // namespace headroom::report

@@ -1,0 +1,27 @@
+// Results made by hand, one for each kind of run that a report must tell of. All figures come from integer
+// arithmetic, so that the golden files are the same on every processor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/bench_result.h"
+
+namespace headroom::test {
+
+BenchResult typical_run();   // three models inside a hard limit, nothing wrong
+BenchResult rich_run();      // four models, tuning, series, histograms, parallel, pipeline, warnings, an oom
+BenchResult fallen_run();    // ok, oom, crash, timeout, a soft limit exceeded, names that need escaping
+BenchResult parallel_run();  // two models alone and together, one of them killed together
+BenchResult pipeline_run();  // three models in one process, without a limit
+BenchResult incomplete_run();  // interrupted after the first of two models; a camera
+BenchResult empty_run();       // nothing was measured
+
+struct NamedRun {
+  std::string name;
+  BenchResult result;
+};
+// All of the above, by the names of their folders under tests/golden/report.
+std::vector<NamedRun> sample_runs();
+
+}  // namespace headroom::test

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "base/json.h"
+#include "report/html_page.h"
+#include "report/report_json.h"
+#include "report/verdict.h"
+#include "report/views.h"
+#include "sample_run.h"
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+
+// The text of a data element, as a browser sees it: from its start tag to the first end tag after it.
+std::string element_text(const std::string& html, const std::string& id) {
+  const std::size_t tag = html.find("<script type=\"application/json\" id=\"" + id + "\"");
+  if (tag == std::string::npos) return "no element " + id;
+  const std::size_t start = html.find('>', tag) + 1;
+  return html.substr(start, html.find("</script", start) - start);
+}
+
+std::size_t occurrences(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+
+std::string html_of(const BenchResult& run, const std::filesystem::path& folder, std::string_view metrics) {
+  const Result<std::string> html = to_html(run, folder, metrics);
+  EXPECT_TRUE(html) << html.error().sentence();
+  return html.value_or("");
+}
+
+TEST(HtmlReport, HoldsTheRunAsTheSameJsonThatReportJsonHolds) {
+  test::TemporaryFolder folder;
+  const BenchResult run = test::sample_run();
+  const std::string html = html_of(run, folder.path(), "");
+  const Result<Json> embedded = parse_json(element_text(html, "report"));
+  ASSERT_TRUE(embedded) << embedded.error().sentence();
+  EXPECT_EQ(to_text(*embedded), to_text(to_json(run)));
+}
+
+TEST(HtmlReport, SaysTheSameVerdictAsTheOtherReports) {
+  test::TemporaryFolder folder;
+  const BenchResult run = test::sample_run();
+  const auto embedded = parse_json(element_text(html_of(run, folder.path(), ""), "verdict"));
+  ASSERT_TRUE(embedded);
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(get_text(*embedded, "tone"), "bad");
+  EXPECT_EQ(get_text(*embedded, "sentence"), verdict.sentence);
+  EXPECT_EQ(get_member(*embedded, "details").size(), verdict.details.size());
+}
+
+TEST(HtmlReport, DataAddsNoMarkup) {
+  test::TemporaryFolder folder;
+  BenchResult run = test::sample_run();
+  run.host.hostname = "<img src=x onerror=alert(1)>";
+  const std::string html = html_of(run, folder.path(), "{\"model\":\"</script><b>\"}\n");
+  // The page's own tags and the four data elements, and nothing else.
+  EXPECT_EQ(occurrences(html, "<script"), occurrences(html_page(), "<script") + 4);
+  EXPECT_EQ(occurrences(html, "</script"), occurrences(html_page(), "</script") + 4);
+  EXPECT_EQ(occurrences(html, "<!--"), occurrences(html_page(), "<!--") - 1);  // the marker is gone
+  EXPECT_EQ(occurrences(html, "<img"), occurrences(html_page(), "<img"));
+  EXPECT_THAT(element_text(html, "report"),
+              testing::HasSubstr(R"(\u003c/script>\u003c!--\u003cscript>alert(1))"));
+}
+
+TEST(HtmlReport, NamesThatAreNotUtf8DoNotBreakIt) {
+  test::TemporaryFolder folder;
+  BenchResult run = test::sample_run();
+  run.source->skipped.push_back({"\xff\xfe.jpg", "truncated JPEG"});
+  EXPECT_TRUE(parse_json(element_text(html_of(run, folder.path(), ""), "report")));
+}
+
+TEST(HtmlReport, EmbedsThePicturesThatAreThere) {
+  test::TemporaryFolder folder;
+  test::write_sample_images(folder.path());
+  const auto images = parse_json(element_text(html_of(test::sample_run(), folder.path(), ""), "images"));
+  ASSERT_TRUE(images);
+  EXPECT_EQ(images->size(), 2u);  // the third one is lost, and the report is written all the same
+  EXPECT_THAT(get_text(*images, "samples/yolox_nano_416/000.png"),
+              testing::StartsWith("data:image/png;base64,iVBORw0KGgo"));
+}
+
+TEST(HtmlReport, TakesOnlyPicturesOfTheRunFolder) {
+  test::TemporaryFolder outside;
+  test::write_sample_images(outside.path());
+  const std::filesystem::path folder = outside / "run";
+  std::filesystem::create_directories(folder);
+  test::write_text(folder / "notes.png", "not a picture");
+  BenchResult run = test::sample_run();
+  run.models[0].annotated_images = {"../samples/yolox_nano_416/000.png",
+                                    (outside / "samples/yolox_nano_416/000.png").string(),
+                                    "x/../../samples/yolox_nano_416/000.png", "notes.png", ""};
+  EXPECT_EQ(element_text(html_of(run, folder, ""), "images"), "{}");
+}
+
+TEST(HtmlReport, EncodesEveryTailOfBase64) {
+  test::TemporaryFolder folder;
+  BenchResult run = test::sample_run();
+  const std::string jpeg = "\xff\xd8\xff";
+  test::write_text(folder / "0", jpeg);
+  test::write_text(folder / "1", jpeg + "a");
+  test::write_text(folder / "2", jpeg + "ab");
+  run.models[0].annotated_images = {"0", "1", "2"};
+  const auto images = parse_json(element_text(html_of(run, folder.path(), ""), "images"));
+  ASSERT_TRUE(images);
+  EXPECT_EQ(get_text(*images, "0"), "data:image/jpeg;base64,/9j/");
+  EXPECT_EQ(get_text(*images, "1"), "data:image/jpeg;base64,/9j/YQ==");
+  EXPECT_EQ(get_text(*images, "2"), "data:image/jpeg;base64,/9j/YWI=");
+}
+
+TEST(HtmlReport, AShortSeriesIsWholeAndALongOneIsThinnedEvenly) {
+  test::TemporaryFolder folder;
+  const BenchResult run = test::sample_run();
+  const std::string brief = test::sample_metrics(30);
+  const std::string whole = html_of(run, folder.path(), brief);
+  EXPECT_EQ(element_text(whole, "metrics"), brief);
+  EXPECT_THAT(whole, testing::HasSubstr("id=\"metrics\" data-every=\"1\""));
+
+  std::string day;
+  for (int i = 0; i < 100'000; ++i) day += fmt::format("{{\"time_ns\":{:0120}}}\n", i);
+  ASSERT_GT(day.size(), 12'000'000u);
+  const std::string html = html_of(run, folder.path(), day);
+  const std::string kept = element_text(html, "metrics");
+  EXPECT_THAT(html, testing::HasSubstr("id=\"metrics\" data-every=\"4\""));
+  EXPECT_LE(kept.size(), 4'000'000u);
+  EXPECT_EQ(occurrences(kept, "\n"), 25'001u);  // every fourth, and the last
+  EXPECT_THAT(kept, testing::EndsWith("99999}\n"));
+}
+
+TEST(HtmlReport, ThePageIsSelfContainedAndSmall) {
+  const std::string_view page = html_page();
+  EXPECT_LT(page.size(), 250'000u);
+  EXPECT_EQ(occurrences(page, "<!--headroom:data-->"), 1u);
+  EXPECT_EQ(occurrences(page, "<script"), 1u);
+  EXPECT_EQ(occurrences(page, " src="), 0u);
+  EXPECT_EQ(occurrences(page, "@import"), 0u);
+  EXPECT_EQ(occurrences(page, "https://"), 0u);
+  EXPECT_THAT(std::string(page), testing::HasSubstr("default-src 'none'"));
+}
+
+TEST(HtmlReport, AnEmptyRunIsStillAPage) {
+  test::TemporaryFolder folder;
+  const std::string html = html_of(BenchResult{}, folder.path(), "");
+  EXPECT_TRUE(parse_json(element_text(html, "report")));
+  EXPECT_EQ(element_text(html, "metrics"), "");
+}
+
+}  // namespace
+}  // namespace headroom::report

@@ -1,0 +1,236 @@
+// The report in a real browser, from file://, as a reader opens it: desktop and phone, light and dark.
+//   node report_page_test.mjs WRITER [--screenshots FOLDER]
+// WRITER is tests/write_report_page of the build folder; it writes the page with the real to_html. Needs Chromium
+// and `npm ci` in web/; exits 77 (skipped) where one of them is absent.
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import {existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {createRequire} from 'node:module';
+import {tmpdir} from 'node:os';
+import {dirname, join, resolve} from 'node:path';
+import {fileURLToPath, pathToFileURL} from 'node:url';
+
+const BROWSER = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+  '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const HOSTILE_NAME = '</script><!--<script>alert(1)</script>&amp;"\'';
+const SIZES = [{name: 'desktop', width: 1280, height: 900}, {name: 'phone', width: 390, height: 844}];
+
+function skip(reason) {
+  console.log(`skipped: ${reason}`);
+  process.exit(77);
+}
+
+const web = resolve(dirname(fileURLToPath(import.meta.url)), '../../web');
+let playwright;
+try {
+  playwright = createRequire(join(web, 'package.json'))('playwright-core');
+} catch {
+  skip('playwright-core is not installed; run npm ci --ignore-scripts in web/');
+}
+if (!existsSync(BROWSER)) skip(`there is no browser at ${BROWSER}; CHROMIUM names another`);
+const writer = process.argv[2];
+if (!writer) throw new Error('usage: report_page_test.mjs WRITER [--screenshots FOLDER]');
+const screenshots = process.argv[3] === '--screenshots' ? process.argv[4] : undefined;
+if (screenshots) mkdirSync(screenshots, {recursive: true});
+
+const folder = mkdtempSync(join(tmpdir(), 'headroom-page-'));
+const context_options = (size, scheme) => ({
+  viewport: {width: size.width, height: size.height}, colorScheme: scheme, hasTouch: size.name === 'phone', reducedMotion: 'reduce',
+});
+
+// Opens a page in a fresh profile; everything that it says or asks for is kept.
+async function with_page(kind, size, scheme, check) {
+  const run_folder = join(folder, kind);
+  const profile = mkdtempSync(join(folder, 'profile-'));
+  const context = await playwright.chromium.launchPersistentContext(profile,
+    {executablePath: BROWSER, args: FLAGS, ...context_options(size, scheme)});
+  const page = await context.newPage();
+  const complaints = [];
+  const requests = [];
+  page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('dialog', (dialog) => { complaints.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  const address = pathToFileURL(join(run_folder, 'report.html')).href;
+  page.on('request', (request) => { if (request.url() !== address && !request.url().startsWith('data:')) requests.push(request.url()); });
+  await page.goto(address);
+  await page.waitForSelector('h1, .broken');
+  await page.waitForTimeout(200);  // resize observers and the charts' own microtasks
+  try {
+    await check(page);
+    assert.deepEqual(complaints, [], 'the page complained');
+    assert.deepEqual(requests, [], 'the page asked for something');
+  } finally {
+    await context.close();
+  }
+}
+
+// Colours used on a canvas: one means that nothing was drawn.
+const colors_of_canvas = (canvas) => {
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const seen = new Set();
+  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  return seen.size;
+};
+
+async function check_charts(page) {
+  const canvases = await page.$$('canvas');
+  assert.ok(canvases.length >= 5, `memory of three models and the machine's figures, not ${canvases.length} charts`);
+  for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
+  assert.ok(await page.locator('.histogram rect.bucket').count() > 10, 'no latency distribution');
+}
+
+async function check_layout(page) {
+  const [content, window_width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(content <= window_width, `the page is ${content} px wide in a window of ${window_width}`);
+  const [table, frame] = await page.$eval('.models-frame', (element) => [element.scrollWidth, element.clientWidth]);
+  assert.ok(table <= frame, `the table of models is cut off in a window of ${window_width}`);
+}
+
+// WCAG contrast of every text against the nearest painted ground.
+const poor_contrasts = () => {
+  const parse = (color) => (color.match(/[\d.]+/g) ?? []).map(Number);
+  const luminance = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const ground_of = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  const walker = document.createTreeWalker(document.getElementById('page'), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || element.closest('dialog:not([open]), title')) continue;
+    const style = getComputedStyle(element);
+    const ink = luminance(parse(element.closest('svg.chart-svg, .histogram svg') ? style.fill : style.color));
+    const ground = luminance(ground_of(element));
+    const contrast = (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+    if (contrast < 4.5) poor.push(`${contrast.toFixed(2)} "${walker.currentNode.textContent.trim().slice(0, 30)}"`);
+  }
+  return poor;
+};
+
+async function check_accessibility(page) {
+  assert.deepEqual(await page.evaluate(poor_contrasts), [], 'text of low contrast');
+  const levels = await page.$$eval('h1, h2, h3', (heads) => heads.map((head) => Number(head.tagName[1])));
+  assert.equal(levels.filter((level) => level === 1).length, 1);
+  levels.forEach((level, i) => assert.ok(i === 0 || level <= levels[i - 1] + 1, 'a heading level is left out'));
+  const nameless = await page.$$eval('button, a, [role=img], [role=region], section', (elements) => elements
+    .filter((element) => !(element.getAttribute('aria-label') || element.getAttribute('aria-labelledby') || element.textContent.trim()))
+    .map((element) => element.outerHTML.slice(0, 80)));
+  assert.deepEqual(nameless, [], 'elements without a name');
+}
+
+async function check_words(page) {
+  assert.equal(await page.textContent('h1'), '2026-11-21_10-30-00');
+  assert.match(await page.textContent('.verdict'), /^2 of 3 models stayed inside the hard limit of 256\.0 MiB; 1 did not come through\./);
+  assert.ok((await page.textContent('.verdict li')).startsWith(HOSTILE_NAME), 'the name of a model is text');
+  assert.equal(await page.locator('table.models tbody tr').count(), 4);
+  assert.equal(await page.locator('.samples img').count(), 2);
+  const sizes = await page.$$eval('.samples img', (images) => images.map((image) => image.naturalWidth));
+  assert.ok(sizes.every((width) => width > 0), 'a picture did not load');
+}
+
+async function check_sorting(page) {
+  const names = () => page.$$eval('table.models tbody th', (heads) => heads.map((head) => head.textContent));
+  const head = page.locator('table.models thead button', {hasText: 'FPS'});
+  await head.focus();
+  await page.keyboard.press('Enter');
+  assert.deepEqual((await names()).slice(0, 2), ['yolox_nano_416', 'yolox_nano_1280']);
+  await page.keyboard.press('Enter');
+  assert.deepEqual((await names()).slice(0, 2), ['yolox_nano_1280', 'yolox_nano_416']);
+  assert.equal(await page.getAttribute('table.models th[aria-sort=ascending]', 'role'), 'columnheader');
+}
+
+async function check_keyboard(page) {
+  const stops = [];
+  let last = -Infinity;
+  for (let i = 0; i < 200; i++) {
+    await page.keyboard.press('Tab');
+    const stop = await page.evaluate(() => {
+      const element = document.activeElement;
+      if (!element || element === document.body) return null;
+      const style = getComputedStyle(element);
+      const all = [...document.querySelectorAll('*')];
+      return {what: element.className || element.tagName, order: all.indexOf(element), focused: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2};
+    });
+    if (!stop || stop.order <= last) break;  // left the page, or began again
+    assert.ok(stop.focused, `the focus on ${stop.what} cannot be seen`);
+    last = stop.order;
+    stops.push(stop.what);
+  }
+  assert.ok(stops.includes('skip') && stops.filter((what) => what === 'plot').length >= 5, `tab stops: ${stops}`);
+
+  const plot = page.locator('.plot').first();
+  await plot.focus();
+  await page.keyboard.press('ArrowRight');
+  assert.match(await page.locator('.readout').first().textContent(), /^0\.00 s.*MiB/, 'the arrow keys move the cursor');
+
+  await page.locator('.samples button').first().focus();
+  await page.keyboard.press('Enter');
+  assert.ok(await page.locator('dialog[open] img').isVisible(), 'Enter enlarges a sample');
+  await page.keyboard.press('ArrowRight');
+  assert.match(await page.textContent('dialog[open] form span'), /001\.png/);
+  await page.keyboard.press('Escape');
+  assert.equal(await page.locator('dialog[open]').count(), 0);
+}
+
+// The same page with each run of tests/golden/report in it.
+async function check_golden_reports() {
+  const golden = resolve(web, '../tests/golden/report');
+  const page_of = (json) => readFileSync(join(folder, 'bare/report.html'), 'utf8')
+    .replace(/(id="report">)[^<]*/, (_, start) => start + json.replaceAll('<', '\\u003c'));
+  const names = existsSync(golden) ? readdirSync(golden).filter((name) => existsSync(join(golden, name, 'report.json'))) : [];
+  for (const name of names) {
+    const json = readFileSync(join(golden, name, 'report.json'), 'utf8');
+    mkdirSync(join(folder, `golden-${name}`));
+    writeFileSync(join(folder, `golden-${name}`, 'report.html'), page_of(json));
+    await with_page(`golden-${name}`, SIZES[1], 'light', async (page) => {
+      const {models} = JSON.parse(json);
+      assert.deepEqual(await page.$$eval('table.models tbody th', (heads) => heads.map((head) => head.textContent)), models.map((model) => model.name));
+      if (models.length > 0) await check_layout(page);
+      if (screenshots) await page.screenshot({path: join(screenshots, `golden-${name}.png`), fullPage: true});
+    });
+    console.log(`ok: golden ${name}`);
+  }
+}
+
+try {
+  for (const [kind, ...more] of [['rich'], ['bare', 'empty']]) {
+    mkdirSync(join(folder, kind));
+    execFileSync(writer, [join(folder, kind), ...more]);
+  }
+  for (const size of SIZES) {
+    for (const scheme of ['light', 'dark']) {
+      await with_page('rich', size, scheme, async (page) => {
+        await check_words(page);
+        await check_charts(page);
+        await check_layout(page);
+        await check_accessibility(page);
+        if (screenshots) await page.screenshot({path: join(screenshots, `${size.name}-${scheme}.png`), fullPage: true});
+        await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
+        await check_sorting(page);
+        for (const width of [320, 600, 800, 1000, 1050, size.width]) {
+          await page.setViewportSize({width, height: size.height});
+          await page.waitForTimeout(50);
+          await check_layout(page);
+        }
+        if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
+      });
+      console.log(`ok: ${size.name}, ${scheme}`);
+    }
+  }
+  await with_page('bare', SIZES[0], 'light', async (page) => {
+    assert.match(await page.textContent('.verdict'), /No model was measured\./);
+    assert.match(await page.textContent('.banner'), /Incomplete/);
+  });
+  console.log('ok: a run without anything in it');
+  await check_golden_reports();
+} finally {
+  rmSync(folder, {recursive: true, force: true});
+}

@@ -1,0 +1,37 @@
+# The files that the page is built from.
+set(web_sources
+  build.mjs
+  tsconfig.json
+  src/charts/histogram.tsx
+  src/charts/stacked_bar.tsx
+  src/charts/time_chart.tsx
+  src/charts/use_width.ts
+  src/css.d.ts
+  src/data.ts
+  src/format.ts
+  src/histogram.ts
+  src/main.tsx
+  src/memory_parts.ts
+  src/metrics.ts
+  src/page.html
+  src/page.tsx
+  src/printing.ts
+  src/report.ts
+  src/sections/definitions.tsx
+  src/sections/header.tsx
+  src/sections/latency_stages.tsx
+  src/sections/memory_overview.tsx
+  src/sections/model_detail.tsx
+  src/sections/models_table.tsx
+  src/sections/parallel.tsx
+  src/sections/pipeline.tsx
+  src/sections/probe_routes.tsx
+  src/sections/sample_images.tsx
+  src/sections/settings.tsx
+  src/sections/status_badge.tsx
+  src/sections/system_metrics.tsx
+  src/settings_words.ts
+  src/sorting.ts
+  src/style.css
+  src/theme.ts
+  src/words.ts)

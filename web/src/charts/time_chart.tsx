@@ -1,0 +1,218 @@
+// Lines over time on uPlot, with shaded bands for phases and a dashed line for the limit. The chart can be
+// focused: the arrow keys move the cursor, and the figures under it are text below the title.
+import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
+import uPlot from 'uplot';
+import {bytes} from '../format';
+import type {Band} from '../metrics';
+import {largest_of} from '../metrics';
+import {css_color} from '../theme';
+import {use_width} from './use_width';
+
+export interface Line {
+  label: string;
+  color: string;  // a CSS variable, "--series-1"
+  values: (number | null)[];
+  fill?: boolean;
+}
+
+interface Props {
+  title: string;
+  summary: string;  // what a reader who does not see the chart should know
+  seconds: number[];
+  lines: Line[];
+  format: (value: number) => string;
+  byte_axis?: boolean;
+  bands?: Band[];
+  bands_note?: string;  // the bands in words, for those too narrow to carry a label
+  limit?: number | undefined;
+  height?: number;
+  sync?: string;
+  from_zero?: boolean;
+}
+
+const FONT = '12px system-ui, sans-serif';
+// A limit far above the curve would press it flat to the floor; it is then told in words instead.
+const LIMIT_ON_SCALE = 3;
+const LABEL_STRIP = 20;  // above the plot, for the names of the bands
+const FILL_ALPHA = '26';  // 15 % after a six-digit hex colour
+
+export function TimeChart(props: Props) {
+  const frame = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | null>(null);
+  const width = use_width(frame);
+  const [cursor, set_cursor] = useState<number | null>(null);
+  const data = useMemo(
+    () => [props.seconds, ...props.lines.map((line) => line.values)] as uPlot.AlignedData,
+    [props.seconds, props.lines],
+  );
+
+  useEffect(() => {
+    if (width === 0 || !frame.current) return;
+    if (chart.current) {
+      chart.current.setSize({width, height: props.height ?? 220});
+      return;
+    }
+    chart.current = new uPlot(options(props, width, set_cursor), data, frame.current);
+  }, [width, data]);
+
+  useEffect(() => {
+    const redraw = () => chart.current?.redraw(false, true);
+    const scheme = matchMedia('(prefers-color-scheme: dark)');
+    scheme.addEventListener('change', redraw);
+    addEventListener('headroom:relayout', redraw);
+    return () => {
+      scheme.removeEventListener('change', redraw);
+      removeEventListener('headroom:relayout', redraw);
+      chart.current?.destroy();
+    };
+  }, []);
+
+  const largest = useMemo(() => Math.max(...props.lines.map((line) => largest_of(line.values))), [props.lines]);
+  const step = (event: KeyboardEvent) => {
+    const count = props.seconds.length;
+    const moves: Record<string, number> = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -count, End: count};
+    const move = moves[event.key];
+    if (move === undefined || !chart.current) return;
+    event.preventDefault();
+    const index = Math.min(count - 1, Math.max(0, (cursor ?? (move > 0 ? -1 : count)) + move));
+    chart.current.setCursor({left: chart.current.valToPos(props.seconds[index]!, 'x'), top: 0});
+  };
+
+  return (
+    <figure class="chart">
+      <figcaption>{props.title}</figcaption>
+      <div class="readout" aria-live="off">
+        {cursor !== null && <span>{props.seconds[cursor]!.toFixed(2)} s</span>}
+        {(props.lines.length > 1 || cursor !== null) && props.lines.map((line) => {
+          const value = cursor === null ? null : line.values[cursor];
+          return (
+            <span class="key">
+              <i style={{background: `var(${line.color})`}} />
+              {line.label}
+              {value !== null && value !== undefined && <b>{props.format(value)}</b>}
+            </span>
+          );
+        })}
+        {props.limit !== undefined && !is_on_scale(props.limit, largest) && (
+          <span class="off-scale">limit {bytes(props.limit)}: {(props.limit / largest).toFixed(1)} times the curve’s top, off this scale</span>
+        )}
+      </div>
+      <div class="plot" ref={frame} tabIndex={0} role="img" onKeyDown={step} style={{minHeight: `${props.height ?? 220}px`}}
+        aria-label={`${props.title}. ${props.summary} Arrow keys move the cursor.`} />
+      {props.bands_note && <p class="bands-note">{props.bands_note}</p>}
+    </figure>
+  );
+}
+
+function is_on_scale(limit: number, largest: number): boolean {
+  return limit <= LIMIT_ON_SCALE * largest;
+}
+
+function options(props: Props, width: number, set_cursor: (index: number | null) => void): uPlot.Options {
+  const largest = Math.max(...props.lines.map((line) => largest_of(line.values)));
+  const limit_on_scale = props.limit !== undefined && is_on_scale(props.limit, largest);
+  const axis = (): uPlot.Axis => ({
+    font: FONT,
+    stroke: () => css_color('--ink-soft'),
+    grid: {stroke: () => css_color('--line'), width: 1},
+    ticks: {show: false},
+  });
+  return {
+    width,
+    height: props.height ?? 220,
+    legend: {show: false},
+    padding: [props.bands?.length ? LABEL_STRIP : 8, 8, 0, 0],
+    cursor: {
+      y: false,
+      drag: {x: false, y: false},
+      points: {size: 7},
+      ...(props.sync ? {sync: {key: props.sync}} : {}),
+    },
+    scales: {
+      x: {time: false},
+      y: {
+        range: (_plot, low, high) => {
+          const top = limit_on_scale ? Math.max(high, props.limit!) : high;
+          const bottom = props.from_zero === false ? low - (high - low) * 0.1 : Math.min(0, low);
+          return [bottom, top > bottom ? bottom + (top - bottom) * 1.08 : bottom + 1];
+        },
+      },
+    },
+    axes: [
+      {...axis(), values: (_plot, splits) => splits.map((seconds) => `${Number(seconds.toFixed(3))} s`), space: 70, size: 26},
+      {
+        ...axis(),
+        size: 76,
+        values: (_plot, splits) => splits.map(props.format),
+        ...(props.byte_axis ? {splits: (_plot: uPlot, _axis: number, low: number, high: number) => byte_splits(low, high)} : {}),
+      },
+    ],
+    series: [
+      {},
+      ...props.lines.map((line): uPlot.Series => ({
+        label: line.label,
+        stroke: () => css_color(line.color),
+        width: 1.75,
+        spanGaps: true,
+        points: {show: props.seconds.length < 3},
+        ...(line.fill ? {fill: () => css_color(line.color) + FILL_ALPHA} : {}),
+      })),
+    ],
+    hooks: {
+      drawClear: [(plot) => draw_bands(plot, props.bands ?? [])],
+      draw: [(plot) => {
+        if (limit_on_scale) draw_limit(plot, props.limit!);
+      }],
+      setCursor: [(plot) => set_cursor(plot.cursor.idx ?? null)],
+    },
+  };
+}
+
+// Ticks at powers of two (64 MiB, 128 MiB, …), where binary units give round figures.
+function byte_splits(low: number, high: number): number[] {
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / 5)));
+  const splits: number[] = [];
+  for (let value = Math.ceil(low / step) * step; value <= high; value += step) splits.push(value);
+  return splits;
+}
+
+// Every other band is shaded; labels that find no room are left out, as the bands are told in text as well.
+function draw_bands(plot: uPlot, bands: Band[]): void {
+  const {ctx, bbox} = plot;
+  const scale = devicePixelRatio;
+  ctx.save();
+  ctx.font = `${11 * scale}px system-ui, sans-serif`;
+  ctx.textAlign = 'left';
+  ctx.textBaseline = 'bottom';
+  bands.forEach((band, i) => {
+    const left = Math.max(bbox.left, plot.valToPos(band.from, 'x', true));
+    const right = Math.min(bbox.left + bbox.width, plot.valToPos(band.to, 'x', true));
+    if (!(right > left)) return;
+    ctx.fillStyle = css_color(i % 2 === 0 ? '--band-a' : '--band-b');
+    ctx.fillRect(left, bbox.top, right - left, bbox.height);
+    ctx.fillStyle = css_color('--ink-soft');
+    if (ctx.measureText(band.label).width + 8 * scale < right - left)
+      ctx.fillText(band.label, left + 4 * scale, bbox.top - 3 * scale);
+  });
+  ctx.restore();
+}
+
+function draw_limit(plot: uPlot, limit: number): void {
+  const {ctx, bbox} = plot;
+  const scale = devicePixelRatio;
+  const y = plot.valToPos(limit, 'y', true);
+  ctx.save();
+  ctx.strokeStyle = css_color('--limit');
+  ctx.lineWidth = 1.5 * scale;
+  ctx.setLineDash([6 * scale, 4 * scale]);
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, y);
+  ctx.lineTo(bbox.left + bbox.width, y);
+  ctx.stroke();
+  ctx.font = `600 ${11 * scale}px system-ui, sans-serif`;
+  ctx.textAlign = 'left';
+  ctx.textBaseline = 'bottom';  // at the left end, where the curve is still low
+  ctx.fillStyle = css_color('--limit-text');
+  ctx.fillText(`limit ${bytes(limit)}`, bbox.left + 4 * scale, y - 3 * scale);
+  ctx.restore();
+}

@@ -1,0 +1,22 @@
+// The width that an element has been given. Charts with text in them cannot be scaled like pictures: they are
+// laid out again when the window, or the paper, has another width.
+import {type RefObject} from 'preact';
+import {useLayoutEffect, useState} from 'preact/hooks';
+
+export function use_width(element: RefObject<HTMLElement | null>): number {
+  const [width, set_width] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => {
+      if (element.current) set_width(Math.floor(element.current.getBoundingClientRect().width));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element.current!);
+    addEventListener('headroom:relayout', measure);
+    return () => {
+      observer.disconnect();
+      removeEventListener('headroom:relayout', measure);
+    };
+  }, []);
+  return width;
+}

@@ -1,0 +1,28 @@
+// A model's memory as parts that add up to its run peak, each counted once.
+import type {Memory} from './report';
+
+export interface MemoryPart {
+  kind: 'runtime' | 'model' | 'working set' | 'whole';
+  bytes: number;
+}
+
+// runtime: resident once the runtime is loaded. model: loaded − runtime. working set: run peak − loaded. A part
+// whose ends were not measured is not made up: what is known of the process is then one part.
+export function memory_parts(memory: Memory): MemoryPart[] {
+  const {runtime_bytes: runtime, loaded_bytes: loaded, run_peak_bytes: run_peak, load_peak_bytes: load_peak} = memory;
+  const parts: MemoryPart[] = [];
+  if (runtime === undefined) {
+    const whole = run_peak ?? load_peak ?? loaded;
+    return whole === undefined ? [] : [{kind: 'whole', bytes: whole}];
+  }
+  parts.push({kind: 'runtime', bytes: runtime});
+  if (loaded === undefined) {
+    const known = run_peak ?? load_peak;
+    if (known !== undefined && known > runtime) parts.push({kind: 'model', bytes: known - runtime});
+    return parts;
+  }
+  if (loaded > runtime) parts.push({kind: 'model', bytes: loaded - runtime});
+  const below = Math.max(loaded, runtime);
+  if (run_peak !== undefined && run_peak > below) parts.push({kind: 'working set', bytes: run_peak - below});
+  return parts;
+}

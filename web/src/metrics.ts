@@ -1,0 +1,195 @@
+// metrics.jsonl as time series. The page does not know the keys in advance: it flattens each line, takes every
+// number for a series, and sorts the series into charts by the unit that the key ends in.
+
+export interface Series {
+  key: string;    // "temperature_celsius.cpu-thermal"
+  label: string;  // "cpu-thermal"
+  values: (number | null)[];
+}
+
+export type Unit = 'percent' | 'bytes' | 'celsius' | 'watts' | 'hz' | 'plain';
+
+export interface MetricChart {
+  title: string;
+  unit: Unit;
+  seconds: number[];
+  series: Series[];
+  left_out: number;  // series that were not drawn because there are too many
+}
+
+export interface Band {
+  from: number;  // seconds
+  to: number;
+  label: string;
+}
+
+export interface Metrics {
+  charts: MetricChart[];
+  constant: {key: string; value: number; unit: Unit}[];  // series that never change, told in words
+  bands: Band[];                                         // which model was at work, if the lines say so
+  lines: number;
+}
+
+type Line = {seconds: number; label: string; values: Map<string, number>};
+
+const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
+  {title: 'CPU and GPU load', unit: 'percent', pattern: /^(cpu|gpu)_percent/},
+  {title: 'Memory of the machine', unit: 'bytes', pattern: /^(ram|nvmap|cma)_.*bytes$/},
+  {title: 'Resident memory of the workers', unit: 'bytes', pattern: /^(process.*\.)?(rss|resident)_bytes$/},
+  {title: 'Proportional share of the workers (PSS)', unit: 'bytes', pattern: /^(process.*\.)?pss_bytes$/},
+  {title: 'Memory of the control group', unit: 'bytes', pattern: /cgroup.*bytes$/},
+  {title: 'Swap', unit: 'bytes', pattern: /^swap.*bytes$/},
+  {title: 'Memory pressure (PSI)', unit: 'percent', pattern: /psi_/},
+  {title: 'Paging', unit: 'plain', pattern: /^(pages_swapped|refaults|oom_kills)/},
+  {title: 'Temperatures', unit: 'celsius', pattern: /celsius/},
+  {title: 'Power', unit: 'watts', pattern: /watts/},
+  {title: 'Clocks', unit: 'hz', pattern: /(^|_)hz(\.|$)/},
+];
+const MOST_SERIES = 8;  // as many as the palette tells apart
+// The total is a fact of the machine, not a course; it is in the header.
+// Of a worker its resident memory and its share are drawn; the parts of the resident memory stay in metrics.jsonl.
+const NOT_DRAWN = /^(schema_version|line|ram_total_bytes|swap_total_bytes)$|(^|[._])(time|pid|since_start)(_|$)|^process.*\.(?!(rss|resident|pss)_bytes$)[^.]*$/;
+
+export function unit_of(key: string): Unit {
+  const family = FAMILIES.find(({pattern}) => pattern.test(key));
+  if (family) return family.unit;
+  if (/percent/.test(key)) return 'percent';
+  if (/bytes/.test(key)) return 'bytes';
+  return 'plain';
+}
+
+export function parse_metrics(text: string): Metrics {
+  const lines = read_lines(text);
+  const keys = new Set<string>();
+  for (const line of lines) for (const key of line.values.keys()) keys.add(key);
+
+  const metrics: Metrics = {charts: [], constant: [], bands: bands_of(lines), lines: lines.length};
+  const families = new Map<string, {unit: Unit; keys: string[]}>();
+  for (const key of keys) {
+    const values = lines.map((line) => line.values.get(key)).filter((value) => value !== undefined);
+    const first = values[0]!;
+    if (values.length < 2) continue;
+    if (values.every((value) => value === first)) {
+      metrics.constant.push({key, value: first, unit: unit_of(key)});
+      continue;
+    }
+    const title = FAMILIES.find(({pattern}) => pattern.test(key))?.title ?? key;
+    const family = families.get(title) ?? {unit: unit_of(key), keys: []};
+    family.keys.push(key);
+    families.set(title, family);
+  }
+  const order = (title: string) => {
+    const at = FAMILIES.findIndex((family) => family.title === title);
+    return at < 0 ? FAMILIES.length : at;
+  };
+  for (const [title, family] of [...families].sort(([a], [b]) => order(a) - order(b)))
+    metrics.charts.push(chart_of(title, family.unit, family.keys, lines));
+  return metrics;
+}
+
+function chart_of(title: string, unit: Unit, keys: string[], lines: Line[]): MetricChart {
+  const used = lines.filter((line) => keys.some((key) => line.values.has(key)));
+  const largest = (key: string) => largest_of(used.map((line) => line.values.get(key) ?? null));
+  const shown = [...keys].sort((a, b) => largest(b) - largest(a)).slice(0, MOST_SERIES);
+  return {
+    title,
+    unit,
+    seconds: used.map((line) => line.seconds),
+    series: keys.filter((key) => shown.includes(key)).map((key) => ({
+      key,
+      label: label_of(key),
+      values: used.map((line) => line.values.get(key) ?? null),
+    })),
+    left_out: keys.length - shown.length,
+  };
+}
+
+// A loop, because Math.max(...values) overflows the stack on a series of 100,000 points.
+export function largest_of(values: (number | null)[]): number {
+  let largest = -Infinity;
+  for (const value of values) if (value !== null && value > largest) largest = value;
+  return largest;
+}
+
+// "temperature_celsius.cpu-thermal" → "cpu-thermal"; "ram_used_bytes" → "RAM used".
+export function label_of(key: string): string {
+  const dot = key.indexOf('.');
+  if (dot > 0) return key.slice(dot + 1).replace(/\.[a-z_]+_bytes$/, '');
+  const words = key.replace(/_(bytes|percent|celsius|watts|hz)$/, '').replace(/_/g, ' ');
+  return words.replace(/\b(ram|cpu|gpu|psi|rss|pss|oom|cma)\b/g, (word) => word.toUpperCase());
+}
+
+// A torn last line (the run was killed) or a foreign line is left out; the rest is drawn.
+function read_lines(text: string): Line[] {
+  const lines: Line[] = [];
+  let start: number | undefined;
+  for (const raw of text.split('\n')) {
+    if (raw.trim() === '') continue;
+    let object: unknown;
+    try {
+      object = JSON.parse(raw);
+    } catch {
+      continue;
+    }
+    if (typeof object !== 'object' || object === null || Array.isArray(object)) continue;
+    const record = object as Record<string, unknown>;
+    const seconds = time_of(record);
+    if (seconds === undefined) continue;
+    start ??= seconds;
+    const values = new Map<string, number>();
+    flatten('', record, values);
+    lines.push({seconds: seconds - start, label: band_label(record), values});
+  }
+  return lines.sort((a, b) => a.seconds - b.seconds);
+}
+
+function time_of(record: Record<string, unknown>): number | undefined {
+  for (const name of ['time', 'since_start', 'elapsed']) {
+    if (typeof record[`${name}_ns`] === 'number') return (record[`${name}_ns`] as number) / 1e9;
+    if (typeof record[`${name}_seconds`] === 'number') return record[`${name}_seconds`] as number;
+  }
+  return undefined;
+}
+
+function band_label(record: Record<string, unknown>): string {
+  const part = (key: string) => (typeof record[key] === 'string' ? (record[key] as string) : '');
+  const workers = Array.isArray(record.processes) ? record.processes.map(name_of) : [];
+  return part('model') || (workers.length === 1 ? workers[0]! : '') || part('phase');
+}
+
+function name_of(item: unknown): string {
+  const {name, label, model} = (item ?? {}) as Record<string, unknown>;
+  return [name, label, model].find((text): text is string => typeof text === 'string') ?? '';
+}
+
+// Numbers by dotted key; both {"zone": 43.5} and [{"name": "zone", "value": 43.5}] become "….zone", and
+// [{"name": "yolo", "rss_bytes": 5}] becomes "….yolo.rss_bytes".
+function flatten(prefix: string, value: unknown, into: Map<string, number>): void {
+  if (typeof value === 'number') {
+    if (Number.isFinite(value) && !NOT_DRAWN.test(prefix)) into.set(prefix, value);
+  } else if (Array.isArray(value)) {
+    for (const item of value) {
+      const name = name_of(item);
+      if (name) flatten(`${prefix}.${name}`, item.value ?? item, into);
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, member] of Object.entries(value))
+      flatten(prefix === '' || prefix === 'system' ? key : `${prefix}.${key}`, member, into);
+  }
+}
+
+// Runs of lines with the same model (or phase) become shaded bands.
+function bands_of(lines: Line[]): Band[] {
+  const bands: Band[] = [];
+  let current: Band | undefined;
+  for (const {seconds, label} of lines) {
+    if (current && current.label === label) {
+      current.to = seconds;
+      continue;
+    }
+    if (current) current.to = seconds;
+    current = {from: seconds, to: seconds, label};
+    bands.push(current);
+  }
+  return bands.filter((band) => band.label !== '');
+}

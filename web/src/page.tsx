@@ -1,0 +1,37 @@
+// The order of the page: the verdict, the comparison, then the evidence for it.
+import {useMemo} from 'preact/hooks';
+import type {RunData} from './data';
+import {Definitions} from './sections/definitions';
+import {Header} from './sections/header';
+import {MemoryOverview} from './sections/memory_overview';
+import {ModelDetail} from './sections/model_detail';
+import {ModelsTable} from './sections/models_table';
+import {ParallelSection} from './sections/parallel';
+import {PipelineSection} from './sections/pipeline';
+import {ProbeRoutes} from './sections/probe_routes';
+import {SystemMetrics} from './sections/system_metrics';
+
+export function Page({run}: {run: RunData}) {
+  const {report, images} = run;
+  // An anchor per model by position: names may hold any character.
+  const anchors = useMemo(() => new Map(report.models.map((model, i) => [model, `model-${i + 1}`])), [report]);
+  const measured = run.metrics.charts.length + run.metrics.constant.length > 0 || (report.system ?? []).length > 0;
+  return (
+    <>
+      <a class="skip" href="#models">Skip to the figures</a>
+      <Header report={report} verdict={run.verdict} />
+      <main>
+        <ModelsTable models={report.models} limit={report.limit} anchors={anchors} />
+        <MemoryOverview models={report.models} limit={report.limit} />
+        {report.models.map((model) => (
+          <ModelDetail model={model} limit={report.limit} images={images} anchor={anchors.get(model)!} />
+        ))}
+        {report.parallel && <ParallelSection parallel={report.parallel} alone={report.models} limit={report.limit} />}
+        {report.pipeline && <PipelineSection pipeline={report.pipeline} limit={report.limit} />}
+        {measured && <SystemMetrics metrics={run.metrics} every={run.metrics_every} summaries={report.system ?? []} />}
+        {report.limit && <ProbeRoutes limit={report.limit} />}
+      </main>
+      <Definitions />
+    </>
+  );
+}

@@ -1,0 +1,151 @@
+// report.json as this page reads it (docs/report.schema.json). Any figure may be absent; an absent figure is
+// shown as absent and never as zero.
+
+export type Status = 'ok' | 'oom' | 'crashed' | 'timeout' | 'failed' | 'skipped';
+export type PhaseName = 'start' | 'runtime_loaded' | 'model_loaded' | 'warm' | 'running' | 'unloaded';
+
+// In nanoseconds: the key of the object that holds it says so.
+export interface Latency {
+  n: number;
+  mean: number;
+  sd: number;
+  cv: number;
+  min: number;
+  p50: number;
+  p90: number;
+  p99: number;
+  max: number;
+  p90_bound?: number;
+  p99_bound?: number;
+  histogram?: number[];
+}
+
+export interface Memory {
+  start_bytes?: number;
+  runtime_bytes?: number;
+  loaded_bytes?: number;
+  load_peak_bytes?: number;
+  run_mean_bytes?: number;
+  run_peak_bytes?: number;
+  residual_bytes?: number;
+  frames_bytes?: number;
+  cgroup_peak_bytes?: number;
+  pss_run_peak_bytes?: number;
+  within_limit?: boolean;
+  violations?: number;
+}
+
+export type Settings = Record<string, string | number | boolean>;
+
+export interface Trial {
+  settings: Settings;
+  status: Status;
+  error?: string;
+  p50_ns?: number;
+  peak_bytes?: number;
+}
+
+export interface Model {
+  name: string;
+  path?: string;
+  backend?: string;
+  backend_version?: string;
+  task?: string;
+  input?: string;
+  status: Status;
+  error?: string;
+  died_in?: PhaseName;
+  fps?: number;
+  pipeline_fps?: number;
+  latency_ns?: Latency;  // of inference, which is among the stages as well
+  stages_ns?: Partial<Record<StageName, Latency>>;
+  runtime_load_time_ns?: number;
+  model_load_time_ns?: number;
+  warmup_time_ns?: number;
+  detections_per_frame?: {n: number; mean: number; min: number; max: number};
+  frames?: number;
+  memory?: Memory;
+  file_size_bytes?: number;
+  cpu_percent?: number;
+  cleanups?: {level: string; name: string; resident_bytes: number}[];
+  memory_series?: {time_ns: number; resident_bytes: number}[];
+  phases?: {phase: PhaseName; time_ns: number}[];
+  settings?: Settings;
+  trials?: Trial[];
+  smallest_settings?: Settings;
+  warnings?: string[];
+  annotated_images?: string[];
+}
+
+export type StageName = 'decode' | 'preprocess' | 'inference' | 'postprocess' | 'end_to_end';
+
+export interface Limit {
+  bytes: number;
+  type: 'hard' | 'soft' | 'unavailable';
+  mechanism: string;
+  routes?: {name: string; outcome: string; detail?: string}[];
+  note?: string;
+}
+
+export interface Parallel {
+  together: Model[];
+  sum_of_peaks_bytes?: number;
+  joint_peak_bytes?: number;
+  joint_peak_source?: string;
+  within_limit?: boolean;
+}
+
+export interface Pipeline {
+  status: Status;
+  error?: string;
+  models: {name: string; load_time_ns?: number; memory_increment_bytes?: number; latency_ns?: Latency}[];
+  frame_latency_ns?: Latency;
+  fps?: number;
+  runtime_bytes?: number;
+  loaded_bytes?: number;
+  peak_bytes?: number;
+  frames?: number;
+}
+
+export interface Host {
+  hostname?: string;
+  machine?: string;
+  kernel?: string;
+  os?: string;
+  cpu_model?: string;
+  board?: string;
+  cpus?: number;
+  ram_total_bytes?: number;
+  headroom_version?: string;
+}
+
+export interface Source {
+  kind?: string;
+  path?: string;
+  camera_index?: number;
+  sequences?: {name: string; frames?: number; width?: number; height?: number}[];
+  skipped?: {name: string; reason: string}[];
+  total_frames?: number;
+  frames_held_peak?: number;
+}
+
+export interface Report {
+  schema_version: number;
+  run_name: string;
+  started_at?: string;
+  complete: boolean;
+  command?: string;
+  host: Host;
+  source?: Source;
+  limit?: Limit;
+  image_size?: number;
+  confidence?: number;
+  iou?: number;
+  setup_time_ns?: number;
+  inference_time_ns?: number;
+  models: Model[];
+  parallel?: Parallel;
+  pipeline?: Pipeline;
+  system?: {name: string; n: number; min: number; mean: number; max: number}[];
+  warnings?: string[];
+}

@@ -1,0 +1,94 @@
+// What was run, where, under which limit, and the verdict.
+import type {Verdict} from '../data';
+import {bytes, counted, duration} from '../format';
+import type {Host, Report, Source} from '../report';
+import {LIMIT_TYPE_WORDS, MECHANISM_WORDS} from '../words';
+
+export function Header({report, verdict}: {report: Report; verdict: Verdict}) {
+  const {limit, host} = report;
+  return (
+    <header>
+      <p class="wordmark">Headroom <span>benchmark report</span></p>
+      <h1>{report.run_name || 'A run without a name'}</h1>
+      {!report.complete && (
+        <p class="banner" role="status">
+          <b>Incomplete.</b> The run was interrupted or has not ended; what was measured until then is shown.
+        </p>
+      )}
+      <div class={`verdict ${verdict.tone}`}>
+        <p>{verdict.sentence}.</p>
+        {verdict.details.length > 0 && <ul>{verdict.details.map((detail) => <li>{detail}</li>)}</ul>}
+      </div>
+      <dl class="facts">
+        <Fact name="Limit">
+          {limit ? (
+            <>
+              <b>{bytes(limit.bytes)}</b>, {limit.type}, by {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}
+              <small>{limit.type}: {LIMIT_TYPE_WORDS[limit.type]}</small>
+              {limit.note && <small>{limit.note}</small>}
+            </>
+          ) : 'none was set'}
+        </Fact>
+        <Fact name="Source">{source_words(report.source)}</Fact>
+        <Fact name={host.board ? 'Board' : 'Host'}>{host_words(host)}</Fact>
+        <Fact name="Run">
+          {report.started_at ? readable_time(report.started_at) : report.run_name}
+          <small>
+            {[report.setup_time_ns && `setup ${duration(report.setup_time_ns)}`, report.inference_time_ns && `inference ${duration(report.inference_time_ns)}`]
+              .filter(Boolean).join(' · ')}
+          </small>
+          {host.headroom_version && <small>Headroom {host.headroom_version}</small>}
+        </Fact>
+      </dl>
+      {report.command && (
+        <p class="command"><code>{report.command.split(' ').map((word) => <><span>{word}</span>{' '}</>)}</code></p>
+      )}
+      {(report.warnings ?? []).length > 0 && (
+        <ul class="warnings" aria-label="Warnings">{report.warnings!.map((warning) => <li>{warning}</li>)}</ul>
+      )}
+      {(report.source?.skipped ?? []).length > 0 && (
+        <details>
+          <summary>{counted(report.source!.skipped!.length, 'item')} of the source left out</summary>
+          <ul>{report.source!.skipped!.map((item) => <li><b>{item.name}</b>: {item.reason}</li>)}</ul>
+        </details>
+      )}
+    </header>
+  );
+}
+
+function Fact({name, children}: {name: string; children: preact.ComponentChildren}) {
+  return <div><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+function source_words(source: Source | undefined) {
+  if (!source?.kind) return 'none; inputs were made from the models\u2019 signatures';
+  const place = source.kind === 'camera' ? `camera ${source.camera_index ?? 0}` : `${source.kind?.replace('_dir', 's') ?? ''} ${source.path ?? ''}`;
+  const sequences = source.sequences ?? [];
+  const size = sequences.find((sequence) => sequence.width);
+  return (
+    <>
+      <span class="path">{place}</span>
+      <small>
+        {[source.total_frames ? counted(source.total_frames, 'frame') : '', sequences.length > 1 ? counted(sequences.length, 'sequence') : '',
+          size ? `${size.width} × ${size.height}` : ''].filter(Boolean).join(' · ')}
+      </small>
+    </>
+  );
+}
+
+function host_words(host: Host) {
+  return (
+    <>
+      {host.board || host.cpu_model || host.machine}
+      <small>
+        {[host.hostname, host.cpus ? counted(host.cpus, 'CPU') : '', host.ram_total_bytes ? `${bytes(host.ram_total_bytes)} RAM` : '',
+          host.board && host.cpu_model, host.os, host.kernel && `Linux ${host.kernel}`].filter(Boolean).join(' · ')}
+      </small>
+    </>
+  );
+}
+
+// "2026-11-21T10:30:00+01:00" → "2026-11-21 10:30:00 +01:00": as the device wrote it, not in the reader's zone.
+function readable_time(iso: string): string {
+  return iso.replace('T', ' ').replace(/(\.\d+)?(Z|[+-]\d\d:?\d\d)$/, ' $2').replace(' Z', ' UTC');
+}

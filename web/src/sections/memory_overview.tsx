@@ -1,0 +1,50 @@
+// Where each model's memory goes, on one scale with the limit.
+import {Legend, StackedBar} from '../charts/stacked_bar';
+import {bytes} from '../format';
+import {memory_parts, type MemoryPart} from '../memory_parts';
+import type {Limit, Model} from '../report';
+import {peak_of} from '../words';
+
+export const PART_COLORS: Record<MemoryPart['kind'], string> = {
+  runtime: '--runtime',
+  model: '--model',
+  'working set': '--working',
+  whole: '--model',
+};
+
+export function MemoryOverview({models, limit}: {models: Model[]; limit: Limit | undefined}) {
+  const rows = models.filter((model) => peak_of(model) !== undefined || memory_parts(model.memory ?? {}).length > 0);
+  if (rows.length === 0) return null;
+  const scale = 1.04 * Math.max(limit?.bytes ?? 0, ...rows.map((model) => peak_of(model) ?? 0),
+    ...rows.map((model) => memory_parts(model.memory ?? {}).reduce((sum, part) => sum + part.bytes, 0)), 1);
+  const kinds = new Set(rows.flatMap((model) => memory_parts(model.memory ?? {}).map((part) => part.kind)));
+  return (
+    <section aria-labelledby="memory-title">
+      <h2 id="memory-title">Memory against the limit</h2>
+      <Legend items={[
+        {label: 'runtime, before the model', color: '--runtime'},
+        {label: 'model, once loaded', color: '--model'},
+        ...(kinds.has('working set') ? [{label: 'working set, at the run peak', color: '--working'}] : []),
+        {label: 'peak while loading', shape: 'tick' as const},
+        ...(limit ? [{label: `limit ${bytes(limit.bytes)}`, shape: 'limit' as const}] : []),
+      ]} />
+      <div class="bars">
+        {rows.map((model) => {
+          const parts = memory_parts(model.memory ?? {});
+          const load_peak = model.memory?.load_peak_bytes;
+          const words = parts.map((part) => `${part.kind} ${bytes(part.bytes)}`).join(', ');
+          return (
+            <div class="bar-row">
+              <div class="bar-name">{model.name}</div>
+              <StackedBar scale={scale} limit={limit?.bytes}
+                label={`${model.name}: ${words}${load_peak === undefined ? '' : `; peak while loading ${bytes(load_peak)}`}`}
+                parts={parts.map((part) => ({label: `${part.kind} ${bytes(part.bytes)}`, value: part.bytes, color: PART_COLORS[part.kind]}))}
+                ticks={load_peak === undefined ? [] : [{label: `peak while loading ${bytes(load_peak)}`, value: load_peak}]} />
+              <div class="bar-value">{bytes(peak_of(model))}</div>
+            </div>
+          );
+        })}
+      </div>
+    </section>
+  );
+}

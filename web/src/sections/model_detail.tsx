@@ -1,0 +1,123 @@
+// Everything measured about one model.
+import {Histogram} from '../charts/histogram';
+import {TimeChart} from '../charts/time_chart';
+import {bytes, counted, duration, number, percent} from '../format';
+import type {Band} from '../metrics';
+import type {Limit, Model} from '../report';
+import {exceeds, peak_of, PHASE_WORDS} from '../words';
+import {LatencyStages} from './latency_stages';
+import {SampleImages} from './sample_images';
+import {SettingsTable, TrialsTable} from './settings';
+import {StatusBadge} from './status_badge';
+
+interface Props {
+  model: Model;
+  limit: Limit | undefined;
+  images: Record<string, string>;
+  anchor: string;
+}
+
+export function ModelDetail({model, limit, images, anchor}: Props) {
+  const series = model.memory_series ?? [];
+  const inference = model.latency_ns;
+  return (
+    <section id={anchor} class="model" aria-labelledby={`${anchor}-title`}>
+      <div class="model-head">
+        <h2 id={`${anchor}-title`}>{model.name}</h2>
+        <StatusBadge status={model.status} over={exceeds(model)} />
+      </div>
+      <p class="origin">
+        {[model.backend && `${model.backend} ${model.backend_version ?? ''}`.trim(), model.task, model.input,
+          model.file_size_bytes !== undefined ? `${bytes(model.file_size_bytes)} on disk` : ''].filter(Boolean).join(' · ')}
+        {model.path && <span class="path">{model.path}</span>}
+      </p>
+      {model.error && (
+        <p class={model.status === 'skipped' ? 'quiet' : 'error'} role="note">
+          {model.error}{model.died_in && <small>It died while {PHASE_WORDS[model.died_in]}.</small>}
+        </p>
+      )}
+      {(model.warnings ?? []).length > 0 && <ul class="warnings" aria-label="Warnings">{model.warnings!.map((warning) => <li>{warning}</li>)}</ul>}
+      <KeyFigures model={model} limit={limit} />
+      <div class="charts">
+        {series.length > 1 && (
+          <TimeChart title="Resident memory over time" from_zero byte_axis
+            summary={`From ${bytes(series[0]!.resident_bytes)} to a largest sample of ${bytes(series.reduce((most, point) => Math.max(most, point.resident_bytes), 0))}.`}
+            seconds={series.map((point) => point.time_ns / 1e9)}
+            lines={[{label: 'resident', color: '--model', values: series.map((point) => point.resident_bytes), fill: true}]}
+            format={bytes} bands={phase_bands(model)} limit={limit?.bytes} height={236}
+            bands_note={phase_bands(model).filter((band) => band.to > band.from).map((band) => `${band.label} ${duration((band.to - band.from) * 1e9)}`).join(' · ')} />
+        )}
+        {inference && (inference.histogram ?? []).length > 0 && <Histogram title="Distribution of inference latency" latency={inference} />}
+      </div>
+      <LatencyStages model={model} />
+      <div class="columns">
+        {model.settings && <SettingsTable settings={model.settings} smallest={model.smallest_settings} />}
+        <Cleanups model={model} />
+      </div>
+      {(model.trials ?? []).length > 0 && <TrialsTable trials={model.trials!} chosen={model.settings} smallest={model.smallest_settings} />}
+      {(model.annotated_images ?? []).length > 0 && <SampleImages paths={model.annotated_images!} images={images} name={model.name} />}
+    </section>
+  );
+}
+
+function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
+  const memory = model.memory ?? {};
+  const peak = peak_of(model);
+  const detections = model.detections_per_frame;
+  const figures: [string, string | undefined, (string | undefined)?][] = [
+    ['Inference', model.fps === undefined ? undefined : `${number(model.fps)} FPS`],
+    ['Whole pipeline', model.pipeline_fps === undefined ? undefined : `${number(model.pipeline_fps)} FPS`],
+    ['Peak', peak === undefined ? undefined : bytes(peak), limit && peak !== undefined ? `${percent(peak / limit.bytes)} of the limit` : undefined],
+    ['Bare runtime', memory.runtime_bytes === undefined ? undefined : bytes(memory.runtime_bytes)],
+    ['Load peak', memory.load_peak_bytes === undefined ? undefined : bytes(memory.load_peak_bytes)],
+    ['Loaded', memory.loaded_bytes === undefined ? undefined : bytes(memory.loaded_bytes)],
+    ['Run mean', memory.run_mean_bytes === undefined ? undefined : bytes(memory.run_mean_bytes)],
+    ['Run peak', memory.run_peak_bytes === undefined ? undefined : bytes(memory.run_peak_bytes),
+     memory.frames_bytes ? `${bytes(memory.frames_bytes)} of it frames held` : undefined],
+    ['After unload', memory.residual_bytes === undefined ? undefined : bytes(memory.residual_bytes)],
+    ['Control group peak', memory.cgroup_peak_bytes === undefined ? undefined : bytes(memory.cgroup_peak_bytes), 'with page cache'],
+    ['Run peak as PSS', memory.pss_run_peak_bytes === undefined ? undefined : bytes(memory.pss_run_peak_bytes), 'shared pages divided'],
+    ['Over the limit', memory.violations ? counted(memory.violations, 'sample') : undefined],
+    ['Load time', model.model_load_time_ns === undefined ? undefined : duration(model.model_load_time_ns),
+     model.runtime_load_time_ns === undefined ? undefined : `runtime ${duration(model.runtime_load_time_ns)}`],
+    ['Detections', detections && `${number(detections.mean)} a frame`, detections && `${detections.min} to ${detections.max}`],
+    ['CPU', model.cpu_percent === undefined ? undefined : `${number(model.cpu_percent)} %`, 'of one core'],
+    ['Frames', model.frames ? number(model.frames) : undefined],
+  ];
+  const known = figures.filter(([, value]) => value !== undefined);
+  if (known.length === 0) return null;
+  return (
+    <dl class="figures">
+      {known.map(([name, value, note]) => <div><dt>{name}</dt><dd>{value}{note && <small>{note}</small>}</dd></div>)}
+    </dl>
+  );
+}
+
+// From each mark to the next; the last phase lasts to the end of the series.
+export function phase_bands(model: Model): Band[] {
+  const marks = model.phases ?? [];
+  const end = (model.memory_series ?? []).at(-1)?.time_ns ?? 0;
+  return marks.map((mark, i) => ({
+    from: mark.time_ns / 1e9,
+    to: (marks[i + 1]?.time_ns ?? Math.max(end, mark.time_ns)) / 1e9,
+    label: PHASE_WORDS[mark.phase] ?? mark.phase,
+  }));
+}
+
+function Cleanups({model}: {model: Model}) {
+  const points = model.cleanups ?? [];
+  if (points.length === 0) return null;
+  return (
+    <div>
+      <h3>What stays after cleaning</h3>
+      <div class="scroll" role="region" tabIndex={0} aria-label={`Memory after cleaning, ${model.name}`}>
+        <table>
+          <thead><tr><th class="text" scope="col">After</th><th class="text" scope="col">Name</th><th scope="col">Resident</th></tr></thead>
+          <tbody>
+            {points.map((point) => <tr><td class="text">{point.level}</td><td class="text">{point.name}</td><td>{bytes(point.resident_bytes)}</td></tr>)}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}

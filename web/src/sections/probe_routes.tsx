@@ -1,0 +1,32 @@
+// What the probe tried against the limit before the run, and what happened: the proof behind "hard" or "soft".
+import type {Limit} from '../report';
+import {LIMIT_TYPE_WORDS, MECHANISM_WORDS, ROUTE_WORDS} from '../words';
+
+export function ProbeRoutes({limit}: {limit: Limit}) {
+  const routes = limit.routes ?? [];
+  return (
+    <section aria-labelledby="probe-title">
+      <h2 id="probe-title">What the probe tried</h2>
+      <p>
+        Before the run, a child process took memory past the limit by each route it could, under the same
+        mechanism: {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. The limit is <b>{limit.type}</b>: {LIMIT_TYPE_WORDS[limit.type]}.
+      </p>
+      {routes.length > 0 ? (
+        <div class="scroll" role="region" tabIndex={0} aria-label="Routes that the probe tried">
+          <table>
+            <thead><tr><th class="text" scope="col">Route</th><th class="text" scope="col">What happened</th><th class="text" scope="col">Detail</th></tr></thead>
+            <tbody>
+              {routes.map((route) => (
+                <tr>
+                  <th class="text" scope="row"><code>{route.name}</code></th>
+                  <td class={`text route ${route.outcome}`}>{ROUTE_WORDS[route.outcome] ?? route.outcome}</td>
+                  <td class="text">{route.detail ?? ''}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : <p class="quiet">No route was tried.</p>}
+    </section>
+  );
+}

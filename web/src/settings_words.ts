@@ -1,0 +1,24 @@
+// Runtime settings in words; of a trial only what differs from the first one is of interest.
+import type {Settings} from './report';
+
+export function same_settings(a: Settings, b: Settings): boolean {
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => a[key] === b[key]);
+}
+
+// ONNX Runtime's values.
+const GRAPH_LEVELS: Record<number, string> = {0: 'none', 1: 'basic', 2: 'extended', 99: 'all'};
+
+export function setting_words(key: string, value: string | number | boolean): string {
+  if (typeof value === 'boolean') return value ? 'on' : 'off';
+  if (key === 'graph_level') return GRAPH_LEVELS[Number(value)] ?? String(value);
+  if (key === 'threads' && value === 0) return 'auto';
+  return String(value).replace(/_/g, ' ');
+}
+
+// "threads 2, arena off": the settings that differ from `base`.
+export function settings_words(settings: Settings, base: Settings): string {
+  const words = Object.entries(settings)
+    .filter(([key, value]) => base[key] !== value)
+    .map(([key, value]) => `${key.replace(/_/g, ' ')} ${setting_words(key, value)}`);
+  return words.length > 0 ? words.join(', ') : 'as the first';
+}

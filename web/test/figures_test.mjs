@@ -1,0 +1,144 @@
+// Figures as text, distributions, memory parts, series and sorting: what the charts and tables are made from.
+import assert from 'node:assert/strict';
+import {test} from 'node:test';
+import {load} from './load.mjs';
+
+const format = await load('format.ts');
+const histogram = await load('histogram.ts');
+const {memory_parts} = await load('memory_parts.ts');
+const metrics = await load('metrics.ts');
+const {sorted_by} = await load('sorting.ts');
+const settings = await load('settings_words.ts');
+const words = await load('words.ts');
+const MIB = 1024 * 1024;
+
+test('sizes and times read as the command line prints them', () => {
+  assert.equal(format.bytes(0), '0 B');
+  assert.equal(format.bytes(812), '812 B');
+  assert.equal(format.bytes(1536), '1.5 KiB');
+  assert.equal(format.bytes(-3 * MIB), '-3.0 MiB');
+  assert.equal(format.bytes(1.21 * 1024 * MIB), '1.21 GiB');
+  assert.equal(format.bytes(undefined), '–');
+  assert.equal(format.duration(812), '812 ns');
+  assert.equal(format.duration(12_300), '12.3 µs');
+  assert.equal(format.duration(4_560_000), '4.56 ms');
+  assert.equal(format.duration(1_234_000_000), '1.234 s');
+  assert.equal(format.duration(125_000_000_000), '2 min 05 s');
+  assert.equal(format.duration(undefined), '–');
+});
+
+test('numbers keep about three digits and never an exponent', () => {
+  assert.equal(format.number(0), '0');
+  assert.equal(format.number(0.0421), '0.042');
+  assert.equal(format.number(3.14159), '3.14');
+  assert.equal(format.number(69.93), '69.9');
+  assert.equal(format.number(900), '900');
+  assert.equal(format.number(1234567.8), '1\u202f234\u202f568');
+  assert.equal(format.percent(0.031), '3.1 %');
+  assert.equal(format.percent(1.08), '108 %');
+});
+
+test('buckets of a distribution cover min to max in equal ratios', () => {
+  const buckets = histogram.buckets_of({n: 10, min: 100, max: 1600, histogram: [4, 3, 2, 1]});
+  assert.deepEqual(buckets.map((bucket) => Math.round(bucket.from_ns)), [100, 200, 400, 800]);
+  assert.equal(Math.round(buckets[3].to_ns), 1600);
+  assert.deepEqual(buckets.map((bucket) => bucket.count), [4, 3, 2, 1]);
+  assert.deepEqual(histogram.buckets_of({n: 0, min: 0, max: 0, histogram: [1]}), []);
+  assert.equal(histogram.position_of(400, 100, 1600), 0.5);
+  assert.equal(histogram.position_of(7, 7, 7), 0.5);
+});
+
+test('a logarithmic axis has at least three ticks inside its range', () => {
+  assert.deepEqual(histogram.log_ticks(1e6, 1e7), [1e6, 2e6, 5e6, 1e7]);
+  for (const [low, high] of [[13e6, 14e6], [9e5, 1.1e8], [1, 2]]) {
+    const ticks = histogram.log_ticks(low, high);
+    assert.ok(ticks.length >= 3);
+    assert.ok(ticks.every((tick) => tick >= low && tick <= high));
+  }
+});
+
+test('labels that would touch go to another row', () => {
+  const rows = histogram.stack_labels([{x: 50, width: 80}, {x: 60, width: 80}, {x: 300, width: 80}]).map((label) => label.row);
+  assert.deepEqual(rows, [0, 1, 0]);
+});
+
+test('memory parts add up to the run peak and count each byte once', () => {
+  const parts = memory_parts({runtime_bytes: 30 * MIB, loaded_bytes: 40 * MIB, load_peak_bytes: 55 * MIB, run_peak_bytes: 70 * MIB});
+  assert.deepEqual(parts, [{kind: 'runtime', bytes: 30 * MIB}, {kind: 'model', bytes: 10 * MIB}, {kind: 'working set', bytes: 30 * MIB}]);
+  assert.equal(parts.reduce((sum, part) => sum + part.bytes, 0), 70 * MIB);
+});
+
+test('memory parts that were not measured are not made up', () => {
+  assert.deepEqual(memory_parts({}), []);
+  assert.deepEqual(memory_parts({run_peak_bytes: 5}), [{kind: 'whole', bytes: 5}]);
+  assert.deepEqual(memory_parts({runtime_bytes: 30, load_peak_bytes: 256}), [{kind: 'runtime', bytes: 30}, {kind: 'model', bytes: 226}]);
+  // A peak below the loaded size (pages given back) gives no negative part.
+  assert.deepEqual(memory_parts({runtime_bytes: 30, loaded_bytes: 40, run_peak_bytes: 35}).map((part) => part.kind), ['runtime', 'model']);
+});
+
+test('the peak is the larger of loading and running, and absent when neither was measured', () => {
+  assert.equal(words.peak_of({memory: {load_peak_bytes: 5, run_peak_bytes: 3}}), 5);
+  assert.equal(words.peak_of({memory: {run_peak_bytes: 3}}), 3);
+  assert.equal(words.peak_of({}), undefined);
+});
+
+test('series are found by key, whatever the shape of the line', () => {
+  const lines = [
+    {time_ns: 5e9, cpu_percent: 10, ram_used_bytes: 100, swap_used_bytes: 0, temperature_celsius: {cpu: 40}, power_watts: [{name: 'VDD_IN', value: 7}]},
+    {time_ns: 6e9, cpu_percent: 20, ram_used_bytes: 120, swap_used_bytes: 0, temperature_celsius: {cpu: 41}, power_watts: [{name: 'VDD_IN', value: 8}]},
+  ];
+  const found = metrics.parse_metrics(lines.map((line) => JSON.stringify(line)).join('\n'));
+  assert.deepEqual(found.charts.map((chart) => [chart.unit, chart.series[0].key]), [
+    ['percent', 'cpu_percent'], ['bytes', 'ram_used_bytes'], ['celsius', 'temperature_celsius.cpu'], ['watts', 'power_watts.VDD_IN']]);
+  assert.deepEqual(found.charts[0].seconds, [0, 1]);
+  assert.deepEqual(found.constant, [{key: 'swap_used_bytes', value: 0, unit: 'bytes'}]);
+});
+
+test('workers are series of their own, by resident memory and share', () => {
+  const line = (ns, rss) => JSON.stringify({since_start_ns: ns, phase: 'parallel', processes: [
+    {label: 'yolo', pid: 7 + ns, phase: 'warm', rss_bytes: rss, anonymous_bytes: rss - 1}, {label: 'text', pid: 8, rss_bytes: 5 - ns}]});
+  const found = metrics.parse_metrics([line(0, 10), line(1, 20)].join('\n'));
+  assert.deepEqual(found.charts.map((chart) => chart.series.map((series) => [series.key, series.label, series.values])), [[
+    ['processes.yolo.rss_bytes', 'yolo', [10, 20]], ['processes.text.rss_bytes', 'text', [5, 4]]]]);
+  assert.deepEqual(found.bands.map((band) => band.label), ['parallel']);
+});
+
+test('torn and foreign lines are left out, gaps stay gaps', () => {
+  const text = '{"time_ns":0,"cpu_percent":1}\nnot json\n[1]\n{"no_time":1}\n{"time_ns":1000000000,"other_percent":5}\n' +
+    '{"time_ns":2000000000,"cpu_percent":3,"other_percent":6}\n{"time_ns":3';
+  const found = metrics.parse_metrics(text);
+  assert.equal(found.lines, 3);
+  assert.deepEqual(found.charts[0].series[0].values, [1, 3]);
+  assert.deepEqual(metrics.parse_metrics('').charts, []);
+});
+
+test('lines that name a model become bands', () => {
+  const line = (seconds, model) => JSON.stringify({time_ns: seconds * 1e9, model, cpu_percent: seconds});
+  const {bands} = metrics.parse_metrics([line(0, 'a'), line(1, 'a'), line(2, 'b'), line(4, 'b')].join('\n'));
+  assert.deepEqual(bands, [{from: 0, to: 2, label: 'a'}, {from: 2, to: 4, label: 'b'}]);
+});
+
+test('a chart holds no more series than the palette, the largest ones', () => {
+  const clocks = (base) => Object.fromEntries(Array.from({length: 12}, (_, i) => [`cpu${i}`, base + i]));
+  const text = [0, 1].map((i) => JSON.stringify({time_ns: i, clocks_hz: clocks(1e9 + i)})).join('\n');
+  const [chart] = metrics.parse_metrics(text).charts;
+  assert.equal(chart.series.length, 8);
+  assert.equal(chart.left_out, 4);
+  assert.ok(chart.series.some((series) => series.label === 'cpu11'));
+});
+
+test('rows without the figure come last whichever way the table is sorted', () => {
+  const rows = [{v: 2}, {}, {v: 1}, {v: 3}];
+  assert.deepEqual(sorted_by(rows, (row) => row.v, 'ascending'), [{v: 1}, {v: 2}, {v: 3}, {}]);
+  assert.deepEqual(sorted_by(rows, (row) => row.v, 'descending'), [{v: 3}, {v: 2}, {v: 1}, {}]);
+  assert.deepEqual(sorted_by([{v: 'm10'}, {v: 'm2'}], (row) => row.v, 'ascending'), [{v: 'm2'}, {v: 'm10'}]);
+});
+
+test('of settings only what differs is told', () => {
+  const base = {threads: 0, arena: true, graph_level: 99};
+  assert.equal(settings.settings_words(base, {}), 'threads auto, arena on, graph level all');
+  assert.equal(settings.settings_words({...base, arena: false}, base), 'arena off');
+  assert.equal(settings.settings_words(base, base), 'as the first');
+  assert.ok(settings.same_settings(base, {...base}));
+  assert.ok(!settings.same_settings(base, {...base, device: 'cpu'}));
+});
