@@ -2,26 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace headroom {
 namespace {
 constexpr int kMaximumDepth = 64;
+
+// The deepest nesting of brackets outside strings. (The library's own callback could tell as well, but with
+// one it looks through the whole parent after every element: 400,000 objects in a list took 23 s instead of
+// 0.1 s.)
+int nesting_of(std::string_view text) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
 }
 
+}  // namespace
+
 Result<Json> parse_json(std::string_view text, std::string_view what_it_is) {
-  // The parser recurses per level when it destroys a value, so depth is bounded while it parses.
-  bool too_deep = false;
-  const auto watch_depth = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaximumDepth) too_deep = true;
-    return !too_deep;
-  };
+  // Destroying a value recurses per level, so depth is bounded before there is one.
+  if (nesting_of(text) > kMaximumDepth)
+    return input_error(fmt::format("{} is not usable", what_it_is),
+                       fmt::format("it nests deeper than {} levels", kMaximumDepth));
   try {
-    Json document = Json::parse(text, watch_depth);
-    if (too_deep)
-      return input_error(fmt::format("{} is not usable", what_it_is),
-                         fmt::format("it nests deeper than {} levels", kMaximumDepth));
-    return document;
+    return Json::parse(text);
   } catch (const nlohmann::json::exception& problem) {
     std::string why = problem.what();
     if (const auto at = why.find("] "); at != std::string::npos) why.erase(0, at + 2);

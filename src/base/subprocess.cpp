@@ -116,9 +116,10 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGPIPE, SIG_DFL);
-    if (const int code = place_descriptors(wanted, highest + 1); code != 0) report_and_exit(report_fd, code);
+    // The hook first: it may use a descriptor whose number the child's own will take.
     if (options.before_exec)
       if (const int code = options.before_exec(); code != 0) report_and_exit(report_fd, code);
+    if (const int code = place_descriptors(wanted, highest + 1); code != 0) report_and_exit(report_fd, code);
     ::execvpe(argument_pointers[0], argument_pointers.data(), environment_pointers.data());
     report_and_exit(report_fd, errno);
   }

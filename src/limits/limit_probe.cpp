@@ -26,7 +26,11 @@ constexpr std::size_t kStep = std::size_t{1} << 20;
 constexpr Nanoseconds kProbeTimeout{5'000'000'000};
 constexpr int kRefusedExit = 10;  // a probe child's exit code when an allocation was refused
 
-void touch(void* memory) { std::memset(memory, 1, kStep); }
+void touch(void* memory) {
+  std::memset(memory, 1, kStep);
+  // The compiler may drop an allocation that nobody reads; here it must believe that somebody does.
+  asm volatile("" : : "r"(memory) : "memory");
+}
 
 bool take_malloc() {
   void* memory = std::malloc(kStep);

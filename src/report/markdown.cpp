@@ -10,10 +10,15 @@
 namespace headroom::report {
 namespace {
 
-constexpr std::size_t kMostSkippedShown = 20;
+constexpr std::size_t kMostRowsShown = 20;  // of a source; report.json has all
 
 void add_line(std::string& text, std::string_view label, const std::string& value) {
   if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
+}
+
+std::string more_than_shown(std::size_t rows) {
+  if (rows <= kMostRowsShown) return {};
+  return fmt::format("… and {} more; `report.json` names them all.\n\n", rows - kMostRowsShown);
 }
 
 std::string title(const BenchResult& result) {
@@ -66,18 +71,20 @@ std::string source_section(const BenchResult& result) {
   if (result.frames_held_peak > 0)
     add_line(text, "Decoded frames held in memory", fmt::format("at most {}", result.frames_held_peak));
   text += "\n";
-  MarkdownTable table(MarkdownTable::Align::figures, {"Sequence", "Frames", "Size"});
-  for (const SourceSequence& sequence : source.sequences)
-    table.add({escaped(sequence.name),
-               sequence.frames > 0 ? std::to_string(sequence.frames) : std::string(kAbsent),
-               sequence.width > 0 ? fmt::format("{} × {}", sequence.width, sequence.height)
-                                  : std::string(kAbsent)});
-  return text + (table.empty() ? "" : table.text());
+  MarkdownTable table(1, {"Sequence", "Frames", "Size"});
+  const auto& sequences = source.sequences;
+  for (std::size_t i = 0; i < std::min(sequences.size(), kMostRowsShown); ++i)
+    table.add({escaped(sequences[i].name),
+               sequences[i].frames > 0 ? std::to_string(sequences[i].frames) : std::string(kAbsent),
+               sequences[i].width > 0 ? fmt::format("{} × {}", sequences[i].width, sequences[i].height)
+                                      : std::string(kAbsent)});
+  if (!table.empty()) text += table.text();
+  return text + more_than_shown(sequences.size());
 }
 
 std::string system_section(const BenchResult& result) {
   if (result.system.empty()) return {};
-  MarkdownTable table(MarkdownTable::Align::figures, {"Metric", "Mean", "Min", "Max", "Samples"});
+  MarkdownTable table(1, {"Metric", "Mean", "Min", "Max", "Samples"});
   for (const MetricSummary& metric : result.system)
     table.add({escaped(title_of_metric(metric.name)), words_for_metric(metric.name, metric.mean),
                words_for_metric(metric.name, metric.min), words_for_metric(metric.name, metric.max),
@@ -105,15 +112,13 @@ std::string left_out_section(const BenchResult& result) {
   if (!text.empty()) text += "\n";
   if (result.source && !result.source->skipped.empty()) {
     const auto& skipped = result.source->skipped;
-    MarkdownTable table(MarkdownTable::Align::words, {"Frame", "Reason"});
-    for (std::size_t i = 0; i < std::min(skipped.size(), kMostSkippedShown); ++i)
+    MarkdownTable table(kAllColumns, {"Frame", "Reason"});
+    for (std::size_t i = 0; i < std::min(skipped.size(), kMostRowsShown); ++i)
       table.add({code(skipped[i].name), escaped(skipped[i].reason)});
     text += fmt::format("{} of the source could not be used:\n\n",
                         counted(static_cast<std::int64_t>(skipped.size()), "item")) +
             table.text();
-    if (skipped.size() > kMostSkippedShown)
-      text +=
-          fmt::format("… and {} more; `report.json` names them all.\n\n", skipped.size() - kMostSkippedShown);
+    text += more_than_shown(skipped.size());
   }
   return text.empty() ? text : "## Left Out\n\n" + text;
 }

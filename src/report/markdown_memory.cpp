@@ -40,7 +40,7 @@ std::string_view words_for_outcome(std::string_view outcome) {
 }
 
 std::string probe_table(const Limit& limit) {
-  MarkdownTable table(MarkdownTable::Align::words, {"Route", "What happened", "Detail"});
+  MarkdownTable table(kAllColumns, {"Route", "What happened", "Detail"});
   for (const LimitRoute& route : limit.routes)
     table.add({code(route.name), std::string(words_for_outcome(route.outcome)), escaped(route.detail)});
   if (table.empty()) return {};
@@ -74,7 +74,8 @@ std::string memory_safety_section(const BenchResult& result) {
   const Verdict verdict = verdict_of(result);
   std::string text = "## 🔒 Memory Safety Summary\n\n";
   text += fmt::format("{} **Overall Status**: {}.\n\n", sign_of(verdict.tone), escaped(verdict.sentence));
-  for (const std::string& detail : verdict.details) text += fmt::format("- ❌ {}\n", escaped(detail));
+  // Another bullet than that of the facts below: it keeps the two lists apart.
+  for (const std::string& detail : verdict.details) text += fmt::format("* ❌ {}\n", escaped(detail));
   if (!verdict.details.empty()) text += "\n";
   if (result.limit) {
     const Limit& limit = *result.limit;

@@ -10,11 +10,15 @@
 namespace headroom::report {
 namespace {
 
-using Align = MarkdownTable::Align;
-
 std::string_view sign_of(const ModelResult& model) {
   if (model.status == ModelStatus::skipped) return "⏭️";
   return model.status == ModelStatus::ok && !exceeded_limit(model) ? "✅" : "❌";
+}
+
+std::string status_of(const ModelResult& model) {
+  std::string text = fmt::format("{} {}", sign_of(model), words_for(model.status));
+  if (model.status == ModelStatus::ok && exceeded_limit(model)) text += ", over the limit";
+  return text;
 }
 
 std::string p50_of(const std::optional<LatencySummary>& latency) {
@@ -22,14 +26,12 @@ std::string p50_of(const std::optional<LatencySummary>& latency) {
 }
 
 std::string overview(const BenchResult& result) {
-  MarkdownTable table(Align::figures,
-                      {"Model", "Status", "FPS", "P50", "P90", "P99", "Load peak", "Run peak"});
+  MarkdownTable table(2, {"Model", "Status", "FPS", "P50", "P90", "P99", "Load peak", "Run peak"});
   for (const ModelResult& model : result.models) {
     const auto latency = [&](auto pick) {
       return model.inference ? format_duration(pick(*model.inference)) : std::string(kAbsent);
     };
-    table.add({escaped(model.name), fmt::format("{} {}", sign_of(model), words_for(model.status)),
-               words_for_rate(model.fps), p50_of(model.inference),
+    table.add({escaped(model.name), status_of(model), words_for_rate(model.fps), p50_of(model.inference),
                latency([](const LatencySummary& l) { return l.p90; }),
                latency([](const LatencySummary& l) { return l.p99; }), words_for(model.memory.load_peak),
                words_for(model.memory.run_peak)});
@@ -42,8 +44,8 @@ std::string bound_of(const std::optional<Nanoseconds>& bound) {
 }
 
 std::string latency_table(const ModelResult& model) {
-  MarkdownTable table(Align::figures, {"Stage", "n", "Mean", "SD", "CV", "Min", "P50", "P90", "P99", "Max",
-                                       "P90 at most", "P99 at most"});
+  MarkdownTable table(
+      1, {"Stage", "n", "Mean", "SD", "CV", "Min", "P50", "P90", "P99", "Max", "P90 at most", "P99 at most"});
   const std::array<std::pair<std::string_view, const std::optional<LatencySummary>*>, 5> stages{
       {{"Decode", &model.decode},
        {"Pre-processing", &model.preprocess},
@@ -63,7 +65,7 @@ std::string latency_table(const ModelResult& model) {
 
 std::string memory_table(const ModelResult& model, const std::optional<Limit>& limit) {
   const ModelMemory& memory = model.memory;
-  MarkdownTable table(Align::figures, {"Phase", "Resident", "Over the bare runtime"});
+  MarkdownTable table(1, {"Phase", "Resident", "Over the bare runtime"});
   const auto add = [&](std::string phase, const std::optional<Bytes>& bytes, bool compared) {
     if (!bytes) return;
     std::string over;
@@ -99,7 +101,7 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
 }
 
 std::string cleanup_table(const ModelResult& model) {
-  MarkdownTable table(Align::figures, {"After the state was cleaned", "Resident"});
+  MarkdownTable table(1, {"After the state was cleaned", "Resident"});
   for (const CleanupPoint& point : model.cleanups)
     table.add(
         {fmt::format("{} {}", escaped(point.level), escaped(point.name)), format_bytes(point.resident)});
@@ -108,7 +110,7 @@ std::string cleanup_table(const ModelResult& model) {
 
 std::string trials_table(const ModelResult& model) {
   if (model.trials.empty()) return {};
-  MarkdownTable table(Align::words, {"Settings tried", "Status", "P50", "Peak", "Kept as"});
+  MarkdownTable table(2, {"Settings tried", "Kept as", "P50", "Peak", "Status"});
   for (const TuneTrial& trial : model.trials) {
     std::string kept;
     if (trial.settings == model.settings) kept = "**fastest that fits**";
@@ -116,7 +118,7 @@ std::string trials_table(const ModelResult& model) {
       kept += fmt::format("{}smallest within 5 %", kept.empty() ? "" : ", ");
     std::string status(words_for(trial.status));
     if (!trial.error.empty()) status += ": " + escaped(trial.error);
-    table.add({code(trial.settings.describe()), status, words_for(trial.p50), words_for(trial.peak), kept});
+    table.add({code(trial.settings.describe()), kept, words_for(trial.p50), words_for(trial.peak), status});
   }
   return "**Tuning trials**, each in a process of its own under the limit\n\n" + table.text();
 }
@@ -155,7 +157,6 @@ std::string facts(const ModelResult& model) {
              fmt::format("runtime {}, model {}, warm-up {}", words_for(model.runtime_load_time),
                          words_for(model.model_load_time), words_for(model.warmup_time)));
   if (model.cpu_percent) add_line(text, "CPU", fmt::format("{:.0f} % of one core", *model.cpu_percent));
-  for (const std::string& warning : model.warnings) text += fmt::format("- ⚠️ {}\n", escaped(warning));
   return text + "\n";
 }
 
@@ -167,8 +168,7 @@ std::string samples(const ModelResult& model) {
 }
 
 std::string model_section(const ModelResult& model, const std::optional<Limit>& limit) {
-  std::string text =
-      fmt::format("### {} {}: {}\n\n", sign_of(model), escaped(model.name), words_for(model.status));
+  std::string text = fmt::format("### {}: {}\n\n", escaped(model.name), status_of(model));
   text += facts(model);
   text += latency_table(model);
   text += memory_table(model, limit);
@@ -202,17 +202,16 @@ std::string parallel_section(const BenchResult& result) {
              fmt::format("{} {}", format_bytes(result.limit->bytes),
                          parallel.within_limit ? "✅ kept" : "❌ not kept"));
   text += "\n";
-  MarkdownTable table(Align::figures, {"Model", "Together", "FPS alone", "FPS together", "P50 alone",
-                                       "P50 together", "Run peak alone", "Run peak together"});
+  MarkdownTable table(2, {"Model", "Together", "FPS alone", "FPS together", "P50 alone", "P50 together",
+                          "Run peak alone", "Run peak together"});
   for (const ModelResult& together : parallel.together) {
     static const ModelResult kNotAlone;
     const ModelResult* alone = &kNotAlone;
     for (const ModelResult& model : result.models)
       if (model.name == together.name) alone = &model;
-    table.add({escaped(together.name), fmt::format("{} {}", sign_of(together), words_for(together.status)),
-               words_for_rate(alone->fps), words_for_rate(together.fps), p50_of(alone->inference),
-               p50_of(together.inference), words_for(alone->memory.run_peak),
-               words_for(together.memory.run_peak)});
+    table.add({escaped(together.name), status_of(together), words_for_rate(alone->fps),
+               words_for_rate(together.fps), p50_of(alone->inference), p50_of(together.inference),
+               words_for(alone->memory.run_peak), words_for(together.memory.run_peak)});
   }
   return text + (table.empty() ? "" : table.text());
 }
@@ -235,7 +234,7 @@ std::string pipeline_section(const BenchResult& result) {
            fmt::format("runtime {}, all models loaded {}, **peak {}**", words_for(pipeline.runtime),
                        words_for(pipeline.loaded), words_for(pipeline.peak)));
   text += "\n";
-  MarkdownTable table(Align::figures, {"Model", "Load time", "Memory increment", "P50", "P99"});
+  MarkdownTable table(1, {"Model", "Load time", "Memory increment", "P50", "P99"});
   for (const PipelineModel& model : pipeline.models)
     table.add({escaped(model.name), words_for(model.load_time), words_for(model.memory_increment),
                p50_of(model.inference),

@@ -43,7 +43,6 @@ std::string code(std::string_view text) {
   for (const char c : text) {
     run = c == '`' ? run + 1 : 0;
     longest = std::max(longest, run);
-    if (c == '|') safe += '\\';  // ends a table cell even inside code
     safe += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
   }
   const std::string fence(longest + 1, '`');
@@ -51,12 +50,20 @@ std::string code(std::string_view text) {
   return fence + space + safe + space + fence;
 }
 
+// A bar ends a cell, even inside code; in tables, and only there, GitHub reads "\\|" in code as "|".
+void MarkdownTable::add(std::vector<std::string> row) {
+  for (std::string& cell : row)
+    for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; ++at)
+      if (at == 0 || cell[at - 1] != '\\') cell.insert(at++, 1, '\\');
+  rows_.push_back(std::move(row));
+}
+
 std::string MarkdownTable::text() const {
   std::vector<int> widths(rows_.front().size(), 3);
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
 
-  const auto to_the_right = [&](std::size_t column) { return align_ == Align::figures && column > 0; };
+  const auto to_the_right = [&](std::size_t column) { return column >= word_columns_; };
   const auto line_of = [&](const std::vector<std::string>& row) {
     std::string line = "|";
     for (std::size_t i = 0; i < row.size(); ++i) {

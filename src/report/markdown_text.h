@@ -10,22 +10,25 @@ namespace headroom::report {
 
 // The text as itself: nothing in it is markup, and it stays on its line and in its table cell.
 std::string escaped(std::string_view text);
-// As code, on one line and safe in a table cell.
+// As code, on one line.
 std::string code(std::string_view text);
 
-// A table whose first column is aligned to the left and all others to the right, or all to the left. Cells
-// are Markdown already. Columns are padded, so that the file reads well as plain text too.
+inline constexpr std::size_t kAllColumns = 99;
+
+// Cells are Markdown already. Columns are padded, so that the file reads well as plain text too.
 class MarkdownTable {
  public:
-  enum class Align { figures, words };
-  MarkdownTable(Align align, std::vector<std::string> header) : align_(align), rows_{std::move(header)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // The first `word_columns` are aligned to the left, the others (figures) to the right.
+  MarkdownTable(std::size_t word_columns, std::vector<std::string> header) : word_columns_(word_columns) {
+    add(std::move(header));
+  }
+  void add(std::vector<std::string> row);
   bool empty() const { return rows_.size() < 2; }
   // Ends in an empty line.
   std::string text() const;
 
  private:
-  Align align_;
+  std::size_t word_columns_;
   std::vector<std::vector<std::string>> rows_;
 };
 

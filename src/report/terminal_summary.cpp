@@ -44,24 +44,40 @@ std::string share_of_limit(const ModelResult& model, const Limit& limit) {
   return words_for_share(static_cast<double>(peak->count) / static_cast<double>(limit.bytes.count));
 }
 
+// One unit for a whole column, named above the table: figures are compared down the column, and the names get
+// the space.
+std::string in_milliseconds(Nanoseconds time) {
+  const double ms = time.milliseconds();
+  return fmt::format("{:.{}f}", ms, ms < 9.9995 ? 3 : ms < 99.995 ? 2 : 1);
+}
+std::string in_mebibytes(const std::optional<Bytes>& bytes) {
+  if (!bytes) return std::string(kAbsent);
+  return fmt::format("{:.1f}", static_cast<double>(bytes->count) / (1 << 20));
+}
+
+std::string status_of(const ModelResult& model) {
+  if (model.status == ModelStatus::ok && exceeded_limit(model)) return "over";
+  return std::string(name_of(model.status));
+}
+
 std::vector<Column> columns_of(const BenchResult& result) {
-  std::vector<Column> columns{{"MODEL", {}, false, 0},  {"STATUS", {}, false, 0}, {"FPS", {}, true, 0},
-                              {"P50", {}, true, 4},     {"P99", {}, true, 2},     {"LOAD PEAK", {}, true, 1},
-                              {"RUN PEAK", {}, true, 0}};
+  std::vector<Column> columns{{"MODEL", {}, false, 0}, {"STATUS", {}, false, 0}, {"FPS", {}, true, 0},
+                              {"P50", {}, true, 4},    {"P99", {}, true, 2},     {"LOAD", {}, true, 1},
+                              {"RUN", {}, true, 0}};
   if (result.limit) columns.push_back({"LIMIT", {}, true, 3});
   for (const ModelResult& model : result.models) {
     const auto latency = [&](auto pick) {
-      return model.inference ? format_duration(pick(*model.inference)) : std::string(kAbsent);
+      return model.inference ? in_milliseconds(pick(*model.inference)) : std::string(kAbsent);
     };
     std::size_t next = 0;
     const auto add = [&](std::string text) { columns[next++].cells.push_back(std::move(text)); };
     add(model.name);
-    add(std::string(name_of(model.status)));
+    add(status_of(model));
     add(words_for_rate(model.fps));
     add(latency([](const LatencySummary& l) { return l.p50; }));
     add(latency([](const LatencySummary& l) { return l.p99; }));
-    add(words_for(model.memory.load_peak));
-    add(words_for(model.memory.run_peak));
+    add(in_mebibytes(model.memory.load_peak));
+    add(in_mebibytes(model.memory.run_peak));
     if (result.limit) add(share_of_limit(model, *result.limit));
   }
   return columns;
@@ -123,7 +139,13 @@ std::string to_terminal(const BenchResult& result, bool color, int width) {
   std::string text;
   if (!result.complete)
     text += sentence("!", kYellow, "This run was interrupted; what was measured until then:", color, width);
-  if (!result.models.empty()) text += table(result, color, width) + "\n";
+  if (!result.models.empty()) {
+    text += wrap(result.limit ? fmt::format("Latency in ms, peaks in MiB and as a share of the limit of {}",
+                                            format_bytes(result.limit->bytes))
+                              : std::string("Latency in ms, peaks in MiB"),
+                 width, 0) +
+            "\n\n" + table(result, color, width) + "\n";
+  }
 
   const Verdict verdict = verdict_of(result);
   constexpr std::array<std::string_view, 3> kSigns{"✓", "·", "✗"};

@@ -42,11 +42,19 @@ Tally count_models(const std::vector<ModelResult>& models) {
   return tally;
 }
 
+// "All 3 models"; with --parallel "Alone, all 3 models", because together they may not fit.
+std::string all_of(const Tally& tally, const BenchResult& result) {
+  if (tally.tried == 1)
+    return std::find_if(result.models.begin(), result.models.end(),
+                        [](const ModelResult& model) { return was_tried(model.status); })
+        ->name;
+  if (result.parallel)
+    return tally.tried == 2 ? "Alone, both models" : fmt::format("Alone, all {} models", tally.tried);
+  return tally.tried == 2 ? "Both models" : fmt::format("All {} models", tally.tried);
+}
+
 std::string sentence_when_all_fit(const Tally& tally, const BenchResult& result) {
-  const auto name = std::find_if(result.models.begin(), result.models.end(), [](const ModelResult& model) {
-                      return was_tried(model.status);
-                    })->name;
-  const std::string all = tally.tried == 1 ? name : fmt::format("All {} models", tally.tried);
+  const std::string all = all_of(tally, result);
   std::string peak = "no peak was measured";
   if (tally.largest != nullptr) {
     peak = tally.tried == 1 ? fmt::format("its peak was {}", format_bytes(*peak_of(*tally.largest)))
@@ -71,7 +79,7 @@ std::string sentence_when_some_did_not(const Tally& tally, const std::optional<L
   parts.push_back(fmt::format("{} of {} {}", tally.fine(), counted(tally.tried, "model"),
                               limit ? "stayed inside " + bound : "came through"));
   if (tally.over > 0) parts.push_back(fmt::format("{} exceeded it", tally.over));
-  if (tally.fallen > 0) parts.push_back(fmt::format("{} did not come through", tally.fallen));
+  if (limit && tally.fallen > 0) parts.push_back(fmt::format("{} did not come through", tally.fallen));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -95,10 +103,10 @@ Verdict verdict_of(const BenchResult& result) {
   }
   if (result.parallel) {
     if (!result.parallel->within_limit)
-      verdict.details.emplace_back("run all at once, the models did not stay inside the limit");
+      verdict.details.emplace_back("all at once: the models did not stay inside the limit");
     for (const ModelResult& model : result.parallel->together)
       if (was_tried(model.status) && !came_through(model.status))
-        verdict.details.push_back("run all at once, " + describe_fall(model));
+        verdict.details.push_back("all at once: " + describe_fall(model));
   }
   if (result.pipeline && was_tried(result.pipeline->status) && !came_through(result.pipeline->status))
     verdict.details.push_back(fmt::format("pipeline: {}{}{}", words_for(result.pipeline->status),

@@ -5,10 +5,12 @@
 // ties fall alike.
 #include "inference/tasks/nms.h"
 
+#include <utility>
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <utility>
 
 namespace headroom::inference {
 namespace {

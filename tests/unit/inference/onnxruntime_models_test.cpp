@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                                 {{1, 512, 1}, {1, 384, 1}, {1, 512, 16}, {1, 384, 16}}},
                       ModelCase{"mlsd_320x320_tiny.onnx", {{1, 160, 160, 4}, {1, 160, 160, 1}}}),
     [](const auto& tested) {
-      std::string name = tested.param.file.substr(0, info.param.file.rfind('.'));
+      std::string name = tested.param.file.substr(0, tested.param.file.rfind('.'));
       for (char& c : name)
         if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
       return name;

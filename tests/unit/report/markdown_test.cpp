@@ -19,11 +19,21 @@ TEST(MarkdownText, NothingInANameIsMarkup) {
 
 TEST(MarkdownText, CodeHoldsBackticksAndPipes) {
   EXPECT_EQ(code("/data/a.onnx"), "`/data/a.onnx`");
-  EXPECT_EQ(code("a|b"), "`a\\|b`");
+  EXPECT_EQ(code("a|b"), "`a|b`");
   EXPECT_EQ(code("a`b"), "`` a`b ``");
   EXPECT_EQ(code("a``b"), "``` a``b ```");
   EXPECT_EQ(code("a\nb"), "`a b`");
   EXPECT_EQ(code(""), "");
+}
+
+TEST(MarkdownText, ABarInACellDoesNotEndIt) {
+  MarkdownTable table(1, {"Name", "n"});
+  EXPECT_TRUE(table.empty());
+  table.add({code("a|b"), escaped("c|d")});
+  EXPECT_EQ(table.text(),
+            "| Name   |    n |\n"
+            "|--------|-----:|\n"
+            "| `a\\|b` | c\\|d |\n\n");
 }
 
 // Cells of a table's row: '|' that are not escaped, less the outer two.

@@ -48,9 +48,9 @@ TEST(Verdict, EachModelThatDidNotComeThroughHasItsSentence) {
 TEST(Verdict, ModelsThatFitAloneMayNotFitTogether) {
   const Verdict verdict = verdict_of(test::parallel_run());
   EXPECT_EQ(verdict.tone, Tone::bad);
-  EXPECT_THAT(verdict.sentence, StartsWith("All 2 models stayed inside"));
-  EXPECT_THAT(verdict.details, ElementsAre("run all at once, the models did not stay inside the limit",
-                                           StartsWith("run all at once, text: out of memory")));
+  EXPECT_THAT(verdict.sentence, StartsWith("Alone, both models stayed inside"));
+  EXPECT_THAT(verdict.details, ElementsAre("all at once: the models did not stay inside the limit",
+                                           StartsWith("all at once: text: out of memory")));
 }
 
 TEST(Verdict, AFailedPipelineIsBad) {

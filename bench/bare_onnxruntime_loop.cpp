@@ -1,0 +1,232 @@
+// The peer that Headroom's own figures are held against: the plainest program that loads a model with ONNX
+// Runtime's C API and runs it, with the options that are Headroom's defaults and nothing of Headroom in it
+// (bench/truth.py).
+//
+//   bare_onnxruntime_loop --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims
+//   1,3,640,640]
+//
+// F holds raw numbers for the model's one input, several frames one after another; they are taken in a
+// circle, and read between the timed runs. Without it the input is all zeros. --dims is needed where the
+// model leaves them open. Outputs are those that the first run made, as in any program that runs at one size.
+// Prints one line of JSON.
+#include <fcntl.h>
+#include <onnxruntime_c_api.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+const OrtApi* const api = OrtGetApiBase()->GetApi(9);
+
+[[noreturn]] void fail(const std::string& message) {
+  std::fprintf(stderr, "bare_onnxruntime_loop: %s\n", message.c_str());
+  std::exit(1);
+}
+
+void check(OrtStatus* status) {
+  if (status != nullptr) fail(api->GetErrorMessage(status));
+}
+
+struct Arguments {
+  std::string model, input_file;
+  int threads = 0, iterations = 100, warmup = 10;
+  std::vector<int64_t> dims;
+};
+
+std::vector<int64_t> parse_dims(const char* text) {
+  std::vector<int64_t> dims;
+  for (char* end = nullptr;; text = end + 1) {
+    dims.push_back(std::strtoll(text, &end, 10));
+    if (*end != ',') return dims;
+  }
+}
+
+Arguments parse(int count, char** values) {
+  Arguments arguments;
+  for (int i = 1; i + 1 < count; i += 2) {
+    const std::string flag = values[i];
+    const char* value = values[i + 1];
+    if (flag == "--model")
+      arguments.model = value;
+    else if (flag == "--input-file")
+      arguments.input_file = value;
+    else if (flag == "--threads")
+      arguments.threads = std::atoi(value);
+    else if (flag == "--iterations")
+      arguments.iterations = std::atoi(value);
+    else if (flag == "--warmup")
+      arguments.warmup = std::atoi(value);
+    else if (flag == "--dims")
+      arguments.dims = parse_dims(value);
+    else
+      fail("unknown flag " + flag);
+  }
+  if (arguments.model.empty() || arguments.iterations < 1 || arguments.warmup < 0 || count % 2 == 0)
+    fail("usage: --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims 1,3,640,640]");
+  return arguments;
+}
+
+// A line of /proc/self/status, in bytes.
+int64_t status_bytes(const char* key) {
+  FILE* file = std::fopen("/proc/self/status", "r");
+  if (file == nullptr) return 0;
+  char line[256];
+  int64_t kibibytes = 0;
+  while (std::fgets(line, sizeof line, file) != nullptr)
+    if (std::strncmp(line, key, std::strlen(key)) == 0) kibibytes = std::atoll(line + std::strlen(key) + 1);
+  std::fclose(file);
+  return kibibytes * 1024;
+}
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+size_t element_size(ONNXTensorElementDataType type) {
+  switch (type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
+      return 1;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
+      return 2;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+      return 4;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
+      return 8;
+    default:
+      fail("the input's type is not one that this loop knows");
+  }
+}
+
+// The model's one input: memory and the tensor that wraps it.
+struct Input {
+  char* name = nullptr;
+  std::vector<char> memory;
+  OrtValue* value = nullptr;
+};
+
+void make_input(OrtSession* session, OrtAllocator* allocator, const Arguments& arguments, Input& input) {
+  size_t count = 0;
+  check(api->SessionGetInputCount(session, &count));
+  if (count != 1) fail("the model has " + std::to_string(count) + " inputs; this loop feeds one");
+  check(api->SessionGetInputName(session, 0, allocator, &input.name));
+  OrtTypeInfo* type = nullptr;
+  const OrtTensorTypeAndShapeInfo* tensor = nullptr;
+  check(api->SessionGetInputTypeInfo(session, 0, &type));
+  check(api->CastTypeInfoToTensorInfo(type, &tensor));
+  if (tensor == nullptr) fail("the input is not a tensor");
+  ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  size_t rank = 0;
+  check(api->GetTensorElementType(tensor, &element));
+  check(api->GetDimensionsCount(tensor, &rank));
+  std::vector<int64_t> dims(rank);
+  check(api->GetDimensions(tensor, dims.data(), rank));
+  api->ReleaseTypeInfo(type);
+  if (!arguments.dims.empty()) dims = arguments.dims;
+  size_t bytes = element_size(element);
+  for (const int64_t dim : dims) {
+    if (dim < 0) fail("the model leaves its input's shape open; give it with --dims");
+    bytes *= static_cast<size_t>(dim);
+  }
+  input.memory.assign(bytes, 0);
+  OrtMemoryInfo* cpu = nullptr;
+  check(api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &cpu));
+  check(api->CreateTensorWithDataAsOrtValue(cpu, input.memory.data(), bytes, dims.data(), dims.size(),
+                                            element, &input.value));
+}
+
+// Frames from a file, in a circle.
+class Frames {
+ public:
+  Frames(const std::string& path, size_t frame_bytes) : bytes_(frame_bytes) {
+    if (path.empty()) return;
+    struct stat info {};
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0 || ::fstat(fd_, &info) != 0) fail("cannot open " + path);
+    count_ = static_cast<size_t>(info.st_size) / bytes_;
+    if (count_ == 0) fail(path + " holds less than one frame of " + std::to_string(bytes_) + " bytes");
+  }
+  void read_next(char* memory) {
+    if (fd_ < 0) return;
+    const auto offset = static_cast<off_t>(next_++ % count_ * bytes_);
+    if (::pread(fd_, memory, bytes_, offset) != static_cast<ssize_t>(bytes_)) fail("cannot read a frame");
+  }
+
+ private:
+  size_t bytes_ = 0, count_ = 0, next_ = 0;
+  int fd_ = -1;
+};
+
+// Nearest rank.
+int64_t percentile(const std::vector<int64_t>& sorted, int percent) {
+  const size_t rank = (sorted.size() * static_cast<size_t>(percent) + 99) / 100;
+  return sorted[std::max<size_t>(rank, 1) - 1];
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  const Arguments arguments = parse(count, values);
+  if (api == nullptr) fail("this ONNX Runtime is older than 1.9");
+  OrtEnv* env = nullptr;
+  check(api->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "bare", &env));
+  const int64_t rss_after_env = status_bytes("VmRSS:");
+
+  // ONNX Runtime's defaults otherwise: arena, memory pattern, prepacking, spinning, all optimisations.
+  OrtSessionOptions* options = nullptr;
+  check(api->CreateSessionOptions(&options));
+  check(api->SetSessionExecutionMode(options, ORT_SEQUENTIAL));
+  check(api->SetInterOpNumThreads(options, 1));
+  if (arguments.threads > 0) check(api->SetIntraOpNumThreads(options, arguments.threads));
+  OrtSession* session = nullptr;
+  check(api->CreateSession(env, arguments.model.c_str(), options, &session));
+  const int64_t rss_after_load = status_bytes("VmRSS:");
+
+  OrtAllocator* allocator = nullptr;
+  check(api->GetAllocatorWithDefaultOptions(&allocator));
+  Input input;
+  make_input(session, allocator, arguments, input);
+  size_t output_count = 0;
+  check(api->SessionGetOutputCount(session, &output_count));
+  std::vector<char*> output_names(output_count);
+  for (size_t i = 0; i < output_count; ++i)
+    check(api->SessionGetOutputName(session, i, allocator, &output_names[i]));
+  std::vector<OrtValue*> outputs(output_count, nullptr);
+
+  Frames frames(arguments.input_file, input.memory.size());
+  std::vector<int64_t> times;
+  times.reserve(static_cast<size_t>(arguments.iterations));
+  for (int i = -arguments.warmup; i < arguments.iterations; ++i) {
+    frames.read_next(input.memory.data());
+    const int64_t started = now_ns();
+    check(api->Run(session, nullptr, &input.name, &input.value, 1, output_names.data(), output_count,
+                   outputs.data()));
+    const int64_t ended = now_ns();
+    if (i >= 0) times.push_back(ended - started);
+  }
+
+  double sum = 0;
+  for (const int64_t time : times) sum += static_cast<double>(time);
+  std::sort(times.begin(), times.end());
+  std::printf(
+      "{\"runtime\":\"%s\",\"n\":%zu,\"min_ns\":%lld,\"mean_ns\":%.0f,\"p50_ns\":%lld,\"p90_ns\":%lld,"
+      "\"vm_hwm_bytes\":%lld,\"rss_after_env_bytes\":%lld,\"rss_after_load_bytes\":%lld}\n",
+      OrtGetApiBase()->GetVersionString(), times.size(), static_cast<long long>(times.front()),
+      sum / static_cast<double>(times.size()), static_cast<long long>(percentile(times, 50)),
+      static_cast<long long>(percentile(times, 90)), static_cast<long long>(status_bytes("VmHWM:")),
+      static_cast<long long>(rss_after_env), static_cast<long long>(rss_after_load));
+  return 0;
+}
