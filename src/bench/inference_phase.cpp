@@ -104,11 +104,10 @@ constexpr double kNoisyCv = 0.025;
 
 void add_warnings(const BenchContext& context, ModelResult& result) {
   if (result.inference && result.inference->cv > kNoisyCv)
-    result.warnings.push_back(
-        fmt::format("inference latency varies by {:.1f} % (standard deviation over mean; above 2.5 % the "
-                    "machine was busy, "
-                    "its clock moved, or the model's work depends on its input)",
-                    100 * result.inference->cv));
+    result.warnings.push_back(fmt::format(
+        "inference latency varies by {:.1f} % (over 2.5 %: a busy machine, a moving clock, or work "
+        "that depends on the input)",
+        100 * result.inference->cv));
   if (context.metrics.take_throttled()) result.warnings.emplace_back("the clock was throttled while it ran");
 }
 

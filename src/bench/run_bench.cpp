@@ -21,6 +21,7 @@
 #include "limits/memory_limit.h"
 #include "report/report_json.h"
 #include "report/views.h"
+#include "report/words.h"
 #include "sources/host_info.h"
 
 namespace headroom::bench {
@@ -141,8 +142,8 @@ void say_result(Run& run, const ModelResult& model) {
                           format_duration(model.inference->p50),
                           model.memory.run_peak ? format_bytes(*model.memory.run_peak) : "unknown"));
   else
-    log::error("{}: {} in phase {}: {}", model.name, name_of(model.status),
-               model.died_in ? name_of(*model.died_in) : "setup", model.error);
+    log::error("{}: {}{}: {}", model.name, report::words_for(model.status),
+               model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : "", model.error);
 }
 
 Status measure_models(Run& run, const BenchContext& context) {

@@ -308,8 +308,7 @@ ModelMemory WorkerRun::memory() const {
     memory.run_mean = Bytes{static_cast<std::int64_t>(run_sum_ / static_cast<double>(run_samples_))};
   else if (running != nullptr)
     memory.run_mean = running->resident;
-  if (unloaded != nullptr && unloaded->resident && memory.runtime)
-    memory.residual = *unloaded->resident - *memory.runtime;
+  if (unloaded != nullptr) memory.residual = unloaded->resident;
   if (ring_ && warm != nullptr) memory.frames = ring_->arena();
   memory.pss_run_peak = pss_run_peak_;
   memory.violations = violations_;

@@ -123,15 +123,19 @@ class ConfigReader {
 
   Status read_source(const toml::table& source) {
     if (source.size() != 1) return wrong(source, "a source is one of image_dir, video and camera");
-    const auto& [key, value] = *source.begin();
-    const std::string word(key.str());
-    if (word != "image_dir" && word != "video" && word != "camera")
-      return unknown_key(value, word, {"image_dir", "video", "camera"});
-    const Flag* flag = find_flag(verb_, "source");
-    auto text = text_of(*flag, value);
-    if (!text) return forward_error(text);
-    return set(*flag, value,
-               fmt::format("{}={}", word, word == "camera" ? *text : relative_to_folder(*text)));
+    for (const auto& [key, value] : source) {
+      const std::string word(key.str());
+      if (word != "image_dir" && word != "video" && word != "camera")
+        return unknown_key(value, word, {"image_dir", "video", "camera"});
+      const Flag* flag = find_flag(verb_, "source");
+      auto text = text_of(*flag, value);
+      if (!text) return forward_error(text);
+      if (auto done = set(*flag, value,
+                          fmt::format("{}={}", word, word == "camera" ? *text : relative_to_folder(*text)));
+          !done)
+        return done;
+    }
+    return {};
   }
 
   Status read_limits(const toml::table& limits) {

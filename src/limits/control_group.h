@@ -1,54 +1,49 @@
-// A memory control group of Headroom's own: cgroup v2 or v1, found below the group that this process runs in.
+// One memory control group of Headroom's own, cgroup v2 or v1, and the kernel's account of it.
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/files.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "limits/group_parent.h"
 #include "model/limit.h"
 #include "model/sample.h"
 
 namespace headroom::limits {
 
-// Where this process's memory group lies in the file system.
-struct ControlGroupPlace {
-  LimitMechanism version = LimitMechanism::none;  // cgroup_v1 or cgroup_v2
-  std::filesystem::path folder;                   // /sys/fs/cgroup/memory/user/1000
-};
-
-// Reads `proc`/self/cgroup and `proc`/self/mountinfo; the memory controller's v1 hierarchy wins over a v2
-// hierarchy that does not have it (hybrid systems). The error says why there is none.
-Result<ControlGroupPlace> find_own_group(const std::filesystem::path& proc = "/proc");
-
 class ControlGroup {
  public:
-  // Makes a group `name` below `place`, with a limit if there is one. Error: not permitted, or the controller
-  // is not enabled there; its fix says how an ordinary user gets one.
-  static Result<ControlGroup> create(const ControlGroupPlace& place, const std::string& name,
+  // Makes a group `name` below `parent`, with a limit on memory and swap together if there is one.
+  static Result<ControlGroup> create(const GroupParent& parent, const std::string& name,
                                      std::optional<Bytes> limit);
-  ControlGroup(ControlGroup&& other) noexcept = default;
-  ControlGroup& operator=(ControlGroup&& other) noexcept;
-  ~ControlGroup();  // removes the group; processes still in it are killed first
+  // The same for a folder that exists; it is removed at the end, as if this had made it.
+  static Result<ControlGroup> adopt(LimitMechanism version, const std::filesystem::path& folder,
+                                    std::optional<Bytes> limit);
+
+  ControlGroup(ControlGroup&& other) noexcept;
+  ControlGroup& operator=(ControlGroup&& other) = delete;
+  ~ControlGroup();  // removes the group; processes still in it are killed
 
   LimitMechanism version() const { return version_; }
-  // Open for writing; a child that writes "0" to it enters the group.
+  const std::filesystem::path& folder() const { return folder_; }
+  // Open for writing: a process that writes "0" to it enters the group.
   int entry_fd() const { return procs_.get(); }
   CgroupMemory account() const;
+  // Sets the peak back to what is used now. False where the kernel cannot: v2 before Linux 6.12.
   bool reset_peak();
 
  private:
-  ControlGroup() = default;
-  void remove();
-  LimitMechanism version_ = LimitMechanism::none;
+  ControlGroup(LimitMechanism version, std::filesystem::path folder)
+      : version_(version), folder_(std::move(folder)) {}
+  Status set_limit(Bytes limit);
+
+  LimitMechanism version_;
   std::filesystem::path folder_;  // empty once moved from
   UniqueFd procs_;
+  UniqueFd peak_;  // v2 resets the peak for the readers of one open file, so it stays open
 };
-
-// Removes groups below `place` that dead conductors left behind (headroom-PID-…, where PID is no more).
-void remove_stale_groups(const ControlGroupPlace& place);
 
 }  // namespace headroom::limits

@@ -1,211 +1,176 @@
-// What is a limit worth? Children under the same mechanism try to take twice a small limit, each by one
-// route. They stop at their target even if nothing stops them, so the probe never fills the machine.
+// What is a limit worth? Children under the same mechanism try to take twice a small limit, each by one route
+// (probe_routes.cpp), one after another, so that at most 128 MiB are taken at any time.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <cstring>
+#include <cerrno>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/subprocess.h"
+#include "base/text.h"
 #include "limits/memory_limit.h"
 
 namespace headroom::limits {
 namespace {
 
-// Small enough to be quick (16,000 pages to touch), large enough that a process with its libraries fits.
+// Large enough that a process with its libraries fits, small enough to be quick: 32,768 pages to touch at
+// most for a route.
 constexpr Bytes kProbeLimit = mebibytes(64);
-constexpr std::size_t kStep = std::size_t{1} << 20;
-constexpr Nanoseconds kProbeTimeout{5'000'000'000};
-constexpr int kRefusedExit = 10;  // a probe child's exit code when an allocation was refused
+constexpr Nanoseconds kTimeForAll{2'000'000'000};
 
-void touch(void* memory) {
-  std::memset(memory, 1, kStep);
-  // The compiler may drop an allocation that nobody reads; here it must believe that somebody does.
-  asm volatile("" : : "r"(memory) : "memory");
+// What a route's trial says about the limit.
+enum class Evidence {
+  held,      // refused or killed at the limit
+  escaped,   // more than the limit was taken
+  no_route,  // this machine does not have the route, so nothing can escape by it
+  nothing,   // the trial did not work
+};
+
+struct Trial {
+  LimitRoute route;
+  Evidence evidence = Evidence::nothing;
+};
+
+Trial not_tried(const std::string& route, Evidence evidence, std::string detail) {
+  return {{route, "not_tried", std::move(detail)}, evidence};
 }
 
-bool take_malloc() {
-  void* memory = std::malloc(kStep);
-  if (memory == nullptr) return false;
-  touch(memory);
-  return true;
-}
+// What the child said last. It may have been killed in the middle of a line.
+struct Said {
+  std::optional<Bytes> taken;
+  int stopped_by = 0;
+};
 
-bool take_mapping(int flags, int fd, off_t offset) {
-  void* memory = ::mmap(nullptr, kStep, PROT_READ | PROT_WRITE, flags, fd, offset);
-  if (memory == MAP_FAILED) return false;
-  touch(memory);
-  return true;
-}
-
-bool take_brk() {
-  void* memory = ::sbrk(static_cast<intptr_t>(kStep));
-  if (memory == reinterpret_cast<void*>(-1)) return false;
-  touch(memory);
-  return true;
-}
-
-bool take_from_file(int fd, std::int64_t taken) {
-  return ::ftruncate(fd, taken + static_cast<std::int64_t>(kStep)) == 0 &&
-         take_mapping(MAP_SHARED, fd, taken);
-}
-
-// Takes a step at a time until refused or done; returns what was taken.
-template <class Take>
-std::int64_t take_until(Bytes target, Take take) {
-  std::int64_t taken = 0;
-  while (taken < target.count && take(taken)) taken += static_cast<std::int64_t>(kStep);
-  return taken;
-}
-
-// Two processes that each stay below the limit, together above it: is it one account for the whole tree?
-std::int64_t take_by_fork(Bytes target) {
-  const Bytes each{target.count * 3 / 10};
-  auto ready = Pipe::create();
-  auto hold = Pipe::create();
-  if (!ready || !hold) return 0;
-  std::array<pid_t, 2> children{};
-  for (pid_t& child : children) {
-    child = ::fork();
-    if (child != 0) continue;
-    hold->write_end.reset();
-    const std::int64_t taken = take_until(each, [](std::int64_t) { return take_malloc(); });
-    [[maybe_unused]] const auto told = write_all(ready->write_end.get(), taken >= each.count ? "y" : "n");
-    char byte = 0;
-    [[maybe_unused]] const ssize_t released =
-        ::read(hold->read_end.get(), &byte, 1);  // until the parent closes it
-    ::_exit(0);
+Said last_word(std::string_view output) {
+  Said said;
+  for (const std::string_view line : split(output, '\n')) {
+    const auto json = parse_json(line, "a probe's line");
+    if (!json) continue;
+    if (const auto taken = get_bytes(*json, "taken_bytes")) said.taken = taken;
+    said.stopped_by = static_cast<int>(get_integer(*json, "stopped_by").value_or(0));
   }
-  ready->write_end.reset();
-  int whole = 0;
-  char byte = 0;
-  // Ends when both have answered, or when those that were killed have closed their ends and the rest
-  // answered.
-  for (int answers = 0; answers < 2; ++answers) {
-    pollfd polled{ready->read_end.get(), POLLIN, 0};
-    if (::poll(&polled, 1, 2000) <= 0 || ::read(ready->read_end.get(), &byte, 1) != 1) break;
-    whole += byte == 'y' ? 1 : 0;
-  }
-  hold->write_end.reset();
-  for (const pid_t child : children)
-    if (child > 0) ::waitpid(child, nullptr, 0);
-  return whole == 2 ? target.count : whole * each.count;
+  return said;
 }
 
-std::int64_t take_by(std::string_view route, Bytes target) {
-  if (route == "malloc_touch") return take_until(target, [](std::int64_t) { return take_malloc(); });
-  if (route == "mmap_private")
-    return take_until(target, [](std::int64_t) { return take_mapping(MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); });
-  if (route == "mmap_shared")
-    return take_until(target, [](std::int64_t) { return take_mapping(MAP_SHARED | MAP_ANONYMOUS, -1, 0); });
-  if (route == "brk") return take_until(target, [](std::int64_t) { return take_brk(); });
-  if (route == "fork") return take_by_fork(target);
-  if (route == "memfd") {
-    UniqueFd fd(::memfd_create("headroom-probe", MFD_CLOEXEC));
-    return fd ? take_until(target, [&](std::int64_t taken) { return take_from_file(fd.get(), taken); }) : 0;
-  }
-  return 0;
+bool means_no_such_route(int error_number) {
+  return error_number == ENOSYS || error_number == EOPNOTSUPP || error_number == ENOENT ||
+         error_number == EACCES || error_number == EPERM || error_number == EROFS || error_number == EISDIR;
 }
 
-// --- the conductor's side
-// -----------------------------------------------------------------------------------
-
-LimitRoute judge(const std::string& route, const std::optional<ExitStatus>& status, const std::string& said) {
-  LimitRoute result{route, "not_tried", ""};
-  if (!status) {
-    result.detail = "the probe gave no answer in time";
-    return result;
-  }
-  if (status->signal == SIGKILL) {
-    result.outcome = "killed";
-    result.detail = "by the kernel";
-    return result;
-  }
-  const auto answer = parse_json(said, "a probe's answer");
-  const auto taken = answer ? get_bytes(*answer, "taken_bytes") : std::nullopt;
-  if (!taken) {
-    result.detail = fmt::format("the probe ended with {}", status->describe());
-    return result;
-  }
-  result.outcome = status->exit_code == kRefusedExit ? "refused" : "escaped";
-  result.detail = fmt::format("after {}", format_bytes(*taken));
-  return result;
+// `oom_kills` is the group's own count: a SIGKILL alone could have come from anywhere. Kernels before 4.13 do
+// not count.
+Trial judge(const std::string& route, const ExitStatus& status, const Said& said, Bytes limit,
+            std::optional<std::int64_t> oom_kills) {
+  if (!said.taken)
+    return not_tried(
+        route, Evidence::nothing,
+        fmt::format("the probe itself did not start under {}: {}", format_bytes(limit), status.describe()));
+  const std::string taken = format_bytes(*said.taken);
+  if (*said.taken > limit)
+    return {{route, "escaped", fmt::format("took {} under a limit of {}", taken, format_bytes(limit))},
+            Evidence::escaped};
+  const bool counted = oom_kills.value_or(0) > 0;
+  if (counted || (status.signal == SIGKILL && !oom_kills))
+    return {{route, "killed", fmt::format("by the kernel's OOM killer after {}", taken)}, Evidence::held};
+  if (status.signal != 0 || said.stopped_by == 0)
+    return not_tried(route, Evidence::nothing,
+                     fmt::format("the probe ended with {} after {}", status.describe(), taken));
+  const std::string why = errno_text(said.stopped_by);
+  if (*said.taken == Bytes{} && means_no_such_route(said.stopped_by))
+    return not_tried(route, Evidence::no_route, fmt::format("not on this machine: {}", why));
+  return {{route, "refused", fmt::format("{} after {}", why, taken)}, Evidence::held};
 }
 
-LimitRoute try_route(const std::string& route, MemoryLimit& limit) {
+std::string read_all_there_is(int fd) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (;;) {
+    pollfd polled{fd, POLLIN, 0};
+    if (::poll(&polled, 1, 0) <= 0) return text;  // a process that outlived the child may hold the pipe open
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+Trial try_route(const std::string& route, std::vector<std::string> command, MemoryLimit& limit,
+                Nanoseconds deadline) {
   auto output = Pipe::create();
-  if (!output) return {route, "not_tried", output.error().sentence()};
+  if (!output) return not_tried(route, Evidence::nothing, output.error().sentence());
+  const std::string target = std::to_string(2 * limit.bytes().count);
+  command.insert(command.end(), {"--route", route, "--target", target});
   SpawnOptions options;
-  options.command = {(executable_folder() / "headroom").string(), "_probe", "--route", route, "--target",
-                     std::to_string(2 * kProbeLimit.count)};
+  options.command = std::move(command);
   options.stdout_fd = output->write_end.get();
+  // A dynamic linker that runs out of memory complains at length; the pipe gets it, and only JSON is read.
+  options.stderr_fd = output->write_end.get();
   options.before_exec = limit.entry();
   auto child = Subprocess::spawn(options);
-  if (!child) return {route, "not_tried", child.error().sentence()};
+  if (!child) return not_tried(route, Evidence::nothing, child.error().sentence());
   output->write_end.reset();
-  auto status = child->wait_for(kProbeTimeout);
-  if (!status) {
-    child->signal(SIGKILL);
-    child->wait();
-    return judge(route, std::nullopt, "");
-  }
-  std::array<char, 512> buffer;
-  const ssize_t got = ::read(output->read_end.get(), buffer.data(), buffer.size());
-  return judge(route, status,
-               std::string(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(0, got))));
+  const auto status = child->wait_for(deadline - monotonic_now());
+  if (!status) return not_tried(route, Evidence::nothing, "it did not end in time");
+  const Said said = last_word(read_all_there_is(output->read_end.get()));
+  return judge(route, *status, said, limit.bytes(), limit.account().oom_kills);
 }
 
-LimitType classify(const std::vector<LimitRoute>& routes, LimitMechanism mechanism) {
-  if (mechanism == LimitMechanism::none) return LimitType::unavailable;
-  if (mechanism == LimitMechanism::watchdog) return LimitType::soft;
-  const auto held = [](const LimitRoute& route) {
-    return route.outcome == "refused" || route.outcome == "killed";
-  };
-  return std::all_of(routes.begin(), routes.end(), held) ? LimitType::hard : LimitType::soft;
+std::string names_of(const std::vector<Trial>& trials, Evidence evidence) {
+  std::string names;
+  for (const Trial& trial : trials)
+    if (trial.evidence == evidence) names += (names.empty() ? "" : ", ") + trial.route.name;
+  return names;
+}
+
+void append_sentence(std::string& note, const std::string& sentence) {
+  note += (note.empty() ? "" : "; ") + sentence;
+}
+
+// Hard needs proof for every route that this machine has.
+void classify(const std::vector<Trial>& trials, Limit& limit) {
+  const std::string escaped = names_of(trials, Evidence::escaped);
+  const std::string unproved = names_of(trials, Evidence::nothing);
+  limit.type = escaped.empty() && unproved.empty() ? LimitType::hard : LimitType::soft;
+  if (!escaped.empty()) append_sentence(limit.note, "memory gets past the limit by " + escaped);
+  if (!unproved.empty()) append_sentence(limit.note, "the probe could not try " + unproved);
+}
+
+Limit without_enforcement(Limit limit) {
+  limit.type = limit.mechanism == LimitMechanism::watchdog ? LimitType::soft : LimitType::unavailable;
+  for (const std::string& route : probe_routes())
+    limit.routes.push_back({route, "not_tried", "nothing here refuses memory"});
+  return limit;
 }
 
 }  // namespace
 
-std::vector<std::string> probe_routes() {
-  return {"malloc_touch", "mmap_private", "mmap_shared", "brk", "memfd", "fork"};
-}
-
-int run_limit_probe(std::string_view route, Bytes target) {
-  const std::int64_t taken = take_by(route, target);
-  Json answer;
-  answer["route"] = route;
-  answer["taken_bytes"] = taken;
-  [[maybe_unused]] const auto sent = write_all(STDOUT_FILENO, to_line(answer) + "\n");
-  return taken >= target.count ? 0 : kRefusedExit;
-}
-
-Result<Limit> probe_limit(Bytes bytes, std::string_view forced) {
-  Limit result;
-  result.bytes = bytes;
+Result<Limit> probe_limit(Bytes bytes, std::string_view forced, std::vector<std::string> child_command) {
+  if (child_command.empty()) child_command = {"/proc/self/exe", "_probe"};
+  Limit limit;
+  limit.bytes = bytes;
   // The real limit is made once too: it must be possible, and its own refusal is the person's to read.
-  auto real = make_memory_limit("check", bytes, forced, result.note);
+  auto real = make_memory_limit("check", bytes, forced, limit.note);
   if (!real) return forward_error(real);
-  result.mechanism = (*real)->mechanism();
+  limit.mechanism = (*real)->mechanism();
+  if (limit.mechanism == LimitMechanism::none || limit.mechanism == LimitMechanism::watchdog)
+    return without_enforcement(std::move(limit));
   real->reset();
+
+  const Nanoseconds deadline = monotonic_now() + kTimeForAll;
+  std::vector<Trial> trials;
   for (const std::string& route : probe_routes()) {
     std::string note;
-    auto limit = make_memory_limit("probe", kProbeLimit, forced, note);
-    if (!limit) return forward_error(limit);
-    const bool enforces =
-        result.mechanism != LimitMechanism::none && result.mechanism != LimitMechanism::watchdog;
-    result.routes.push_back(enforces ? try_route(route, **limit)
-                                     : LimitRoute{route, "not_tried", "nothing here refuses memory"});
+    auto small = make_memory_limit("probe-" + route, std::min(bytes, kProbeLimit), forced, note);
+    trials.push_back(small ? try_route(route, child_command, **small, deadline)
+                           : not_tried(route, Evidence::nothing, small.error().sentence()));
+    limit.routes.push_back(trials.back().route);
   }
-  result.type = classify(result.routes, result.mechanism);
-  return result;
+  classify(trials, limit);
+  return limit;
 }
 
 }  // namespace headroom::limits

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "limits/control_group.h"
@@ -21,7 +23,7 @@ class GroupLimit : public MemoryLimit {
   Bytes bytes() const override { return bytes_; }
   std::function<int()> entry() override {
     const int fd = group_.entry_fd();
-    return [fd] { return ::write(fd, "0", 1) == 1 ? 0 : errno; };
+    return [fd] { return ::write(fd, "0", 1) == 1 ? 0 : errno; };  // 0 stands for the writer itself
   }
   CgroupMemory account() const override { return group_.account(); }
   bool reset_peak() override { return group_.reset_peak(); }
@@ -32,8 +34,8 @@ class GroupLimit : public MemoryLimit {
 };
 
 // RLIMIT_DATA counts private writable memory (heap, anonymous maps) and refuses more; unlike RLIMIT_AS it
-// lets a GPU runtime reserve the address space that it needs. Shared memory escapes it, so it is watched
-// besides.
+// lets a GPU runtime reserve the address space that it needs. Shared memory escapes it, and each process has
+// its own, so the conductor watches besides.
 class DataLimit : public MemoryLimit {
  public:
   explicit DataLimit(Bytes bytes) : bytes_(bytes) {}
@@ -53,7 +55,7 @@ class DataLimit : public MemoryLimit {
   Bytes bytes_;
 };
 
-// Enforces nothing: the conductor samples, counts and reports.
+// Enforces nothing: the conductor samples, counts and reports (watchdog), or only reports (none).
 class WatchedLimit : public MemoryLimit {
  public:
   WatchedLimit(LimitMechanism mechanism, Bytes bytes) : mechanism_(mechanism), bytes_(bytes) {}
@@ -68,17 +70,36 @@ class WatchedLimit : public MemoryLimit {
   Bytes bytes_;
 };
 
+Result<GroupParent> prepare_parent() {
+  const auto own = find_own_group();
+  if (!own) return tl::unexpected<Error>(own.error());
+  auto parent = GroupParent::prepare(*own);
+  if (parent) remove_stale_groups(parent->folder());
+  return parent;
+}
+
 Result<ControlGroup> make_group(std::string_view label, std::optional<Bytes> bytes) {
-  auto place = find_own_group();
-  if (!place) return forward_error(place);
-  static bool cleaned = false;
-  if (!cleaned) remove_stale_groups(*place);
-  cleaned = true;
+  // Once for the whole process: with cgroup v2 the process may have to move for it.
+  static const Result<GroupParent> parent = prepare_parent();
+  if (!parent) return tl::unexpected<Error>(parent.error());
   static int count = 0;
-  std::string name = fmt::format("headroom-{}-{}-{}", ::getpid(), ++count, label);
+  std::string name = fmt::format("{}{}-{}-{}", kGroupPrefix, ::getpid(), ++count, label.substr(0, 150));
   for (char& c : name)
     if (c == '/' || c == '\n' || c == ' ') c = '_';
-  return ControlGroup::create(*place, name.substr(0, 200), bytes);
+  return ControlGroup::create(*parent, name, bytes);
+}
+
+std::string remark_on_size(Bytes bytes) {
+  const Bytes ram{::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE)};
+  if (bytes <= ram) return {};
+  return fmt::format("the limit of {} is more than this machine's memory of {}", format_bytes(bytes),
+                     format_bytes(ram));
+}
+
+void append_sentence(std::string& note, std::string_view sentence) {
+  if (sentence.empty()) return;
+  if (!note.empty()) note += "; ";
+  note += sentence;
 }
 
 }  // namespace
@@ -86,19 +107,26 @@ Result<ControlGroup> make_group(std::string_view label, std::optional<Bytes> byt
 Result<std::unique_ptr<MemoryLimit>> make_memory_limit(std::string_view label, std::optional<Bytes> bytes,
                                                        std::string_view forced, std::string& note) {
   using Made = std::unique_ptr<MemoryLimit>;
+  constexpr std::array<std::string_view, 6> kMechanisms{"", "auto", "cgroup", "rlimit", "watchdog", "none"};
+  if (std::find(kMechanisms.begin(), kMechanisms.end(), forced) == kMechanisms.end())
+    return usage_error(fmt::format("unknown limit mechanism {}", forced), "",
+                       "use auto, cgroup, rlimit, watchdog or none");
   if (bytes && *bytes < kSmallestLimit)
     return usage_error(fmt::format("a memory limit of {} is too small", format_bytes(*bytes)),
                        "no process of Headroom's starts in it",
                        fmt::format("give at least {}", format_bytes(kSmallestLimit)));
+  note.clear();
+  if (bytes) append_sentence(note, remark_on_size(*bytes));
+
   const bool automatic = forced.empty() || forced == "auto";
   if (automatic || forced == "cgroup") {
     auto group = make_group(label, bytes);
     if (group) return Made(new GroupLimit(std::move(*group), bytes.value_or(Bytes{})));
     if (!automatic) return forward_error(group);
-    note = group.error().sentence();
+    if (bytes) append_sentence(note, group.error().sentence());
   }
-  if (!bytes || forced == "none")
-    return Made(new WatchedLimit(LimitMechanism::none, bytes.value_or(Bytes{})));
+  if (!bytes) return Made(new WatchedLimit(LimitMechanism::none, Bytes{}));
+  if (forced == "none") return Made(new WatchedLimit(LimitMechanism::none, *bytes));
   if (forced == "watchdog") return Made(new WatchedLimit(LimitMechanism::watchdog, *bytes));
   return Made(new DataLimit(*bytes));
 }

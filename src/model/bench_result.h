@@ -18,7 +18,8 @@ enum class ModelStatus { ok, oom, crashed, timeout, failed, skipped };
 std::string_view name_of(ModelStatus status);
 std::optional<ModelStatus> parse_model_status(std::string_view name);
 
-// Phases of a worker, in order. A model that dies names the phase it died in.
+// Phases of a worker, in order. A worker marks a phase when it is reached, so a model whose last mark is
+// runtime_loaded died while it was being loaded.
 enum class Phase { start, runtime_loaded, model_loaded, warm, running, unloaded };
 std::string_view name_of(Phase phase);
 std::optional<Phase> parse_phase(std::string_view name);
@@ -47,8 +48,9 @@ struct CountSummary {
 // Memory by phase. Peaks are the kernel's own high-water marks (VmHWM), reset at each phase; the rest are
 // resident bytes at the end of the phase.
 struct ModelMemory {
-  std::optional<Bytes> start, runtime, loaded, load_peak, run_mean, run_peak, residual;
-  std::optional<Bytes> frames;  // decoded frames held in the worker, inside the figures above
+  std::optional<Bytes> start, runtime, loaded, load_peak, run_mean, run_peak;
+  std::optional<Bytes> residual;  // resident after model and frames were released
+  std::optional<Bytes> frames;    // decoded frames held in the worker, inside the figures above
   std::optional<Bytes>
       cgroup_peak;  // the kernel's account of the worker's control group, page cache included
   std::optional<Bytes> pss_run_peak;  // largest sampled proportional share while running

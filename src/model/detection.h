@@ -30,7 +30,8 @@ struct LineSegment {
   float score = 0;
 };
 
-// A soft mask at the model's resolution, and the rectangle of the original frame that it covers.
+// A soft mask at the model's resolution, and the rectangle in pixels of the frame that it covers; it may
+// reach beyond the frame.
 struct Mask {
   std::int32_t width = 0, height = 0;
   std::vector<std::uint8_t> values;  // 0..255, row by row
@@ -65,9 +66,11 @@ struct FrameFindings {
     mask.values = std::move(values);
     return mask;
   }
-  // What "detections per frame" counts: boxes, or text regions, or lines, or masks that are not empty.
+  // What "detections per frame" counts: boxes (their masks belong to them), or text regions, or lines, or
+  // masks that are not empty.
   std::int64_t count() const {
-    return static_cast<std::int64_t>(detections.size() + quads.size() + lines.size() + masks.size());
+    return static_cast<std::int64_t>(detections.size() + quads.size() + lines.size() +
+                                     (detections.empty() ? masks.size() : 0));
   }
 };
 

@@ -127,9 +127,12 @@ std::string table(const BenchResult& result, bool color, int width) {
   return text;
 }
 
+// A sign and a sentence with one full stop; a runtime's error message may bring its own.
 std::string sentence(std::string_view sign, std::string_view paint, const std::string& text, bool color,
                      int width) {
-  return fmt::format("{} {}\n", painted(sign, paint, color), wrap(text, width - 2, 2));
+  const std::string_view end = text.ends_with('.') || text.ends_with(':') ? "" : ".";
+  return fmt::format("{} {}\n", sign == " " ? " " : painted(sign, paint, color),
+                     wrap(fmt::format("{}{}", text, end), width - 2, 2));
 }
 
 }  // namespace
@@ -151,8 +154,8 @@ std::string to_terminal(const BenchResult& result, bool color, int width) {
   constexpr std::array<std::string_view, 3> kSigns{"✓", "·", "✗"};
   constexpr std::array<std::string_view, 3> kPaints{kGreen, kYellow, kRed};
   const auto tone = static_cast<std::size_t>(verdict.tone);
-  text += sentence(kSigns.at(tone), kPaints.at(tone), verdict.sentence + ".", color, width);
-  for (const std::string& detail : verdict.details) text += sentence(" ", "", detail + ".", color, width);
+  text += sentence(kSigns.at(tone), kPaints.at(tone), verdict.sentence, color, width);
+  for (const std::string& detail : verdict.details) text += sentence(" ", "", detail, color, width);
 
   if (result.parallel && result.parallel->joint_peak)
     text += sentence(

@@ -159,7 +159,9 @@ TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_EQ(get_text(model_of(bench.report(), "corrupt"), "status"), "failed");
   EXPECT_EQ(get_text(model_of(bench.report(), "good"), "status"), "ok");
-  if (unknown) EXPECT_EQ(get_text(model_of(bench.report(), "unknown"), "status"), "failed");
+  if (unknown) {
+    EXPECT_EQ(get_text(model_of(bench.report(), "unknown"), "status"), "failed");
+  }
 }
 
 TEST(BenchFailures, ATruncatedPictureIsSkippedNamedAndCounted) {

@@ -88,7 +88,7 @@ std::string Bench::pictures() { return (folder_ / "pictures").string(); }
 
 std::string Bench::model(const std::string& name, const std::string& commands) {
   const fs::path path = folder_.path() / "models" / (name + ".misbehave");
-  write_text(path, commands);
+  write_text(path, commands.empty() ? "behave\n" : commands);
   return path.string();
 }
 

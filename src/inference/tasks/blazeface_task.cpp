@@ -54,11 +54,12 @@ class BlazeFace final : public TaskBase {
       Detection detection = to_detection(face, way_back);
       const auto [x, y] = centre(kGrids[g], anchor);
       const float* row = boxes[g] + std::size_t{anchor} * kColumns;
-      detection.landmark_count = 6;
-      for (std::size_t k = 0; k < 12; k += 2) {
-        detection.landmarks[k] = way_back.x(row[4 + k] + x);
-        detection.landmarks[k + 1] = way_back.y(row[5 + k] + y);
+      std::array<float, 12> landmarks{};
+      for (std::size_t k = 0; k < landmarks.size(); k += 2) {
+        landmarks[k] = row[4 + k] + x;
+        landmarks[k + 1] = row[5 + k] + y;
       }
+      set_landmarks(detection, landmarks, way_back);
       findings.detections.push_back(detection);
     }
   }

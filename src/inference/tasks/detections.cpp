@@ -39,6 +39,17 @@ Detection to_detection(const Candidate& candidate, const WayBack& way_back) {
   return detection;
 }
 
+void set_landmarks(Detection& detection, std::span<const float> pixels, const WayBack& way_back) {
+  if (pixels.size() > detection.landmarks.size()) return;
+  for (const float pixel : pixels)
+    if (!std::isfinite(pixel)) return;
+  for (std::size_t i = 0; i + 1 < pixels.size(); i += 2) {
+    detection.landmarks[i] = way_back.x(pixels[i]);
+    detection.landmarks[i + 1] = way_back.y(pixels[i + 1]);
+  }
+  detection.landmark_count = static_cast<std::int32_t>(pixels.size() / 2);
+}
+
 Candidate from_centre(float x, float y, float width, float height, float score, std::int32_t class_id,
                       std::uint32_t anchor) {
   const float half_width = width / 2;

@@ -5,7 +5,6 @@
 // ties fall alike.
 #include "inference/tasks/nms.h"
 
-#include <utility>
 #include <algorithm>
 #include <array>
 #include <bit>

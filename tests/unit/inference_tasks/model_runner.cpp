@@ -6,9 +6,8 @@ namespace headroom::test {
 
 Result<ModelRunner> ModelRunner::open(const std::filesystem::path& model,
                                       const inference::TaskOptions& options) {
-  const inference::BackendFile plugin{"onnxruntime",
-                                      std::filesystem::path(HEADROOM_BINARY_DIR) / "bin" /
-                                          "libheadroom_backend_onnxruntime.so"};
+  const inference::BackendFile plugin{"onnxruntime", std::filesystem::path(HEADROOM_BINARY_DIR) / "bin" /
+                                                         "libheadroom_backend_onnxruntime.so"};
   auto backend = inference::Backend::open(plugin);
   if (!backend) return forward_error(backend);
   if (auto started = backend->start(); !started) return forward_error(started);
@@ -28,8 +27,7 @@ Result<ModelRunner> ModelRunner::open(const std::filesystem::path& model,
     const auto& dims = runner.task_->input_dims()[i];
     const auto bytes = static_cast<std::size_t>(element_count(dims)) * size_of(specs[i].type);
     runner.inputs_[i].resize(bytes);
-    auto bound =
-        runner.session_.bind_input(i, runner.inputs_[i].data(), bytes, specs[i].type, dims);
+    auto bound = runner.session_.bind_input(i, runner.inputs_[i].data(), bytes, specs[i].type, dims);
     if (!bound) return forward_error(bound);
   }
   return runner;

@@ -21,8 +21,7 @@ inline constexpr const char* kPedestrianVideo = "/usr/share/doc/opencv-doc/examp
 class ModelRunner {
  public:
   // The error says what is missing: plug-in, runtime or model.
-  static Result<ModelRunner> open(const std::filesystem::path& model,
-                                  const inference::TaskOptions& options);
+  static Result<ModelRunner> open(const std::filesystem::path& model, const inference::TaskOptions& options);
 
   inference::Task& task() { return *task_; }
   // Pre-processes (8-bit BGR), runs, decodes; the reference is valid until the next call.

@@ -1,11 +1,19 @@
 #include "limits/memory_limit.h"
 
-#include <gtest/gtest.h>
+#include <array>
 
-#include "support/test_support.h"
+#include "base/subprocess.h"
+#include "limits_test_support.h"
+#include "sources/process_memory.h"
 
 namespace headroom::limits {
 namespace {
+
+std::unique_ptr<MemoryLimit> make(std::optional<Bytes> bytes, std::string_view forced) {
+  std::string note;
+  auto limit = make_memory_limit("a model/with odd\nname", bytes, forced, note);
+  return limit ? std::move(*limit) : nullptr;
+}
 
 TEST(MakeMemoryLimit, TooSmallALimitIsRefusedWithAFix) {
   std::string note;
@@ -16,34 +24,107 @@ TEST(MakeMemoryLimit, TooSmallALimitIsRefusedWithAFix) {
       "a memory limit of 1.0 MiB is too small: no process of Headroom's starts in it; give at least 8.0 MiB");
 }
 
-TEST(MakeMemoryLimit, ForcedMechanismsAreTaken) {
+TEST(MakeMemoryLimit, AnUnknownMechanismIsRefused) {
   std::string note;
-  EXPECT_EQ((*make_memory_limit("m", mebibytes(64), "rlimit", note))->mechanism(),
-            LimitMechanism::rlimit_data);
-  EXPECT_EQ((*make_memory_limit("m", mebibytes(64), "watchdog", note))->mechanism(),
-            LimitMechanism::watchdog);
-  EXPECT_EQ((*make_memory_limit("m", mebibytes(64), "none", note))->mechanism(), LimitMechanism::none);
+  const auto limit = make_memory_limit("m", mebibytes(64), "hope", note);
+  ASSERT_FALSE(limit);
+  EXPECT_EQ(limit.error().kind, ErrorKind::usage);
 }
 
-TEST(MakeMemoryLimit, WithoutALimitThereIsAtMostAnAccount) {
+TEST(MakeMemoryLimit, ForcedMechanismsAreTaken) {
+  EXPECT_EQ(make(mebibytes(64), "rlimit")->mechanism(), LimitMechanism::rlimit_data);
+  EXPECT_EQ(make(mebibytes(64), "watchdog")->mechanism(), LimitMechanism::watchdog);
+  EXPECT_EQ(make(mebibytes(64), "none")->mechanism(), LimitMechanism::none);
+}
+
+TEST(MakeMemoryLimit, MoreThanTheMachineHasIsFineAndNoted) {
   std::string note;
+  const auto limit = make_memory_limit("m", gibibytes(1'000'000), "watchdog", note);
+  ASSERT_TRUE(limit);
+  EXPECT_THAT(note, testing::HasSubstr("is more than this machine's memory of"));
+}
+
+TEST(MakeMemoryLimit, WithoutALimitThereIsAtMostAnAccountAndNoFuss) {
+  std::string note = "from before";
   const auto limit = make_memory_limit("m", std::nullopt, "auto", note);
   ASSERT_TRUE(limit);
   EXPECT_EQ((*limit)->bytes(), Bytes{});
+  EXPECT_EQ((*limit)->account().limit, std::nullopt);
+  EXPECT_EQ(note, "");
 }
 
-TEST(LimitProbe, EveryRouteTakesMemoryWhereNothingRefusesIt) {
-  for (const std::string& route : probe_routes()) {
-    testing::internal::CaptureStdout();
-    EXPECT_EQ(run_limit_probe(route, mebibytes(4)), 0) << route;
-    testing::internal::GetCapturedStdout();
+TEST(DataLimit, RefusesPrivateMemoryAndLetsSharedMemoryPass) {
+  if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
+  const auto limit = make(mebibytes(64), "rlimit");
+  EXPECT_EQ(run_child(limit->entry(), [] { return take(mebibytes(32)) ? 0 : 1; }), 0);
+  EXPECT_NE(run_child(limit->entry(), [] { return take(mebibytes(96)) ? 0 : 1; }), 0);
+  EXPECT_EQ(run_child(limit->entry(), [] { return take(mebibytes(96), MAP_SHARED) ? 0 : 1; }), 0);
+}
+
+class GroupLimitTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
+    std::string note;
+    auto limit = make_memory_limit("test", mebibytes(48), "cgroup", note);
+    if (!limit) GTEST_SKIP() << limit.error().sentence();
+    limit_ = std::move(*limit);
   }
+  std::unique_ptr<MemoryLimit> limit_;
+};
+
+TEST_F(GroupLimitTest, ChildrenShareOneLimit) {
+  auto ready = Pipe::create();
+  auto hold = Pipe::create();
+  ASSERT_TRUE(ready && hold);
+  // Each stays below the limit; the second takes what the first no longer leaves.
+  const auto work = [&] {
+    hold->write_end.reset();
+    if (!take(mebibytes(32))) return 1;
+    if (::write(ready->write_end.get(), "y", 1) != 1) return 2;
+    char byte = 0;
+    return ::read(hold->read_end.get(), &byte, 1) == 0 ? 0 : 3;
+  };
+  const pid_t first = start_child(limit_->entry(), work);
+  char byte = 0;
+  ASSERT_EQ(::read(ready->read_end.get(), &byte, 1), 1);
+  EXPECT_GE(limit_->account().current.value(), mebibytes(32));
+  const pid_t second = start_child(limit_->entry(), work);
+  ready->write_end.reset();
+  // Either may be the kernel's victim; the one that is left answers or has answered.
+  EXPECT_LE(::read(ready->read_end.get(), &byte, 1), 1);
+  hold->write_end.reset();
+  const int statuses[] = {wait_status(first), wait_status(second)};
+  EXPECT_EQ(limit_->account().oom_kills, 1);
+  EXPECT_EQ(killed(statuses[0]) + killed(statuses[1]), 1);
 }
 
-TEST(LimitProbe, AnUnknownRouteTakesNothing) {
-  testing::internal::CaptureStdout();
-  EXPECT_NE(run_limit_probe("wish", mebibytes(4)), 0);
-  testing::internal::GetCapturedStdout();
+TEST_F(GroupLimitTest, TheAccountAgreesWithTheProcesssOwnPeak) {
+  auto told = Pipe::create();
+  ASSERT_TRUE(told);
+  ASSERT_EQ(run_child(limit_->entry(),
+                      [&] {
+                        if (!take(mebibytes(24))) return 1;
+                        using namespace sources;
+                        const Bytes peak =
+                            read_process_memory(::getpid(), ProcessDetail::status).rss_peak.value_or(Bytes{});
+                        return ::write(told->write_end.get(), &peak, sizeof peak) > 0 ? 0 : 2;
+                      }),
+            0);
+  Bytes process_peak;
+  ASSERT_EQ(::read(told->read_end.get(), &process_peak, sizeof process_peak),
+            static_cast<ssize_t>(sizeof process_peak));
+  const auto group_peak = limit_->account().peak;
+  if (!group_peak) GTEST_SKIP() << "this kernel keeps no peak for a group";
+  // The process shares its program's pages with its parent, which paid for them; the group pays for page
+  // tables and for pages in the processors' caches of the allocator.
+  EXPECT_LE(std::abs((*group_peak - process_peak).count), mebibytes(8).count);
+}
+
+TEST_F(GroupLimitTest, ThePeakCanBeReset) {
+  ASSERT_EQ(run_child(limit_->entry(), [] { return take(mebibytes(24)) ? 0 : 1; }), 0);
+  if (!limit_->reset_peak()) GTEST_SKIP() << "this kernel cannot reset the peak of a group";
+  EXPECT_LE(limit_->account().peak.value(), mebibytes(8));
 }
 
 }  // namespace

@@ -1,0 +1,7 @@
+# Pre-processing and suppression; see docs/tasks.md for the figures.
+find_package(benchmark REQUIRED)
+foreach(name preprocess nms)
+  add_executable(${name}_benchmark ${CMAKE_CURRENT_LIST_DIR}/${name}_benchmark.cpp)
+  target_link_libraries(${name}_benchmark PRIVATE headroom_flags headroom_tasks benchmark::benchmark)
+endforeach()
+target_link_libraries(preprocess_benchmark PRIVATE headroom_opencv)

@@ -1,0 +1,66 @@
+// Classification: [1, classes]. The answer is one detection that covers the frame, with the likeliest class.
+// Recognised by ultralytics' metadata only: a vector of N numbers may as well be an embedding.
+#include <algorithm>
+#include <cmath>
+
+#include "inference/tasks/detections.h"
+#include "inference/tasks/task_list.h"
+
+namespace headroom::inference {
+namespace {
+
+class Classification final : public TaskBase {
+ public:
+  Classification(const ModelDescription& model, const TaskOptions& options, const ImageInput& image)
+      : TaskBase("classification", image.spec, image.dims,
+                 class_names_of(model, model.outputs[0].dims.back())),
+        confidence_(options.confidence) {}
+
+  void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
+              FrameFindings& findings) override {
+    const float* scores = float_data(outputs, 0, 1);
+    if (scores == nullptr) return;
+    const std::int64_t classes = outputs[0].count();
+    for (std::int64_t i = 0; i < classes; ++i)
+      if (!std::isfinite(scores[i])) return;
+    const auto best = std::max_element(scores, scores + classes);
+    Detection whole;
+    whole.right = static_cast<float>(transform.frame_width);
+    whole.bottom = static_cast<float>(transform.frame_height);
+    whole.class_id = static_cast<std::int32_t>(best - scores);
+    whole.score = probability(scores, classes, *best);
+    if (whole.score > confidence_) findings.detections.push_back(whole);
+  }
+
+ private:
+  // Of the best class: as it is if the scores are probabilities (they sum to one), else by softmax.
+  static float probability(const float* scores, std::int64_t classes, float best) {
+    double sum = 0, exponentials = 0;
+    bool negative = false;
+    for (std::int64_t i = 0; i < classes; ++i) {
+      sum += static_cast<double>(scores[i]);
+      exponentials += std::exp(static_cast<double>(scores[i] - best));
+      negative = negative || scores[i] < 0;
+    }
+    if (!negative && std::abs(sum - 1) < 1e-2) return best;
+    return static_cast<float>(1 / exponentials);
+  }
+
+  float confidence_;
+};
+
+}  // namespace
+
+MadeTask make_classification(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kWants = "one picture in and one output [1,classes] of float32";
+  auto image = find_image_input(model, options.image_size, 32);
+  if (!image || image->spec.channels == ChannelOrder::rgba || model.outputs.size() != 1 ||
+      !is_float(model.outputs[0]) || !fits(model.outputs[0].dims, {1, -1}))
+    return does_not_fit("classification", kWants);
+  if (options.forced.empty() && model.metadata_value("task") != "classify")
+    return does_not_fit("classification", "an export that says it is one");
+  image->spec.resize = Resize::stretch;
+  return std::make_unique<Classification>(model, options, *image);
+}
+
+}  // namespace headroom::inference

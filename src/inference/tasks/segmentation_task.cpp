@@ -1,0 +1,186 @@
+// Masks of the whole picture: [1, 1, h, w] or [1, h, w, 1] with the probability (or its logit) of a person or
+// another foreground, or N channels of which the highest names the pixel's class (channel 0 is the
+// background). Selfie segmentation wants RGB 0..1, BodyPix −1..1, networks of N channels ImageNet's mean and
+// deviation.
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "inference/tasks/task_base.h"
+#include "inference/tasks/task_list.h"
+
+namespace headroom::inference {
+namespace {
+
+constexpr std::int64_t kMostClasses = 256;
+constexpr std::string_view kBodyPixMap = "segments";
+constexpr int kBodyPixStep = 16;
+constexpr int kCoarsest = 32;  // map pixels are at most this many input pixels wide
+
+class Segmentation final : public TaskBase {
+ public:
+  Segmentation(const ModelDescription& model, const ImageInput& image, std::size_t output, bool planes,
+               std::int64_t channels, bool corners_meet)
+      : TaskBase("segmentation", image.spec, image.dims,
+                 channels == 1 ? std::vector<std::string>{"foreground"} : class_names_of(model, channels)),
+        output_(output),
+        planes_(planes),
+        corners_meet_(corners_meet) {}
+
+  void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
+              FrameFindings& findings) override {
+    const float* values = float_data(outputs, output_, 1);
+    if (values == nullptr || outputs[output_].rank != 4) return;
+    const TensorView& view = outputs[output_];
+    const Map map{view.dim(planes_ ? 3 : 2), view.dim(planes_ ? 2 : 1), view.dim(planes_ ? 1 : 3)};
+    if (map.channels < 1 || map.channels > kMostClasses || map.width > 1 << 15 || map.height > 1 << 15)
+      return;
+    if (map.channels == 1)
+      add_soft(values, map, transform, findings);
+    else
+      add_classes(values, map, transform, findings);
+  }
+
+ private:
+  struct Map {
+    std::int64_t width, height, channels;
+    std::size_t pixels() const { return static_cast<std::size_t>(width * height); }
+  };
+
+  Mask& add_mask(const Map& map, const FrameTransform& transform, FrameFindings& findings) const {
+    Mask& mask = findings.add_mask();
+    mask.width = static_cast<std::int32_t>(map.width);
+    mask.height = static_cast<std::int32_t>(map.height);
+    mask.values.resize(map.pixels());
+    // The picture was stretched: all of it, and what the map has beyond it.
+    const WayBack way_back(transform);
+    const float beyond_x = overhang(input().width, map.width);
+    const float beyond_y = overhang(input().height, map.height);
+    mask.left = way_back.x(-beyond_x);
+    mask.top = way_back.y(-beyond_y);
+    mask.right = way_back.x(static_cast<float>(input().width) + beyond_x);
+    mask.bottom = way_back.y(static_cast<float>(input().height) + beyond_y);
+    return mask;
+  }
+
+  // How far the map reaches beyond the input on each side, in input pixels.
+  float overhang(int side, std::int64_t cells) const {
+    if (!corners_meet_ || cells < 2) return 0;
+    const float cell = static_cast<float>(side - 1) / static_cast<float>(cells - 1);
+    return (cell - 1) / 2;
+  }
+
+  void add_soft(const float* values, const Map& map, const FrameTransform& transform,
+                FrameFindings& findings) const {
+    const auto outside = [](float value) { return value < 0 || value > 1; };
+    const bool logits = std::any_of(values, values + map.pixels(), outside);
+    const auto probability = [logits](float value) { return logits ? sigmoid(value) : value; };
+    const auto above_half = [&](float value) { return probability(value) > 0.5F; };
+    if (std::none_of(values, values + map.pixels(), above_half)) return;
+    Mask& mask = add_mask(map, transform, findings);
+    for (std::size_t i = 0; i < map.pixels(); ++i) {
+      const float p = probability(values[i]);
+      mask.values[i] = p > 0 ? static_cast<std::uint8_t>(std::lround(std::min(p, 1.0F) * 255)) : 0;
+    }
+  }
+
+  void add_classes(const float* values, const Map& map, const FrameTransform& transform,
+                   FrameFindings& findings) {
+    const auto channels = static_cast<std::size_t>(map.channels);
+    const std::size_t next_channel = planes_ ? map.pixels() : 1;
+    const std::size_t next_pixel = planes_ ? 1 : channels;
+    best_.resize(map.pixels());
+    seen_.assign(channels, 0);
+    for (std::size_t i = 0; i < map.pixels(); ++i) {
+      const float* pixel = values + i * next_pixel;
+      std::size_t best = 0;
+      for (std::size_t c = 1; c < channels; ++c)
+        if (pixel[c * next_channel] > pixel[best * next_channel]) best = c;
+      best_[i] = static_cast<std::uint8_t>(best);
+      seen_[best] = 1;
+    }
+    for (std::size_t c = 1; c < channels; ++c) {
+      if (seen_[c] == 0) continue;
+      Mask& mask = add_mask(map, transform, findings);
+      mask.class_id = static_cast<std::int32_t>(c);
+      for (std::size_t i = 0; i < map.pixels(); ++i) mask.values[i] = best_[i] == c ? 255 : 0;
+    }
+  }
+
+  std::size_t output_;
+  bool planes_, corners_meet_;
+  std::vector<std::uint8_t> best_, seen_;  // class of each pixel; classes that occur
+};
+
+bool sounds_like_mask(std::string_view output_name) {
+  const std::string name = to_lower(output_name);
+  return name.find("seg") != std::string::npos || name.find("mask") != std::string::npos;
+}
+
+// BodyPix gives eight maps of which "segments" is the person; other models give one output.
+std::optional<std::size_t> find_map(const ModelDescription& model) {
+  for (std::size_t i = 0; i < model.outputs.size(); ++i)
+    if (model.outputs[i].name == kBodyPixMap) return i;
+  if (model.outputs.size() == 1) return 0;
+  return std::nullopt;
+}
+
+void add_one_to_dynamic_sides(const ModelDescription& model, ImageInput& image) {
+  InputSpec& spec = image.spec;
+  const std::vector<std::int64_t>& declared = model.inputs[spec.input_index].dims;
+  const std::size_t rows = spec.layout == Layout::nchw ? 2 : 1;
+  if (declared[rows] < 0) ++spec.height;
+  if (declared[rows + 1] < 0) ++spec.width;
+  image.dims[spec.input_index][rows] = spec.height;
+  image.dims[spec.input_index][rows + 1] = spec.width;
+}
+
+// Where in the dims the map's sides are, if they divide the picture's evenly.
+bool sides_fit(const TensorSpec& output, std::size_t rows, const InputSpec& input) {
+  const auto fits_side = [](std::int64_t side, int input_side) {
+    return side < 0 || (side > 0 && side <= input_side && input_side <= side * kCoarsest);
+  };
+  return fits_side(output.dims[rows], input.height) && fits_side(output.dims[rows + 1], input.width);
+}
+
+}  // namespace
+
+MadeTask make_segmentation(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kWants =
+      "a picture in and one output [1,N,h,w] or [1,h,w,N] of float32 with at most 256 channels";
+  auto image = find_image_input(model, options.image_size, 32);
+  const auto output = find_map(model);
+  if (!image || image->spec.channels != ChannelOrder::rgb || !output)
+    return does_not_fit("segmentation", kWants);
+  const TensorSpec& map = model.outputs[*output];
+  if (!is_float(map) || map.dims.size() != 4 || map.dims[0] > 1) return does_not_fit("segmentation", kWants);
+  InputSpec& spec = image->spec;
+  const auto channels_at = [&](std::size_t at, std::size_t rows) {
+    const std::int64_t channels = map.dims[at];
+    return channels >= 1 && channels <= kMostClasses && sides_fit(map, rows, spec);
+  };
+  const bool pixels_last = channels_at(3, 1);
+  const bool planes = channels_at(1, 2) && !(pixels_last && spec.layout == Layout::nhwc);
+  if (!planes && !pixels_last) return does_not_fit("segmentation", kWants);
+  const std::int64_t channels = map.dims[planes ? 1 : 3];
+  if (options.forced.empty()) {
+    const bool classes_at_full_size =
+        channels > 1 && map.dims[planes ? 2 : 1] == spec.height && map.dims[planes ? 3 : 2] == spec.width;
+    if (!sounds_like_mask(map.name) && !classes_at_full_size)
+      return does_not_fit("segmentation", "an output named after a mask, or classes at full size");
+  }
+  spec.resize = Resize::stretch;
+  const bool bodypix = map.name == kBodyPixMap;
+  if (bodypix) {
+    add_one_to_dynamic_sides(model, *image);
+    spec.mean = {127.5F, 127.5F, 127.5F};
+    spec.scale = {1 / 127.5F, 1 / 127.5F, 1 / 127.5F};
+  } else if (channels > 1) {
+    spec.mean = {0.485F * 255, 0.456F * 255, 0.406F * 255};
+    spec.scale = {1 / (0.229F * 255), 1 / (0.224F * 255), 1 / (0.225F * 255)};
+  }
+  const bool corners_meet = bodypix && spec.width % kBodyPixStep == 1 && spec.height % kBodyPixStep == 1;
+  return std::make_unique<Segmentation>(model, *image, *output, planes, channels, corners_meet);
+}
+
+}  // namespace headroom::inference

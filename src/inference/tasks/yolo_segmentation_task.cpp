@@ -1,0 +1,122 @@
+// YOLOv8-seg and YOLO11-seg: [1, 4 + classes + 32, N] as of YOLOv8 with 32 mask coefficients a box, and
+// prototypes [1, 32, h, w] at a quarter of the input's sides. A box's mask is the sigmoid of the prototypes
+// weighted by its coefficients, cut to the box. Each detection has the mask of the same index.
+#include <algorithm>
+#include <cmath>
+
+#include "inference/tasks/task_list.h"
+#include "inference/tasks/yolo_head.h"
+
+namespace headroom::inference {
+namespace {
+
+struct Prototypes {
+  const float* values = nullptr;
+  std::int64_t count = 0;
+  int width = 0, height = 0;
+};
+
+class YoloSegmentation final : public TaskBase {
+ public:
+  YoloSegmentation(const ModelDescription& model, const TaskOptions& options, const ImageInput& image,
+                   std::size_t rows, std::int64_t prototypes, std::int64_t anchors)
+      : TaskBase("yolo_segmentation", image.spec, image.dims,
+                 class_names_of(model, model.outputs[rows].dims[1] - 4 - prototypes)),
+        rows_(rows),
+        collector_(options, anchors) {}
+
+  void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
+              FrameFindings& findings) override {
+    const std::size_t maps = 1 - rows_;
+    const float* rows = float_data(outputs, rows_, 1);
+    const float* values = float_data(outputs, maps, 1);
+    if (rows == nullptr || values == nullptr || outputs[rows_].rank != 3 || outputs[maps].rank != 4) return;
+    const Prototypes prototypes{values, outputs[maps].dim(1), static_cast<int>(outputs[maps].dim(3)),
+                                static_cast<int>(outputs[maps].dim(2))};
+    const std::int64_t classes = outputs[rows_].dim(1) - 4 - prototypes.count;
+    const std::int64_t anchors = outputs[rows_].dim(2);
+    if (classes < 1) return;
+    collector_.start();
+    add_v8_candidates(rows, anchors, classes, collector_);
+    const WayBack way_back(transform);
+    findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
+    findings.masks.reserve(NonMaximumSuppression::kMaximumKept);
+    for (const std::uint32_t index : collector_.suppress()) {
+      const Candidate& box = collector_.candidate(index);
+      findings.detections.push_back(to_detection(box, way_back));
+      add_mask(box, rows + (4 + classes) * anchors + box.anchor, anchors, prototypes, way_back, findings);
+    }
+  }
+
+ private:
+  // `coefficient` is the first; the next is `anchors` further.
+  void add_mask(const Candidate& box, const float* coefficient, std::int64_t anchors,
+                const Prototypes& prototypes, const WayBack& way_back, FrameFindings& findings) {
+    const float step_x = static_cast<float>(input().width) / static_cast<float>(prototypes.width);
+    const float step_y = static_cast<float>(input().height) / static_cast<float>(prototypes.height);
+    const auto low = [](float value, float step, int most) {
+      return static_cast<int>(std::clamp(std::floor(value / step), 0.0F, static_cast<float>(most)));
+    };
+    const auto high = [](float value, float step, int most) {
+      return static_cast<int>(std::clamp(std::ceil(value / step), 0.0F, static_cast<float>(most)));
+    };
+    const int left = low(box.left, step_x, prototypes.width);
+    const int right = std::max(left, high(box.right, step_x, prototypes.width));
+    const int top = low(box.top, step_y, prototypes.height);
+    const int bottom = std::max(top, high(box.bottom, step_y, prototypes.height));
+    Mask& mask = findings.add_mask();
+    mask.class_id = box.class_id;
+    mask.width = right - left;
+    mask.height = bottom - top;
+    mask.left = way_back.x(static_cast<float>(left) * step_x);
+    mask.right = way_back.x(static_cast<float>(right) * step_x);
+    mask.top = way_back.y(static_cast<float>(top) * step_y);
+    mask.bottom = way_back.y(static_cast<float>(bottom) * step_y);
+    mask.values.reserve(static_cast<std::size_t>(prototypes.width) *
+                        static_cast<std::size_t>(prototypes.height));
+    mask.values.resize(static_cast<std::size_t>(mask.width) * static_cast<std::size_t>(mask.height));
+    logits_.resize(static_cast<std::size_t>(mask.width));
+    for (int y = top; y < bottom; ++y) {
+      std::fill(logits_.begin(), logits_.end(), 0.0F);
+      for (std::int64_t k = 0; k < prototypes.count; ++k) {
+        const float weight = coefficient[k * anchors];
+        const float* row = prototypes.values + (k * prototypes.height + y) * prototypes.width + left;
+        for (std::size_t x = 0; x < logits_.size(); ++x) logits_[x] += weight * row[x];
+      }
+      std::uint8_t* out = mask.values.data() + std::ptrdiff_t{y - top} * mask.width;
+      for (std::size_t x = 0; x < logits_.size(); ++x) out[x] = to_level(logits_[x]);
+    }
+  }
+
+  static std::uint8_t to_level(float logit) {
+    const float probability = sigmoid(logit);
+    return probability > 0 ? static_cast<std::uint8_t>(std::lround(probability * 255)) : 0;  // 0 for NaN
+  }
+
+  std::size_t rows_;
+  std::vector<float> logits_;
+  DetectionCollector collector_;
+};
+
+}  // namespace
+
+MadeTask make_yolo_segmentation(const ModelDescription& model, const TaskOptions& options) {
+  constexpr std::string_view kWants =
+      "one picture in and outputs [1,4+classes+n,N] and prototypes [1,n,h,w] of float32";
+  const auto image = find_yolo_input(model, options.image_size);
+  if (!image || model.outputs.size() != 2) return does_not_fit("yolo_segmentation", kWants);
+  const std::size_t rows = model.outputs[0].dims.size() == 3 ? 0 : 1;
+  const TensorSpec& boxes = model.outputs[rows];
+  const TensorSpec& maps = model.outputs[1 - rows];
+  if (!is_float(boxes) || !is_float(maps) || !fits(boxes.dims, {1, -1, -1}) ||
+      !fits(maps.dims, {1, -1, -1, -1}))
+    return does_not_fit("yolo_segmentation", kWants);
+  const std::int64_t prototypes = maps.dims[1];
+  const std::int64_t anchors = grid_cells(image->spec.width, image->spec.height, {8, 16, 32});
+  if (prototypes < 1 || boxes.dims[1] < 5 + prototypes || !fits(boxes.dims, {1, boxes.dims[1], anchors}) ||
+      !may_be_ultralytics(model, "segment"))
+    return does_not_fit("yolo_segmentation", kWants);
+  return std::make_unique<YoloSegmentation>(model, options, *image, rows, prototypes, anchors);
+}
+
+}  // namespace headroom::inference

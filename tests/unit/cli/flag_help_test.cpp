@@ -1,0 +1,78 @@
+#include "cli/flag_help.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cli/verb_list.h"
+#include "support/test_support.h"
+
+namespace headroom::cli {
+namespace {
+
+std::vector<const Verb*> verbs() {
+  std::vector<const Verb*> all;
+  for (const VerbEntry& entry : verb_list()) all.push_back(&entry.verb);
+  return all;
+}
+
+// Code points, not bytes: the help has a few characters outside ASCII.
+std::size_t columns(std::string_view line) {
+  return static_cast<std::size_t>(std::count_if(
+      line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+void expect_one_screen(const std::string& text, const std::string& what) {
+  const auto lines = split(text, '\n');
+  EXPECT_LE(lines.size(), 25U) << what << " (24 lines and the end)\n" << text;
+  for (const std::string_view line : lines) EXPECT_LE(columns(line), 80U) << what << ": " << line;
+}
+
+TEST(Help, ShortHelpFitsOneScreen) {
+  expect_one_screen(program_help(verbs()), "headroom -h");
+  for (const Verb* verb : verbs()) expect_one_screen(short_help(*verb), verb->name);
+}
+
+TEST(Help, LongHelpNamesEveryFlagWithinTheWidth) {
+  for (const Verb* verb : verbs()) {
+    const std::string text = long_help(*verb);
+    for (const Flag& flag : verb->flags)
+      EXPECT_THAT(text, testing::HasSubstr("--" + flag.name)) << verb->name;
+    for (const std::string_view line : split(text, '\n')) EXPECT_LE(columns(line), 80U) << line;
+  }
+}
+
+TEST(Help, EveryFlagHasAHelpAndNoTwoFlagsShareAName) {
+  for (const Verb* verb : verbs()) {
+    std::vector<std::string> names;
+    for (const Flag& flag : verb->flags) {
+      EXPECT_FALSE(flag.help.empty()) << flag.name;
+      names.push_back(flag.name);
+      names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
+    }
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << verb->name;
+  }
+}
+
+TEST(ManPage, HasEveryFlag) {
+  const std::string page = man_page(verbs());
+  EXPECT_THAT(page, testing::StartsWith(".TH HEADROOM 1"));
+  EXPECT_THAT(page, testing::HasSubstr("\\-\\-max\\-frames"));
+}
+
+TEST(BashCompletion, IsValidAndCompletesFlags) {
+  if (std::system("command -v bash >/dev/null") != 0) GTEST_SKIP() << test::absent_message("bash");
+  test::TemporaryFolder folder;
+  test::write_text(folder / "completion", bash_completion(verbs()));
+  const std::string script = ". " + (folder / "completion").string() +
+                             "; COMP_WORDS=(headroom bench --max-fr); COMP_CWORD=2; _headroom; [[ \" "
+                             "${COMPREPLY[*]} \" == *' --max-frames '* ]]";
+  test::write_text(folder / "try.sh", script);
+  EXPECT_EQ(std::system(("bash " + (folder / "try.sh").string()).c_str()), 0);
+}
+
+}  // namespace
+}  // namespace headroom::cli

@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "base/files.h"
+#include "limits/memory_limit.h"
+#include "limits_test_support.h"
+
+namespace headroom::limits {
+namespace {
+using testing::HasSubstr;
+
+std::vector<std::string> probe_child() { return {(executable_folder() / "limits_probe_child").string()}; }
+
+const LimitRoute& route(const Limit& limit, std::string_view name) {
+  return *std::find_if(limit.routes.begin(), limit.routes.end(),
+                       [&](const LimitRoute& one) { return one.name == name; });
+}
+
+std::vector<std::string> outcomes(const Limit& limit) {
+  std::vector<std::string> all;
+  for (const LimitRoute& one : limit.routes) all.push_back(one.outcome);
+  return all;
+}
+
+TEST(LimitProbeChild, EveryRouteTakesMemoryWhereNothingRefusesIt) {
+  for (const std::string& name : probe_routes()) {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run_limit_probe(name, mebibytes(8)), 0) << name;
+    EXPECT_THAT(testing::internal::GetCapturedStdout(),
+                HasSubstr("{\"route\":\"" + name + "\",\"taken_bytes\":0}"));
+  }
+}
+
+TEST(LimitProbeChild, AnUnknownRouteTakesNothing) {
+  testing::internal::CaptureStdout();
+  EXPECT_NE(run_limit_probe("wish", mebibytes(4)), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "{\"route\":\"wish\",\"taken_bytes\":0,\"stopped_by\":22}\n");
+}
+
+TEST(LimitProbe, AControlGroupIsHardByEveryRoute) {
+  if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
+  const auto limit = probe_limit(mebibytes(512), "cgroup", probe_child());
+  if (!limit) GTEST_SKIP() << limit.error().sentence();
+  EXPECT_EQ(limit->type, LimitType::hard) << limit->note;
+  EXPECT_EQ(limit->bytes, mebibytes(512));
+  EXPECT_EQ(limit->note, "");
+  ASSERT_EQ(limit->routes.size(), probe_routes().size());
+  for (const LimitRoute& one : limit->routes)
+    EXPECT_EQ(one.outcome, "killed") << one.name << ": " << one.detail;
+}
+
+TEST(LimitProbe, TheSmallestLimitIsProbedUnderItself) {
+  if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
+  const auto limit = probe_limit(mebibytes(8), "cgroup", probe_child());
+  if (!limit) GTEST_SKIP() << limit.error().sentence();
+  EXPECT_EQ(limit->type, LimitType::hard) << limit->note;
+}
+
+TEST(LimitProbe, DataLimitIsSoftAndNamesWhatEscapes) {
+  if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
+  const auto limit = probe_limit(mebibytes(512), "rlimit", probe_child());
+  ASSERT_TRUE(limit) << limit.error().sentence();
+  EXPECT_EQ(limit->type, LimitType::soft);
+  EXPECT_EQ(limit->mechanism, LimitMechanism::rlimit_data);
+  EXPECT_EQ(route(*limit, "malloc_touch").outcome, "refused");
+  EXPECT_THAT(route(*limit, "malloc_touch").detail, HasSubstr("Cannot allocate memory after"));
+  EXPECT_EQ(route(*limit, "mmap_private").outcome, "refused");
+  EXPECT_EQ(route(*limit, "brk").outcome, "refused");
+  EXPECT_EQ(route(*limit, "mmap_shared").outcome, "escaped");
+  EXPECT_EQ(route(*limit, "memfd").outcome, "escaped");
+  EXPECT_EQ(route(*limit, "fork").outcome, "escaped");
+  EXPECT_THAT(limit->note, HasSubstr("memory gets past the limit by mmap_shared, memfd, shm_file, fork"));
+}
+
+TEST(LimitProbe, NothingEnforcedIsNothingTried) {
+  const auto watched = probe_limit(mebibytes(512), "watchdog", probe_child());
+  ASSERT_TRUE(watched);
+  EXPECT_EQ(watched->type, LimitType::soft);
+  EXPECT_THAT(outcomes(*watched), testing::Each("not_tried"));
+  const auto none = probe_limit(mebibytes(512), "none", probe_child());
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->type, LimitType::unavailable);
+}
+
+TEST(LimitProbe, AProbeThatCannotRunProvesNothing) {
+  for (const char* command : {"/nowhere/headroom", "/bin/false"}) {
+    const auto limit = probe_limit(mebibytes(512), "rlimit", {command});
+    ASSERT_TRUE(limit) << limit.error().sentence();
+    EXPECT_EQ(limit->type, LimitType::soft);
+    EXPECT_THAT(outcomes(*limit), testing::Each("not_tried"));
+    EXPECT_THAT(limit->note, HasSubstr("the probe could not try malloc_touch, "));
+  }
+}
+
+// A probe that is killed by someone else, while the group counts no OOM kill, has not met the limit.
+TEST(LimitProbe, AKillThatTheGroupDidNotCountIsNoProof) {
+  if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
+  const auto limit = probe_limit(mebibytes(512), "cgroup",
+                                 {"/bin/sh", "-c", "echo '{\"taken_bytes\":1048576}'; kill -9 $$", "probe"});
+  if (!limit) GTEST_SKIP() << limit.error().sentence();
+  EXPECT_EQ(limit->type, LimitType::soft);
+  EXPECT_THAT(outcomes(*limit), testing::Each("not_tried"));
+}
+
+}  // namespace
+}  // namespace headroom::limits
