@@ -1,5 +1,4 @@
-// The course of the machine's metrics in one line each: minimum, mean and maximum over the samples that had
-// them.
+// The machine's metrics in one line each: minimum, mean and maximum over the samples that had them.
 #pragma once
 
 #include <span>
@@ -11,8 +10,7 @@
 namespace headroom::analysis {
 
 // Names carry the unit, and a sensor its name: "cpu_percent", "ram_used_bytes",
-// "temperature_celsius.cpu-thermal". A metric that no sample has is left out; `n` counts the samples that had
-// it.
+// "temperature_celsius.cpu-thermal". A metric that no sample has is left out; `n` counts those that had it.
 std::vector<MetricSummary> summarise_metrics(std::span<const SystemSample> samples);
 
 }  // namespace headroom::analysis

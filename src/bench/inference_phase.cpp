@@ -11,10 +11,10 @@
 namespace headroom::bench {
 namespace {
 
-// Without --max-frames-in-mem: the reference's 600 frames, but no more than 64 MiB of them (600 full HD
+// Without --max-frames-in-mem: the reference's 600 frames, but no more than 16 MiB of them (600 full HD
 // frames would be 3.5 GiB, half of a small Jetson).
 constexpr std::int64_t kDefaultFrames = 600;
-constexpr Bytes kDefaultFrameMemory = mebibytes(64);
+constexpr Bytes kDefaultFrameMemory = mebibytes(16);
 
 WorkerJob job_for(const BenchContext& context, WorkerKind kind) {
   const BenchOptions& options = context.options;

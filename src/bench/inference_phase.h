@@ -36,7 +36,7 @@ struct MeasuredModel {
 };
 
 // Frames in memory at once, and the bytes of the ring that holds them: at most --max-frames-in-mem frames
-// and, when that is not given, at most 64 MiB; at least one frame.
+// and, when that is not given, at most 16 MiB; at least one frame.
 struct FrameWindow {
   std::int64_t frames = 1;
   Bytes arena;

@@ -85,7 +85,7 @@ std::vector<Flag> input_flags() {
           ranged(value("warmup", FlagKind::integer, "N", "frames before the measurement", group, "10"), 0,
                  1e6),
           ranged(value("max-frames-in-mem", FlagKind::integer, "N", "decoded frames held at once", group,
-                       "600, and at most 64 MiB"),
+                       "600, and at most 16 MiB"),
                  1, 4096),
           ranged(value("limit-videos", FlagKind::integer, "N", "only the first N videos or folders", group),
                  1, 1e9),

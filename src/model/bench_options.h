@@ -40,7 +40,7 @@ struct BenchOptions {
   double iou = 0.45;
   std::int64_t max_frames = 300;  // per sequence
   std::int64_t warmup_frames = 10;
-  // Absent: as many as fit into 64 MiB (a full HD frame is 6 MiB), at most 600 as in the reference.
+  // Absent: as many as fit into 16 MiB (a full HD frame is 6 MiB), at most 600 as in the reference.
   std::optional<std::int64_t> max_frames_in_memory;
   std::int64_t limit_videos = 0;   // 0: no limit
   std::int64_t limit_objects = 0;  // 0: no limit

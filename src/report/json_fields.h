@@ -168,8 +168,7 @@ class FieldReader {
     return right;
   }
 
-  // "[{},{},…" is 3 bytes an element and a ModelResult is a thousand: a hostile file must not take all
-  // memory.
+  // "[{},{},…" is 3 bytes an element and a ModelResult is a thousand: no hostile file may take all memory.
   template <class List>
   bool expect_bearable(std::size_t length, const Place& place) {
     constexpr std::size_t kMost = (std::size_t{256} << 20) / sizeof(typename List::value_type);

@@ -78,7 +78,7 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
   add("**Load peak**", memory.load_peak, true);
   add("Run mean", memory.run_mean, true);
   add("**Run peak**", memory.run_peak, true);
-  if (memory.residual) table.add({"Stays after unload", "", format_bytes(*memory.residual)});
+  add("After unload", memory.residual, true);
   if (table.empty()) return {};
 
   std::string text = "**Memory**";

@@ -1,5 +1,4 @@
-// GitHub-flavoured Markdown from text that may hold anything: file names, model names, a runtime's error
-// messages.
+// GitHub-flavoured Markdown from text that may hold anything: names of files and models, a runtime's errors.
 #pragma once
 
 #include <string>

@@ -98,8 +98,7 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("died_in", model.died_in);
   field("fps", model.fps);
   field("pipeline_fps", model.pipeline_fps);
-  // The figure that most readers want, directly; the same again among the stages, for those who go through
-  // all.
+  // The figure that most readers want, directly; the same again among the stages, for loops over them.
   field("latency_ns", model.inference);
   field.group("stages_ns", [&](auto& stage) {
     stage("decode", model.decode);

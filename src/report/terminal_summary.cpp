@@ -44,8 +44,7 @@ std::string share_of_limit(const ModelResult& model, const Limit& limit) {
   return words_for_share(static_cast<double>(peak->count) / static_cast<double>(limit.bytes.count));
 }
 
-// One unit for a whole column, named above the table: figures are compared down the column, and the names get
-// the space.
+// One unit for a whole column, named above the table: figures compare down it, and names get the space.
 std::string in_milliseconds(Nanoseconds time) {
   const double ms = time.milliseconds();
   return fmt::format("{:.{}f}", ms, ms < 9.9995 ? 3 : ms < 99.995 ? 2 : 1);

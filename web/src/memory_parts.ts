@@ -2,11 +2,12 @@
 import type {Memory} from './report';
 
 export interface MemoryPart {
-  kind: 'runtime' | 'model' | 'working set' | 'whole';
+  kind: 'runtime' | 'model' | 'working set' | 'frames' | 'whole';
   bytes: number;
 }
 
-// runtime: resident once the runtime is loaded. model: loaded − runtime. working set: run peak − loaded. A part
+// runtime: resident once the runtime is loaded. model: loaded − runtime. frames: decoded frames that the bench holds
+// while running (not the model's). working set: run peak − loaded − frames. A part
 // whose ends were not measured is not made up: what is known of the process is then one part.
 export function memory_parts(memory: Memory): MemoryPart[] {
   const {runtime_bytes: runtime, loaded_bytes: loaded, run_peak_bytes: run_peak, load_peak_bytes: load_peak} = memory;
@@ -23,6 +24,10 @@ export function memory_parts(memory: Memory): MemoryPart[] {
   }
   if (loaded > runtime) parts.push({kind: 'model', bytes: loaded - runtime});
   const below = Math.max(loaded, runtime);
-  if (run_peak !== undefined && run_peak > below) parts.push({kind: 'working set', bytes: run_peak - below});
+  if (run_peak !== undefined && run_peak > below) {
+    const frames = Math.min(memory.frames_bytes ?? 0, run_peak - below);
+    if (run_peak - below > frames) parts.push({kind: 'working set', bytes: run_peak - below - frames});
+    if (frames > 0) parts.push({kind: 'frames', bytes: frames});
+  }
   return parts;
 }

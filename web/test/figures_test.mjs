@@ -69,6 +69,8 @@ test('memory parts add up to the run peak and count each byte once', () => {
 });
 
 test('memory parts that were not measured are not made up', () => {
+  assert.deepEqual(memory_parts({runtime_bytes: 30, loaded_bytes: 40, run_peak_bytes: 70, frames_bytes: 20}).slice(2),
+    [{kind: 'working set', bytes: 10}, {kind: 'frames', bytes: 20}]);
   assert.deepEqual(memory_parts({}), []);
   assert.deepEqual(memory_parts({run_peak_bytes: 5}), [{kind: 'whole', bytes: 5}]);
   assert.deepEqual(memory_parts({runtime_bytes: 30, load_peak_bytes: 256}), [{kind: 'runtime', bytes: 30}, {kind: 'model', bytes: 226}]);

@@ -35,11 +35,11 @@ void set_landmarks(Detection& detection, std::span<const float> pixels, const Wa
 // Box of centre and size.
 Candidate from_centre(float x, float y, float width, float height, float score, std::int32_t class_id,
                       std::uint32_t anchor);
-// The class of the highest score among `count`; NaN never wins.
+// The highest product of `objectness` and a class score, and the first class that has it; NaN never wins.
 struct BestClass {
   std::int32_t id = 0;
   float score = 0;
 };
-BestClass best_class(const float* scores, std::int64_t count);
+BestClass best_class(const float* scores, std::int64_t count, float objectness);
 
 }  // namespace headroom::inference

@@ -27,15 +27,8 @@ class YoloV5 final : public TaskBase {
 
  private:
   void add(const float* row, std::int64_t columns, std::int64_t anchor) {
-    BestClass best{0, collector_.confidence()};
-    bool found = false;
-    for (std::int64_t c = 5; c < columns; ++c) {
-      const float score = row[c] * row[4];
-      if (!(score > best.score)) continue;
-      best = {static_cast<std::int32_t>(c - 5), score};
-      found = true;
-    }
-    if (found)
+    const BestClass best = best_class(row + 5, columns - 5, row[4]);
+    if (best.score > collector_.confidence())
       collector_.add(from_centre(row[0], row[1], row[2], row[3], best.score, best.id,
                                  static_cast<std::uint32_t>(anchor)));
   }

@@ -37,13 +37,12 @@ class YoloX final : public TaskBase {
 
  private:
   void add(const float* row, std::int64_t columns, int x, int y, int stride, std::uint32_t anchor) {
-    const BestClass best = best_class(row + 5, columns - 5);
-    const float score = row[4] * best.score;
-    if (!(score > collector_.confidence())) return;
+    const BestClass best = best_class(row + 5, columns - 5, row[4]);
+    if (!(best.score > collector_.confidence())) return;
     const auto step = static_cast<float>(stride);
     collector_.add(from_centre((row[0] + static_cast<float>(x)) * step,
                                (row[1] + static_cast<float>(y)) * step, std::exp(row[2]) * step,
-                               std::exp(row[3]) * step, score, best.id, anchor));
+                               std::exp(row[3]) * step, best.score, best.id, anchor));
   }
 
   std::int64_t anchors_;

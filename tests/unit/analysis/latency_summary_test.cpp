@@ -75,8 +75,7 @@ TEST(PercentileBound, IsWhatTheBinomialDistributionSays) {
 }
 
 TEST(PercentileBound, CoversTheTruePercentileAsOftenAsItSays) {
-  // Uniform values on [0, 1): the true P90 is 0.9. At 99 % confidence at most about 1 run in 100 may be below
-  // it.
+  // Uniform values on [0, 1): the true P90 is 0.9. At 99 % confidence about 1 run in 100 may be below it.
   std::mt19937_64 random(7);
   int below = 0;
   constexpr int kRuns = 4000;

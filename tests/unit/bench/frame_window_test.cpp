@@ -14,10 +14,10 @@ SourceMetadata source_of(std::int64_t frames, int width, int height) {
   return source;
 }
 
-TEST(FrameWindow, HoldsNoMoreThan64MiBUnlessAsked) {
+TEST(FrameWindow, HoldsNoMoreThan16MiBUnlessAsked) {
   const FrameWindow window = choose_frame_window(source_of(300, 1920, 1080), 300, std::nullopt);
-  EXPECT_EQ(window.frames, 10);  // 6.2 MB each
-  EXPECT_LE(window.arena, mebibytes(64));
+  EXPECT_EQ(window.frames, 2);  // 6.2 MB each
+  EXPECT_LE(window.arena, mebibytes(16));
 }
 
 TEST(FrameWindow, AskedForIsABoundInFrames) {

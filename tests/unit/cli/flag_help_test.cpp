@@ -57,6 +57,12 @@ TEST(Help, EveryFlagHasAHelpAndNoTwoFlagsShareAName) {
   }
 }
 
+TEST(Docs, TheCommandLinePageHasEveryFlag) {
+  const std::string page = test::read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/command-line.md");
+  for (const Verb* verb : verbs())
+    for (const Flag& flag : verb->flags) EXPECT_THAT(page, testing::HasSubstr("--" + flag.name)) << verb->name;
+}
+
 TEST(ManPage, HasEveryFlag) {
   const std::string page = man_page(verbs());
   EXPECT_THAT(page, testing::StartsWith(".TH HEADROOM 1"));

@@ -102,23 +102,24 @@ TEST_F(GroupLimitTest, ChildrenShareOneLimit) {
 TEST_F(GroupLimitTest, TheAccountAgreesWithTheProcesssOwnPeak) {
   auto told = Pipe::create();
   ASSERT_TRUE(told);
-  ASSERT_EQ(run_child(limit_->entry(),
-                      [&] {
-                        if (!take(mebibytes(24))) return 1;
-                        using namespace sources;
-                        const Bytes peak =
-                            read_process_memory(::getpid(), ProcessDetail::status).rss_peak.value_or(Bytes{});
-                        return ::write(told->write_end.get(), &peak, sizeof peak) > 0 ? 0 : 2;
-                      }),
-            0);
-  Bytes process_peak;
-  ASSERT_EQ(::read(told->read_end.get(), &process_peak, sizeof process_peak),
-            static_cast<ssize_t>(sizeof process_peak));
+  const auto work = [&] {
+    using namespace sources;
+    // What it has from its parent was charged to the parent.
+    const ProcessMemory at_start = read_process_memory(::getpid(), ProcessDetail::status);
+    if (!take(mebibytes(24))) return 1;
+    const ProcessMemory at_end = read_process_memory(::getpid(), ProcessDetail::status);
+    const Bytes growth = at_end.rss_peak.value_or(Bytes{}) - at_start.rss.value_or(Bytes{});
+    return ::write(told->write_end.get(), &growth, sizeof growth) > 0 ? 0 : 2;
+  };
+  ASSERT_EQ(run_child(limit_->entry(), work), 0);
+  Bytes growth;
+  ASSERT_EQ(::read(told->read_end.get(), &growth, sizeof growth), static_cast<ssize_t>(sizeof growth));
+  EXPECT_GE(growth, mebibytes(24));
   const auto group_peak = limit_->account().peak;
   if (!group_peak) GTEST_SKIP() << "this kernel keeps no peak for a group";
-  // The process shares its program's pages with its parent, which paid for them; the group pays for page
-  // tables and for pages in the processors' caches of the allocator.
-  EXPECT_LE(std::abs((*group_peak - process_peak).count), mebibytes(8).count);
+  // The group also pays for page tables, for copies of the parent's pages, and for pages that the kernel
+  // charges ahead, a batch for each core.
+  EXPECT_LE(std::abs((*group_peak - growth).count), mebibytes(4).count);
 }
 
 TEST_F(GroupLimitTest, ThePeakCanBeReset) {

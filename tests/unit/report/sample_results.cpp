@@ -9,8 +9,7 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 constexpr Nanoseconds milliseconds(std::int64_t n) { return {n * kMillisecond}; }
 
-// A latency with a long tail, as real ones have; `spread` is the standard deviation in thousandths of the
-// P50.
+// A latency with a long tail, as real ones have; `spread` is the standard deviation over the P50, in ‰.
 LatencySummary latency(std::int64_t p50_us, std::int64_t n, std::int64_t spread = 18) {
   const std::int64_t p50 = p50_us * kMicrosecond;
   LatencySummary summary;
@@ -100,7 +99,7 @@ ModelResult measured(const Shape& shape, std::int64_t n, std::optional<Limit> li
   memory.load_peak = *memory.loaded + kibibytes(shape.file_kib);
   memory.run_peak = *memory.loaded + kibibytes(shape.work_kib);
   memory.run_mean = *memory.run_peak - kibibytes(612);
-  memory.residual = kibibytes(1'904);
+  memory.residual = *memory.runtime + kibibytes(1'904);
   memory.frames = mebibytes(4);
   memory.cgroup_peak = std::max(*memory.run_peak, *memory.load_peak) + kibibytes(2'340);
   memory.pss_run_peak = *memory.run_peak - kibibytes(1'100);

@@ -15,8 +15,8 @@ export function Definitions() {
           <dd>Inference: one over the mean inference latency. Whole pipeline: frames over the sum of their end-to-end latencies.</dd>
           <dt>Load peak, run peak</dt>
           <dd>The kernel’s own high-water mark of resident memory while loading and while running, reset in between. The other figures are resident bytes at the end of their phase.</dd>
-          <dt>Runtime, model, working set</dt>
-          <dd>Runtime: resident once the runtime is loaded. Model: loaded − runtime. Working set: run peak − loaded.</dd>
+          <dt>Runtime, model, working set, frames</dt>
+          <dd>Runtime: resident once the runtime is loaded. Model: loaded − runtime. Frames: decoded frames that the bench holds for the model. Working set: run peak − loaded − frames.</dd>
           <dt>Hard, soft, unavailable</dt>
           <dd>What was proved about the limit on this machine in this run, not what was intended.</dd>
           <dt>Units</dt>

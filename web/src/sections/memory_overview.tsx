@@ -9,6 +9,7 @@ export const PART_COLORS: Record<MemoryPart['kind'], string> = {
   runtime: '--runtime',
   model: '--model',
   'working set': '--working',
+  frames: '--frames',
   whole: '--model',
 };
 
@@ -25,6 +26,7 @@ export function MemoryOverview({models, limit}: {models: Model[]; limit: Limit |
         {label: 'runtime, before the model', color: '--runtime'},
         {label: 'model, once loaded', color: '--model'},
         ...(kinds.has('working set') ? [{label: 'working set, at the run peak', color: '--working'}] : []),
+        ...(kinds.has('frames') ? [{label: 'decoded frames that the bench holds', color: '--frames'}] : []),
         {label: 'peak while loading', shape: 'tick' as const},
         ...(limit ? [{label: `limit ${bytes(limit.bytes)}`, shape: 'limit' as const}] : []),
       ]} />
