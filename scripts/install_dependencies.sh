@@ -15,7 +15,7 @@ build_packages=(
   opencv-doc=4.6                                                                                          # the demo's pictures
 )
 test_packages=(
-  libgtest-dev=1.12 libgmock-dev=1.12 googletest=1.12 libbenchmark-dev=1.7 python3=3.11
+  libgtest-dev=1.12 libgmock-dev=1.12 googletest=1.12 libbenchmark-dev=1.7 python3=3.11 python3-jsonschema=4.10
   clang=1:14.0 clang-format=1:14.0 clang-tidy=1:14.0 libclang-rt-14-dev=1:14.0   # lint and fuzzers
   g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                   # Jetson's machine
   chromium=                                                                      # the report page

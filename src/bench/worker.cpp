@@ -276,7 +276,7 @@ Status run_on_frames(Worker& worker) {
       }
       first = false;
       if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
-      if (!sequence.objects.empty()) send_cleanup(worker, "object", sequence.name + "/" + object);
+      if (!object.empty()) send_cleanup(worker, "object", sequence.name + "/" + object);
     }
     send_cleanup(worker, "video", sequence.name);
   }
