@@ -17,7 +17,7 @@ echo "== photos: a face, words and lines, under 512 MiB =="
 "$headroom" bench --source image_dir="$photos" --mem-limit 512MiB --max-frames 100 --sample-images 4 \
   --prepared-dir build/demo/prepared-photos \
   --model text=.deps/models/ch_PP-OCRv4_det_infer.onnx \
-  --model face=.deps/models/face_detection_front_128x128_barracuda.onnx \
+  --model face=.deps/models/face_detection_back_256x256_barracuda.onnx \
   --model lines=.deps/models/mlsd_320x320_tiny.onnx
 
 echo
@@ -25,7 +25,7 @@ echo "== video: the same models on vtest.avi, all at once at the end =="
 "$headroom" bench --source video="$examples/data/vtest.avi" --mem-limit 512MiB --max-frames 60 --parallel \
   --prepared-dir build/demo/prepared-video \
   --model text=.deps/models/ch_PP-OCRv4_det_infer.onnx \
-  --model face=.deps/models/face_detection_front_128x128_barracuda.onnx \
+  --model face=.deps/models/face_detection_back_256x256_barracuda.onnx \
   --model lines=.deps/models/mlsd_320x320_tiny.onnx
 
 people=${HEADROOM_SHARED_DATA:-../shared/data}/models

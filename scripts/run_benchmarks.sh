@@ -13,6 +13,6 @@ for program in "$build"/bin/*_benchmark; do
 done
 examples=/usr/share/doc/opencv-doc/examples
 python3 bench/truth.py --build "$build" --output build/bench/truth.json \
-  ".deps/models/face_detection_front_128x128_barracuda.onnx:video=$examples/data/vtest.avi" \
+  ".deps/models/face_detection_back_256x256_barracuda.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/ch_PP-OCRv4_det_infer.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/mlsd_320x320_tiny.onnx:video=$examples/data/vtest.avi"

@@ -7,7 +7,7 @@ namespace {
 
 struct Clock {
   std::string name;
-  ReopenedFile file;
+  RereadFile file;
 };
 
 class CpuClockSource : public MetricSource {
@@ -32,7 +32,7 @@ std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path&
   for (const auto& policy : entries(root / "sys/devices/system/cpu/cpufreq")) {
     const std::string name = policy.filename().string();
     if (!name.starts_with("policy")) continue;
-    ReopenedFile file(policy / "scaling_cur_freq");
+    RereadFile file(policy / "scaling_cur_freq");
     if (file.exists()) clocks.push_back({"cpu" + name.substr(6), std::move(file)});
   }
   if (clocks.empty()) return nullptr;

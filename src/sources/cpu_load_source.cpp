@@ -10,17 +10,17 @@ struct Ticks {
 
 // "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guest time is already in user time.
 std::optional<Ticks> ticks_of(std::string_view text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  const auto words = split_words(line);
-  if (words.size() < 5 || words[0] != "cpu") return std::nullopt;
+  auto rest = rest_of_line(text, "cpu ");
+  if (!rest) return std::nullopt;
   Ticks ticks;
-  for (std::size_t i = 1; i < words.size() && i <= 8; ++i) {
-    const auto value = parse_number<std::int64_t>(words[i]);
-    if (!value) return std::nullopt;
+  int field = 0;
+  for (; field < 8; ++field) {
+    const auto value = parse_number<std::int64_t>(take_word(*rest));
+    if (!value) break;  // kernels before 2.6.11 have fewer fields
     ticks.total += *value;
-    if (i == 4 || i == 5) ticks.idle += *value;  // idle and waiting for input
+    if (field == 3 || field == 4) ticks.idle += *value;  // idle, and waiting for a disk
   }
-  return ticks;
+  return field >= 4 ? std::optional<Ticks>(ticks) : std::nullopt;
 }
 
 class CpuLoadSource : public MetricSource {
@@ -39,7 +39,7 @@ class CpuLoadSource : public MetricSource {
   }
 
  private:
-  ReopenedFile file_;
+  RereadFile file_;
   std::optional<Ticks> last_;
 };
 

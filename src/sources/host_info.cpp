@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <map>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -19,28 +18,58 @@ std::string value_of(const std::string& text, std::string_view key, char separat
     const std::size_t at = line.find(separator);
     if (at == std::string_view::npos || trim(line.substr(0, at)) != key) continue;
     std::string_view value = trim(line.substr(at + 1));
-    if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
-      value = value.substr(1, value.size() - 2);
+    const bool quoted = value.size() >= 2 && value.front() == value.back();
+    if (quoted && (value.front() == '"' || value.front() == '\'')) value = value.substr(1, value.size() - 2);
     return std::string(value);
   }
   return {};
 }
 
-// Arm's /proc/cpuinfo gives numbers; these are the cores of the Jetson family.
-std::string arm_core_name(const std::string& implementer, const std::string& part) {
-  static const std::map<std::string, std::string> kParts{
-      {"0x41/0xd07", "Cortex-A57"},    {"0x41/0xd08", "Cortex-A72"}, {"0x41/0xd42", "Cortex-A78AE"},
-      {"0x41/0xd84", "Neoverse-V3AE"}, {"0x4e/0x003", "Denver 2"},   {"0x4e/0x004", "Carmel"},
-      {"0x41/0xd0f", "Cortex-A15"},
-  };
-  const auto found = kParts.find(implementer + "/" + part);
-  return found != kParts.end() ? found->second : std::string();
+struct ArmCore {
+  std::string_view implementer, part, name;
+};
+
+// The cores of the Jetson family, by the numbers that Arm's /proc/cpuinfo gives.
+constexpr std::array<ArmCore, 8> kArmCores{{
+    {"0x41", "0xc0f", "Cortex-A15"},     // TK1
+    {"0x41", "0xd07", "Cortex-A57"},     // TX1, Nano, TX2
+    {"0x4e", "0x003", "Denver 2"},       // TX2
+    {"0x4e", "0x004", "Carmel"},         // Xavier
+    {"0x41", "0xd42", "Cortex-A78AE"},   // Orin
+    {"0x41", "0xd83", "Neoverse-V3AE"},  // Thor
+    {"0x41", "0xd08", "Cortex-A72"},     // Raspberry Pi 4
+    {"0x41", "0xd0b", "Cortex-A76"},     // Raspberry Pi 5
+}};
+
+// "Denver 2 + Cortex-A57": each kind of core once, in the order of the processors. Empty if there is none.
+std::string arm_cores_of(const std::string& cpuinfo) {
+  std::string names;
+  std::string implementer;
+  for (const std::string_view line : split(cpuinfo, '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string_view key = trim(line.substr(0, colon));
+    const std::string_view value = trim(line.substr(colon + 1));
+    if (key == "CPU implementer") implementer = value;
+    if (key != "CPU part") continue;
+    for (const ArmCore& core : kArmCores)
+      if (core.implementer == implementer && core.part == value && names.find(core.name) == std::string::npos)
+        names += (names.empty() ? "" : " + ") + std::string(core.name);
+  }
+  return names;
 }
 
 std::string cpu_model_of(const std::string& cpuinfo) {
-  for (const char* key : {"model name", "Model", "Hardware"})
-    if (const std::string name = value_of(cpuinfo, key, ':'); !name.empty()) return name;
-  return arm_core_name(value_of(cpuinfo, "CPU implementer", ':'), value_of(cpuinfo, "CPU part", ':'));
+  // Arm kernels before 5 also have a "model name", but it only repeats the instruction set.
+  if (std::string cores = arm_cores_of(cpuinfo); !cores.empty()) return cores;
+  if (std::string name = value_of(cpuinfo, "model name", ':'); !name.empty()) return name;
+  return value_of(cpuinfo, "Hardware", ':');
+}
+
+int usable_cpus() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+  return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));  // more processors than a cpu_set_t holds
 }
 
 std::string text_of(const std::filesystem::path& path) {
@@ -63,8 +92,7 @@ HostInfo read_host_info(const std::filesystem::path& root) {
   host.os = value_of(text_of(root / "etc/os-release"), "PRETTY_NAME", '=');
   host.cpu_model = cpu_model_of(text_of(root / "proc/cpuinfo"));
   host.board = text_of(root / "proc/device-tree/model");
-  cpu_set_t allowed;
-  host.cpus = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  host.cpus = usable_cpus();
   const std::string total = value_of(text_of(root / "proc/meminfo"), "MemTotal", ':');
   if (const auto words = split_words(total); !words.empty())
     host.ram_total = kibibytes(parse_number<std::int64_t>(words[0]).value_or(0));

@@ -26,7 +26,7 @@ class MeminfoSource : public MetricSource {
   }
 
  private:
-  ReopenedFile file_;
+  RereadFile file_;
 };
 
 }  // namespace

@@ -4,18 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 
 namespace headroom::sources {
 namespace fs = std::filesystem;
 
-ReopenedFile::ReopenedFile(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-  buffer_.resize(4096);
-}
+RereadFile::RereadFile(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
-std::string_view ReopenedFile::read() {
+std::string_view RereadFile::read() {
   if (!fd_) return {};
+  if (buffer_.empty()) buffer_.resize(4096);
   std::size_t size = 0;
   for (;;) {
     const ssize_t got =
@@ -27,12 +27,14 @@ std::string_view ReopenedFile::read() {
   return std::string_view(buffer_).substr(0, size);
 }
 
-std::optional<std::int64_t> ReopenedFile::read_integer() { return parse_number<std::int64_t>(trim(read())); }
+std::optional<std::int64_t> RereadFile::read_integer() const {
+  std::array<char, 32> text;
+  const ssize_t got = fd_ ? ::pread(fd_.get(), text.data(), text.size(), 0) : -1;
+  if (got <= 0) return std::nullopt;
+  return parse_number<std::int64_t>(trim({text.data(), static_cast<std::size_t>(got)}));
+}
 
-namespace {
-
-// The rest of the line that starts with `key`, or nothing.
-std::optional<std::string_view> line_after(std::string_view text, std::string_view key) {
+std::optional<std::string_view> rest_of_line(std::string_view text, std::string_view key) {
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -43,19 +45,25 @@ std::optional<std::string_view> line_after(std::string_view text, std::string_vi
   return std::nullopt;
 }
 
-}  // namespace
+std::string_view take_word(std::string_view& text) {
+  constexpr std::string_view kSpace = " \t\n";
+  const std::size_t start = std::min(text.find_first_not_of(kSpace), text.size());
+  const std::size_t end = std::min(text.find_first_of(kSpace, start), text.size());
+  const std::string_view word = text.substr(start, end - start);
+  text.remove_prefix(end);
+  return word;
+}
 
 std::optional<Bytes> kib_line(std::string_view text, std::string_view key) {
-  auto rest = line_after(text, key);
+  auto rest = rest_of_line(text, key);
   if (!rest || !rest->starts_with(":")) return std::nullopt;
-  std::string_view value = trim(rest->substr(1));
-  value = value.substr(0, value.find(' '));
-  const auto kib = parse_number<std::int64_t>(value);
+  rest->remove_prefix(1);
+  const auto kib = parse_number<std::int64_t>(take_word(*rest));
   return kib ? std::optional<Bytes>(kibibytes(*kib)) : std::nullopt;
 }
 
 std::optional<std::int64_t> plain_line(std::string_view text, std::string_view key) {
-  const auto rest = line_after(text, key);
+  const auto rest = rest_of_line(text, key);
   if (!rest || !rest->starts_with(" ")) return std::nullopt;
   return parse_number<std::int64_t>(trim(*rest));
 }

@@ -32,26 +32,34 @@ std::unique_ptr<MetricSource> make_cpu_load_source(const std::filesystem::path& 
 std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_power_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_gpu_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_memory_clock_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root);
 
 // All of them, in the order in which they are read.
 const std::vector<MetricSourceMaker>& metric_source_list();
 
 // A file of /proc or /sys that stays open and is read again from its start: an open costs more than the read.
-class ReopenedFile {
+class RereadFile {
  public:
-  explicit ReopenedFile(const std::filesystem::path& path);
+  RereadFile() = default;
+  explicit RereadFile(const std::filesystem::path& path);
   bool exists() const { return static_cast<bool>(fd_); }
   // The whole content, valid until the next call; empty when it cannot be read now (a sleeping sensor).
   std::string_view read();
-  std::optional<std::int64_t> read_integer();
+  // The one number of a file of /sys.
+  std::optional<std::int64_t> read_integer() const;
 
  private:
   UniqueFd fd_;
   std::string buffer_;
 };
 
+// What follows `key` in the line that starts with it, or nothing.
+std::optional<std::string_view> rest_of_line(std::string_view text, std::string_view key);
+// Takes the first word off the text; empty at its end.
+std::string_view take_word(std::string_view& text);
 // The value in bytes of a "Key:   123 kB" line, or nothing.
 std::optional<Bytes> kib_line(std::string_view text, std::string_view key);
 // The value of a "key 123" line, or nothing.

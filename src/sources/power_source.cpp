@@ -7,11 +7,13 @@
 namespace headroom::sources {
 namespace {
 
+constexpr double kMilliwatt = 1e-3, kMicrowatt = 1e-6;
+
 struct Rail {
   std::string name;
-  ReopenedFile power;     // in `power_unit` watts
+  RereadFile power;       // in `power_unit` watts
   double power_unit = 0;  // 0: there is no power file, multiply the next two
-  ReopenedFile millivolts, milliamperes;
+  RereadFile millivolts, milliamperes;
 };
 
 class PowerSource : public MetricSource {
@@ -29,7 +31,7 @@ class PowerSource : public MetricSource {
       const auto milliamperes = rail.milliamperes.read_integer();
       if (millivolts && milliamperes)
         sample.power_watts.push_back(
-            {rail.name, static_cast<double>(*millivolts) * static_cast<double>(*milliamperes) * 1e-6});
+            {rail.name, static_cast<double>(*millivolts) * static_cast<double>(*milliamperes) * kMicrowatt});
     }
   }
 
@@ -49,11 +51,12 @@ void find_hwmon_rails(const std::filesystem::path& root, std::vector<Rail>& rail
     // Channels 4 to 7 are shunt voltages and a sum, not rails.
     if (name == "ina3221")
       for (int i = 1; i <= 3; ++i)
-        add_rail(rails, {one_line(chip / fmt::format("in{}_label", i)), ReopenedFile(""), 0,
-                         ReopenedFile(chip / fmt::format("in{}_input", i)),
-                         ReopenedFile(chip / fmt::format("curr{}_input", i))});
-    if (name == "ina238")
-      add_rail(rails, {"VIN", ReopenedFile(chip / "power1_input"), 1e-6, ReopenedFile(""), ReopenedFile("")});
+        add_rail(rails, {one_line(chip / fmt::format("in{}_label", i)),
+                         {},
+                         0,
+                         RereadFile(chip / fmt::format("in{}_input", i)),
+                         RereadFile(chip / fmt::format("curr{}_input", i))});
+    if (name == "ina238") add_rail(rails, {"VIN", RereadFile(chip / "power1_input"), kMicrowatt, {}, {}});
   }
 }
 
@@ -63,8 +66,10 @@ void find_iio_rails(const std::filesystem::path& root, std::vector<Rail>& rails)
       if (!channel.filename().string().starts_with("iio:device")) continue;
       for (int i = 0; i <= 2; ++i)
         add_rail(rails, {one_line(channel / fmt::format("rail_name_{}", i)),
-                         ReopenedFile(channel / fmt::format("in_power{}_input", i)), 1e-3, ReopenedFile(""),
-                         ReopenedFile("")});
+                         RereadFile(channel / fmt::format("in_power{}_input", i)),
+                         kMilliwatt,
+                         {},
+                         {}});
     }
 }
 

@@ -4,13 +4,12 @@
 namespace headroom::sources {
 namespace {
 
-// The avg10 of a line "some avg10=1.23 avg60=…".
+// The avg10 of a line "some avg10=1.23 avg60=…": percent of the last ten seconds.
 std::optional<double> average_of(std::string_view text, std::string_view line_name) {
-  for (const std::string_view line : split(text, '\n')) {
-    if (!line.starts_with(line_name)) continue;
-    for (const std::string_view word : split_words(line))
-      if (word.starts_with("avg10=")) return parse_number<double>(word.substr(6));
-  }
+  auto rest = rest_of_line(text, line_name);
+  if (!rest) return std::nullopt;
+  for (std::string_view word = take_word(*rest); !word.empty(); word = take_word(*rest))
+    if (word.starts_with("avg10=")) return parse_number<double>(word.substr(6));
   return std::nullopt;
 }
 
@@ -27,7 +26,7 @@ class PressureSource : public MetricSource {
   }
 
  private:
-  ReopenedFile file_;
+  RereadFile file_;
 };
 
 }  // namespace

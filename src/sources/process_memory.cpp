@@ -49,6 +49,16 @@ std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
   return Nanoseconds{(*user + *system) * (1'000'000'000 / ticks_per_second)};
 }
 
+std::optional<Bytes> sum_of_pss(const std::filesystem::path& path) {
+  const auto text = read_small_file(path);
+  if (!text) return std::nullopt;
+  std::optional<Bytes> sum;
+  for (const std::string_view line : split(*text, '\n'))
+    if (line.starts_with("Pss:"))
+      if (const auto pss = kib_field(line)) sum = sum.value_or(Bytes{}) + *pss;
+  return sum;
+}
+
 }  // namespace
 
 ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::filesystem::path& root) {
@@ -59,9 +69,9 @@ ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::fi
   read_status(*status, memory);
   if (const auto stat = read_small_file(folder / "stat")) memory.cpu_time = cpu_time_of(*stat);
   if (detail == ProcessDetail::status) return memory;
-  if (const auto rollup = read_small_file(folder / "smaps_rollup"))
-    for (const std::string_view line : split(*rollup, '\n'))
-      if (line.starts_with("Pss:")) memory.pss = kib_field(line);
+  memory.pss = sum_of_pss(folder / "smaps_rollup");
+  // Linux before 4.14 (Jetson Nano, TX2) has only the list of mappings that the rollup sums up.
+  if (!memory.pss) memory.pss = sum_of_pss(folder / "smaps");
   return memory;
 }
 

@@ -12,7 +12,7 @@ namespace headroom::sources {
 
 enum class ProcessDetail {
   status,    // /proc/PID/status and stat: cheap
-  with_pss,  // also smaps_rollup: walks the page tables, about 1 ms per GiB
+  with_pss,  // also smaps_rollup (smaps before Linux 4.14): walks the page tables, about 1 ms per GiB
 };
 
 // Fields that the kernel does not give stay absent. A process that has ended gives an empty ProcessMemory.

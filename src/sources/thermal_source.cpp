@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "sources/metric_source.h"
 
 namespace headroom::sources {
@@ -7,7 +8,7 @@ namespace {
 
 struct Zone {
   std::string name;
-  ReopenedFile file;
+  RereadFile file;
 };
 
 class ThermalSource : public MetricSource {
@@ -34,8 +35,8 @@ std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& r
   for (const auto& folder : entries(root / "sys/class/thermal")) {
     if (!folder.filename().string().starts_with("thermal_zone")) continue;
     const std::string type = one_line(folder / "type");
-    if (type.empty() || type == "PMIC-Die") continue;  // a constant 100 °C (or 50 °C), not a measurement
-    ReopenedFile file(folder / "temp");
+    if (type.empty() || equals_ignoring_case(type, "PMIC-Die")) continue;  // a constant 100 or 50 °C
+    RereadFile file(folder / "temp");
     if (file.exists()) zones.push_back({type, std::move(file)});
   }
   if (zones.empty()) return nullptr;

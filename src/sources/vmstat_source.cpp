@@ -35,7 +35,7 @@ class VmstatSource : public MetricSource {
    private:
     std::optional<std::int64_t> last_;
   };
-  ReopenedFile file_;
+  RereadFile file_;
   Counter swapped_in_, swapped_out_, oom_kills_, refaults_;
 };
 

@@ -145,7 +145,7 @@ TEST(BenchFailures, AKilledConductorLeavesAReportAndNoOrphans) {
 }
 
 TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {
-  const auto good = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
+  const auto good = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!good) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
   const std::string corrupt = (bench.path() / "corrupt.onnx").string();

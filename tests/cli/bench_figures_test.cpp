@@ -14,7 +14,7 @@ class RealModels : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* name :
-         {"models/ch_PP-OCRv4_det_infer.onnx", "models/face_detection_front_128x128_barracuda.onnx",
+         {"models/ch_PP-OCRv4_det_infer.onnx", "models/face_detection_back_256x256_barracuda.onnx",
           "models/mlsd_320x320_tiny.onnx"}) {
       const auto path = dependency_file(name);
       if (!path) GTEST_SKIP() << absent_message(name);
@@ -133,7 +133,7 @@ TEST_F(RealModels, TuneTriesSettingsAndRecordsThem) {
 
 TEST(BenchFigures, FramesInMemoryAreBounded) {
   const fs::path video = fs::path(kExamples) / "data/vtest.avi";
-  const auto model = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
+  const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!fs::exists(video)) GTEST_SKIP() << absent_message(video.string());
   if (!model) GTEST_SKIP() << absent_message("the face model");
   Bench bench;

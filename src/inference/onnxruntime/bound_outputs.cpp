@@ -1,7 +1,6 @@
 #include "inference/onnxruntime/bound_outputs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -11,28 +10,19 @@
 namespace headroom::onnxruntime {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector registers
-
 bool has_numbers(const TensorSpec& spec) { return size_of(spec.type) > 0; }
-
-// At least one byte, so that an empty tensor has an address too.
-void* allocate(std::size_t bytes) {
-  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, rounded);
-  if (memory == nullptr)
-    throw Failure{HR_ERROR_OUT_OF_MEMORY, "an output of " + std::to_string(bytes) + " bytes was refused"};
-  return memory;
-}
 
 }  // namespace
 
-BoundOutputs::BoundOutputs(const Runtime& runtime, OrtIoBinding& binding,
+BoundOutputs::BoundOutputs(const Runtime& runtime, OrtIoBinding& binding, OrtAllocator& allocator,
                            const std::vector<TensorSpec>& specs)
     : runtime_(runtime),
       api_(runtime.api()),
       binding_(binding),
+      allocator_(allocator),
       cpu_(cpu_memory(runtime, OrtDeviceAllocator)) {
-  for (const TensorSpec& spec : specs) outputs_.push_back({&spec, {}, 0, nullptr});
+  for (const TensorSpec& spec : specs)
+    outputs_.push_back({&spec, {}, 0, Owned<OrtValue>(nullptr, api_.ReleaseValue), nullptr});
 }
 
 void BoundOutputs::bind_all() {
@@ -40,37 +30,44 @@ void BoundOutputs::bind_all() {
   learning_ = false;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     Output& output = outputs_[i];
-    output.memory.reset();
+    output.value.reset();
+    // Bound here as well as before the run: the order of the first binding is the order of the values.
+    bind_to_runtime(output);
     if (!varying_ && has_numbers(*output.spec) && output.spec->is_static()) {
-      bind_to_own_memory(output, output.spec->dims);
+      bind_new_tensor(output);
       continue;
     }
     in_runtime_.push_back(i);
     learning_ = learning_ || (!varying_ && has_numbers(*output.spec));
-    // Bound here as well as before the run: the order of the first binding is the order of the values.
-    runtime_.check(api_.BindOutputToDevice(&binding_, output.spec->name.c_str(), cpu_.get()));
   }
   bound_ = true;
 }
 
-void BoundOutputs::bind_to_own_memory(Output& output, std::vector<int64_t> dims) {
-  const auto count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-  output.dims = std::move(dims);
-  output.bytes = static_cast<std::size_t>(count) * size_of(output.spec->type);
-  output.memory.reset(allocate(output.bytes));
+void BoundOutputs::bind_to_runtime(const Output& output) {
+  runtime_.check(api_.BindOutputToDevice(&binding_, output.spec->name.c_str(), cpu_.get()));
+}
+
+void BoundOutputs::bind_new_tensor(Output& output) {
+  const std::vector<int64_t>& dims = output.spec->dims;
   OrtValue* made = nullptr;
-  runtime_.check(api_.CreateTensorWithDataAsOrtValue(cpu_.get(), output.memory.get(), output.bytes,
-                                                     output.dims.data(), output.dims.size(),
-                                                     onnx_type_of(output.spec->type), &made));
-  const Owned<OrtValue> value(made, api_.ReleaseValue);  // the binding keeps a reference of its own
-  runtime_.check(api_.BindOutput(&binding_, output.spec->name.c_str(), made));
+  runtime_.check(api_.CreateTensorAsOrtValue(&allocator_, dims.data(), dims.size(),
+                                             onnx_type_of(output.spec->type), &made));
+  bind(output, {made, api_.ReleaseValue}, dims);
+}
+
+void BoundOutputs::bind(Output& output, Owned<OrtValue> value, std::vector<int64_t> dims) {
+  runtime_.check(api_.GetTensorMutableData(value.get(), &output.data));
+  runtime_.check(api_.BindOutput(&binding_, output.spec->name.c_str(), value.get()));
+  const auto count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+  output.bytes = static_cast<std::size_t>(count) * size_of(output.spec->type);
+  output.dims = std::move(dims);
+  output.value = std::move(value);
 }
 
 // ONNX Runtime would write into the values of the last run, which may have other shapes now.
 void BoundOutputs::rebind_to_runtime() {
   fetched_.clear();
-  for (const std::size_t i : in_runtime_)
-    runtime_.check(api_.BindOutputToDevice(&binding_, outputs_[i].spec->name.c_str(), cpu_.get()));
+  for (const std::size_t i : in_runtime_) bind_to_runtime(outputs_[i]);
 }
 
 void BoundOutputs::keep_shapes() {
@@ -82,10 +79,8 @@ void BoundOutputs::keep_shapes() {
       still_in_runtime.push_back(i);
       continue;
     }
-    void* data = nullptr;
-    runtime_.check(api_.GetTensorMutableData(fetched_[i].get(), &data));
-    bind_to_own_memory(output, dims_of(*fetched_[i]));
-    if (output.bytes > 0) std::memcpy(output.memory.get(), data, output.bytes);
+    std::vector<int64_t> dims = dims_of(*fetched_[i]);
+    bind(output, std::move(fetched_[i]), std::move(dims));
   }
   in_runtime_ = std::move(still_in_runtime);
   learning_ = false;
@@ -94,7 +89,7 @@ void BoundOutputs::keep_shapes() {
 
 bool BoundOutputs::give_up_own_memory() {
   const bool used =
-      std::any_of(outputs_.begin(), outputs_.end(), [](const Output& o) { return o.memory != nullptr; });
+      std::any_of(outputs_.begin(), outputs_.end(), [](const Output& o) { return o.value != nullptr; });
   if (!used) return false;
   varying_ = true;
   bound_ = false;
@@ -107,8 +102,13 @@ void BoundOutputs::forget_shapes() {
   fetched_.clear();
 }
 
-void BoundOutputs::release_runtime_memory() {
-  if (bound_) rebind_to_runtime();
+void BoundOutputs::release() {
+  fetched_.clear();
+  for (Output& output : outputs_) {
+    output.value.reset();
+    bind_to_runtime(output);  // the binding holds a reference of its own
+  }
+  bound_ = false;
 }
 
 void BoundOutputs::fetch() {
@@ -136,7 +136,7 @@ hr_tensor BoundOutputs::view(std::size_t index) {
   Output& output = outputs_[index];
   const auto type = static_cast<int32_t>(output.spec->type);
   if (!has_numbers(*output.spec)) return {nullptr, 0, type, 0, nullptr};
-  if (!output.memory) {
+  if (!output.value) {
     if (fetched_.empty()) fetch();
     void* data = nullptr;
     runtime_.check(api_.GetTensorMutableData(fetched_[index].get(), &data));
@@ -146,8 +146,7 @@ hr_tensor BoundOutputs::view(std::size_t index) {
     return {data, static_cast<std::size_t>(count) * size_of(output.spec->type), type,
             static_cast<int32_t>(output.dims.size()), output.dims.data()};
   }
-  return {output.memory.get(), output.bytes, type, static_cast<int32_t>(output.dims.size()),
-          output.dims.data()};
+  return {output.data, output.bytes, type, static_cast<int32_t>(output.dims.size()), output.dims.data()};
 }
 
 }  // namespace headroom::onnxruntime

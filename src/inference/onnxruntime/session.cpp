@@ -79,7 +79,7 @@ hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const
       tables_(signature_),
       inputs_(signature_.inputs.size()),
       unbound_inputs_(inputs_.size()),
-      outputs_(*runtime_, *binding_, signature_.outputs) {
+      outputs_(*runtime_, *binding_, *allocator_, signature_.outputs) {
   if (has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
 }
 
@@ -140,6 +140,7 @@ void hr_session::run() {
   if (status != nullptr) recover(status);
   outputs_.run_succeeded();
   has_run_ = true;
+  has_outputs_ = true;
 }
 
 // Runs again without own memory for the outputs, if that may be the reason of the failure.
@@ -155,7 +156,7 @@ void hr_session::recover(OrtStatus* status) {
 }
 
 hr_tensor hr_session::output(int32_t index) {
-  if (!has_run_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
+  if (!has_outputs_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
   if (index < 0 || static_cast<std::size_t>(index) >= signature_.outputs.size())
     throw Failure{HR_ERROR_FAILED, "there is no output " + std::to_string(index) + "; the model has " +
                                        std::to_string(signature_.outputs.size())};
@@ -182,7 +183,8 @@ hr_memory_stats hr_session::memory_stats() const {
 }
 
 void hr_session::trim() {
-  outputs_.release_runtime_memory();
+  outputs_.release();
+  has_outputs_ = false;
   if (has_arena_) shrink_arena();
   ::malloc_trim(0);
 }
@@ -191,8 +193,7 @@ void hr_session::shrink_arena() {
   if (!has_run_ || unbound_inputs_ > 0) return;
   const auto options = create_run_options(*runtime_);
   runtime_->check(api_.AddRunConfigEntry(options.get(), "memory.enable_memory_arena_shrinkage", "cpu:0"));
-  outputs_.prepare();
+  outputs_.release();  // nobody reads these outputs, and live ones would pin their region
   runtime_->check(api_.RunWithBinding(session_.get(), options.get(), binding_.get()));
-  outputs_.run_succeeded();
-  outputs_.release_runtime_memory();
+  outputs_.release();
 }

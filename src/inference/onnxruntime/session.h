@@ -58,4 +58,5 @@ struct hr_session {
   std::size_t unbound_inputs_;
   headroom::onnxruntime::BoundOutputs outputs_;
   bool has_run_ = false;
+  bool has_outputs_ = false;  // a run's outputs are there; trim() lets them go
 };

@@ -145,7 +145,7 @@ TEST_P(AllocationCount, IsThatOfABareLoop) {
   });
   EXPECT_TRUE(all_ran);
   EXPECT_GT(bares, 0);  // the counter sees the runtime's own
-  EXPECT_EQ(ours, bares);
+  EXPECT_LE(ours, bares);
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, AllocationCount,

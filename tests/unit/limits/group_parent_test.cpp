@@ -118,7 +118,8 @@ class FakeKernel {
     for (const auto& entry : fs::recursive_directory_iterator(top_)) {
       if (entry.path().filename() != "cgroup.procs") continue;
       std::string rest;
-      for (const std::string_view pid : split_words(test::read_text(entry.path())))
+      const std::string before = test::read_text(entry.path());
+      for (const std::string_view pid : split_words(before))
         if (pid != value) rest += std::string(pid) + "\n";
       test::write_text(entry.path(), rest);
     }

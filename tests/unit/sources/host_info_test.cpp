@@ -1,36 +1,65 @@
 #include "sources/host_info.h"
 
-#include <gtest/gtest.h>
-
-#include "support/test_support.h"
+#include "sources_test_support.h"
 
 namespace headroom::sources {
 namespace {
-namespace fs = std::filesystem;
 
 TEST(HostInfo, ThisMachineHasCpusAndMemory) {
   const HostInfo host = read_host_info();
   EXPECT_GT(host.cpus, 0);
   EXPECT_GT(host.ram_total, mebibytes(64));
   EXPECT_FALSE(host.kernel.empty());
-  EXPECT_FALSE(host.headroom_version.empty());
+  EXPECT_FALSE(host.machine.empty());
+  EXPECT_THAT(host.headroom_version, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+}
+
+TEST(HostInfo, Desktop) {
+  Tree tree;
+  tree.file("proc/cpuinfo",
+            "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel\t\t: 151\n"
+            "model name\t: 12th Gen Intel(R) Core(TM) i7-12700\ncpu MHz\t\t: 2100.000\n");
+  tree.file("etc/os-release", "NAME='Debian'\nPRETTY_NAME='Debian GNU/Linux 12 (bookworm)'\n");
+  const HostInfo host = read_host_info(tree.root());
+  EXPECT_EQ(host.cpu_model, "12th Gen Intel(R) Core(TM) i7-12700");
+  EXPECT_EQ(host.os, "Debian GNU/Linux 12 (bookworm)");
+  EXPECT_EQ(host.board, "");
 }
 
 TEST(HostInfo, AJetsonIsKnownByItsDeviceTreeAndItsCoresByNumber) {
-  test::TemporaryFolder root;
-  fs::create_directories(root / "proc/device-tree");
-  fs::create_directories(root / "etc");
-  test::write_text(root / "proc/device-tree/model",
-                   std::string("NVIDIA Jetson Orin Nano Developer Kit\0", 38));
-  test::write_text(root / "proc/cpuinfo",
-                   "processor\t: 0\nBogoMIPS\t: 62.50\nCPU implementer\t: 0x41\nCPU part\t: 0xd42\n");
-  test::write_text(root / "proc/meminfo", "MemTotal:        7802872 kB\n");
-  test::write_text(root / "etc/os-release", "NAME=\"Ubuntu\"\nPRETTY_NAME=\"Ubuntu 22.04.4 LTS\"\n");
-  const HostInfo host = read_host_info(root.path());
+  Tree tree;
+  tree.file("proc/device-tree/model", std::string("NVIDIA Jetson Orin Nano Developer Kit\0", 38));
+  tree.file("proc/cpuinfo",
+            "processor\t: 0\nBogoMIPS\t: 62.50\nCPU implementer\t: 0x41\nCPU part\t: 0xd42\n");
+  tree.file("proc/meminfo", "MemTotal:        7802872 kB\n");
+  tree.file("etc/os-release", "NAME=\"Ubuntu\"\nPRETTY_NAME=\"Ubuntu 22.04.4 LTS\"\n");
+  const HostInfo host = read_host_info(tree.root());
   EXPECT_EQ(host.board, "NVIDIA Jetson Orin Nano Developer Kit");
   EXPECT_EQ(host.cpu_model, "Cortex-A78AE");
   EXPECT_EQ(host.os, "Ubuntu 22.04.4 LTS");
   EXPECT_EQ(host.ram_total, kibibytes(7802872));
+}
+
+// The kernels of JetPack 4 give a "model name" that tells only the instruction set.
+TEST(HostInfo, EveryKindOfCoreIsNamedOnce) {
+  const auto processor = [](const char* implementer, const char* part) {
+    return std::string("processor\t: 0\nmodel name\t: ARMv8 Processor rev 3 (v8l)\nCPU implementer\t: ") +
+           implementer + "\nCPU architecture: 8\nCPU part\t: " + part + "\n\n";
+  };
+  Tree tree;
+  tree.file("proc/cpuinfo", processor("0x41", "0xd07") + processor("0x4e", "0x003") +
+                                processor("0x4e", "0x003") + processor("0x41", "0xd07"));
+  EXPECT_EQ(read_host_info(tree.root()).cpu_model, "Cortex-A57 + Denver 2");
+  tree.file("proc/cpuinfo", processor("0x41", "0xfff"));
+  EXPECT_EQ(read_host_info(tree.root()).cpu_model, "ARMv8 Processor rev 3 (v8l)");
+}
+
+TEST(HostInfo, NothingThereIsNothingSaid) {
+  Tree tree;
+  const HostInfo host = read_host_info(tree.root());
+  EXPECT_EQ(host.os, "");
+  EXPECT_EQ(host.cpu_model, "");
+  EXPECT_EQ(host.board, "");
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+// The temperatures of desktop processors whose drivers speak hwmon and make no thermal zone. Other hwmon
+// chips are left out: on Jetson they repeat the zones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sources/metric_source.h"
+
+namespace headroom::sources {
+namespace {
+
+constexpr std::array<std::string_view, 3> kProcessorChips{"coretemp", "k10temp", "zenpower"};
+
+struct Sensor {
+  std::string name;
+  RereadFile millicelsius;
+};
+
+class CpuTemperatureSource : public MetricSource {
+ public:
+  explicit CpuTemperatureSource(std::vector<Sensor> sensors) : sensors_(std::move(sensors)) {}
+  std::string describe() const override {
+    return fmt::format("CPU temperature: {} sensors", sensors_.size());
+  }
+  void read(SystemSample& sample) override {
+    for (const Sensor& sensor : sensors_)
+      if (const auto value = sensor.millicelsius.read_integer())
+        sample.temperatures_celsius.push_back({sensor.name, static_cast<double>(*value) / 1e3});
+  }
+
+ private:
+  std::vector<Sensor> sensors_;
+};
+
+}  // namespace
+
+// The first sensor of each chip: the package on Intel, the control temperature on AMD; cores come after it.
+std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root) {
+  std::vector<Sensor> sensors;
+  for (const auto& chip : entries(root / "sys/class/hwmon")) {
+    const std::string name = one_line(chip / "name");
+    if (std::find(kProcessorChips.begin(), kProcessorChips.end(), name) == kProcessorChips.end()) continue;
+    RereadFile file(chip / "temp1_input");
+    if (file.exists()) sensors.push_back({name, std::move(file)});
+  }
+  if (sensors.empty()) return nullptr;
+  return std::make_unique<CpuTemperatureSource>(std::move(sensors));
+}
+
+}  // namespace headroom::sources
