@@ -1,11 +1,11 @@
-/* The boundary between Headroom and a model runtime: a C interface, so that a plug-in can be built with another
- * compiler or on another machine (TensorRT on a Jetson, say). A plug-in is a shared library named
+/* The boundary between Headroom and a model runtime: a C interface, so that a plug-in can be built with
+ * another compiler or on another machine (TensorRT on a Jetson, say). A plug-in is a shared library named
  * libheadroom_backend_NAME.so that exports headroom_backend(). See docs/how-to-add-a-backend.md.
  *
- * Rules: strings are UTF-8 and zero-terminated. Everything that a plug-in hands out stays valid until the session
- * (or, for the plug-in's own strings, the process) ends. One thread at a time per session. No exception may
- * cross. Functions return 0 for success; otherwise they fill `error`.
- * Append to structures, never reorder; `struct_size` tells which fields the other side knows. */
+ * Rules: strings are UTF-8 and zero-terminated. Everything that a plug-in hands out stays valid until the
+ * session (or, for the plug-in's own strings, the process) ends. One thread at a time per session. No
+ * exception may cross. Functions return 0 for success; otherwise they fill `error`. Append to structures,
+ * never reorder; `struct_size` tells which fields the other side knows. */
 #ifndef HEADROOM_BACKEND_PLUGIN_H
 #define HEADROOM_BACKEND_PLUGIN_H
 
@@ -61,13 +61,13 @@ typedef struct hr_tensor {
 
 typedef struct hr_settings {
   size_t struct_size;
-  const char* device;                   /* "cpu", "cuda:0" */
-  int32_t threads;                      /* 0: the runtime's choice */
-  int32_t arena;                        /* 0 or 1, as all flags below */
+  const char* device; /* "cpu", "cuda:0" */
+  int32_t threads;    /* 0: the runtime's choice */
+  int32_t arena;      /* 0 or 1, as all flags below */
   int32_t arena_same_as_requested;
   int32_t memory_pattern;
   int32_t prepacking;
-  int32_t graph_level;                  /* 0, 1, 2 or 99 */
+  int32_t graph_level; /* 0, 1, 2 or 99 */
   int32_t spinning;
 } hr_settings;
 
@@ -83,8 +83,8 @@ typedef struct hr_backend {
   const char* name;              /* "onnxruntime" */
   const char* const* extensions; /* {".onnx", ".ort", NULL} */
 
-  /* Loads the runtime library and its environment; the phase "runtime loaded". Calls nest: each successful start
-   * has one stop, and the last stop, after the last unload, lets the environment go. */
+  /* Loads the runtime library and its environment; the phase "runtime loaded". Calls nest: each successful
+   * start has one stop, and the last stop, after the last unload, lets the environment go. */
   int (*start)(hr_error* error);
   void (*stop)(void);
   const char* (*version)(void); /* after start */
@@ -95,12 +95,12 @@ typedef struct hr_backend {
   /* Binds host memory as input `index`; it stays bound, and its content is read at each run. */
   int (*bind_input)(hr_session* session, int32_t index, const hr_tensor* tensor, hr_error* error);
   int (*run)(hr_session* session, hr_error* error);
-  /* The value of output `index` after a run, in host memory, valid until the next run, trim, bind_input or unload.
-   * data is NULL for what is not plain numbers (strings, sequences). */
+  /* The value of output `index` after a run, in host memory, valid until the next run, trim, bind_input or
+   * unload. data is NULL for what is not plain numbers (strings, sequences). */
   int (*output)(hr_session* session, int32_t index, hr_tensor* tensor, hr_error* error);
   int (*memory_stats)(hr_session* session, hr_memory_stats* stats, hr_error* error);
-  /* Gives cached memory back to the system as far as the runtime can (between objects and videos). May run the
-   * model once on the bound inputs. */
+  /* Gives cached memory back to the system as far as the runtime can (between objects and videos). May run
+   * the model once on the bound inputs. */
   int (*trim)(hr_session* session, hr_error* error);
 } hr_backend;
 

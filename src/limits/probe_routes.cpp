@@ -32,9 +32,12 @@ void touch(void* memory) {
 // Each takes one step and returns 0, or the errno value of its refusal.
 
 int take_malloc() {
+  static void* last_block = nullptr;  // each block holds the one before: kept, not lost
   void* memory = std::malloc(kStep);
   if (memory == nullptr) return ENOMEM;
   touch(memory);
+  *static_cast<void**>(memory) = last_block;
+  last_block = memory;
   return 0;
 }
 

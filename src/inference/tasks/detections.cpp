@@ -73,8 +73,13 @@ BestClass best_class(const float* scores, std::int64_t count, float objectness) 
   // Rounding keeps the order, so the product with the highest score is the highest product; a lower class may
   // round to the same.
   const float best = *std::max_element(highest.begin(), highest.end()) * objectness;
-  for (std::int64_t c = 0; c < count; ++c)
-    if (scores[c] * objectness == best) return {static_cast<std::int32_t>(c), best};
+  for (i = 0; i + kLanes <= count; i += kLanes) {
+    int hits = 0;
+    for (std::int64_t k = 0; k < kLanes; ++k) hits += scores[i + k] * objectness == best ? 1 : 0;
+    if (hits != 0) break;
+  }
+  for (; i < count; ++i)
+    if (scores[i] * objectness == best) return {static_cast<std::int32_t>(i), best};
   return {0, 0};
 }
 
