@@ -81,9 +81,9 @@ def headroom_run(arguments, model, source, size, frames, folder, threads, setup)
     return json.loads(out)["models"][0], observer
 
 
-def bare_run(arguments, model, inputs, frames, threads):
+def bare_run(arguments, model, inputs, dims, frames, threads):
     command = [f"{arguments.build}/bin/bare_onnxruntime_loop", "--model", model, "--threads", str(threads),
-               "--iterations", str(frames), "--warmup", "10", "--input-file", inputs]
+               "--iterations", str(frames), "--warmup", "10", "--input-file", inputs, "--dims", dims]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
@@ -98,14 +98,15 @@ def measure(arguments, specification, folder):
     # As many different inputs as fit into a small file; both sides go through them in a circle.
     subprocess.run([f"{arguments.build}/bin/make_inputs", model, source, str(arguments.frames), inputs, str(size)],
                    check=True, stdout=subprocess.DEVNULL)
-    headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads, True)
+    first, _ = headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads, True)
+    dims = first["input"].split("[")[1].rstrip("]")  # "float32[1,3,640,640]"
     rounds = []
     for index in range(arguments.rounds):
         def ours():
             return headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads, False)
 
         def bare():
-            return bare_run(arguments, model, inputs, arguments.frames, arguments.threads)
+            return bare_run(arguments, model, inputs, dims, arguments.frames, arguments.threads)
         if index % 2 == 0:
             (result, observer), peer = ours(), bare()
         else:
