@@ -85,7 +85,7 @@ void decode(benchmark::State& state, const char* name, const Head& head) {
 
 void loads(benchmark::internal::Benchmark* made) {
   made->ArgNames({"share", "spread"})->Unit(benchmark::kMicrosecond);
-  for (const std::int64_t share : {10, 50, 1000})
+  for (const std::int64_t share : {10, 50, 200, 1000})
     for (const std::int64_t spread : {20, 0}) made->Args({share, spread});
 }
 

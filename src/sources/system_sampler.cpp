@@ -8,7 +8,7 @@ struct SystemSampler::State {
   std::vector<std::unique_ptr<MetricSource>> sources;
 };
 
-SystemSampler::SystemSampler(std::filesystem::path root) : state_(std::make_unique<State>()) {
+SystemSampler::SystemSampler(const std::filesystem::path& root) : state_(std::make_unique<State>()) {
   for (const MetricSourceMaker make : metric_source_list())
     if (auto source = make(root)) state_->sources.push_back(std::move(source));
 }

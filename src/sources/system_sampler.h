@@ -16,7 +16,7 @@ namespace headroom::sources {
 // construction.
 class SystemSampler {
  public:
-  explicit SystemSampler(std::filesystem::path root = "/");
+  explicit SystemSampler(const std::filesystem::path& root = "/");
   ~SystemSampler();
   SystemSampler(SystemSampler&&) noexcept;
   SystemSample sample();

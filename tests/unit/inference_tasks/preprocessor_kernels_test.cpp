@@ -1,0 +1,108 @@
+// Every version of the inner loops gives the same numbers, and reads and writes only what it may.
+#include "inference/preprocessor_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "inference/preprocessor.h"
+
+namespace headroom::inference {
+namespace {
+
+struct Case {
+  int frame_width, frame_height, input_width, input_height;
+};
+
+std::vector<std::uint8_t> noise(std::size_t n, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::uint8_t> bytes(n);
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+  return bytes;
+}
+
+std::vector<std::uint8_t> run(const RowKernels& kernels, const InputSpec& spec, const Case& size) {
+  // Exactly as long as the frame, so that a sanitizer sees a read past its end.
+  const auto frame = noise(std::size_t{3} * size.frame_width * size.frame_height, 7);
+  const std::size_t element = spec.type == ElementType::uint8 ? 1 : 4;
+  std::vector<std::uint8_t> tensor(static_cast<std::size_t>(size.input_width) * size.input_height *
+                                   static_cast<std::size_t>(channel_count(spec.channels)) * element);
+  Preprocessor preprocessor(spec, &kernels);
+  preprocessor.run(frame.data(), size.frame_width, size.frame_height, std::size_t{3} * size.frame_width,
+                   tensor.data());
+  return tensor;
+}
+
+TEST(PreprocessorKernels, AllVersionsGiveTheSameNumbers) {
+  const std::vector<Case> sizes{{64, 48, 32, 32}, {1, 1, 8, 8},    {2, 1, 9, 5},   {3, 3, 3, 3},  {7, 5, 64, 64},
+                                {101, 67, 40, 24}, {40, 24, 101, 67}, {500, 3, 33, 33}, {3, 500, 33, 33},
+                                {257, 255, 256, 256}};
+  for (const Case& size : sizes)
+    for (const Layout layout : {Layout::nchw, Layout::nhwc})
+      for (const ChannelOrder channels :
+           {ChannelOrder::rgb, ChannelOrder::bgr, ChannelOrder::gray, ChannelOrder::rgba})
+        for (const Resize resize : {Resize::letterbox, Resize::letterbox_top_left, Resize::stretch})
+          for (const ElementType type : {ElementType::float32, ElementType::uint8}) {
+            InputSpec spec;
+            spec.width = size.input_width;
+            spec.height = size.input_height;
+            spec.layout = layout;
+            spec.channels = channels;
+            spec.resize = resize;
+            spec.type = type;
+            spec.mean = {1, 2, 3};
+            spec.scale = {0.5F, 0.7F, 0.9F};
+            const auto expected = run(portable_kernels(), spec, size);
+            for (const RowKernels* kernels : available_kernels())
+              ASSERT_EQ(run(*kernels, spec, size), expected)
+                  << kernels->name << ", " << size.frame_width << "x" << size.frame_height << " to "
+                  << size.input_width << "x" << size.input_height << ", layout " << static_cast<int>(layout)
+                  << ", channels " << static_cast<int>(channels) << ", resize " << static_cast<int>(resize);
+          }
+}
+
+TEST(PreprocessorKernels, ThisMachineHasAFastVersion) {
+#if defined(__aarch64__)
+  EXPECT_EQ(available_kernels().back()->name, "neon");
+#elif defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.1")) EXPECT_NE(available_kernels().back()->name, "portable");
+#else
+  EXPECT_EQ(available_kernels().back()->name, "portable");
+#endif
+}
+
+TEST(Placement, LetterboxRoundsAsUltralyticsDoes) {
+  InputSpec spec;
+  spec.width = spec.height = 640;
+  // 1280×721: r = 0.5, height 360.5 rounds half to even, to 360.
+  Placement place = place_frame(spec, 1280, 721);
+  EXPECT_EQ(place.height, 360);
+  EXPECT_EQ(place.y, 140);
+  // An odd remainder: 279 rows to fill, round(139.5 − 0.1) = 139 above and 140 below.
+  place = place_frame(spec, 1280, 722);
+  EXPECT_EQ(place.height, 361);
+  EXPECT_EQ(place.y, 139);
+  EXPECT_EQ(place.transform.offset_y, 139);
+  EXPECT_EQ(place.transform.scale_x, 0.5F);
+}
+
+TEST(Placement, TopLeftTruncatesAsYoloxDoes) {
+  InputSpec spec;
+  spec.width = spec.height = 640;
+  spec.resize = Resize::letterbox_top_left;
+  const Placement place = place_frame(spec, 1280, 723);  // 361.5
+  EXPECT_EQ(place.height, 361);
+  EXPECT_EQ(place.x, 0);
+  EXPECT_EQ(place.y, 0);
+}
+
+TEST(Placement, NarrowestFramesKeepOnePixel) {
+  InputSpec spec;
+  spec.width = spec.height = 32;
+  const Placement place = place_frame(spec, 10000, 1);
+  EXPECT_EQ(place.height, 1);
+  EXPECT_EQ(place.width, 32);
+}
+
+}  // namespace
+}  // namespace headroom::inference

@@ -1,0 +1,179 @@
+// The pre-processing against OpenCV itself: resize, copyMakeBorder, cvtColor, convertTo.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <opencv2/core.hpp>
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+#include <random>
+
+#include "inference/preprocessor.h"
+#include "support/test_support.h"
+
+namespace headroom::inference {
+namespace {
+
+cv::Mat noise(int width, int height, std::uint32_t seed) {
+  cv::Mat picture(height, width, CV_8UC3);
+  std::mt19937 random(seed);
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width * 3; ++x) picture.ptr(y)[x] = static_cast<std::uint8_t>(random());
+  return picture;
+}
+
+// Levels 0..255 as OpenCV's chain gives them, interleaved in the order of `channels`.
+cv::Mat reference(const cv::Mat& frame, const InputSpec& spec) {
+  const Placement place = place_frame(spec, frame.cols, frame.rows);
+  cv::Mat resized, padded, converted;
+  cv::resize(frame, resized, {place.width, place.height}, 0, 0, cv::INTER_LINEAR);
+  cv::copyMakeBorder(resized, padded, place.y, spec.height - place.height - place.y, place.x,
+                     spec.width - place.width - place.x, cv::BORDER_CONSTANT, cv::Scalar::all(spec.pad));
+  if (spec.channels == ChannelOrder::bgr) return padded;
+  cv::cvtColor(padded, converted, spec.channels == ChannelOrder::gray ? cv::COLOR_BGR2GRAY : cv::COLOR_BGR2RGB);
+  return converted;
+}
+
+std::size_t index_in(const InputSpec& spec, int y, int x, int c, int channels) {
+  return static_cast<std::size_t>(spec.layout == Layout::nchw ? (c * spec.height + y) * spec.width + x
+                                                              : (y * spec.width + x) * channels + c);
+}
+
+// The largest difference in levels.
+double worst_difference(const cv::Mat& frame, const InputSpec& spec) {
+  const int channels = channel_count(spec.channels);
+  std::vector<float> tensor(static_cast<std::size_t>(spec.width) * spec.height * channels, NAN);
+  Preprocessor preprocessor(spec);
+  preprocessor.run(frame.data, frame.cols, frame.rows, frame.step, tensor.data());
+  const cv::Mat expected = reference(frame, spec);
+  double worst = 0;
+  for (int y = 0; y < spec.height; ++y)
+    for (int x = 0; x < spec.width; ++x)
+      for (int c = 0; c < channels; ++c) {
+        const auto i = static_cast<std::size_t>(c);
+        const double level = tensor[index_in(spec, y, x, c, channels)] / spec.scale[i] + spec.mean[i];
+        const double difference = std::abs(level - expected.ptr(y)[x * channels + c]);
+        if (!(difference <= worst)) worst = difference;  // NaN, an unwritten element, counts
+      }
+  return worst;
+}
+
+struct Case {
+  int frame_width, frame_height, width, height;
+  friend std::ostream& operator<<(std::ostream& out, const Case& size) {
+    return out << size.frame_width << "x" << size.frame_height << "_to_" << size.width << "x" << size.height;
+  }
+};
+class AgainstOpenCv : public testing::TestWithParam<Case> {};
+
+TEST_P(AgainstOpenCv, EveryLevelWithinOne) {
+  const Case& size = GetParam();
+  const cv::Mat frame = noise(size.frame_width, size.frame_height, 3);
+  for (const Resize resize : {Resize::letterbox, Resize::letterbox_top_left, Resize::stretch})
+    for (const Layout layout : {Layout::nchw, Layout::nhwc})
+      for (const ChannelOrder channels : {ChannelOrder::rgb, ChannelOrder::bgr, ChannelOrder::gray}) {
+        InputSpec spec;
+        spec.width = size.width;
+        spec.height = size.height;
+        spec.resize = resize;
+        spec.layout = layout;
+        spec.channels = channels;
+        EXPECT_LE(worst_difference(frame, spec), 1.001)
+            << "resize " << static_cast<int>(resize) << ", layout " << static_cast<int>(layout)
+            << ", channels " << static_cast<int>(channels);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, AgainstOpenCv,
+                         testing::Values(Case{1920, 1080, 640, 640},  // down, odd factor
+                                         Case{768, 576, 640, 640},    // down a little
+                                         Case{1280, 720, 640, 640},   // down by two: OpenCV takes another path
+                                         Case{320, 240, 640, 640},    // up by two
+                                         Case{100, 75, 640, 640},     // up
+                                         Case{640, 640, 640, 640},    // identity
+                                         Case{640, 480, 640, 640},    // identity across
+                                         Case{333, 777, 416, 416},    // tall
+                                         Case{1001, 13, 352, 352},    // wide
+                                         Case{1, 1, 32, 32}, Case{1, 50, 32, 32}, Case{50, 1, 32, 32},
+                                         Case{2, 2, 33, 31}, Case{500, 400, 1, 1}, Case{640, 512, 320, 240},
+                                         Case{548, 342, 256, 144}),
+                         testing::PrintToStringParamName());
+
+TEST(PreprocessorAgainstOpenCv, RandomSizesAndNormalisations) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 150; ++i) {
+    InputSpec spec;
+    spec.width = 1 + static_cast<int>(random() % 200);
+    spec.height = 1 + static_cast<int>(random() % 200);
+    spec.layout = random() % 2 == 0 ? Layout::nchw : Layout::nhwc;
+    spec.channels = random() % 2 == 0 ? ChannelOrder::rgb : ChannelOrder::bgr;
+    spec.resize = static_cast<Resize>(random() % 3);
+    spec.pad = static_cast<std::uint8_t>(random());
+    spec.mean = {static_cast<float>(random() % 256), 116, 127.5F};
+    spec.scale = {1 / 58.0F, 1 / 128.0F, 2};
+    const cv::Mat frame = noise(1 + static_cast<int>(random() % 400), 1 + static_cast<int>(random() % 400), random());
+    EXPECT_LE(worst_difference(frame, spec), 1.001)
+        << frame.cols << "x" << frame.rows << " to " << spec.width << "x" << spec.height;
+  }
+}
+
+TEST(PreprocessorAgainstOpenCv, PhotoIsTheSameToTheLevel) {
+  const auto path = test::dependency_file("/usr/share/doc/opencv-doc/examples/data/messi5.jpg");
+  if (!path) GTEST_SKIP() << test::absent_message("messi5.jpg of opencv-doc");
+  InputSpec spec;
+  spec.width = spec.height = 640;
+  EXPECT_LT(worst_difference(cv::imread(path->string()), spec), 0.001);
+}
+
+TEST(PreprocessorAgainstOpenCv, RowsMayBePadded) {
+  const cv::Mat whole = noise(300, 200, 5);
+  const cv::Mat part = whole(cv::Rect(17, 9, 150, 100));  // a stride of its own
+  InputSpec spec;
+  spec.width = 96;
+  spec.height = 64;
+  EXPECT_LE(worst_difference(part, spec), 1.001);
+}
+
+TEST(Preprocessor, BytesAreRoundedAndClipped) {
+  const cv::Mat frame(4, 4, CV_8UC3, cv::Scalar(10, 100, 200));
+  InputSpec spec;
+  spec.width = spec.height = 4;
+  spec.type = ElementType::uint8;
+  spec.layout = Layout::nhwc;
+  spec.scale = {2, 1, 0.25F};
+  std::vector<std::uint8_t> tensor(4 * 4 * 3);
+  Preprocessor(spec).run(frame.data, 4, 4, frame.step, tensor.data());
+  EXPECT_EQ(tensor[0], 255);  // red 200 · 2
+  EXPECT_EQ(tensor[1], 100);
+  EXPECT_EQ(tensor[2], 2);  // blue 10 / 4 = 2.5, half to even
+}
+
+TEST(Preprocessor, FourthChannelIsOne) {
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    const cv::Mat frame = noise(30, 10, 9);
+    InputSpec spec;
+    spec.width = spec.height = 16;
+    spec.channels = ChannelOrder::rgba;
+    spec.layout = layout;
+    spec.scale = {1, 1, 1};
+    std::vector<float> tensor(std::size_t{4} * 16 * 16, NAN);
+    Preprocessor(spec).run(frame.data, frame.cols, frame.rows, frame.step, tensor.data());
+    for (int y = 0; y < 16; ++y)
+      for (int x = 0; x < 16; ++x) ASSERT_EQ(tensor[index_in(spec, y, x, 3, 4)], 1.0F) << y << " " << x;
+  }
+}
+
+TEST(Preprocessor, FramesOfAnotherSizeFollowEachOther) {
+  InputSpec spec;
+  spec.width = spec.height = 64;
+  Preprocessor used(spec);
+  std::vector<float> tensor(std::size_t{3} * 64 * 64), fresh(tensor.size());
+  for (const auto& [width, height] : {std::pair{100, 50}, {50, 100}, {100, 50}, {64, 64}}) {
+    const cv::Mat frame = noise(width, height, 1);
+    used.run(frame.data, width, height, frame.step, tensor.data());
+    Preprocessor(spec).run(frame.data, width, height, frame.step, fresh.data());
+    EXPECT_EQ(tensor, fresh) << width << "x" << height;
+  }
+}
+
+}  // namespace
+}  // namespace headroom::inference
