@@ -51,3 +51,10 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 scripts/fetch_npm_packages.sh
+
+# The page's own tests drive a browser; the build needs only esbuild, preact and uplot, which it installs itself.
+if [ "$level" = test ] && ! cmp -s web/package-lock.json web/node_modules/.headroom-lock; then
+  echo "installing the report page's test packages (npm ci, web/package-lock.json)" >&2
+  (cd web && npm ci --ignore-scripts --silent)
+  cp web/package-lock.json web/node_modules/.headroom-lock
+fi

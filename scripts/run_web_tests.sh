@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The report page's own tests: its figures with node's test runner, the page itself in headless Chromium.
+# The report page: its types, and its figures with node's test runner. (CTest drives the page itself in a browser.)
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 [ -d node_modules ] || npm ci --ignore-scripts --silent
-npm test
+npm run --silent check
+npm test --silent

@@ -74,11 +74,14 @@ Detection to_detection(const Candidate& candidate, const WayBack& way_back) {
 
 void set_landmarks(Detection& detection, std::span<const float> pixels, const WayBack& way_back) {
   if (pixels.size() > detection.landmarks.size()) return;
-  for (const float pixel : pixels)
-    if (!std::isfinite(pixel)) return;
   for (std::size_t i = 0; i + 1 < pixels.size(); i += 2) {
     detection.landmarks[i] = way_back.x(pixels[i]);
     detection.landmarks[i + 1] = way_back.y(pixels[i + 1]);
+  }
+  const auto broken = [](float coordinate) { return !std::isfinite(coordinate); };
+  if (std::any_of(detection.landmarks.begin(), detection.landmarks.end(), broken)) {
+    detection.landmarks = {};
+    return;
   }
   detection.landmark_count = static_cast<std::int32_t>(pixels.size() / 2);
 }

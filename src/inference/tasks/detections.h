@@ -30,7 +30,7 @@ class DetectionCollector {
 
 bool is_finite(const Candidate& candidate);
 Detection to_detection(const Candidate& candidate, const WayBack& way_back);
-// Takes landmarks (x, y pairs in input pixels) over, unless one is not finite.
+// Sets landmarks from x, y pairs in input pixels; none if one of them is not finite.
 void set_landmarks(Detection& detection, std::span<const float> pixels, const WayBack& way_back);
 // Box of centre and size.
 Candidate from_centre(float x, float y, float width, float height, float score, std::int32_t class_id,

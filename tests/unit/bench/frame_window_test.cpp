@@ -37,7 +37,7 @@ TEST(FrameWindow, OneFrameAlwaysFits) {
 }
 
 TEST(FrameWindow, ACameraHasNoLength) {
-  EXPECT_EQ(choose_frame_window(source_of(0, 640, 480), 50, std::nullopt).frames, 50);
+  EXPECT_EQ(choose_frame_window(source_of(0, 320, 240), 50, std::nullopt).frames, 50);
 }
 
 }  // namespace

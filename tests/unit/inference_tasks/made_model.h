@@ -32,7 +32,8 @@ inline ModelDescription picture_model(std::vector<TensorSpec> outputs, Metadata 
 class Output {
  public:
   explicit Output(Dims dims, float fill = 0)
-      : dims_(std::move(dims)), values_(static_cast<std::size_t>(std::max<std::int64_t>(element_count(dims_), 0)), fill) {}
+      : dims_(std::move(dims)),
+        values_(static_cast<std::size_t>(std::max<std::int64_t>(element_count(dims_), 0)), fill) {}
   // Element by its indices.
   float& at(const Dims& indices) {
     std::int64_t offset = 0;

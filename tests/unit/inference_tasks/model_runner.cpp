@@ -4,10 +4,13 @@
 
 namespace headroom::test {
 
+std::filesystem::path plugin_path() {
+  return std::filesystem::path(HEADROOM_BINARY_DIR) / "bin" / "libheadroom_backend_onnxruntime.so";
+}
+
 Result<ModelRunner> ModelRunner::open(const std::filesystem::path& model,
                                       const inference::TaskOptions& options) {
-  const inference::BackendFile plugin{"onnxruntime", std::filesystem::path(HEADROOM_BINARY_DIR) / "bin" /
-                                                         "libheadroom_backend_onnxruntime.so"};
+  const inference::BackendFile plugin{"onnxruntime", plugin_path()};
   auto backend = inference::Backend::open(plugin);
   if (!backend) return forward_error(backend);
   if (auto started = backend->start(); !started) return forward_error(started);

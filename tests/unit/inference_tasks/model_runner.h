@@ -1,6 +1,7 @@
 // Runs a real model on a picture the way a worker does: backend, task, pre-processing, decoding.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <opencv2/core.hpp>
@@ -17,6 +18,9 @@ namespace headroom::test {
 inline constexpr const char* kMessi = "/usr/share/doc/opencv-doc/examples/data/messi5.jpg";
 inline constexpr const char* kSceneText = "/usr/share/doc/opencv-doc/examples/text/scenetext01.jpg";
 inline constexpr const char* kPedestrianVideo = "/usr/share/doc/opencv-doc/examples/data/vtest.avi";
+
+// The plug-in that was built with these tests.
+std::filesystem::path plugin_path();
 
 class ModelRunner {
  public:

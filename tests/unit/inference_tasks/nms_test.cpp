@@ -47,15 +47,21 @@ std::vector<std::uint32_t> run(const std::vector<Candidate>& boxes, float thresh
   return {kept.begin(), kept.end()};
 }
 
-std::vector<Candidate> random_boxes(std::mt19937& random, std::size_t n, int classes, int objects, bool ties) {
+std::vector<Candidate> random_boxes(std::mt19937& random, std::size_t n, int classes, int objects,
+                                    bool ties) {
   std::uniform_real_distribution<float> unit(0, 1);
   std::vector<Candidate> boxes(n);
   for (Candidate& box : boxes) {
     const auto object = static_cast<float>(random() % static_cast<unsigned>(objects));
     const float x = object * 37 + unit(random) * 12;
     const float y = object * 11 + unit(random) * 12;
-    box = {x, y, x + 20 + unit(random) * 30, y + 20 + unit(random) * 30, unit(random),
-           static_cast<std::int32_t>(random() % static_cast<unsigned>(classes)), 0};
+    box = {x,
+           y,
+           x + 20 + unit(random) * 30,
+           y + 20 + unit(random) * 30,
+           unit(random),
+           static_cast<std::int32_t>(random() % static_cast<unsigned>(classes)),
+           0};
     if (ties) box.score = static_cast<float>(random() % 4) / 4;
   }
   return boxes;
@@ -108,7 +114,8 @@ TEST(NonMaximumSuppression, ClassesDoNotSuppressEachOther) {
 
 TEST(NonMaximumSuppression, EmptyAndDegenerateBoxesPass) {
   EXPECT_TRUE(run({}, 0.5F).empty());
-  const std::vector<Candidate> points{{5, 5, 5, 5, 0.9F, 0, 0}, {5, 5, 5, 5, 0.8F, 0, 0}, {9, 9, 3, 3, -1, 0, 0}};
+  const std::vector<Candidate> points{
+      {5, 5, 5, 5, 0.9F, 0, 0}, {5, 5, 5, 5, 0.8F, 0, 0}, {9, 9, 3, 3, -1, 0, 0}};
   EXPECT_EQ(run(points, 0.5F), brute_force(points, 0.5F));
 }
 

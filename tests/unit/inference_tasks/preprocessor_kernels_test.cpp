@@ -34,9 +34,9 @@ std::vector<std::uint8_t> run(const RowKernels& kernels, const InputSpec& spec, 
 }
 
 TEST(PreprocessorKernels, AllVersionsGiveTheSameNumbers) {
-  const std::vector<Case> sizes{{64, 48, 32, 32}, {1, 1, 8, 8},    {2, 1, 9, 5},   {3, 3, 3, 3},  {7, 5, 64, 64},
-                                {101, 67, 40, 24}, {40, 24, 101, 67}, {500, 3, 33, 33}, {3, 500, 33, 33},
-                                {257, 255, 256, 256}};
+  const std::vector<Case> sizes{{64, 48, 32, 32}, {1, 1, 8, 8},        {2, 1, 9, 5},      {3, 3, 3, 3},
+                                {7, 5, 64, 64},   {101, 67, 40, 24},   {40, 24, 101, 67}, {500, 3, 33, 33},
+                                {3, 500, 33, 33}, {257, 255, 256, 256}};
   for (const Case& size : sizes)
     for (const Layout layout : {Layout::nchw, Layout::nhwc})
       for (const ChannelOrder channels :
@@ -65,7 +65,9 @@ TEST(PreprocessorKernels, ThisMachineHasAFastVersion) {
 #if defined(__aarch64__)
   EXPECT_EQ(available_kernels().back()->name, "neon");
 #elif defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.1")) EXPECT_NE(available_kernels().back()->name, "portable");
+  if (__builtin_cpu_supports("sse4.1")) {
+    EXPECT_NE(available_kernels().back()->name, "portable");
+  }
 #else
   EXPECT_EQ(available_kernels().back()->name, "portable");
 #endif

@@ -104,10 +104,14 @@ TEST(SmallestRectangle, DegenerateHullsAreFlat) {
 
 TEST(RotatedRectangle, CornersGoClockwiseFromTheTopLeft) {
   const auto corners = RotatedRectangle{{50, 20}, {1, 0}, 40, 10}.corners();
-  EXPECT_EQ(corners[0].x, 30), EXPECT_EQ(corners[0].y, 15);
-  EXPECT_EQ(corners[1].x, 70), EXPECT_EQ(corners[1].y, 15);
-  EXPECT_EQ(corners[2].x, 70), EXPECT_EQ(corners[2].y, 25);
-  EXPECT_EQ(corners[3].x, 30), EXPECT_EQ(corners[3].y, 25);
+  EXPECT_EQ(corners[0].x, 30);
+  EXPECT_EQ(corners[0].y, 15);
+  EXPECT_EQ(corners[1].x, 70);
+  EXPECT_EQ(corners[1].y, 15);
+  EXPECT_EQ(corners[2].x, 70);
+  EXPECT_EQ(corners[2].y, 25);
+  EXPECT_EQ(corners[3].x, 30);
+  EXPECT_EQ(corners[3].y, 25);
 }
 
 TEST(MeanInside, CountsOnlyWhatIsInside) {

@@ -1,0 +1,221 @@
+// Which model gets which task, what a forced task says, and that no shape or value can hurt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "inference/preprocessor.h"
+#include "inference/task.h"
+#include "inference/tasks/task_base.h"
+#include "made_model.h"
+
+namespace headroom::inference {
+namespace {
+
+using test::model;
+using test::picture_model;
+using test::spec;
+using test::task_of;
+
+// One model that every task accepts, with the sizes small where the task allows it.
+struct Example {
+  std::string task;
+  ModelDescription model;
+};
+
+std::vector<Example> examples() {
+  std::vector<TensorSpec> yunet;
+  for (const char* kind : {"cls", "obj", "bbox", "kps"})
+    for (const std::int64_t stride : {8, 16, 32}) {
+      const std::int64_t columns = kind[0] == 'b' ? 4 : kind[0] == 'k' ? 10 : 1;
+      yunet.push_back(spec(std::string(kind) + "_" + std::to_string(stride),
+                           {1, (64 / stride) * (64 / stride), columns}));
+    }
+  const auto small = [](std::vector<TensorSpec> outputs, test::Metadata metadata = {}) {
+    return model({spec("images", {1, 3, 64, 64})}, std::move(outputs), std::move(metadata));
+  };
+  return {
+      {"blazeface",
+       model({spec("input", {1, 128, 128, 3})}, {spec("a", {1, 512, 1}), spec("b", {1, 384, 1}),
+                                                 spec("c", {1, 512, 16}), spec("d", {1, 384, 16})})},
+      {"yunet", small(yunet)},
+      {"ultraface", small({spec("scores", {1, 100, 2}), spec("boxes", {1, 100, 4})})},
+      {"db_text", model({spec("x", {1, 3, 64, 64})}, {spec("sigmoid_0.tmp_0", {1, 1, 64, 64})})},
+      {"yolo_end2end", small({spec("output0", {1, 300, 6})})},
+      {"yolov5", small({spec("output0", {1, 252, 85})})},
+      {"yolox", small({spec("output", {1, 84, 85})})},
+      {"yolov8", small({spec("output0", {1, 6, 84})})},
+      {"yolo_segmentation", small({spec("output0", {1, 38, 84}), spec("output1", {1, 32, 16, 16})})},
+      {"mlsd", model({spec("in", {1, 64, 64, 4})},
+                     {spec("offsets", {1, 32, 32, 4}), spec("scores", {1, 32, 32, 1})})},
+      {"fastestdet", small({spec("758", {1, 85, 4, 4})})},
+      {"segmentation", small({spec("segment", {1, 1, 32, 32})})},
+      {"segmentation", small({spec("out", {1, 21, 64, 64})})},
+      {"classification", small({spec("output0", {1, 10})}, {{"task", "classify"}})},
+  };
+}
+
+TEST(TaskList, EveryTaskHasAModelThatIsRecognised) {
+  std::set<std::string> seen;
+  for (const Example& example : examples()) {
+    EXPECT_EQ(task_of(example.model), example.task);
+    seen.insert(example.task);
+  }
+  for (const TaskName& name : task_names()) {
+    EXPECT_TRUE(seen.contains(std::string(name.name))) << name.name << " has no example";
+    EXPECT_FALSE(name.help.empty());
+  }
+}
+
+TEST(TaskList, ForcingTheRecognisedTaskChangesNothing) {
+  for (const Example& example : examples()) {
+    TaskOptions options;
+    options.forced = example.task;
+    EXPECT_EQ(task_of(example.model, options), example.task);
+  }
+}
+
+TEST(TaskList, OtherModelsHaveNoTask) {
+  EXPECT_EQ(task_of({}), "none");
+  EXPECT_EQ(task_of(model({spec("audio", {1, 512})}, {spec("o", {1, 1})})), "none");
+  EXPECT_EQ(task_of(picture_model({})), "none");
+  EXPECT_EQ(task_of(picture_model({spec("embedding", {1, 512})})), "none");
+  EXPECT_EQ(task_of(picture_model({spec("logits", {1, 10, 6625})})), "none");
+  EXPECT_EQ(task_of(picture_model({spec("output0", {1, 56, 8400})}, {{"task", "pose"}})), "none");
+  EXPECT_EQ(task_of(picture_model({spec("depth", {1, 1, 640, 640})})), "none");
+  EXPECT_EQ(task_of(model({spec("images", {8, 3, 640, 640})}, {spec("o", {8, 84, 8400})})),
+            "none");  // a batch
+  EXPECT_EQ(
+      task_of(model({spec("images", {1, 3, 640, 640}, ElementType::int64)}, {spec("o", {1, 84, 8400})})),
+      "none");
+}
+
+TEST(TaskList, ForcedTaskThatDoesNotExistOrFitIsAnError) {
+  TaskOptions options;
+  options.forced = "yolox8";
+  auto task = create_task(picture_model({spec("o", {1, 84, 8400})}), options);
+  ASSERT_FALSE(task);
+  EXPECT_EQ(task.error().kind, ErrorKind::usage);
+  EXPECT_THAT(task.error().sentence(), testing::HasSubstr("did you mean \"yolox\"?"));
+  options.forced = "blazeface";
+  task = create_task(picture_model({spec("o", {1, 84, 8400})}), options);
+  ASSERT_FALSE(task);
+  EXPECT_THAT(task.error().sentence(), testing::HasSubstr("does not fit the task blazeface"));
+}
+
+TEST(TaskList, ShapesThatCannotBeNeverCrash) {
+  const std::int64_t odd[] = {-1, 0, 1, 3, 4, 6, 84, 85, 640, std::numeric_limits<std::int64_t>::max()};
+  std::mt19937 random(4);
+  for (int round = 0; round < 3000; ++round) {
+    const auto any_spec = [&](const char* name) {
+      test::Dims dims(random() % 6);
+      for (auto& dim : dims) dim = odd[random() % std::size(odd)];
+      return spec(name, dims, static_cast<ElementType>(random() % 15));
+    };
+    ModelDescription made = round % 2 == 0 ? picture_model({}) : ModelDescription{};
+    for (auto i = random() % 3; i > 0; --i) made.inputs.push_back(any_spec("x"));
+    for (auto i = random() % 5; i > 0; --i) made.outputs.push_back(any_spec("segments"));
+    TaskOptions options;
+    options.image_size = static_cast<int>(random());
+    (void)create_task(made, options);
+    for (const TaskName& name : task_names()) {
+      options.forced = name.name;
+      auto task = create_task(made, options);
+      if (task) {
+        EXPECT_NE(*task, nullptr);
+      }
+      options.forced.clear();
+    }
+  }
+}
+
+// Outputs that do not look as the model said: missing, of other types, ranks and sizes, empty, or full of
+// NaN.
+TEST(TaskList, OutputsThatCannotBeGiveNoFindings) {
+  const FrameTransform transform{1, 1, 0, 0, 64, 64};
+  for (const Example& example : examples()) {
+    auto task = create_task(example.model, {});
+    ASSERT_TRUE(task && *task);
+    FrameFindings findings;
+    std::vector<test::Output> outputs;
+    for (const TensorSpec& output : example.model.outputs) outputs.emplace_back(output.dims, NAN);
+    std::vector<TensorView> views;
+    for (const test::Output& output : outputs) views.push_back(output.view());
+    (*task)->decode(views, transform, findings);
+    EXPECT_EQ(findings.count(), 0) << example.task << " on NaN";
+    (*task)->decode({}, transform, findings);
+    (*task)->decode(std::span(views).first(views.size() - 1), transform, findings);
+    EXPECT_EQ(findings.count(), 0) << example.task << " without its last output";
+    const std::int64_t tiny[] = {1, 1, 1, 1, 1};
+    for (std::size_t rank = 0; rank <= 5; ++rank)
+      for (const ElementType type : {ElementType::float32, ElementType::int64}) {
+        float one = 1;
+        std::vector<TensorView> wrong(views.size(), TensorView{&one, type, tiny, rank});
+        (*task)->decode(wrong, transform, findings);
+        for (TensorView& view : wrong) view.data = nullptr;
+        (*task)->decode(wrong, transform, findings);
+      }
+    const std::int64_t zero[] = {1, 0, 85, 1};
+    std::vector<TensorView> empty(views.size(), TensorView{&transform, ElementType::float32, zero, 4});
+    (*task)->decode(empty, transform, findings);
+  }
+}
+
+bool finite(const FrameFindings& findings) {
+  bool all = true;
+  const auto check = [&](auto... values) { all = all && (std::isfinite(values) && ...); };
+  for (const Detection& found : findings.detections) {
+    check(found.left, found.top, found.right, found.bottom, found.score);
+    for (const float value : found.landmarks) check(value);
+  }
+  for (const Quad& quad : findings.quads) {
+    check(quad.score);
+    for (const float value : quad.corners) check(value);
+  }
+  for (const LineSegment& line : findings.lines) check(line.x0, line.y0, line.x1, line.y1, line.score);
+  for (const Mask& mask : findings.masks) check(mask.left, mask.top, mask.right, mask.bottom);
+  return all;
+}
+
+TEST(TaskList, AnyNumbersGiveFiniteFindings) {
+  const float wild[] = {NAN, INFINITY, -INFINITY, 1e38F, -1e38F, 0, 0.5F, 1, -1, 300};
+  std::mt19937 random(8);
+  for (const Example& example : examples()) {
+    auto task = create_task(example.model, {});
+    ASSERT_TRUE(task && *task);
+    FrameFindings findings;
+    for (int round = 0; round < 20; ++round) {
+      std::vector<test::Output> outputs;
+      std::vector<TensorView> views;
+      for (const TensorSpec& output : example.model.outputs) {
+        outputs.emplace_back(output.dims);
+        for (float& value : outputs.back().values()) value = wild[random() % std::size(wild)];
+      }
+      for (const test::Output& output : outputs) views.push_back(output.view());
+      findings.clear();
+      (*task)->decode(views,
+                      place_frame((*task)->input(), 1 + static_cast<int>(random() % 2000),
+                                  1 + static_cast<int>(random() % 2000))
+                          .transform,
+                      findings);
+      EXPECT_TRUE(finite(findings)) << example.task;
+    }
+  }
+}
+
+TEST(ParseNames, ReadsPythonAndRefusesTheRest) {
+  EXPECT_THAT(parse_names("{0: 'person', 1: 'bicycle'}"), testing::ElementsAre("person", "bicycle"));
+  EXPECT_THAT(parse_names("{1: 'b', 0: 'a'}"), testing::ElementsAre("a", "b"));
+  EXPECT_THAT(parse_names("['a', \"it's\"]"), testing::ElementsAre("a", "it's"));
+  EXPECT_THAT(parse_names(R"({"0": "a, b", "1": "c: d"})"), testing::ElementsAre("a, b", "c: d"));
+  EXPECT_THAT(parse_names(R"({0: 'a\'b'})"), testing::ElementsAre("a'b"));
+  for (const char* broken : {"", "{", "{}", "[]", "person", "{0: 'a'", "{0: a}", "{x: 'a'}", "{0: 'a}",
+                             "{-1: 'a'}", "{99999999: 'a'}", "[1, 2]", "{0 'a'}"})
+    EXPECT_TRUE(parse_names(broken).empty()) << broken;
+}
+
+}  // namespace
+}  // namespace headroom::inference
