@@ -1,0 +1,91 @@
+#include "bench/worker_events.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+#include "base/json.h"
+#include "base/subprocess.h"
+#include "bench/line_reader.h"
+
+namespace {
+std::atomic<std::int64_t> allocations{0};
+}
+
+// Counts every allocation of this test program.
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace headroom::bench {
+namespace {
+
+class WorkerEventsTest : public testing::Test {
+ protected:
+  std::vector<Json> sent() {
+    pipe_.write_end.reset();
+    LineReader reader(std::move(pipe_.read_end));
+    std::vector<Json> events;
+    while (reader.open())
+      reader.read_available([&](std::string_view line) { events.push_back(*parse_json(line)); });
+    return events;
+  }
+  Pipe pipe_ = std::move(*Pipe::create());
+};
+
+TEST_F(WorkerEventsTest, TheMeasuredLoopAllocatesNothing) {
+  WorkerEvents events(pipe_.write_end.get());
+  const FrameTimes longest{{std::numeric_limits<std::int64_t>::max()},
+                           {std::numeric_limits<std::int64_t>::max()},
+                           {std::numeric_limits<std::int64_t>::max()},
+                           {std::numeric_limits<std::int64_t>::max()},
+                           std::numeric_limits<std::int64_t>::max()};
+  const std::int64_t before = allocations;
+  for (int i = 0; i < 500; ++i) events.record(0, longest);
+  events.flush();
+  EXPECT_EQ(allocations - before, 0);
+}
+
+TEST_F(WorkerEventsTest, BatchesHoldEveryFrameOfEveryModel) {
+  {
+    WorkerEvents events(pipe_.write_end.get());
+    for (int i = 0; i < 300; ++i) {
+      events.record(0, {{1}, {2}, {i}, {4}, 5});
+      events.record(1, {{1}, {2}, {3}, {4}, 6});
+    }
+    events.flush();
+  }
+  std::vector<std::int64_t> inference;
+  std::size_t others = 0;
+  for (const Json& event : sent()) {
+    EXPECT_EQ(get_text(event, "event"), "frames");
+    for (const Json& times : get_member(event, "times")) {
+      if (get_integer(event, "model") == 0)
+        inference.push_back(times[2].get<std::int64_t>());
+      else
+        ++others;
+    }
+  }
+  ASSERT_EQ(inference.size(), 300U);
+  for (int i = 0; i < 300; ++i) EXPECT_EQ(inference[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(others, 300U);
+}
+
+TEST_F(WorkerEventsTest, AMarkHasTheMemoryOfItsPhase) {
+  WorkerEvents events(pipe_.write_end.get());
+  const ProcessMemory memory = events.mark(Phase::model_loaded);
+  const auto all = sent();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(get_text(all[0], "phase"), "model_loaded");
+  EXPECT_EQ(get_bytes(all[0], "resident_bytes"), memory.rss);
+}
+
+}  // namespace
+}  // namespace headroom::bench
