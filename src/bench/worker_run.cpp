@@ -246,7 +246,12 @@ bool WorkerRun::finished() {
 
 void WorkerRun::classify_end(const ExitStatus& status) {
   if (status_ != ModelStatus::ok) return;  // it said so itself, or was stopped
-  if (done_ && status.success()) return;
+  if (done_) {
+    // Everything was measured; runtimes are known to fall over while they are torn down.
+    if (!status.success())
+      warnings_.push_back(fmt::format("its process ended with {} after the run was done", status.describe()));
+    return;
+  }
   const std::int64_t oom_kills =
       limit_ == nullptr ? 0 : limit_->account().oom_kills.value_or(0) - oom_kills_at_start_;
   if (status.signal == SIGKILL && oom_kills > 0) {

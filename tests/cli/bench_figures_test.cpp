@@ -106,8 +106,10 @@ TEST_F(RealModels, ParallelAndPipelineStandBesideTheModelsAlone) {
   auto all = arguments();
   all.insert(all.end(), {"--parallel", "--pipeline"});
   const CommandResult result = bench_.run(all);
-  ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json report = bench_.report();
+  ASSERT_EQ(result.exit_code, 0) << result.err << to_text(get_member(report, "parallel"))
+                                 << to_text(get_member(report, "pipeline"))
+                                 << read_text(bench_.run_folder() / "run.log");
   const Json& parallel = get_member(report, "parallel");
   EXPECT_EQ(get_member(parallel, "together").size(), 3U);
   EXPECT_GT(get_integer(parallel, "sum_of_peaks_bytes").value_or(0), 0);

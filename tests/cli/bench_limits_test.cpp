@@ -53,6 +53,9 @@ TEST(BenchLimits, ASoftLimitIsWatchedAndCountedAndTheRunGoesOn) {
 }
 
 TEST(BenchLimits, RlimitRefusesPrivateMemoryAndTheModelIsOom) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
+#endif
   Bench bench;
   const CommandResult result = bench.run(
       {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--limit-mechanism",

@@ -98,6 +98,8 @@ CommandResult Bench::run(std::vector<std::string> arguments, CommandOptions opti
   all.insert(all.end(), arguments.begin(), arguments.end());
   options.environment.emplace_back("HEADROOM_BACKEND_PATH",
                                    (fs::path(HEADROOM_BINARY_DIR) / "test-plugins").string());
+  // A sanitizer's own handler would turn a crash into an exit.
+  options.environment.emplace_back("ASAN_OPTIONS", "handle_segv=0:handle_abort=0");
   if (options.folder.empty()) options.folder = folder_.path();
   return run_headroom(all, options);
 }
