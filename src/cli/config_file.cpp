@@ -171,6 +171,31 @@ class ConfigReader {
   FlagValues values_;
 };
 
+// The line of the first character outside ASCII that stands outside strings and comments, or 0. TOML allows
+// none there, and toml++ 3.3 meets them with undefined behaviour (its search for Unicode white space runs off
+// a switch).
+int line_of_stray_character(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  int line = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') ++line;
+    if (static_cast<unsigned char>(c) >= 0x80) return line;
+    if (c == '#') {
+      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+    } else if (c == '"' || c == '\'') {
+      const std::string closing(text.substr(i, 3) == std::string(3, c) ? 3 : 1, c);
+      for (i += closing.size(); i < text.size() && text.substr(i, closing.size()) != closing; ++i) {
+        if (text[i] == '\n') ++line;
+        if (text[i] == '\n' && closing.size() == 1) break;  // not closed: the parser says so
+        if (c == '"' && text[i] == '\\' && i + 1 < text.size() && text[i + 1] != '\n') ++i;
+      }
+      if (i < text.size() && text[i] != '\n') i += closing.size() - 1;
+    }
+  }
+  return 0;
+}
+
 std::string toml_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -192,6 +217,9 @@ bool is_bare(const Flag& flag) {
 
 Result<FlagValues> parse_config(const Verb& verb, std::string_view text, const std::string& name,
                                 const fs::path& folder) {
+  if (const int line = line_of_stray_character(text); line > 0)
+    return usage_error(fmt::format("{}:{}: this is not valid TOML", name, line),
+                       "a character outside ASCII stands outside quotes", "put the text into quotes");
   toml::parse_result document = toml::parse(text, name);
   if (!document) {
     const auto& problem = document.error();

@@ -56,6 +56,14 @@ TEST(ConfigFile, WhatIsDumpedReadsBackTheSame) {
     EXPECT_EQ(again->all(flag.name), values->all(flag.name)) << flag.name;
 }
 
+TEST(ConfigFile, CharactersOutsideAsciiBelongIntoQuotesAndComments) {
+  EXPECT_TRUE(parse("# größe \"x\n\noutput-dir = \"läufe\"  # ≤ ü\nprepared-dir = 'ϙ'\n"));
+  EXPECT_EQ(error_of("max-frames = 3\nmaxϙframes = 1\n"),
+            "bench.toml:2: this is not valid TOML: a character outside ASCII stands outside quotes; put the "
+            "text into "
+            "quotes");
+}
+
 TEST(ConfigFile, DeepNestingDoesNotOverflowTheStack) {
   EXPECT_NE(error_of("a = " + std::string(100'000, '[')), "");
 }
