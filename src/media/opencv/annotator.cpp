@@ -77,7 +77,7 @@ class Canvas {
     const int count =
         std::clamp(detection.landmark_count, 0, static_cast<int>(detection.landmarks.size()) / 2);
     for (int i = 0; i < count; ++i) {
-      const auto at = static_cast<std::size_t>(2 * i);
+      const std::size_t at = 2 * static_cast<std::size_t>(i);
       dot(point(detection.landmarks[at], detection.landmarks[at + 1]), color);
     }
   }

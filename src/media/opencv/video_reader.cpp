@@ -21,7 +21,7 @@ namespace {
 // grabbed.
 class OpenCvVideoReader : public VideoReader {
  public:
-  explicit OpenCvVideoReader(cv::VideoCapture capture) : capture_(std::move(capture)) {
+  explicit OpenCvVideoReader(const cv::VideoCapture& capture) : capture_(capture) {
     const auto property = [&](int id) {
       const double value = capture_.get(id);
       return std::isfinite(value) && value > 0 && value < 2e9 ? value : 0.0;
@@ -77,8 +77,8 @@ class OpenCvVideoReader : public VideoReader {
   bool grabbed_ = false;
 };
 
-Result<std::unique_ptr<VideoReader>> reader_of(cv::VideoCapture capture, const std::string& what) {
-  auto reader = std::make_unique<OpenCvVideoReader>(std::move(capture));
+Result<std::unique_ptr<VideoReader>> reader_of(const cv::VideoCapture& capture, const std::string& what) {
+  auto reader = std::make_unique<OpenCvVideoReader>(capture);
   const PictureSize size = reader->size();
   if (size.width == 0 || size.height == 0) return input_error(what, "it does not say its frames' size");
   if (static_cast<std::int64_t>(size.width) * size.height > kMaximumPixels)
@@ -120,7 +120,7 @@ Result<std::unique_ptr<VideoReader>> open_video_file(const std::string& path) {
         what, reason.empty() ? "it is damaged, cut, or of a kind that OpenCV was built without" : reason,
         "check that a player shows it, or convert it to mp4");
   }
-  return reader_of(std::move(capture), what);
+  return reader_of(capture, what);
 }
 
 Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
@@ -140,7 +140,7 @@ Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
   }
   if (!capture.isOpened())
     return input_error(what, device + " gives no frames", "check that no other program uses it");
-  return reader_of(std::move(capture), what);
+  return reader_of(capture, what);
 }
 
 }  // namespace headroom::media
