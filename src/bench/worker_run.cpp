@@ -191,6 +191,7 @@ void WorkerRun::sample() {
   if (phase() == Phase::warm) {
     run_sum_ += static_cast<double>(resident.count);
     ++run_samples_;
+    sampled_run_peak_ = std::max(sampled_run_peak_.value_or(resident), resident);
   }
   // A control group is the kernel's own judge (and does not charge the pages of shared libraries that RSS
   // counts).
@@ -306,6 +307,8 @@ ModelMemory WorkerRun::memory() const {
   // Warm-up counts as running here: the first frame makes the memory that all later ones use.
   if (warm != nullptr) memory.run_peak = warm->peak;
   if (running != nullptr) memory.run_peak = largest(memory.run_peak, running->peak);
+  // The worker reads its mark just before it says that the phase is over, and may touch one more page.
+  memory.run_peak = largest(memory.run_peak, sampled_run_peak_);
   // A worker that died in a phase never read its own peak; the samples from outside are a lower bound.
   if (runtime != nullptr && loaded == nullptr) memory.load_peak = sampled_peak_;
   if (loaded != nullptr && running == nullptr) memory.run_peak = largest(memory.run_peak, sampled_peak_);

@@ -121,7 +121,7 @@ class WorkerRun {
   std::string version_;
   std::optional<Nanoseconds> runtime_load_time_;
   ProcessMemory last_sample_;
-  std::optional<Bytes> pss_run_peak_, sampled_peak_;
+  std::optional<Bytes> pss_run_peak_, sampled_peak_, sampled_run_peak_;
   double run_sum_ = 0;
   std::int64_t run_samples_ = 0, violations_ = 0, frames_held_ = 0;
   std::int64_t oom_kills_at_start_ = 0;

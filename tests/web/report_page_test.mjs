@@ -81,6 +81,9 @@ async function check_charts(page) {
 }
 
 async function check_layout(page) {
+  // Charts follow a new width in their own time, which a busy machine stretches: they get seconds to settle.
+  const settled = () => document.documentElement.scrollWidth <= innerWidth;
+  await page.waitForFunction(settled, null, {timeout: 10_000}).catch(() => {});
   const [content, window_width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(content <= window_width, `the page is ${content} px wide in a window of ${window_width}`);
   const [table, frame] = await page.$eval('.models-frame', (element) => [element.scrollWidth, element.clientWidth]);
@@ -217,7 +220,6 @@ try {
         await check_sorting(page);
         for (const width of [320, 600, 800, 1000, 1050, size.width]) {
           await page.setViewportSize({width, height: size.height});
-          await page.waitForTimeout(50);
           await check_layout(page);
         }
         if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
