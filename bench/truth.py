@@ -2,7 +2,10 @@
 """Are Headroom's figures true, and what does it cost? Compares, alternating in one run,
 
   * `headroom bench`'s inference P50 with a bare ONNX Runtime C API loop on the same model, threads and inputs;
-  * its run peak with independent observers: the kernel's own control-group peak, and VmRSS polled every 2 ms;
+  * its run peak with independent observers: VmRSS polled every 2 ms, and the kernel's own control-group peak;
+  * what the processes of the group say of their own memory (anonymous and shared) with what the group was charged
+    for the same kinds, at one moment: the like-for-like half of the line above. The group's peak itself also holds
+    page cache, and lacks the library pages that were cached before the group existed;
   * the worker's peak with the bare loop's VmHWM (the worker's cost, apart from the frames it holds);
   * the conductor's own VmHWM.
 
@@ -13,6 +16,7 @@ Only the Python standard library is used. Prints a Markdown table; every single 
 import argparse
 import glob
 import json
+import math
 import os
 import platform
 import statistics
@@ -45,6 +49,7 @@ class Observer(threading.Thread):
         super().__init__(daemon=True)
         self.conductor, self.worker = conductor, None
         self.conductor_peak = self.worker_peak = self.group_peak = 0
+        self.own_of_group = self.own_of_processes = 0  # anonymous and shared bytes when the group had the most
         self.stop = False
 
     def run(self):
@@ -61,10 +66,23 @@ class Observer(threading.Thread):
                     text = read(path).strip()
                     if text.isdigit():
                         self.group_peak = max(self.group_peak, int(text))
+            for path in (glob.glob("/sys/fs/cgroup/memory/**/headroom-*/memory.stat", recursive=True) or
+                         glob.glob("/sys/fs/cgroup/**/headroom-*/memory.stat", recursive=True)):
+                self.compare_own_memory(os.path.dirname(path))
             time.sleep(0.002)
 
+    def compare_own_memory(self, group):
+        stat = dict(line.split() for line in read(f"{group}/memory.stat").splitlines())
+        of_group = int(stat.get("anon", stat.get("rss", 0))) + int(stat.get("shmem", 0))
+        anonymous, shared = 0, 0
+        for pid in read(f"{group}/cgroup.procs").split():
+            anonymous += status_bytes(pid, "RssAnon") or 0
+            shared = max(shared, status_bytes(pid, "RssShmem") or 0)  # one ring of frames, mapped by both
+        if anonymous and of_group > self.own_of_group:  # without processes it is a group that is being taken down
+            self.own_of_group, self.own_of_processes = of_group, anonymous + shared
 
-def headroom_run(arguments, model, source, size, frames, folder, threads, setup):
+
+def headroom_run(arguments, model, source, size, frames, folder, threads, setup, observed=False):
     command = [f"{arguments.build}/bin/headroom", "bench", "--source", source, "--model", f"m={model}", "--max-frames",
                str(frames), "--threads", str(threads), "--imgsz", str(size), "--prepared-dir", f"{folder}/prepared",
                "--output-dir", f"{folder}/outputs", "--sample-images", "0", "--quiet", "--json", "--mem-limit", "16GiB"]
@@ -72,10 +90,12 @@ def headroom_run(arguments, model, source, size, frames, folder, threads, setup)
         command.append("--skip-setup")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     observer = Observer(process.pid)
-    observer.start()
+    if observed:
+        observer.start()
     out, err = process.communicate()
-    observer.stop = True
-    observer.join()
+    if observed:
+        observer.stop = True
+        observer.join()
     if process.returncode != 0:
         sys.exit(f"truth.py: headroom failed with {process.returncode}: {err}")
     return json.loads(out)["models"][0], observer
@@ -91,6 +111,17 @@ def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "n": len(values)}
 
 
+def interval_of_median(values):
+    """The median of paired ratios with its distribution-free 95 % confidence interval (order statistics of a sign
+    test), beside the whole range."""
+    ordered, n = sorted(values), len(values)
+    below, total = 0, 0.0
+    while below < n // 2 and (total := total + math.comb(n, below) / 2**n) <= 0.025:
+        below += 1
+    low, high = (ordered[below - 1], ordered[n - below]) if below > 0 else (ordered[0], ordered[-1])
+    return {**spread(values), "ci95_low": low, "ci95_high": high}
+
+
 def measure(arguments, specification, folder):
     model, source, *rest = specification.split(":")
     size = int(rest[0]) if rest else 640
@@ -100,41 +131,46 @@ def measure(arguments, specification, folder):
                    check=True, stdout=subprocess.DEVNULL)
     first, _ = headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads, True)
     dims = first["input"].split("[")[1].rstrip("]")  # "float32[1,3,640,640]"
-    rounds = []
+    # Times are taken with nobody watching: polling /proc and the group every 2 ms costs the measured process a good
+    # part of its time on two cores. Memory is watched in rounds of its own.
+    times, memory = [], []
     for index in range(arguments.rounds):
-        def ours():
-            return headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads, False)
-
-        def bare():
-            return bare_run(arguments, model, inputs, dims, arguments.frames, arguments.threads)
-        if index % 2 == 0:
-            (result, observer), peer = ours(), bare()
-        else:
-            peer = bare()
-            result, observer = ours()
-        memory = result["memory"]
-        rounds.append({
-            "headroom_p50_ns": result["latency_ns"]["p50"],
-            "bare_p50_ns": peer["p50_ns"],
-            "run_peak_bytes": max(memory["run_peak_bytes"], memory["load_peak_bytes"]),
-            "frames_bytes": memory.get("frames_bytes", 0),
+        sides = {
+            "headroom_p50_ns": lambda: headroom_run(arguments, model, source, size, arguments.frames, folder,
+                                                    arguments.threads, False)[0]["latency_ns"]["p50"],
+            "bare_p50_ns": lambda: bare_run(arguments, model, inputs, dims, arguments.frames, arguments.threads)["p50_ns"],
+        }
+        order = list(sides) if index % 2 == 0 else list(reversed(sides))
+        times.append({side: sides[side]() for side in order})
+        print(f"{os.path.basename(model)} round {index + 1}: {times[-1]}", file=sys.stderr)
+    for _ in range(arguments.memory_rounds):
+        result, observer = headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads,
+                                        False, observed=True)
+        peer = bare_run(arguments, model, inputs, dims, arguments.frames, arguments.threads)
+        memory.append({
+            "run_peak_bytes": max(result["memory"]["run_peak_bytes"], result["memory"]["load_peak_bytes"]),
+            "frames_bytes": result["memory"].get("frames_bytes", 0),
             "observed_rss_bytes": observer.worker_peak,
             "observed_cgroup_peak_bytes": observer.group_peak,
+            "group_own_bytes": observer.own_of_group,
+            "processes_own_bytes": observer.own_of_processes,
             "bare_hwm_bytes": peer["vm_hwm_bytes"],
             "conductor_hwm_bytes": observer.conductor_peak,
         })
-        print(f"{os.path.basename(model)} round {index + 1}: {rounds[-1]}", file=sys.stderr)
+
+    def ratios(above, below):
+        return spread([r[above] / r[below] for r in memory if r[below]] or [float("nan")])
     return {
         "model": os.path.basename(model), "source": os.path.basename(source), "imgsz": size,
-        "p50_ratio": spread([r["headroom_p50_ns"] / r["bare_p50_ns"] for r in rounds]),
-        "headroom_p50_ms": spread([r["headroom_p50_ns"] / 1e6 for r in rounds]),
-        "peak_over_observed_rss": spread([r["run_peak_bytes"] / r["observed_rss_bytes"] for r in rounds]),
-        "peak_over_cgroup": spread([r["run_peak_bytes"] / r["observed_cgroup_peak_bytes"] for r in rounds
-                                    if r["observed_cgroup_peak_bytes"]] or [float("nan")]),
+        "p50_ratio": interval_of_median([r["headroom_p50_ns"] / r["bare_p50_ns"] for r in times]),
+        "headroom_p50_ms": spread([r["headroom_p50_ns"] / 1e6 for r in times]),
+        "peak_over_observed_rss": ratios("run_peak_bytes", "observed_rss_bytes"),
+        "peak_over_cgroup": ratios("run_peak_bytes", "observed_cgroup_peak_bytes"),
+        "own_over_group": ratios("processes_own_bytes", "group_own_bytes"),
         "worker_extra_mib": spread([(r["run_peak_bytes"] - r["frames_bytes"] - r["bare_hwm_bytes"]) / 2**20
-                                    for r in rounds]),
-        "conductor_mib": spread([r["conductor_hwm_bytes"] / 2**20 for r in rounds]),
-        "rounds": rounds,
+                                    for r in memory]),
+        "conductor_mib": spread([r["conductor_hwm_bytes"] / 2**20 for r in memory]),
+        "times": times, "memory": memory,
     }
 
 
@@ -142,6 +178,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--memory-rounds", type=int, default=3)
     parser.add_argument("--frames", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output")
@@ -159,15 +196,18 @@ def main():
             json.dump(results, file, indent=1)
             file.write("\n")
     print(f"Machine: {results['machine']}; {arguments.rounds} alternating rounds of {arguments.frames} frames, "
-          f"{arguments.threads} thread(s). Median (min–max).\n")
-    print("| model | P50 ms | P50 / bare loop | peak / polled VmRSS | peak / cgroup peak | worker over bare, MiB | conductor, MiB |")
-    print("|---|---|---|---|---|---|---|")
+          f"{arguments.threads} thread(s), and {arguments.memory_rounds} rounds for memory. Median (min–max).\n")
+    print("| model | P50 ms | P50 / bare loop | 95 % of its median | peak / polled VmRSS | peak / cgroup peak | own memory / cgroup's | worker over bare, MiB | conductor, MiB |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for case in results["cases"]:
         cells = [case["model"]]
         for key, digits in (("headroom_p50_ms", 2), ("p50_ratio", 4), ("peak_over_observed_rss", 4),
-                            ("peak_over_cgroup", 4), ("worker_extra_mib", 1), ("conductor_mib", 1)):
+                            ("peak_over_cgroup", 4), ("own_over_group", 4),
+                            ("worker_extra_mib", 1), ("conductor_mib", 1)):
             value = case[key]
             cells.append(f"{value['median']:.{digits}f} ({value['min']:.{digits}f}–{value['max']:.{digits}f})")
+            if key == "p50_ratio":
+                cells.append(f"{value['ci95_low']:.4f}–{value['ci95_high']:.4f}")
         print("| " + " | ".join(cells) + " |")
 
 
