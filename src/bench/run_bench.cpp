@@ -91,8 +91,13 @@ Status prepare(Run& run) {
       return tl::unexpected<Error>(std::move(*problem));
     run.prepared = std::move(*prepared);
   } else {
-    auto prepared =
-        run_setup_phase(run.options, run.interrupt, [&](const std::string& text) { step(run, text); });
+    SetupProgress progress;
+    progress.step = [&](const std::string& text) { step(run, text); };
+    progress.frames_scanned = [&](std::int64_t frames, const std::string& sequence) {
+      if (run.options.quiet) return;
+      run.progress_line.update("scanning", -1, fmt::format("{} frames, {}", frames, sequence));
+    };
+    auto prepared = run_setup_phase(run.options, run.interrupt, progress);
     if (!prepared) return forward_error(prepared);
     run.prepared = std::move(*prepared);
   }

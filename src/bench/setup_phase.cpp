@@ -23,10 +23,26 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr Nanoseconds kProgressInterval{500'000'000};
+
+// A step of the setup, which is kept in the log.
 void say(const std::string& text) {
   Json event;
   event["event"] = "progress";
   event["text"] = text;
+  send_helper_event(event);
+}
+
+// Where a step stands, which the next such event replaces. Also the sign of life that a long scan gives.
+void report_frames(std::int64_t frames, const std::string& sequence) {
+  static Nanoseconds last;
+  const Nanoseconds now = monotonic_now();
+  if (now - last < kProgressInterval) return;
+  last = now;
+  Json event;
+  event["event"] = "scanning";
+  event["frames"] = frames;
+  event["sequence"] = sequence;
   send_helper_event(event);
 }
 
@@ -38,8 +54,9 @@ Result<Json> scan(const Json& job) {
   if (!options) return forward_error(options);
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);
-  auto metadata = media::scan_source(**engine, *options->source,
-                                     {options->limit_videos, options->limit_objects, options->max_frames});
+  auto metadata =
+      media::scan_source(**engine, *options->source,
+                         {options->limit_videos, options->limit_objects, options->max_frames}, report_frames);
   if (!metadata) return forward_error(metadata);
   const fs::path target = metadata_path(options->prepared_dir);
   if (auto written = write_file_atomically(target, to_text(media::to_json(*metadata))); !written)
@@ -56,7 +73,8 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, Interrupt& int
   plan.verb = "_scan";
   plan.purpose = "scanning " + options.source->describe();
   plan.limit = limit->get();
-  plan.timeout = Nanoseconds{options.timeout.count * 10};  // a scan decodes every frame before it answers
+  plan.timeout = options.timeout;
+  plan.on_event = [](const Json& event) { send_helper_event(event); };
   auto done = run_helper(plan, to_json(options), interrupt);
   if (!done) return forward_error(done);
   auto text = read_file(metadata_path(options.prepared_dir));
@@ -177,13 +195,18 @@ Result<Json> set_up(const Json& job) {
 }  // namespace
 
 Result<PreparedData> run_setup_phase(const BenchOptions& options, Interrupt& interrupt,
-                                     const std::function<void(const std::string&)>& progress) {
+                                     const SetupProgress& progress) {
   HelperPlan plan;
   plan.verb = "_setup";
   plan.purpose = "the setup phase";
   // Its own children are watched with --timeout each; this one is only the net below them.
   plan.timeout = Nanoseconds{options.timeout.count * 12};
-  plan.on_event = [&](const Json& event) { progress(get_text(event, "text")); };
+  plan.on_event = [&](const Json& event) {
+    if (get_text(event, "event") == "scanning")
+      progress.frames_scanned(get_integer(event, "frames").value_or(0), get_text(event, "sequence"));
+    else
+      progress.step(get_text(event, "text"));
+  };
   auto done = run_helper(plan, to_json(options), interrupt);
   if (!done) return forward_error(done);
   return read_prepared_data(options.prepared_dir);

@@ -12,10 +12,15 @@
 
 namespace headroom::bench {
 
-// The conductor's side: runs the setup process and reads what it prepared. `progress` gets a line at each
-// step.
+struct SetupProgress {
+  std::function<void(const std::string& text)> step;
+  std::function<void(std::int64_t frames, const std::string& sequence)>
+      frames_scanned;  // about twice a second
+};
+
+// The conductor's side: runs the setup process and reads what it prepared.
 Result<PreparedData> run_setup_phase(const BenchOptions& options, Interrupt& interrupt,
-                                     const std::function<void(const std::string&)>& progress);
+                                     const SetupProgress& progress);
 
 // The setup process (hidden verb `_setup`) and its scanning child (`_scan`). Return exit codes.
 int run_setup_process();

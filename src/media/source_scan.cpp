@@ -38,8 +38,8 @@ std::string reason_of(const Error& error) { return error.why.empty() ? error.wha
 
 class Scan {
  public:
-  Scan(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits)
-      : engine_(engine), limits_(limits) {
+  Scan(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits, const OnScannedFrame& on_frame)
+      : engine_(engine), limits_(limits), on_frame_(on_frame) {
     metadata_.spec = spec;
   }
 
@@ -185,6 +185,8 @@ class Scan {
     }
     metadata_.largest_frame =
         std::max(metadata_.largest_frame, Bytes{static_cast<std::int64_t>(size.bytes())});
+    ++frames_seen_;
+    if (on_frame_) on_frame_(frames_seen_, sequence.name);
   }
 
   void keep(SourceSequence& sequence) {
@@ -209,13 +211,16 @@ class Scan {
   const ScanLimits& limits_;
   SourceMetadata metadata_;
   Picture picture_;  // reused for every frame
+  const OnScannedFrame& on_frame_;
+  std::int64_t frames_seen_ = 0;
   bool several_ = false;
 };
 
 }  // namespace
 
-Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits) {
-  return Scan(engine, spec, limits).run();
+Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits,
+                                   const OnScannedFrame& on_frame) {
+  return Scan(engine, spec, limits, on_frame).run();
 }
 
 }  // namespace headroom::media

@@ -1,6 +1,7 @@
 // Finding frames: from what the person typed to a deterministic list. See docs/sources.md.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,12 @@ Result<std::vector<SourceSequence>> list_source(const SourceSpec& spec, const Sc
 
 // The whole scan: lists, then decodes what must be known (sizes; that every frame decodes) with the engine.
 // Frames, videos and objects that cannot be used are in `skipped`, named with a reason; limits count what is
-// usable. No more than limits.max_frames frames of a sequence are decoded. Error: nothing usable at all.
-Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits);
+// usable. No more than limits.max_frames frames of a sequence are decoded. `on_frame`, if there is one, is
+// called after each decoded frame with how many there were and the sequence's name. Error: nothing usable at
+// all.
+using OnScannedFrame = std::function<void(std::int64_t frames, const std::string& sequence)>;
+Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits,
+                                   const OnScannedFrame& on_frame = {});
 
 // A fingerprint of the listing (names, sizes, modification times): equal means nothing changed since the
 // scan.

@@ -249,9 +249,16 @@ TEST_F(SourceScan, AVideoWithoutItsIndexIsSkippedAndNamed) {
 TEST_F(SourceScan, RealVideos) {
   const auto street = test::dependency_file(kOpenCvExamples + "data/vtest.avi");
   if (!street) GTEST_SKIP() << test::absent_message("vtest.avi (Debian: opencv-doc)");
-  const auto metadata = scan_source(engine(), {SourceKind::video, street->string(), 0}, {0, 0, 100});
+  std::vector<std::int64_t> progress;
+  const auto metadata = scan_source(engine(), {SourceKind::video, street->string(), 0}, {0, 0, 100},
+                                    [&](std::int64_t frames, const std::string& sequence) {
+                                      progress.push_back(frames);
+                                      EXPECT_EQ(sequence, "vtest.avi");
+                                    });
   ASSERT_TRUE(metadata) << metadata.error().sentence();
   EXPECT_EQ(metadata->total_frames, 100);
+  ASSERT_EQ(progress.size(), 100u);
+  EXPECT_EQ(progress.back(), 100);
   EXPECT_EQ(metadata->sequences[0].width, 768);
   EXPECT_EQ(metadata->sequences[0].height, 576);
 }
