@@ -23,6 +23,19 @@ else()
     target_link_libraries(headroom_opencv INTERFACE ${HEADROOM_OPENCV_${module}})
   endforeach()
   find_package(CLI11 2.1 REQUIRED)
+
+  # Symbolisation: libdw and libelf (ELF, DWARF), libiberty (demangling of C++ and Rust).
+  find_path(HEADROOM_ELFUTILS_INCLUDE elfutils/libdwfl.h REQUIRED)
+  find_path(HEADROOM_LIBIBERTY_INCLUDE libiberty/demangle.h REQUIRED)
+  find_library(HEADROOM_DW dw REQUIRED)
+  find_library(HEADROOM_ELF elf REQUIRED)
+  find_library(HEADROOM_IBERTY iberty REQUIRED)
+  add_library(headroom_elfutils INTERFACE)
+  target_include_directories(headroom_elfutils SYSTEM INTERFACE ${HEADROOM_ELFUTILS_INCLUDE})
+  target_link_libraries(headroom_elfutils INTERFACE ${HEADROOM_DW} ${HEADROOM_ELF})
+  add_library(headroom_libiberty INTERFACE)
+  target_include_directories(headroom_libiberty SYSTEM INTERFACE ${HEADROOM_LIBIBERTY_INCLUDE})
+  target_link_libraries(headroom_libiberty INTERFACE ${HEADROOM_IBERTY})
 endif()
 
 # ONNX Runtime: headers only; the plug-in opens the library at run time.

@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
+git rev-parse --is-inside-work-tree >/dev/null  # a failing git must not look like a clean tree
 if git grep -nIE '(^|[^a-zA-Z0-9._/])/(work|root|home/[a-z]+)/|registry\.npm|deb\.debian\.org|/tmp/[a-z]+_?[0-9a-f]{6}' -- . ':!scripts/check_no_local_paths.sh' ':!LICENSE'; then
   echo "check_no_local_paths: the lines above name one machine's paths or a registry; write them without" >&2
   bad=1

@@ -12,6 +12,7 @@ build_packages=(
   libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                          # base
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
   libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
+  libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # names of addresses
   opencv-doc=4.6                                                                                          # the demo's pictures
 )
 test_packages=(

@@ -10,6 +10,7 @@ namespace {
 // Collects figures by name, in the order in which the names first appear.
 class Collector {
  public:
+  explicit Collector(std::vector<MetricSummary>& metrics) : metrics_(metrics) {}
   void add(std::string_view name, double value) {
     auto metric = std::find_if(metrics_.begin(), metrics_.end(),
                                [&](const MetricSummary& known) { return known.name == name; });
@@ -31,39 +32,41 @@ class Collector {
   void add(std::string_view prefix, const std::vector<Reading>& readings) {
     for (const Reading& reading : readings) add(std::string(prefix) + "." + reading.name, reading.value);
   }
-  std::vector<MetricSummary> take() { return std::move(metrics_); }
 
  private:
-  std::vector<MetricSummary> metrics_;
+  std::vector<MetricSummary>& metrics_;
 };
 
 }  // namespace
 
+void MetricAccumulator::add(const SystemSample& sample) {
+  Collector metrics(metrics_);
+  metrics.add("cpu_percent", sample.cpu_percent);
+  metrics.add("gpu_percent", sample.gpu_percent);
+  metrics.add("ram_used_bytes", sample.ram_used);
+  metrics.add("ram_available_bytes", sample.ram_available);
+  metrics.add("ram_free_bytes", sample.ram_free);
+  metrics.add("ram_cached_bytes", sample.ram_cached);
+  metrics.add("ram_shared_bytes", sample.ram_shared);
+  metrics.add("nvmap_used_bytes", sample.nvmap_used);
+  metrics.add("swap_used_bytes", sample.swap_used);
+  metrics.add("psi_some_percent", sample.psi_some_avg10);
+  metrics.add("psi_full_percent", sample.psi_full_avg10);
+  metrics.add("pages_swapped_in", sample.pages_swapped_in);
+  metrics.add("pages_swapped_out", sample.pages_swapped_out);
+  metrics.add("refaults", sample.refaults);
+  metrics.add("oom_kills", sample.oom_kills);
+  if (sample.throttled)
+    metrics.add("throttled", *sample.throttled ? 1.0 : 0.0);  // mean: share of the samples
+  metrics.add("temperature_celsius", sample.temperatures_celsius);
+  metrics.add("power_watts", sample.power_watts);
+  metrics.add("clock_hz", sample.clocks_hz);
+}
+
 std::vector<MetricSummary> summarise_metrics(std::span<const SystemSample> samples) {
-  Collector metrics;
-  for (const SystemSample& sample : samples) {
-    metrics.add("cpu_percent", sample.cpu_percent);
-    metrics.add("gpu_percent", sample.gpu_percent);
-    metrics.add("ram_used_bytes", sample.ram_used);
-    metrics.add("ram_available_bytes", sample.ram_available);
-    metrics.add("ram_free_bytes", sample.ram_free);
-    metrics.add("ram_cached_bytes", sample.ram_cached);
-    metrics.add("ram_shared_bytes", sample.ram_shared);
-    metrics.add("nvmap_used_bytes", sample.nvmap_used);
-    metrics.add("swap_used_bytes", sample.swap_used);
-    metrics.add("psi_some_percent", sample.psi_some_avg10);
-    metrics.add("psi_full_percent", sample.psi_full_avg10);
-    metrics.add("pages_swapped_in", sample.pages_swapped_in);
-    metrics.add("pages_swapped_out", sample.pages_swapped_out);
-    metrics.add("refaults", sample.refaults);
-    metrics.add("oom_kills", sample.oom_kills);
-    if (sample.throttled)
-      metrics.add("throttled", *sample.throttled ? 1.0 : 0.0);  // mean: share of the samples
-    metrics.add("temperature_celsius", sample.temperatures_celsius);
-    metrics.add("power_watts", sample.power_watts);
-    metrics.add("clock_hz", sample.clocks_hz);
-  }
-  return metrics.take();
+  MetricAccumulator metrics;
+  for (const SystemSample& sample : samples) metrics.add(sample);
+  return metrics.summaries();
 }
 
 }  // namespace headroom::analysis

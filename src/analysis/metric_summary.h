@@ -9,8 +9,19 @@
 
 namespace headroom::analysis {
 
-// Names carry the unit, and a sensor its name: "cpu_percent", "ram_used_bytes",
-// "temperature_celsius.cpu-thermal". A metric that no sample has is left out; `n` counts those that had it.
+// Takes the samples one by one and keeps none of them, so a week's run costs what a minute's does.
+class MetricAccumulator {
+ public:
+  void add(const SystemSample& sample);
+  // Names carry the unit, and a sensor its name: "cpu_percent", "ram_used_bytes",
+  // "temperature_celsius.cpu-thermal", in the order of their first sample. A metric that no sample has is
+  // left out; `n` counts those that had it.
+  const std::vector<MetricSummary>& summaries() const { return metrics_; }
+
+ private:
+  std::vector<MetricSummary> metrics_;
+};
+
 std::vector<MetricSummary> summarise_metrics(std::span<const SystemSample> samples);
 
 }  // namespace headroom::analysis

@@ -7,6 +7,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+
+#include "base/text.h"
 
 namespace headroom {
 namespace fs = std::filesystem;
@@ -106,10 +109,22 @@ Status make_folder(const fs::path& path) {
   return {};
 }
 
-fs::path executable_folder() {
+fs::path own_executable() {
   std::error_code code;
   const fs::path self = fs::read_symlink("/proc/self/exe", code);
-  return code ? fs::path(".") : self.parent_path();
+  return code ? fs::path("/proc/self/exe") : self;
+}
+
+fs::path executable_folder() { return own_executable().parent_path(); }
+
+std::vector<std::filesystem::path> plugin_folders() {
+  std::vector<std::filesystem::path> folders;
+  if (const char* listed = std::getenv("HEADROOM_BACKEND_PATH"); listed != nullptr)
+    for (const std::string_view folder : split(listed, ':'))
+      if (!folder.empty()) folders.emplace_back(folder);
+  folders.push_back(executable_folder());
+  folders.push_back((executable_folder() / "../lib/headroom").lexically_normal());
+  return folders;
 }
 
 Result<std::string> file_fingerprint(const fs::path& path) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -55,10 +56,16 @@ Status write_all(int fd, std::string_view bytes);
 // mkdir -p.
 Status make_folder(const std::filesystem::path& path);
 
-// The folder that holds the running executable.
+// The running executable, whatever it was renamed to: children are started from it.
+std::filesystem::path own_executable();
+// The folder that holds it.
 std::filesystem::path executable_folder();
 
-// Fingerprint of a file's content (64-bit FNV-1a of size and bytes, as 16 hex digits): tells whether a file
+// Where plug-ins are looked for, the first wins: the folders of HEADROOM_BACKEND_PATH (separated by colons),
+// the executable's own, and lib/headroom beside it as an installation has it.
+std::vector<std::filesystem::path> plugin_folders();
+
+// Fingerprint of a file's content (64-bit FNV-1a of its bytes, as 16 hex digits): tells whether a file
 // changed; not cryptographic.
 Result<std::string> file_fingerprint(const std::filesystem::path& path);
 

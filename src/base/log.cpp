@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "base/terminal.h"
+
 namespace headroom::log {
 namespace {
 
@@ -62,6 +64,9 @@ void close_file() {
   if (sinks().logger->sinks().size() > 1) sinks().logger->sinks().pop_back();
 }
 
-void write(Level level, std::string_view message) { sinks().logger->log(to_spdlog(level), "{}", message); }
+void write(Level level, std::string_view message) {
+  // Runtimes colour what they say, and file names may hold anything.
+  sinks().logger->log(to_spdlog(level), "{}", without_terminal_control(message));
+}
 
 }  // namespace headroom::log

@@ -5,11 +5,72 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/files.h"
 
 namespace headroom {
+namespace {
+
+// The first errno value of print_output, or 0. Only the conductor's one thread prints.
+int output_error = 0;
+
+constexpr char kEscape = '\033', kBell = '\a';
+
+// The index behind the escape sequence that begins at `start`: CSI (ESC [ … letter), OSC (ESC ] … BEL or ESC
+// \), or ESC, intermediate characters and one more. One that is cut off ends with the text.
+std::size_t end_of_escape(std::string_view text, std::size_t start) {
+  const auto is_between = [&](std::size_t i, char first, char last) {
+    return i < text.size() && text[i] >= first && text[i] <= last;
+  };
+  std::size_t i = start + 1;
+  if (i < text.size() && text[i] == ']') {
+    while (i < text.size() && text[i] != kBell && text[i] != kEscape) ++i;
+    if (i < text.size() && text[i] == kEscape) ++i;  // ESC \ has one more
+    return std::min(i + 1, text.size());
+  }
+  if (i < text.size() && text[i] == '[') {
+    ++i;
+    while (is_between(i, ' ', '?')) ++i;  // parameters and intermediate characters
+    return is_between(i, '@', '~') ? i + 1 : i;
+  }
+  while (is_between(i, ' ', '/')) ++i;
+  return is_between(i, '0', '~') ? i + 1 : i;
+}
+
+}  // namespace
+
+void print_output(std::string_view text) {
+  while (output_error == 0 && !text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0)
+      text.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EINTR)
+      output_error = errno;
+  }
+}
+
+Status output_status() {
+  if (output_error == 0 || output_error == EPIPE) return {};
+  return internal_error("cannot write to standard output", errno_text(output_error),
+                        "check where it is redirected to");
+}
+
+std::string without_terminal_control(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == kEscape) {
+      i = end_of_escape(text, i);
+      continue;
+    }
+    const auto c = static_cast<unsigned char>(text[i]);
+    if ((c >= 0x20 && c != 0x7F) || c == '\t' || c == '\n') plain += text[i];
+    ++i;
+  }
+  return plain;
+}
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
 

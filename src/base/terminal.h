@@ -1,14 +1,25 @@
-// What the user's terminal can do, and a progress line that appears only on one.
+// Standard output, what the user's terminal can do, and a progress line that appears only on one.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "base/units.h"
 
 namespace headroom {
 
 enum class ColorMode { automatic, always, never };
+
+// The one way to standard output. A failure ends nothing that is under way: it is kept for output_status().
+void print_output(std::string_view text);
+// What became of all that was printed. A closed pipe (`headroom … | head`) is not an error.
+Status output_status();
+
+// Without terminal control: escape sequences (colours, cursor movements, window titles) and control
+// characters but tab and newline are left out. What another program said must neither paint the log nor move
+// the cursor.
+std::string without_terminal_control(std::string_view text);
 
 // Decides once from --color, NO_COLOR, FORCE_COLOR, TERM=dumb and whether the stream is a terminal.
 bool use_color(ColorMode mode, int fd);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -15,8 +17,15 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
+// The video that was read last, so that the samples of one, which come in order, take one pass over it.
+struct OpenVideo {
+  std::size_t sequence = 0;
+  std::int64_t next_frame = 0;
+  std::unique_ptr<media::VideoReader> reader;
+};
+
 Status read_frame(media::MediaEngine& engine, const SourceMetadata& source, std::size_t sequence_index,
-                  std::int64_t frame, media::Picture& picture) {
+                  std::int64_t frame, OpenVideo& video, media::Picture& picture) {
   if (sequence_index >= source.sequences.size()) return input_error("the sample's sequence does not exist");
   const SourceSequence& sequence = source.sequences[sequence_index];
   if (source.spec.kind == SourceKind::image_dir) {
@@ -26,10 +35,13 @@ Status read_frame(media::MediaEngine& engine, const SourceMetadata& source, std:
     return engine.decode_image(path.string(), picture);
   }
   if (source.spec.kind == SourceKind::camera) return input_error("a camera's frame cannot be had again");
-  auto video = engine.open_video(sequence.path);
-  if (!video) return forward_error(video);
-  for (std::int64_t i = 0; i <= frame; ++i) {
-    auto more = (*video)->next(picture);
+  if (!video.reader || video.sequence != sequence_index || video.next_frame > frame) {
+    auto opened = engine.open_video(sequence.path);
+    if (!opened) return forward_error(opened);
+    video = {sequence_index, 0, std::move(*opened)};
+  }
+  for (; video.next_frame <= frame; ++video.next_frame) {
+    auto more = video.reader->next(picture);
     if (more && !*more) return input_error("the video ended before the sample's frame");
   }
   return {};
@@ -49,12 +61,13 @@ Result<Json> draw(const Json& job) {
     class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
   Json answer;
   answer["drawn"] = Json::array();
+  OpenVideo video;
   for (const Json& item : get_member(job, "items")) {
     media::Picture picture;
     const std::string output = get_text(item, "output");
     auto read =
         read_frame(**engine, *source, static_cast<std::size_t>(get_integer(item, "sequence").value_or(0)),
-                   get_integer(item, "frame").value_or(0), picture);
+                   get_integer(item, "frame").value_or(0), video, picture);
     if (read)
       read = (*engine)->write_annotated(picture, findings_from_json(get_member(item, "findings")),
                                         class_names, output);
@@ -62,6 +75,9 @@ Result<Json> draw(const Json& job) {
       answer["drawn"].push_back(output);
     else
       log::warning("{}", read.error().sentence());
+    Json alive;
+    alive["event"] = "alive";
+    send_helper_event(alive);
   }
   return answer;
 }

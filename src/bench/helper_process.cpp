@@ -8,6 +8,7 @@
 #include <array>
 #include <new>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/subprocess.h"
@@ -43,7 +44,9 @@ Error error_from_json(const Json& event) {
 std::string how_it_died(const HelperPlan& plan, const ExitStatus& status, std::int64_t oom_kills_before) {
   const bool at_limit =
       plan.limit != nullptr && plan.limit->account().oom_kills.value_or(0) > oom_kills_before;
-  if (at_limit) return fmt::format("the kernel killed it at {}", format_bytes(plan.limit->bytes()));
+  if (at_limit)
+    return fmt::format("the kernel killed it at its limit of {}; raise --workspace",
+                       format_bytes(plan.limit->bytes()));
   return fmt::format("it ended with {}", status.describe());
 }
 
@@ -58,7 +61,7 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
   if (!job_pipe || !events_pipe || !log_pipe)
     return internal_error("cannot create pipes", errno_text(errno), "raise the limit on open files");
   SpawnOptions options;
-  options.command = {(executable_folder() / "headroom").string(), plan.verb};
+  options.command = {own_executable().string(), plan.verb};
   options.stdin_fd = job_pipe->read_end.get();
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();

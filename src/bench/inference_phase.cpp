@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/latency_summary.h"
 #include "base/log.h"
@@ -29,14 +30,22 @@ WorkerJob job_for(const BenchContext& context, WorkerKind kind) {
   for (const SourceSequence& sequence : context.prepared.source.sequences) {
     WorkerSequence known;
     known.name = sequence.name;
+    known.frames = sequence.frames;
     for (const SourceObject& object : sequence.objects) known.objects.push_back(object.id);
     job.sequences.push_back(std::move(known));
   }
   return job;
 }
 
-WorkerModel worker_model(const PreparedModel& model) {
-  return {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
+WorkerModel worker_model(const BenchContext& context, const PreparedModel& model) {
+  WorkerModel worker{model.name,         model.path,        model.backend,
+                     model.backend_path, model.forced_task, model.settings};
+  for (const ModelSpec& spec : context.options.models) {
+    if (spec.name != model.name) continue;
+    worker.confidence = spec.confidence;
+    worker.iou = spec.iou;
+  }
+  return worker;
 }
 
 WorkerPlan plan_for(const BenchContext& context, const std::string& label, WorkerJob job, bool takes_frames,
@@ -49,7 +58,7 @@ WorkerPlan plan_for(const BenchContext& context, const std::string& label, Worke
   if (takes_frames) {
     const FrameWindow window = choose_frame_window(context.prepared.source, context.options.max_frames,
                                                    context.options.max_frames_in_memory);
-    plan.decoder = DecoderPlan{metadata_path(context.options.prepared_dir).string(), window.arena};
+    plan.decoder = DecoderPlan{context.metadata_path, window.arena};
     plan.job.window_frames = window.frames;
   }
   return plan;
@@ -100,10 +109,26 @@ Result<std::unique_ptr<limits::MemoryLimit>> limit_for(const BenchContext& conte
                                    note);
 }
 
+constexpr Nanoseconds kPartialInterval{5'000'000'000};
+
+// The ticker of a model that runs alone: also hands out what it has shown so far, for the case that nobody
+// lives to see its end.
+Tick ticker_with_partial_results(const BenchContext& context, const PreparedModel& model, Tick tick) {
+  return [&context, &model, tick, last = monotonic_now()](const std::vector<WorkerRun*>& runs) mutable {
+    tick(runs);
+    if (monotonic_now() - last < kPartialInterval) return;
+    last = monotonic_now();
+    ModelResult partial = runs.front()->result();
+    complete(partial, model);
+    context.partial_result(std::move(partial));
+  };
+}
+
 constexpr double kNoisyCv = 0.025;
+constexpr std::int64_t kFewestForCv = 10;  // below, one slow frame decides
 
 void add_warnings(const BenchContext& context, ModelResult& result) {
-  if (result.inference && result.inference->cv > kNoisyCv)
+  if (result.inference && result.inference->n >= kFewestForCv && result.inference->cv > kNoisyCv)
     result.warnings.push_back(fmt::format(
         "inference latency varies by {:.1f} % (over 2.5 %: a busy machine, a moving clock, or work "
         "that depends on the input)",
@@ -132,14 +157,16 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
   auto limit = limit_for(context, model.name);
   if (!limit) return forward_error(limit);
   WorkerJob job = job_for(context, WorkerKind::inference);
-  job.models = {worker_model(model)};
+  job.models = {worker_model(context, model)};
   auto run =
       WorkerRun::start(plan_for(context, model.name, std::move(job), model.takes_frames, limit->get()));
   if (!run) return forward_error(run);
   MeasuredModel measured;
   measured.interrupted =
       !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
-                 ticker(context, "inference", model.name, frames_expected(context, model.takes_frames)));
+                 ticker_with_partial_results(
+                     context, model,
+                     ticker(context, "inference", model.name, frames_expected(context, model.takes_frames))));
   measured.result = (*run)->result();
   complete(measured.result, model);
   add_warnings(context, measured.result);
@@ -160,7 +187,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   for (const PreparedModel& model : context.prepared.models) {
     if (model.status != ModelStatus::ok) continue;
     WorkerJob job = job_for(context, WorkerKind::inference);
-    job.models = {worker_model(model)};
+    job.models = {worker_model(context, model)};
     job.sample_images = 0;
     job.wait_for_gate = true;
     auto run =
@@ -178,7 +205,8 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
     record(running);
     Bytes joint;
     for (const WorkerRun* run : running)
-      joint += run->last_sample().pss.value_or(run->last_sample().rss.value_or(Bytes{}));
+      if (!run->has_ended())
+        joint += run->last_sample().pss.value_or(run->last_sample().rss.value_or(Bytes{}));
     sampled_joint_peak = std::max(sampled_joint_peak.value_or(joint), joint);
   };
   if (!supervise(pointers, context.interrupt, context.options.metrics_interval, tick))
@@ -193,13 +221,15 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
     if (result.together.back().status == ModelStatus::oom || result.together.back().memory.violations > 0)
       result.within_limit = false;
   }
+  const CgroupMemory account = (*limit)->account();
+  // Both sides of the comparison are measured alike: by the groups' accounts, or by shares of pages. Resident
+  // sizes would count the pages that the processes have in common once for each.
   Bytes sum;
   for (const ModelResult& model : alone) {
-    const auto peak = std::max(model.memory.run_peak, model.memory.load_peak);
+    const auto peak = account.peak ? model.memory.cgroup_peak : model.memory.pss_run_peak;
     if (model.status == ModelStatus::ok && peak) sum += *peak;
   }
   if (sum > Bytes{}) result.sum_of_peaks = sum;
-  const CgroupMemory account = (*limit)->account();
   if (account.peak) {
     result.joint_peak = account.peak;
     result.joint_peak_source = name_of((*limit)->mechanism());
@@ -219,7 +249,7 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context) {
   bool takes_frames = false;
   for (const PreparedModel& model : context.prepared.models) {
     if (model.status != ModelStatus::ok) continue;
-    job.models.push_back(worker_model(model));
+    job.models.push_back(worker_model(context, model));
     takes_frames = takes_frames || model.takes_frames;
   }
   PipelineResult result;
@@ -252,12 +282,13 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context) {
     if (account.resident_after_load) before = account.resident_after_load;
     std::vector<std::int64_t> times;
     for (std::size_t i = 0; i < account.frames.size(); ++i) {
-      const FrameTimes& frame = account.frames[i];
-      times.push_back(frame.inference.count);
-      const std::int64_t spent = (frame.preprocess + frame.inference + frame.postprocess).count;
+      const KeptFrame& frame = account.frames[i];
+      times.push_back(std::llround(frame.inference));
+      const std::int64_t spent =
+          std::llround(double{frame.preprocess} + double{frame.inference} + double{frame.postprocess});
       if (frame_times.size() <= i) {
         frame_times.push_back(0);
-        frame_and_decode_time += frame.decode.count;
+        frame_and_decode_time += std::llround(frame.decode);
       }
       frame_times[i] += spent;
       frame_and_decode_time += spent;

@@ -20,10 +20,14 @@ namespace headroom::bench {
 struct BenchContext {
   const BenchOptions& options;
   const PreparedData& prepared;
+  // The run's own copy of the source's description: another run may prepare the shared folder anew meanwhile.
+  std::string metadata_path;
   Interrupt& interrupt;
   MetricsRecorder& metrics;
   // A line of progress: label, fraction in [0, 1] or negative, detail.
   std::function<void(const std::string&, double, const std::string&)> progress;
+  // What a model that is being measured has shown so far, every few seconds.
+  std::function<void(ModelResult)> partial_result;
 };
 
 // One measured model: its result, and frames worth drawing.

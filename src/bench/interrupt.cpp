@@ -11,7 +11,13 @@ namespace headroom::bench {
 Result<Interrupt> Interrupt::listen() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    // What the shell or nohup has us ignore stays ignored: a blocked signal would reach the descriptor all
+    // the same.
+    struct sigaction now {};
+    if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;
+    sigaddset(&signals, number);
+  }
   if (::sigprocmask(SIG_BLOCK, &signals, nullptr) != 0)
     return internal_error("cannot block signals", errno_text(errno));
   ::signal(SIGPIPE, SIG_IGN);

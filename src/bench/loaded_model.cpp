@@ -24,8 +24,8 @@ Result<LoadedModel> LoadedModel::load(inference::Backend& backend, const WorkerM
   inference::TaskOptions options;
   options.forced = model.task;
   options.image_size = job.image_size;
-  options.confidence = static_cast<float>(job.confidence);
-  options.iou = static_cast<float>(job.iou);
+  options.confidence = static_cast<float>(model.confidence.value_or(job.confidence));
+  options.iou = static_cast<float>(model.iou.value_or(job.iou));
   auto task = inference::create_task(loaded.session_.description(), options);
   if (!task) return forward_error(task);
   loaded.task_ = std::move(*task);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/metric_summary.h"
 #include "base/files.h"
 #include "bench/worker_run.h"
 #include "model/bench_result.h"
@@ -20,18 +21,17 @@ class MetricsRecorder {
 
   // One line: the machine, and each worker.
   void record(const std::string& phase, const std::vector<WorkerRun*>& runs);
-  std::vector<MetricSummary> summary() const;
+  const std::vector<MetricSummary>& summary() const { return totals_.summaries(); }
+  // What counted up until now (kills and page faults of the limit's probe) is none of the run's.
+  void restart_rates() { sampler_.sample(); }
   // True if a throttle alert was seen since the last call.
   bool take_throttled();
-  // Sources that this machine has, for the log.
-  std::vector<std::string> sources() const { return sampler_.found(); }
 
  private:
   sources::SystemSampler sampler_;
   UniqueFd file_;
   Nanoseconds started_;
-  std::vector<SystemSample> samples_;  // thinned to every second one whenever it is full
-  std::int64_t stride_ = 1, skipped_ = 0;
+  analysis::MetricAccumulator totals_;
   bool throttled_ = false, failed_ = false;
 };
 

@@ -123,6 +123,10 @@ Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
   setup["limit_videos"] = data.limit_videos;
   setup["limit_objects"] = data.limit_objects;
   setup["image_size"] = data.image_size;
+  setup["threads"] = data.threads;
+  setup["device"] = data.device;
+  setup["tuned"] = data.tuned;
+  set_if(setup, "memory_limit_bytes", data.memory_limit);
   setup["models"] = Json::array();
   for (const PreparedModel& model : data.models) setup["models"].push_back(to_json(model));
   if (auto written = write_file_atomically(metadata_path(folder), to_text(media::to_json(data.source)));
@@ -157,6 +161,10 @@ Result<PreparedData> read_prepared_data(const fs::path& folder) {
   data.limit_videos = get_integer(*setup, "limit_videos").value_or(0);
   data.limit_objects = get_integer(*setup, "limit_objects").value_or(0);
   data.image_size = static_cast<int>(get_integer(*setup, "image_size").value_or(0));
+  data.threads = static_cast<int>(get_integer(*setup, "threads").value_or(0));
+  data.device = get_text(*setup, "device");
+  data.tuned = get_bool(*setup, "tuned").value_or(false);
+  data.memory_limit = get_bytes(*setup, "memory_limit_bytes");
   for (const Json& entry : get_member(*setup, "models")) {
     auto model = prepared_model_from_json(entry);
     if (!model) return forward_error(model);
@@ -184,6 +192,13 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
   if (data.max_frames < options.max_frames || data.limit_videos != options.limit_videos ||
       data.limit_objects != options.limit_objects)
     return not_usable(folder, "it was made with other --max-frames, --limit-videos or --limit-objects");
+  if (data.threads != options.threads)
+    return not_usable(folder,
+                      fmt::format("it was made with --threads {}, not {}", data.threads, options.threads));
+  if (data.device != options.device)
+    return not_usable(folder,
+                      fmt::format("it was made for --device {}, not {}", data.device, options.device));
+  if (options.tune && !data.tuned) return not_usable(folder, "it was made without --tune");
   for (const ModelSpec& model : options.models) {
     const auto same = [&](const PreparedModel& prepared) { return prepared.name == model.name; };
     const auto found = std::find_if(data.models.begin(), data.models.end(), same);
@@ -203,6 +218,9 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     if (!backend.empty() && backend != found->backend)
       return not_usable(folder,
                         fmt::format("model {} was prepared for the backend {}", model.name, found->backend));
+    if (found->status == ModelStatus::oom && data.memory_limit != options.memory_limit)
+      return not_usable(
+          folder, fmt::format("model {} ran out of memory in it under another --mem-limit", model.name));
   }
   return std::nullopt;
 }

@@ -15,7 +15,7 @@
 
 namespace headroom::bench {
 
-inline constexpr int kSetupSchemaVersion = 1;
+inline constexpr int kSetupSchemaVersion = 2;
 
 // One model as the setup phase found it.
 struct PreparedModel {
@@ -38,7 +38,10 @@ struct PreparedData {
   std::string headroom_version, created_at, host;
   SourceMetadata source;
   std::int64_t max_frames = 0, limit_videos = 0, limit_objects = 0;
-  int image_size = 0;
+  int image_size = 0, threads = 0;
+  std::string device;
+  bool tuned = false;
+  std::optional<Bytes> memory_limit;  // under which the models were tried
   std::vector<PreparedModel> models;
 };
 
@@ -49,13 +52,14 @@ Status write_prepared_data(const std::filesystem::path& folder, const PreparedDa
 Result<PreparedData> read_prepared_data(const std::filesystem::path& folder);
 
 // Why this data cannot serve these options, or nothing: another source, a source or model file that changed
-// since, another machine, other limits, a model that was not prepared.
+// since, another machine, other limits or settings, a model that was not prepared, a verdict of "out of
+// memory" that was found under another limit.
 std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options);
 
 // "hostname, CPU model": settings tuned on one machine are foreign to another.
 std::string this_host();
 
-// One model from its JSON form; exposed for the setup process's answers.
+// One model's JSON form, for tests.
 nlohmann::ordered_json to_json(const PreparedModel& model);
 Result<PreparedModel> prepared_model_from_json(const nlohmann::ordered_json& document);
 

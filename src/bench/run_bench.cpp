@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "bench/annotate.h"
+#include "bench/helper_process.h"
 #include "bench/inference_phase.h"
 #include "bench/interrupt.h"
 #include "bench/metrics_recorder.h"
@@ -19,6 +21,8 @@
 #include "bench/run_reports.h"
 #include "bench/setup_phase.h"
 #include "limits/memory_limit.h"
+#include "media/source_json.h"
+#include "report/outcome.h"
 #include "report/report_json.h"
 #include "report/views.h"
 #include "report/words.h"
@@ -43,8 +47,11 @@ struct Run {
   BenchResult result;
   PreparedData prepared;
   ProgressLine progress_line;
+  std::size_t measuring = 0;  // index of the model under way in result.models
   bool interrupted = false;
   bool disk_warned = false;
+
+  std::filesystem::path metadata_path() const { return folder.path / "metadata.json"; }
 };
 
 void step(Run& run, const std::string& text) {
@@ -63,10 +70,22 @@ void save_progress(Run& run) {
   }
 }
 
-void prove_limit(Run& run) {
-  if (!run.options.memory_limit) return;
+// All reports, so that a run that is killed now leaves what it has measured, as readable as a whole one.
+void save_reports(Run& run) {
+  run.result.system = run.metrics.summary();
+  auto written = write_all_reports(run.result, run.folder.path);
+  if (auto footprints = write_footprints(run.result, run.prepared, run.folder.path); written)
+    written = footprints;
+  if (written || run.disk_warned) return;
+  run.disk_warned = true;
+  log::error("{}", written.error().sentence());
+}
+
+Status prove_limit(Run& run) {
+  if (!run.options.memory_limit) return {};
   step(run, fmt::format("probing what enforces {}", format_bytes(*run.options.memory_limit)));
   auto limit = limits::probe_limit(*run.options.memory_limit, run.options.limit_mechanism);
+  if (!limit && limit.error().kind == ErrorKind::usage) return forward_error(limit);
   if (!limit) {
     // The run goes on: a limit that could not be proved is monitored, and the report says so.
     run.result.limit = Limit{*run.options.memory_limit,
@@ -80,6 +99,15 @@ void prove_limit(Run& run) {
   }
   step(run, fmt::format("the limit is {} ({})", name_of(run.result.limit->type),
                         name_of(run.result.limit->mechanism)));
+  run.metrics.restart_rates();
+  return {};
+}
+
+void keep_wanted_models(Run& run) {
+  std::erase_if(run.prepared.models, [&](const PreparedModel& model) {
+    const auto wanted = [&](const ModelSpec& spec) { return spec.name == model.name; };
+    return std::none_of(run.options.models.begin(), run.options.models.end(), wanted);
+  });
 }
 
 Status prepare(Run& run) {
@@ -90,9 +118,14 @@ Status prepare(Run& run) {
     if (auto problem = why_not_usable(*prepared, run.options))
       return tl::unexpected<Error>(std::move(*problem));
     run.prepared = std::move(*prepared);
+    keep_wanted_models(run);
   } else {
     SetupProgress progress;
     progress.step = [&](const std::string& text) { step(run, text); };
+    progress.failure = [&](const std::string& text) {
+      run.progress_line.clear();
+      log::error("{}", text);
+    };
     progress.frames_scanned = [&](std::int64_t frames, const std::string& sequence) {
       if (run.options.quiet) return;
       run.progress_line.update("scanning", -1, fmt::format("{} frames, {}", frames, sequence));
@@ -105,9 +138,8 @@ Status prepare(Run& run) {
   run.result.source = run.prepared.source;
   for (const SkippedItem& item : run.prepared.source.skipped)
     log::warning("{} was left out: {}", item.name, item.reason);
-  return {};
+  return write_file_atomically(run.metadata_path(), to_text(media::to_json(run.prepared.source)));
 }
-
 void add_skipped_slots(Run& run) {
   for (const std::string& slot : run.options.skipped_slots) {
     ModelResult skipped;
@@ -132,6 +164,17 @@ ModelResult result_of_setup(const PreparedModel& model) {
   result.error = model.error;
   result.died_in = model.died_in;
   result.settings = model.settings;
+  result.trials = model.trials;
+  result.smallest_settings = model.smallest_settings;
+  return result;
+}
+
+// What the report says of a model until it was measured, and for good if the run ends before.
+ModelResult not_yet_measured(const PreparedModel& model) {
+  ModelResult result = result_of_setup(model);
+  if (result.status != ModelStatus::ok) return result;
+  result.status = ModelStatus::skipped;
+  result.error = report::kNotReached;
   return result;
 }
 
@@ -151,41 +194,67 @@ void say_result(Run& run, const ModelResult& model) {
                model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : "", model.error);
 }
 
+Status measure_model(Run& run, const BenchContext& context, const PreparedModel& model, ModelResult& result) {
+  result.status = ModelStatus::failed;
+  result.error = report::kCutShort;
+  save_progress(run);
+  auto measured = measure_alone(context, model);
+  if (!measured) return forward_error(measured);
+  result = std::move(measured->result);
+  run.result.frames_held_peak = std::max(run.result.frames_held_peak, measured->frames_held);
+  run.interrupted = measured->interrupted;
+  if (run.interrupted) {
+    result.error = report::kCutShort;
+    return {};
+  }
+  auto drawn = draw_samples(model.name, measured->samples, measured->class_names, run.metadata_path(),
+                            run.folder.path, run.interrupt);
+  if (drawn)
+    result.annotated_images = std::move(*drawn);
+  else if (was_interrupted(drawn.error()))
+    run.interrupted = true;
+  else
+    result.warnings.push_back(drawn.error().sentence());
+  return {};
+}
+
 Status measure_models(Run& run, const BenchContext& context) {
+  std::vector<ModelResult>& results = run.result.models;
+  const std::size_t first = results.size();
   for (const PreparedModel& model : run.prepared.models) {
-    const auto wanted = [&](const ModelSpec& spec) { return spec.name == model.name; };
-    if (std::none_of(run.options.models.begin(), run.options.models.end(), wanted)) continue;
-    ModelResult result = result_of_setup(model);
-    if (model.status == ModelStatus::ok && !run.options.skip_inference) {
-      auto measured = measure_alone(context, model);
-      if (!measured) return forward_error(measured);
-      result = std::move(measured->result);
-      run.result.frames_held_peak = std::max(run.result.frames_held_peak, measured->frames_held);
-      run.interrupted = measured->interrupted;
-      if (!run.interrupted) {
-        auto drawn = draw_samples(model.name, measured->samples, measured->class_names,
-                                  metadata_path(run.options.prepared_dir), run.folder.path, run.interrupt);
-        if (drawn)
-          result.annotated_images = std::move(*drawn);
-        else
-          result.warnings.push_back(drawn.error().sentence());
-      }
-    }
-    set_file_size(result);
-    if (!run.options.skip_inference) say_result(run, result);
-    run.result.models.push_back(std::move(result));
-    run.result.system = run.metrics.summary();
-    save_progress(run);
-    if (run.interrupted) return {};
+    results.push_back(run.options.skip_inference ? result_of_setup(model) : not_yet_measured(model));
+    set_file_size(results.back());
+  }
+  add_skipped_slots(run);
+  save_reports(run);
+  if (run.options.skip_inference) return {};
+  for (std::size_t i = 0; i < run.prepared.models.size() && !run.interrupted; ++i) {
+    const PreparedModel& model = run.prepared.models[i];
+    run.measuring = first + i;
+    if (model.status == ModelStatus::ok)
+      if (auto measured = measure_model(run, context, model, results[first + i]); !measured) return measured;
+    set_file_size(results[first + i]);
+    // What failed in the setup was said there; prepared data that is used again has it to say still.
+    if (model.status == ModelStatus::ok || run.options.skip_setup) say_result(run, results[first + i]);
+    save_reports(run);
   }
   return {};
+}
+
+// The model under way, as far as it is. Its warnings and status are those of a run that was cut short.
+void save_partial_result(Run& run, ModelResult partial) {
+  partial.status = ModelStatus::failed;
+  partial.error = report::kCutShort;
+  run.result.models[run.measuring] = std::move(partial);
+  set_file_size(run.result.models[run.measuring]);
+  save_progress(run);
 }
 
 // The extra runs. One that fails or is stopped leaves the figures of the single models unharmed.
 void measure_extras(Run& run, const BenchContext& context) {
   if (run.options.skip_inference || run.interrupted) return;
   const auto note_failure = [&](const Error& error) {
-    run.interrupted = run.interrupted || error.why == "interrupted";
+    run.interrupted = run.interrupted || was_interrupted(error);
     run.result.warnings.push_back(error.sentence());
   };
   if (run.options.parallel) {
@@ -225,6 +294,16 @@ bool limit_violated(const BenchResult& result) {
          (result.parallel && !result.parallel->within_limit);
 }
 
+// What a person does next: after a setup alone, the measurement that it was for.
+std::string next_command(const Run& run) {
+  constexpr std::string_view kSetupOnly = "--skip-inference";
+  std::string command = run.result.command;
+  const std::size_t at = command.find(kSetupOnly);
+  if (!run.options.skip_inference || at == std::string::npos)
+    return fmt::format("headroom report {}", run.folder.path.string());
+  return command.replace(at, kSetupOnly.size(), "--skip-setup");
+}
+
 Status finish(Run& run) {
   run.result.complete = !run.interrupted;
   run.result.system = run.metrics.summary();
@@ -233,14 +312,14 @@ Status finish(Run& run) {
     written = footprints;
   run.progress_line.clear();
   if (run.options.json) {
-    fmt::print("{}", to_text(report::to_json(run.result)));
+    print_output(to_text(report::to_json(run.result)));
   } else {
     const bool color = use_color(run.options.color, STDOUT_FILENO);
-    fmt::print("{}", report::to_terminal(run.result, color, terminal_width(STDOUT_FILENO)));
+    print_output(report::to_terminal(run.result, color, terminal_width(STDOUT_FILENO)));
   }
   if (written && !run.options.quiet && !run.options.json)
-    fmt::print("\nThe report is {}\nNext: headroom report {}\n", (run.folder.path / "report.html").string(),
-               run.folder.path.string());
+    print_output(fmt::format("\nThe report is {}\nNext: {}\n", (run.folder.path / "report.html").string(),
+                             next_command(run)));
   return written;
 }
 
@@ -270,20 +349,31 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   run.result.iou = options.iou;
   log::debug("command: {}", command);
 
-  prove_limit(run);
+  if (auto proved = prove_limit(run); !proved) {
+    std::error_code ignored;
+    std::filesystem::remove_all(run.folder.path, ignored);  // wrong use: nothing was begun
+    return forward_error(proved);
+  }
   // From here on the report says what the limit is worth.
+  save_progress(run);
   if (auto prepared = prepare(run); !prepared) {
-    save_progress(run);
-    if (prepared.error().why == "interrupted") return kExitInterrupted;
-    return forward_error(prepared);
+    run.interrupted = was_interrupted(prepared.error());
+    save_reports(run);
+    if (!run.interrupted) return forward_error(prepared);
+    log::warning("interrupted during the setup; what there is lies in {}", run.folder.path.string());
+    return kExitInterrupted;
   }
   // From here on every model has been tried once; those that failed will not be measured.
-  add_skipped_slots(run);
   const Nanoseconds started = monotonic_now();
-  const BenchContext context{options, run.prepared, run.interrupt, run.metrics,
+  const BenchContext context{options,
+                             run.prepared,
+                             run.metadata_path().string(),
+                             run.interrupt,
+                             run.metrics,
                              [&](const std::string& label, double fraction, const std::string& detail) {
                                if (!options.quiet) run.progress_line.update(label, fraction, detail);
-                             }};
+                             },
+                             [&](ModelResult partial) { save_partial_result(run, std::move(partial)); }};
   if (auto measured = measure_models(run, context); !measured) {
     save_progress(run);
     return forward_error(measured);

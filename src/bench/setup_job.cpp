@@ -13,6 +13,8 @@ Json to_json(const BenchOptions& options) {
     entry["path"] = model.path;
     entry["backend"] = model.backend;
     entry["task"] = model.task;
+    set_if(entry, "confidence", model.confidence);
+    set_if(entry, "iou", model.iou);
     object["models"].push_back(std::move(entry));
   }
   if (options.source) {
@@ -45,7 +47,8 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
   BenchOptions options;
   for (const Json& entry : get_member(document, "models"))
     options.models.push_back({get_text(entry, "name"), get_text(entry, "path"), get_text(entry, "backend"),
-                              get_text(entry, "task")});
+                              get_text(entry, "task"), get_number(entry, "confidence"),
+                              get_number(entry, "iou")});
   const auto kind = get_integer(document, "source_kind");
   if (!kind || *kind < 0 || *kind > 2) return internal_error("the setup job has no source");
   options.source = SourceSpec{static_cast<SourceKind>(*kind), get_text(document, "source_path"),

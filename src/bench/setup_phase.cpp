@@ -33,6 +33,14 @@ void say(const std::string& text) {
   send_helper_event(event);
 }
 
+// A model that will not be measured.
+void say_failure(const std::string& text) {
+  Json event;
+  event["event"] = "failure";
+  event["text"] = text;
+  send_helper_event(event);
+}
+
 // Where a step stands, which the next such event replaces. Also the sign of life that a long scan gives.
 void report_frames(std::int64_t frames, const std::string& sequence) {
   static Nanoseconds last;
@@ -174,10 +182,11 @@ Result<Json> set_up(const Json& job) {
     say(fmt::format("trying {}", spec.name));
     auto model = prepare_model(spec, *options, *interrupt);
     if (!model) return forward_error(model);
-    say(model->status == ModelStatus::ok
-            ? fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
-                          model->backend_version, model->input)
-            : fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
+    if (model->status == ModelStatus::ok)
+      say(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
+                      model->backend_version, model->input));
+    else
+      say_failure(fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
     data.models.push_back(std::move(*model));
   }
   data.headroom_version = HEADROOM_VERSION;
@@ -187,6 +196,10 @@ Result<Json> set_up(const Json& job) {
   data.limit_videos = options->limit_videos;
   data.limit_objects = options->limit_objects;
   data.image_size = options->image_size;
+  data.threads = options->threads;
+  data.device = options->device;
+  data.tuned = options->tune;
+  data.memory_limit = options->memory_limit;
   if (auto written = write_prepared_data(options->prepared_dir, data); !written)
     return forward_error(written);
   return Json::object();
@@ -204,6 +217,8 @@ Result<PreparedData> run_setup_phase(const BenchOptions& options, Interrupt& int
   plan.on_event = [&](const Json& event) {
     if (get_text(event, "event") == "scanning")
       progress.frames_scanned(get_integer(event, "frames").value_or(0), get_text(event, "sequence"));
+    else if (get_text(event, "event") == "failure")
+      progress.failure(get_text(event, "text"));
     else
       progress.step(get_text(event, "text"));
   };

@@ -14,6 +14,7 @@ namespace headroom::bench {
 
 struct SetupProgress {
   std::function<void(const std::string& text)> step;
+  std::function<void(const std::string& text)> failure;  // a model that will not be measured
   std::function<void(std::int64_t frames, const std::string& sequence)>
       frames_scanned;  // about twice a second
 };

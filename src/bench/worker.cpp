@@ -9,6 +9,7 @@
 #include "bench/worker.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,14 +17,15 @@
 #include <functional>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
 #include "base/json.h"
+#include "bench/frame_walk.h"
 #include "bench/loaded_model.h"
 #include "bench/worker_events.h"
 #include "bench/worker_protocol.h"
-#include "media/decoder.h"
 #include "media/frame_ring.h"
 #include "sources/process_memory.h"
 
@@ -99,6 +101,7 @@ Status warm_on_blank(Worker& worker, LoadedModel& model) {
   const Nanoseconds started = monotonic_now();
   for (std::int64_t i = 0; i < std::max<std::int64_t>(1, worker.job.warmup_frames); ++i) {
     if (auto ran = model.process_blank(times); !ran) return ran;
+    worker.events.alive();
     if (monotonic_now() - started > kTrialTime) break;
   }
   return {};
@@ -128,62 +131,30 @@ Status run_blank_trial(Worker& worker) {
 // --- the measured run
 // ---------------------------------------------------------------------------------------
 
-// The frames of one sequence, a window at a time.
-class FrameWalk {
- public:
-  FrameWalk(media::FrameRing& ring, std::int64_t limit, std::int64_t window)
-      : ring_(ring), limit_(limit), largest_window_(window) {}
-
-  Status start(std::int32_t sequence) {
-    done_ = 0;
-    media::DecoderRequest request;
-    request.verb = media::DecoderVerb::start_sequence;
-    request.sequence = sequence;
-    auto answer = ask(request);
-    return answer ? Status{} : Status(forward_error(answer));
+// Waits until all workers of a parallel run are warm, and says when the measured run begins.
+Status begin_measuring(Worker& worker, Nanoseconds warmup_time) {
+  worker.events.mark(Phase::warm);
+  if (worker.job.wait_for_gate) {
+    Json event;
+    event["event"] = "waiting";
+    worker.events.send(event);
+    char byte = 0;
+    if (::read(kGateFd, &byte, 1) != 1) return internal_error("the run was called off before it started");
   }
-
-  // The next window, or an empty one at the end.
-  Status next_window() {
-    slots_.clear();
-    if (done_ >= limit_) return {};
-    media::DecoderRequest request;
-    request.maximum_frames = std::min(limit_ - done_, largest_window_);
-    auto answer = ask(request);
-    if (!answer) return forward_error(answer);
-    for (std::uint32_t i = 0; i < answer->frames; ++i) {
-      auto slot = ring_.slot(i);  // checked copies: the decoder could write the originals
-      if (!slot) return forward_error(slot);
-      slots_.push_back(*slot);
-    }
-    done_ += static_cast<std::int64_t>(slots_.size());
-    return {};
-  }
-
-  const std::vector<media::FrameSlot>& slots() const { return slots_; }
-  FrameView view(const media::FrameSlot& slot) const { return {ring_.pixels(slot), slot.width, slot.height}; }
-
- private:
-  Result<media::DecoderAnswer> ask(const media::DecoderRequest& request) {
-    auto answer = media::ask_decoder(kDecoderFd, request);
-    if (answer && answer->ok == 0) return failure("the source gives no more frames", answer->error);
-    return answer;
-  }
-
-  media::FrameRing& ring_;
-  std::int64_t limit_, largest_window_;
-  std::int64_t done_ = 0;
-  std::vector<media::FrameSlot> slots_;
-};
-
-Status wait_for_gate(Worker& worker) {
-  if (!worker.job.wait_for_gate) return {};
+  const ProcessMemory now = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
   Json event;
-  event["event"] = "waiting";
+  event["event"] = "measuring";
+  event["time_ns"] = monotonic_now().count;
+  event["warmup_ns"] = warmup_time.count;
+  set_if(event, "cpu_time_ns", now.cpu_time);
   worker.events.send(event);
-  char byte = 0;
-  if (::read(kGateFd, &byte, 1) != 1) return internal_error("the run was called off before it started");
   return {};
+}
+
+// True when the conductor has closed the gate: nobody is measured any more.
+bool let_go() {
+  pollfd gate{kGateFd, POLLIN, 0};
+  return ::poll(&gate, 1, 0) != 0;
 }
 
 void send_cleanup(Worker& worker, std::string_view level, const std::string& name) {
@@ -196,13 +167,14 @@ void send_cleanup(Worker& worker, std::string_view level, const std::string& nam
   worker.events.send(event);
 }
 
-// Frames spread over the first window run once more, unmeasured, and what was found there is sent to be
-// drawn.
-Status send_samples(Worker& worker, FrameWalk& walk) {
-  const std::size_t frames = walk.slots().size();
-  const std::size_t wanted = std::min(static_cast<std::size_t>(worker.job.sample_images), frames);
-  for (std::size_t i = 0; i < wanted; ++i) {
-    const media::FrameSlot& slot = walk.slots()[i * frames / wanted];
+// Sends what the model finds on those frames of the window that are to be drawn (`positions`, counted over
+// all sequences, of which this window's first is `first`). They run once more, unmeasured.
+Status send_samples(Worker& worker, const FrameWalk& walk, std::int64_t first,
+                    const std::vector<std::int64_t>& positions) {
+  for (std::size_t i = 0; i < walk.slots().size(); ++i) {
+    if (!std::binary_search(positions.begin(), positions.end(), first + static_cast<std::int64_t>(i)))
+      continue;
+    const media::FrameSlot& slot = walk.slots()[i];
     FrameTimes times;
     if (auto ran = worker.models.front().process(walk.view(slot), times); !ran) return ran;
     Json event;
@@ -224,6 +196,7 @@ Status warm_on_frames(Worker& worker, FrameWalk& walk) {
     const FrameView frame = walk.view(walk.slots()[static_cast<std::size_t>(i % frames)]);
     for (LoadedModel& model : worker.models)
       if (auto ran = model.process(frame, times); !ran) return ran;
+    worker.events.alive();
   }
   return {};
 }
@@ -253,8 +226,17 @@ Status clean_models(Worker& worker) {
   return {};
 }
 
+Status warm_and_begin(Worker& worker, FrameWalk& walk) {
+  const Nanoseconds started = monotonic_now();
+  if (auto warmed = warm_on_frames(worker, walk); !warmed) return warmed;
+  return begin_measuring(worker, monotonic_now() - started);
+}
+
 Status run_on_frames(Worker& worker) {
   FrameWalk walk(*worker.ring, worker.job.max_frames, worker.job.window_frames);
+  const bool draws = worker.models.size() == 1;
+  const std::vector<std::int64_t> drawn = sample_positions(worker.job);
+  std::int64_t frames_before = 0;  // of the sequences that are done
   bool first = true;
   for (std::size_t s = 0; s < worker.job.sequences.size(); ++s) {
     const WorkerSequence& sequence = worker.job.sequences[s];
@@ -263,31 +245,58 @@ Status run_on_frames(Worker& worker) {
     for (const std::string& object : objects) {
       if (auto started = walk.start(static_cast<std::int32_t>(s)); !started) return started;
       if (auto got = walk.next_window(); !got) return got;
-      if (first) {
-        if (auto warmed = warm_on_frames(worker, walk); !warmed) return warmed;
-        worker.events.mark(Phase::warm);
-        if (auto open = wait_for_gate(worker); !open) return open;
-      }
-      for (bool first_window = true; !walk.slots().empty(); first_window = false) {
+      if (std::exchange(first, false))
+        if (auto begun = warm_and_begin(worker, walk); !begun) return begun;
+      while (!walk.slots().empty()) {
         if (auto measured = measure_window(worker, walk); !measured) return measured;
-        if (first && first_window && worker.models.size() == 1)
-          if (auto sent = send_samples(worker, walk); !sent) return sent;
+        if (draws && &object == &objects.front())
+          if (auto sent = send_samples(worker, walk, frames_before + walk.first_frame(), drawn); !sent)
+            return sent;
         if (auto got = walk.next_window(); !got) return got;
       }
-      first = false;
       if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
       if (!object.empty()) send_cleanup(worker, "object", sequence.name + "/" + object);
     }
+    frames_before += walk.frames_done();
     send_cleanup(worker, "video", sequence.name);
   }
   return {};
 }
 
+// In a parallel run: goes on, unmeasured, until the slowest model has its figures too; a model that stopped
+// at its last frame would leave the others a device that is less and less shared.
+Status keep_busy(Worker& worker) {
+  if (!worker.ring) {
+    FrameTimes times;
+    while (!let_go()) {
+      if (auto ran = worker.models.front().process_blank(times); !ran) return ran;
+      worker.events.alive();
+    }
+    return {};
+  }
+  FrameWalk walk(*worker.ring, worker.job.max_frames, worker.job.window_frames);
+  for (std::size_t s = 0;; s = (s + 1) % worker.job.sequences.size()) {
+    if (auto started = walk.start(static_cast<std::int32_t>(s)); !started) return started;
+    for (;;) {
+      if (auto got = walk.next_window(); !got) return got;
+      if (walk.slots().empty()) break;
+      for (const media::FrameSlot& slot : walk.slots()) {
+        if (let_go()) return {};
+        FrameTimes times;
+        for (LoadedModel& model : worker.models)
+          if (auto ran = model.process(walk.view(slot), times); !ran) return ran;
+        worker.events.alive();
+      }
+    }
+    if (let_go()) return {};
+  }
+}
+
 // A model without a vision task: the same inputs again and again.
 Status run_on_made_up_inputs(Worker& worker) {
+  const Nanoseconds started = monotonic_now();
   if (auto warmed = warm_on_blank(worker, worker.models.front()); !warmed) return warmed;
-  worker.events.mark(Phase::warm);
-  if (auto open = wait_for_gate(worker); !open) return open;
+  if (auto begun = begin_measuring(worker, monotonic_now() - started); !begun) return begun;
   for (std::int64_t i = 0; i < worker.job.max_frames; ++i) {
     FrameTimes times;
     if (auto ran = worker.models.front().process_blank(times); !ran) return ran;
@@ -319,6 +328,8 @@ Status run_inference(Worker& worker) {
   auto ran = needs_frames ? run_on_frames(worker) : run_on_made_up_inputs(worker);
   if (!ran) return ran;
   worker.events.mark(Phase::running);
+  if (worker.job.wait_for_gate)
+    if (auto kept = keep_busy(worker); !kept) return kept;
   worker.models.clear();
   worker.ring.reset();
   worker.events.mark(Phase::unloaded);

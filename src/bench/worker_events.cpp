@@ -14,11 +14,12 @@ constexpr std::size_t kBatch = 512;
 // Five numbers of at most 20 digits with their punctuation.
 constexpr std::size_t kBytesPerFrame = 5 * 21 + 3;
 constexpr std::size_t kBytesAround = 64;
-constexpr Nanoseconds kFlushInterval{1'000'000'000};
+constexpr Nanoseconds kFlushInterval{500'000'000};
+constexpr Nanoseconds kAliveInterval{250'000'000};
 
 }  // namespace
 
-WorkerEvents::WorkerEvents(int fd) : fd_(fd), last_flush_(monotonic_now()) {
+WorkerEvents::WorkerEvents(int fd) : fd_(fd), last_flush_(monotonic_now()), last_alive_(last_flush_) {
   kept_.reserve(kBatch);
   text_.resize(kBatch * kBytesPerFrame + kBytesAround);
 }
@@ -50,6 +51,15 @@ void WorkerEvents::send_error(const Error& error, bool out_of_memory) {
   event["event"] = "error";
   event["kind"] = out_of_memory ? "oom" : "failed";
   event["message"] = error.sentence();
+  send(event);
+}
+
+void WorkerEvents::alive() {
+  const Nanoseconds now = monotonic_now();
+  if (now - last_alive_ < kAliveInterval) return;
+  last_alive_ = now;
+  Json event;
+  event["event"] = "alive";
   send(event);
 }
 

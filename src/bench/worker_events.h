@@ -31,8 +31,11 @@ class WorkerEvents {
   void send(const nlohmann::ordered_json& event);
   void send_error(const Error& error, bool out_of_memory);
 
-  // Keeps one frame's times; sends them in batches (about once a second, or when the buffer is full).
-  // Allocates nothing: it runs in the measured loop, between frames.
+  // A sign of life, sent at most four times a second: for long work that says nothing else.
+  void alive();
+  // Keeps one frame's times; sends them in batches (twice a second, when the buffer is full, or when
+  // another model's begin, as in a pipeline). Allocates nothing: it runs in the measured loop, between
+  // frames.
   void record(std::size_t model, const FrameTimes& times);
   // Sends what is kept. Called when a window of frames is done.
   void flush();
@@ -42,7 +45,7 @@ class WorkerEvents {
   std::size_t model_ = 0;
   std::vector<FrameTimes> kept_;
   std::vector<char> text_;
-  Nanoseconds last_flush_;
+  Nanoseconds last_flush_, last_alive_;
 };
 
 }  // namespace headroom::bench

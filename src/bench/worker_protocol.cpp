@@ -20,6 +20,8 @@ Json to_json(const WorkerModel& model) {
   object["backend_path"] = model.backend_path;
   object["task"] = model.task;
   object["settings"] = report::to_json(model.settings);
+  set_if(object, "confidence", model.confidence);
+  set_if(object, "iou", model.iou);
   return object;
 }
 
@@ -52,6 +54,7 @@ Json to_json(const WorkerJob& job) {
   for (const WorkerSequence& sequence : job.sequences) {
     Json entry;
     entry["name"] = sequence.name;
+    entry["frames"] = sequence.frames;
     entry["objects"] = sequence.objects;
     object["sequences"].push_back(std::move(entry));
   }
@@ -80,6 +83,8 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
     auto settings = report::settings_from_json(get_member(entry, "settings"));
     if (!settings) return forward_error(settings);
     model.settings = *settings;
+    model.confidence = get_number(entry, "confidence");
+    model.iou = get_number(entry, "iou");
     job.models.push_back(std::move(model));
   }
   if (job.models.empty()) return internal_error("the worker's job has no model");
@@ -93,6 +98,7 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
   for (const Json& entry : get_member(document, "sequences")) {
     WorkerSequence sequence;
     sequence.name = get_text(entry, "name");
+    sequence.frames = get_integer(entry, "frames").value_or(0);
     for (const Json& object : get_member(entry, "objects"))
       sequence.objects.push_back(object.is_string() ? object.get<std::string>() : std::string());
     job.sequences.push_back(std::move(sequence));

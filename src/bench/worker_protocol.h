@@ -3,7 +3,8 @@
 // model runtime and go to run.log.
 //
 // A worker's descriptors: 0 job, 1 and 2 log, 3 events, 4 socket to the decoder, 5 frame ring (memfd),
-// 6 gate (one byte starts the measured run; only with `wait_for_gate`).
+// 6 gate (only with `wait_for_gate`: one byte starts the measured run; its end lets a worker go that has
+// measured its frames and has kept the device busy for the others since).
 #pragma once
 
 #include <cstdint>
@@ -37,11 +38,13 @@ struct WorkerModel {
   std::string backend, backend_path;  // the plug-in's name and file
   std::string task;                   // forced, or empty
   RuntimeSettings settings;
+  std::optional<double> confidence{}, iou{};  // absent: the job's
 };
 
 // What the worker must know of a sequence; the decoder knows the rest.
 struct WorkerSequence {
   std::string name;
+  std::int64_t frames = 0;           // as the scan counted them; 0 for a camera
   std::vector<std::string> objects;  // ids; one unnamed object where the source has none
 };
 

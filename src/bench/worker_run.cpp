@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/latency_summary.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "media/decoder.h"
 #include "sources/process_memory.h"
 
 namespace headroom::bench {
@@ -21,8 +24,6 @@ namespace {
 constexpr Nanoseconds kSampleInterval{50'000'000};
 constexpr std::size_t kSeriesPoints = 600;
 constexpr std::size_t kLogLinesKept = 12;
-
-std::string self_executable() { return (executable_folder() / "headroom").string(); }
 
 // The words in a dying runtime's last lines that mean a refused allocation.
 bool mentions_refused_allocation(const std::deque<std::string>& lines) {
@@ -62,7 +63,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
   UniqueFd decoder_socket(sockets[1]);
 
   SpawnOptions options;
-  options.command = {self_executable(), "_worker"};
+  options.command = {own_executable().string(), "_worker"};
   options.stdin_fd = job_pipe->read_end.get();
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();
@@ -82,7 +83,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
 
   if (plan.decoder) {
     SpawnOptions decoder;
-    decoder.command = {self_executable(), "_decode", plan.decoder->metadata_path};
+    decoder.command = {own_executable().string(), "_decode", plan.decoder->metadata_path};
     decoder.stderr_fd = decoder_log->write_end.get();
     decoder.inherited = {{decoder_socket.get(), kDecoderFd}, {run->ring_->fd(), kFrameRingFd}};
     auto started = Subprocess::spawn(decoder);
@@ -90,6 +91,12 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
     run->decoder_ = std::move(*started);
     run->decoder_log_ = LineReader(std::move(decoder_log->read_end));
   }
+  // The children's ends: kept open here they would hide from us that a child has closed its own.
+  job_pipe->read_end.reset();
+  events->write_end.reset();
+  log_pipe->write_end.reset();
+  decoder_log->write_end.reset();
+  gate->read_end.reset();
   run->events_ = LineReader(std::move(events->read_end));
   run->worker_log_ = LineReader(std::move(log_pipe->read_end));
   run->gate_ = std::move(gate->write_end);
@@ -109,6 +116,8 @@ void WorkerRun::read_available() {
 }
 
 void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
+  if (who != "worker") last_sign_ = monotonic_now();  // the worker waits for it
+  if (who != "worker" && line == media::kDecoderAliveLine) return;
   log::debug("[{} {}] {}", label_, who, line);
   if (who != "worker") {
     constexpr std::string_view kWarning = "warning: ";
@@ -159,7 +168,8 @@ void WorkerRun::on_event(std::string_view line) {
       const auto at = [&](std::size_t i) {
         return times[i].is_number_integer() ? times[i].get<std::int64_t>() : 0;
       };
-      models_[index].frames.push_back({{at(0)}, {at(1)}, {at(2)}, {at(3)}, at(4)});
+      const auto kept = [&](std::size_t i) { return static_cast<float>(at(i)); };
+      models_[index].frames.push_back({kept(0), kept(1), kept(2), kept(3), static_cast<std::int32_t>(at(4))});
     }
   } else if (kind == "held") {
     frames_held_ = std::max(frames_held_, get_integer(*event, "frames").value_or(0));
@@ -170,6 +180,10 @@ void WorkerRun::on_event(std::string_view line) {
   } else if (kind == "cleanup") {
     cleanups_.push_back({get_text(*event, "level"), get_text(*event, "name"),
                          get_bytes(*event, "resident_bytes").value_or(Bytes{})});
+  } else if (kind == "measuring") {
+    measuring_since_ = get_nanoseconds(*event, "time_ns").value_or(last_sign_) - started_;
+    cpu_time_then_ = get_nanoseconds(*event, "cpu_time_ns");
+    warmup_time_ = get_nanoseconds(*event, "warmup_ns");
   } else if (kind == "waiting") {
     waiting_ = true;
   } else if (kind == "error") {
@@ -218,17 +232,24 @@ bool WorkerRun::limit_is_watched() const {
          limit_->mechanism() != LimitMechanism::cgroup_v2;
 }
 
-bool WorkerRun::hung() const { return !ended_ && monotonic_now() - last_sign_ > timeout_; }
+// At the gate it is the others that take their time.
+bool WorkerRun::hung() const { return !ended_ && !waiting_ && monotonic_now() - last_sign_ > timeout_; }
 
 void WorkerRun::stop(ModelStatus status, std::string reason) {
-  if (ended_ || done_) return;
-  status_ = status;
-  error_ = std::move(reason);
+  if (ended_) return;
+  if (done_) {  // its figures are whole, whatever its runtime does while it is torn down
+    warnings_.emplace_back("its process did not end after the run was done, and was killed");
+  } else {
+    status_ = status;
+    error_ = std::move(reason);
+  }
   worker_.signal(SIGKILL);
+  last_sign_ = monotonic_now();
 }
 
 void WorkerRun::open_gate() {
   waiting_ = false;
+  last_sign_ = monotonic_now();
   [[maybe_unused]] const auto sent = write_all(gate_.get(), "g");
 }
 
@@ -238,6 +259,7 @@ bool WorkerRun::finished() {
   if (!status) return false;
   read_available();  // what it said before it ended
   ended_ = true;
+  last_sample_ = {};  // it holds nothing any more
   classify_end(*status);
   if (decoder_.running()) decoder_.signal(SIGKILL);
   decoder_.wait();
@@ -249,7 +271,7 @@ void WorkerRun::classify_end(const ExitStatus& status) {
   if (status_ != ModelStatus::ok) return;  // it said so itself, or was stopped
   if (done_) {
     // Everything was measured; runtimes are known to fall over while they are torn down.
-    if (!status.success())
+    if (!status.success() && status.signal != SIGKILL)
       warnings_.push_back(fmt::format("its process ended with {} after the run was done", status.describe()));
     return;
   }
@@ -349,14 +371,12 @@ ModelResult WorkerRun::result() const {
   if (!peak_reset_works_ && !phases_.empty())
     result.warnings.emplace_back(
         "the kernel cannot reset a process's peak, so the peak of each phase includes those before it");
-  const PhaseAccount* warm = account_of(Phase::warm);
   const PhaseAccount* running = account_of(Phase::running);
-  const PhaseAccount* loaded = account_of(Phase::model_loaded);
-  if (warm != nullptr && loaded != nullptr) result.warmup_time = warm->time - loaded->time;
-  if (warm != nullptr && running != nullptr && warm->cpu_time && running->cpu_time &&
-      running->time > warm->time)
-    result.cpu_percent = 100.0 * static_cast<double>((*running->cpu_time - *warm->cpu_time).count) /
-                         static_cast<double>((running->time - warm->time).count);
+  result.warmup_time = warmup_time_;
+  if (measuring_since_ && running != nullptr && cpu_time_then_ && running->cpu_time &&
+      running->time > *measuring_since_)
+    result.cpu_percent = 100.0 * static_cast<double>((*running->cpu_time - *cpu_time_then_).count) /
+                         static_cast<double>((running->time - *measuring_since_).count);
   if (models_.empty()) return result;
   const ModelAccount& model = models_.front();
   result.task = model.task;
@@ -368,22 +388,22 @@ ModelResult WorkerRun::result() const {
   const auto summary_of = [&](auto pick) {
     std::vector<std::int64_t> values;
     values.reserve(model.frames.size());
-    for (const FrameTimes& times : model.frames) values.push_back(pick(times).count);
+    for (const KeptFrame& times : model.frames) values.push_back(std::llround(pick(times)));
     return analysis::summarise_latency(values);
   };
-  const auto end_to_end = [](const FrameTimes& t) {
-    return t.decode + t.preprocess + t.inference + t.postprocess;
+  const auto end_to_end = [](const KeptFrame& t) {
+    return double{t.decode} + double{t.preprocess} + double{t.inference} + double{t.postprocess};
   };
-  result.inference = summary_of([](const FrameTimes& t) { return t.inference; });
+  result.inference = summary_of([](const KeptFrame& t) { return t.inference; });
   if (result.inference->mean_ns > 0) result.fps = 1e9 / result.inference->mean_ns;
   if (!model.takes_frames) return result;
-  result.decode = summary_of([](const FrameTimes& t) { return t.decode; });
-  result.preprocess = summary_of([](const FrameTimes& t) { return t.preprocess; });
-  result.postprocess = summary_of([](const FrameTimes& t) { return t.postprocess; });
+  result.decode = summary_of([](const KeptFrame& t) { return t.decode; });
+  result.preprocess = summary_of([](const KeptFrame& t) { return t.preprocess; });
+  result.postprocess = summary_of([](const KeptFrame& t) { return t.postprocess; });
   result.end_to_end = summary_of(end_to_end);
   if (result.end_to_end->mean_ns > 0) result.pipeline_fps = 1e9 / result.end_to_end->mean_ns;
   std::vector<std::int64_t> counts;
-  for (const FrameTimes& times : model.frames) counts.push_back(times.findings);
+  for (const KeptFrame& times : model.frames) counts.push_back(times.findings);
   result.detections = analysis::summarise_counts(counts);
   return result;
 }
@@ -409,17 +429,24 @@ bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanose
     }
     bool all_finished = true;
     bool all_wait = true;
+    bool all_measured = true;
     for (WorkerRun* run : runs) {
       run->read_available();
       if (run->finished()) continue;
       all_finished = false;
       all_wait = all_wait && run->waiting_for_gate();
-      if (run->hung()) run->stop(ModelStatus::timeout, "it gave no sign of life within --timeout");
+      all_measured = all_measured && run->has_measured();
+      if (run->hung())
+        run->stop(ModelStatus::timeout,
+                  fmt::format("it gave no sign of life for {}; raise --timeout if it is only slow",
+                              format_duration(run->timeout())));
     }
     if (all_finished) return true;
     if (all_wait)
       for (WorkerRun* run : runs)
         if (run->waiting_for_gate()) run->open_gate();
+    if (all_measured)
+      for (WorkerRun* run : runs) run->let_go();
     if (monotonic_now() >= next_sample) {
       for (WorkerRun* run : runs) run->sample();
       next_sample = monotonic_now() + kSampleInterval;

@@ -44,6 +44,12 @@ struct SampleFrame {
   FrameFindings findings;
 };
 
+// The times of a frame as they are kept by the hundred thousand: seven digits of each, in half the memory.
+struct KeptFrame {
+  float decode, preprocess, inference, postprocess;  // ns
+  std::int32_t findings;
+};
+
 // What the events said about one model of the job.
 struct ModelAccount {
   std::string name, task, input;
@@ -51,7 +57,7 @@ struct ModelAccount {
   std::vector<std::string> class_names;
   std::optional<Nanoseconds> load_time;
   std::optional<Bytes> resident_after_load;  // pipeline only
-  std::vector<FrameTimes> frames;
+  std::deque<KeptFrame> frames;  // a deque: a vector that grows would hold everything twice for a moment
 };
 
 // Resident bytes and peak at the end of a phase, as the worker read them of itself.
@@ -75,14 +81,19 @@ class WorkerRun {
   void sample_share();
   // True when the worker has ended and everything it said was read.
   bool finished();
+  bool has_ended() const { return ended_; }
   bool hung() const;
   void stop(ModelStatus status, std::string reason);
   bool waiting_for_gate() const { return waiting_; }
   void open_gate();
+  // All measured frames are done; in a parallel run the worker then keeps the device busy until it is let go.
+  bool has_measured() const { return phase() >= Phase::running; }
+  void let_go() { gate_.reset(); }
 
   pid_t pid() const { return worker_.pid(); }
   Phase phase() const;
   const std::string& label() const { return label_; }
+  Nanoseconds timeout() const { return timeout_; }
   const ProcessMemory& last_sample() const { return last_sample_; }
   const std::vector<ModelAccount>& models() const { return models_; }
   const std::vector<PhaseAccount>& phases() const { return phases_; }
@@ -125,6 +136,7 @@ class WorkerRun {
   double run_sum_ = 0;
   std::int64_t run_samples_ = 0, violations_ = 0, frames_held_ = 0;
   std::int64_t oom_kills_at_start_ = 0;
+  std::optional<Nanoseconds> measuring_since_, cpu_time_then_, warmup_time_;
   bool waiting_ = false, done_ = false, ended_ = false, peak_reset_works_ = true;
   ModelStatus status_ = ModelStatus::ok;
   std::string error_;

@@ -3,18 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <filesystem>
+#include <thread>
 
+#include "cli/model_flags.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
 
 namespace headroom::cli {
-namespace fs = std::filesystem;
 namespace {
 
 // The reference's bound on its gigabyte flag.
 constexpr double kLargestGigabytes = 8.0;
+
+// No process starts in less (limits::make_memory_limit demands as much); above the largest is a slip of
+// units.
+constexpr Bytes kSmallestLimit = mebibytes(8), kLargestMemory = gibibytes(64 << 10);
+// The scan is killed with 16 MiB for a folder of small photos: the decoding libraries alone take most of it.
+constexpr Bytes kSmallestWorkspace = mebibytes(32);
+constexpr Nanoseconds kShortestTimeout{1'000'000'000}, kLongestTimeout{30 * 24 * 3'600'000'000'000};
+// Each sample reads dozens of files of /proc and /sys: more often than this it would disturb what it watches.
+constexpr Nanoseconds kShortestInterval{10'000'000}, kLongestInterval{3'600'000'000'000};
+
+// Two spellings of one setting.
+constexpr std::array<std::pair<const char*, const char*>, 2> kAlternatives{
+    {{"mem-limit", "gpu-mem-limit-gb"}, {"workspace", "workspace-mb"}}};
 
 Flag toggle(std::string name, std::string help, std::string group) {
   Flag flag;
@@ -37,6 +51,12 @@ Flag ranged(Flag flag, double minimum, double maximum = 1e300) {
   flag.minimum = minimum;
   flag.maximum = maximum;
   return flag;
+}
+
+// In the unit that sizes and durations count in: bytes and nanoseconds.
+template <class Quantity>
+Flag bounded(Flag flag, Quantity smallest, Quantity largest) {
+  return ranged(std::move(flag), static_cast<double>(smallest.count), static_cast<double>(largest.count));
 }
 
 Flag common(Flag flag) {
@@ -92,9 +112,9 @@ std::vector<Flag> input_flags() {
           ranged(
               value("limit-objects", FlagKind::integer, "N", "only the first N objects of each video", group),
               1, 1e9),
-          ranged(value("threads", FlagKind::integer, "N", "threads of the runtime", group,
-                       "the runtime's choice"),
-                 1, 1024),
+          ranged(value("threads", FlagKind::integer, "N", "threads of the runtime; 0: its own choice", group,
+                       "0"),
+                 0, 1024),
       });
   return flags;
 }
@@ -102,17 +122,21 @@ std::vector<Flag> input_flags() {
 std::vector<Flag> limit_flags() {
   const std::string group = "Limit";
   return {
-      common(value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model (2GiB, 512MiB)", group)),
+      common(bounded(
+          value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model (2GiB, 512MiB)", group),
+          kSmallestLimit, kLargestMemory)),
       ranged(value("gpu-mem-limit-gb", FlagKind::gigabytes, "N",
                    "the same in GiB, at most 8 as in the reference", group),
              0.01),
       chosen("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"}, "what enforces it", group,
              "auto"),
       common(toggle("strict", "exit 1 when the limit is exceeded", group)),
-      ranged(value("workspace", FlagKind::size, "SIZE", "scratch memory of the setup phase", group, "256MiB"),
-             0),
-      ranged(value("workspace-mb", FlagKind::megabytes, "N", "the same in MiB", group), 16),
-      value("timeout", FlagKind::duration, "TIME", "how long a model may be silent", group, "2min"),
+      bounded(
+          value("workspace", FlagKind::size, "SIZE", "scratch memory of the setup phase", group, "256MiB"),
+          kSmallestWorkspace, kLargestMemory),
+      ranged(value("workspace-mb", FlagKind::megabytes, "N", "the same in MiB", group), 32, 64 << 20),
+      bounded(value("timeout", FlagKind::duration, "TIME", "how long a model may be silent", group, "2min"),
+              kShortestTimeout, kLongestTimeout),
   };
 }
 
@@ -137,7 +161,9 @@ std::vector<Flag> output_flags() {
   return {
       common(also(value("output-dir", FlagKind::text, "DIR", "where run folders go", group, "outputs"),
                   {"out-dir"})),
-      value("metrics-interval", FlagKind::duration, "TIME", "between samples of the machine", group, "0.5s"),
+      bounded(value("metrics-interval", FlagKind::duration, "TIME", "between samples of the machine", group,
+                    "0.5s"),
+              kShortestInterval, kLongestInterval),
       ranged(value("sample-images", FlagKind::integer, "N", "annotated pictures per model", group, "3"), 0,
              1000),
       common(toggle("json", "print report.json on standard output", group)),
@@ -149,73 +175,13 @@ std::vector<Flag> output_flags() {
   };
 }
 
-// "NAME=PATH", "PATH", each with ",backend=NAME" and ",task=NAME" behind it.
-ModelSpec parse_model(std::string_view text) {
-  ModelSpec spec;
-  for (bool more = true; more;) {
-    more = false;
-    for (const std::string_view key : {",backend=", ",task="}) {
-      const std::size_t at = text.rfind(key);
-      if (at == std::string_view::npos) continue;
-      const std::string_view word = text.substr(at + key.size());
-      if (word.find_first_of(",/=") != std::string_view::npos) continue;
-      (key == ",task=" ? spec.task : spec.backend) = word;
-      text = text.substr(0, at);
-      more = true;
-    }
-  }
-  const std::size_t equals = text.find('=');
-  if (equals != std::string_view::npos && text.substr(0, equals).find('/') == std::string_view::npos) {
-    spec.name = text.substr(0, equals);
-    spec.path = text.substr(equals + 1);
-  } else {
-    spec.path = text;
-  }
-  if (spec.name.empty()) spec.name = fs::path(spec.path).stem().string();
-  return spec;
-}
-
-Status read_models(const FlagValues& values, BenchOptions& options) {
-  for (const std::string& text : values.all("model")) options.models.push_back(parse_model(text));
-  std::vector<std::string> empty_slots;
-  for (std::size_t i = 0; i < kModelSlots.size(); ++i) {
-    const std::string flag = fmt::format("model{}", i);
-    if (values.has(flag))
-      options.models.push_back({std::string(kModelSlots.at(i)), values.text(flag), "", ""});
-    else
-      empty_slots.emplace_back(kModelSlots.at(i));
-  }
-  if (empty_slots.size() < kModelSlots.size()) options.skipped_slots = std::move(empty_slots);
-  if (options.models.empty())
-    return usage_error("no model was given", "",
-                       "name one with --model NAME=PATH, or a slot with --model0 PATH");
-  std::vector<std::string> missing;
-  for (std::size_t i = 0; i < options.models.size(); ++i) {
-    ModelSpec& model = options.models[i];
-    for (std::size_t j = 0; j < i; ++j)
-      if (options.models[j].name == model.name)
-        return usage_error(fmt::format("two models are named '{}'", model.name), "",
-                           "give each its own with --model NAME=PATH");
-    std::error_code code;
-    if (!fs::exists(model.path, code))
-      missing.push_back(fmt::format("{} ({})", model.path, model.name));
-    else
-      model.path = fs::absolute(model.path, code).string();
-  }
-  if (missing.empty()) return {};
-  return usage_error(
-      fmt::format("{} not found: {}", missing.size() == 1 ? "a model file was" : "model files were",
-                  fmt::join(missing, ", ")),
-      "", "check the paths");
-}
-
 Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
 
 Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<std::string>& warnings) {
-  const bool both = values.has("mem-limit") && values.has("gpu-mem-limit-gb");
-  if (both && values.origin("mem-limit") == values.origin("gpu-mem-limit-gb"))
-    return usage_error("--mem-limit and --gpu-mem-limit-gb are the same limit", "both were given",
-                       "give one of them");
+  for (const auto& [one, other] : kAlternatives)
+    if (values.has(one) && values.has(other))
+      return usage_error(fmt::format("--{} and --{} are the same setting", one, other), "both were given",
+                         "give one of them");
   if (values.has("mem-limit")) {
     options.memory_limit = *parse_size(values.text("mem-limit"));
   } else if (const auto gigabytes = values.number("gpu-mem-limit-gb")) {
@@ -230,6 +196,15 @@ Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<s
   else if (const auto megabytes = values.number("workspace-mb"))
     options.workspace = Bytes{std::llround(*megabytes * 1048576.0)};
   return {};
+}
+
+void warn_of_threads(int threads, std::vector<std::string>& warnings) {
+  const unsigned cores = std::thread::hardware_concurrency();
+  if (cores == 0 || threads <= 2 * static_cast<int>(cores)) return;
+  warnings.push_back(
+      fmt::format("--threads {} is more than twice the {} cores here: threads that wait for each other can "
+                  "make every run many times slower",
+                  threads, cores));
 }
 
 Status check_task(const std::string& task) {
@@ -271,6 +246,15 @@ const Verb& bench_verb() {
   return kVerb;
 }
 
+void override_with(FlagValues& values, const FlagValues& stronger) {
+  for (const auto& [one, other] : kAlternatives)
+    if (stronger.has(one) || stronger.has(other)) {
+      values.entries_.erase(one);
+      values.entries_.erase(other);
+    }
+  for (const auto& [name, entry] : stronger.entries_) values.entries_[name] = entry;
+}
+
 Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<std::string>& warnings) {
   BenchOptions options;
   const auto text = [&](const char* name, std::string& target) {
@@ -299,7 +283,6 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   if (values.has("timeout")) options.timeout = *parse_duration(values.text("timeout"));
   if (values.has("metrics-interval"))
     options.metrics_interval = *parse_duration(values.text("metrics-interval"));
-  options.metrics_interval = std::max(options.metrics_interval, Nanoseconds{1'000'000});
   options.strict = values.toggle("strict");
   options.tune = values.toggle("tune");
   options.parallel = values.toggle("parallel");
@@ -318,6 +301,7 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
     return usage_error("--skip-setup and --skip-inference together leave nothing to do", "",
                        "give one of them");
   if (auto read = read_models(values, options); !read) return forward_error(read);
+  warn_of_threads(options.threads, warnings);
   for (const ModelSpec& model : options.models)
     if (auto known = check_task(model.task); !known) return forward_error(known);
   if (auto known = check_task(options.task); !known) return forward_error(known);

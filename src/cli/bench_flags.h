@@ -12,8 +12,12 @@ namespace headroom::cli {
 
 const Verb& bench_verb();
 
-// Checks what single flags cannot: that there is a model and a source, that files exist, that flags do not
-// contradict each other. `warnings` receives what was changed (a clamped limit).
+// Puts stronger values over others. One spelling of a setting replaces the other: --gpu-mem-limit-gb on the
+// command line a mem-limit in the file.
+void override_with(FlagValues& values, const FlagValues& stronger);
+
+// Checks what single flags cannot: that there is a source and a model that can be read, that flags do not
+// contradict each other. `warnings` receives what was changed (a clamped limit) and what is unwise.
 Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<std::string>& warnings);
 
 }  // namespace headroom::cli

@@ -1,8 +1,13 @@
 #include "cli/bench_verb.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "base/files.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "bench/run_bench.h"
 #include "cli/bench_flags.h"
 #include "cli/config_file.h"
@@ -10,11 +15,8 @@
 #include "cli/exit_code.h"
 
 namespace headroom::cli {
+namespace fs = std::filesystem;
 namespace {
-
-void override_with(FlagValues& values, const FlagValues& stronger) {
-  for (const auto& [name, entry] : stronger.entries_) values.entries_[name] = entry;
-}
 
 // Configuration file < environment < command line.
 Result<FlagValues> merge(const FlagValues& command_line) {
@@ -43,6 +45,18 @@ Result<FlagValues> merge(const FlagValues& command_line) {
   return values;
 }
 
+// Before anything is measured, and before a run folder is made: a folder that cannot be written is wrong use.
+Status check_writable(const std::string& folder, const std::string& flag) {
+  const fs::path probe = fs::path(folder) / fmt::format(".headroom-{}", ::getpid());
+  Status status = make_folder(folder);
+  if (status) status = write_file_atomically(probe, "");
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  if (status) return {};
+  return usage_error(fmt::format("cannot write into {}", folder), status.error().why,
+                     fmt::format("choose a writable place with --{}", flag));
+}
+
 Result<int> run(const std::vector<std::string>& arguments) {
   auto command_line = parse_flags(bench_verb(), arguments);
   if (!command_line) return forward_error(command_line);
@@ -50,7 +64,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!values) return forward_error(values);
   if (values->toggle("dump-config")) {
     values->entries_.erase("dump-config");
-    fmt::print("{}", to_toml(bench_verb(), *values));
+    print_output(to_toml(bench_verb(), *values));
     return 0;
   }
   std::vector<std::string> warnings;
@@ -59,6 +73,11 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (options->verbose) log::set_console_level(log::Level::debug);
   if (options->quiet) log::set_console_level(log::Level::error);
   for (const std::string& warning : warnings) log::warning("{}", warning);
+  if (auto writable = check_writable(options->output_dir, "output-dir"); !writable)
+    return forward_error(writable);
+  if (!options->skip_setup)
+    if (auto writable = check_writable(options->prepared_dir, "prepared-dir"); !writable)
+      return forward_error(writable);
   return bench::run_bench(*options, fmt::format("headroom bench {}", fmt::join(arguments, " ")));
 }
 

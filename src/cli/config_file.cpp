@@ -10,12 +10,24 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/model_flags.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr Bytes kLargestConfig = mebibytes(1);
+constexpr std::string_view kLimitGroup = "Limit";  // the flags that may stand in [limits]
+
+bool is_bare(const Flag& flag) {
+  return flag.kind == FlagKind::toggle || flag.kind == FlagKind::integer || flag.kind == FlagKind::number ||
+         flag.kind == FlagKind::gigabytes || flag.kind == FlagKind::megabytes;
+}
+
+std::string_view kind_in_words(const Flag& flag) {
+  if (flag.kind == FlagKind::toggle) return "true or false";
+  return flag.kind == FlagKind::integer ? "a whole number" : "a number";
+}
 
 class ConfigReader {
  public:
@@ -56,8 +68,11 @@ class ConfigReader {
                  closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
   }
 
-  // A value as the text that the command line would have.
+  // A value as the text that the command line would have. What TOML can say without quotes stands without.
   Result<std::string> text_of(const Flag& flag, const toml::node& node) const {
+    if (is_bare(flag) && node.is_string())
+      return wrong(node, fmt::format("'{}' must be {}", flag.name, kind_in_words(flag)),
+                   "leave out the quotes");
     if (const auto* text = node.as_string()) return text->get();
     if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
     if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
@@ -69,7 +84,9 @@ class ConfigReader {
     if (auto checked = check_value(flag, value); !checked)
       return wrong(node, checked.error().what, checked.error().fix);
     auto& entry = values_.entries_[flag.name];
-    if (!flag.repeated) entry.values.clear();
+    if (!flag.repeated && !entry.values.empty())
+      return wrong(node, fmt::format("'{}' is set twice", flag.name),
+                   fmt::format("keep this one or that of {}", entry.origin));
     entry.values.push_back(std::move(value));
     entry.origin = place(node);
     return {};
@@ -96,29 +113,41 @@ class ConfigReader {
   }
 
   Status read_models(const toml::array& models) {
-    const Flag* flag = find_flag(verb_, "model");
-    for (const toml::node& node : models) {
-      std::string name;
-      std::string path;
-      std::string more;
-      for (const auto& [key, value] : *node.as_table()) {
-        const std::string word(key.str());
-        const auto* text = value.as_string();
-        if (text == nullptr) return wrong(value, fmt::format("model.{} must be a text", word));
-        if (word == "name")
-          name = text->get();
-        else if (word == "path")
-          path = relative_to_folder(text->get());
-        else if (word == "backend" || word == "task")
-          more += fmt::format(",{}={}", word, text->get());
-        else
-          return unknown_key(value, word, {"name", "path", "backend", "task"});
-      }
-      if (path.empty()) return wrong(node, "a model has no path", "write path = \"model.onnx\"");
-      if (name.empty()) name = fs::path(path).stem().string();
-      if (auto done = set(*flag, node, fmt::format("{}={}{}", name, path, more)); !done) return done;
-    }
+    for (const toml::node& node : models)
+      if (auto done = read_model(*node.as_table()); !done) return done;
     return {};
+  }
+
+  // One [[model]], as --model has it: NAME=PATH,task=…
+  Status read_model(const toml::table& model) {
+    std::string name;
+    std::string path;
+    std::string more;
+    for (const auto& [key, value] : model) {
+      const std::string word(key.str());
+      const bool is_threshold = word == "conf" || word == "iou";
+      if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task")
+        return unknown_key(value, word, {"name", "path", "backend", "task", "conf", "iou"});
+      if (is_threshold ? !value.is_number() : !value.is_string())
+        return wrong(value, fmt::format("model.{} must be a {}", word, is_threshold ? "number" : "text"));
+      const Flag* flag = find_flag(verb_, is_threshold ? word : "model");
+      auto text = text_of(*flag, value);
+      if (!text) return forward_error(text);
+      if (auto checked = check_value(*flag, *text); !checked)
+        return wrong(value, checked.error().what, checked.error().fix);
+      if (word == "name") {
+        if (auto checked = check_model_name(*text); !checked)
+          return wrong(value, checked.error().what, checked.error().why);
+        name = *text;
+      } else if (word == "path") {
+        path = relative_to_folder(*text);
+      } else {
+        more += fmt::format(",{}={}", word, *text);
+      }
+    }
+    if (path.empty()) return wrong(model, "a model has no path", "write path = \"model.onnx\"");
+    if (name.empty()) name = model_name_of(path);
+    return set(*find_flag(verb_, "model"), model, fmt::format("{}={}{}", name, path, more));
   }
 
   Status read_source(const toml::table& source) {
@@ -138,15 +167,21 @@ class ConfigReader {
     return {};
   }
 
+  // "memory" and "mechanism", or a flag of the group by any of its names.
   Status read_limits(const toml::table& limits) {
     for (const auto& [key, value] : limits) {
       const std::string word(key.str());
-      const std::string flag = word == "memory"      ? "mem-limit"
+      const std::string name = word == "memory"      ? "mem-limit"
                                : word == "mechanism" ? "limit-mechanism"
                                                      : word;
-      if (flag != "mem-limit" && flag != "limit-mechanism" && flag != "strict")
-        return unknown_key(value, word, {"memory", "mechanism", "strict"});
-      if (auto done = read_flag(flag, value); !done) return done;
+      const Flag* flag = find_flag(verb_, name);
+      if (flag == nullptr || flag->group != kLimitGroup) {
+        std::vector<std::string> known{"memory", "mechanism"};
+        for (const Flag& candidate : verb_.flags)
+          if (candidate.group == kLimitGroup) known.push_back(candidate.name);
+        return unknown_key(value, word, known);
+      }
+      if (auto done = read_flag(name, value); !done) return done;
     }
     return {};
   }
@@ -200,7 +235,7 @@ std::string toml_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) < 0x20)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
       result += fmt::format("\\u{:04X}", static_cast<int>(c));
     else
       result += c;
@@ -208,9 +243,11 @@ std::string toml_text(std::string_view text) {
   return result + "\"";
 }
 
-bool is_bare(const Flag& flag) {
-  return flag.kind == FlagKind::toggle || flag.kind == FlagKind::integer || flag.kind == FlagKind::number ||
-         flag.kind == FlagKind::gigabytes || flag.kind == FlagKind::megabytes;
+// A value that TOML writes without quotes, in TOML's own spelling: it has neither ".5" nor "007".
+std::string bare_text(const Flag& flag, const std::string& value) {
+  if (flag.kind == FlagKind::toggle) return value;
+  if (const auto integer = parse_number<std::int64_t>(value)) return fmt::format("{}", *integer);
+  return fmt::format("{}", parse_number<double>(value).value_or(0));
 }
 
 }  // namespace
@@ -243,7 +280,9 @@ std::string to_toml(const Verb& verb, const FlagValues& values) {
   for (const Flag& flag : verb.flags) {
     if (!values.has(flag.name)) continue;
     const auto all = values.all(flag.name);
-    const auto written = [&](const std::string& value) { return is_bare(flag) ? value : toml_text(value); };
+    const auto written = [&](const std::string& value) {
+      return is_bare(flag) ? bare_text(flag, value) : toml_text(value);
+    };
     std::string value = written(all.back());
     if (flag.repeated) {
       value = "[";

@@ -10,10 +10,10 @@ namespace headroom::cli {
 namespace {
 
 constexpr std::string_view kPrefix = "HEADROOM_";
-// Read elsewhere: where plug-ins and runtimes lie, and the tests' own.
-constexpr std::array<std::string_view, 5> kNotFlags{"HEADROOM_BACKEND_PATH", "HEADROOM_ONNXRUNTIME",
-                                                    "HEADROOM_SHARED_DATA", "HEADROOM_UPDATE_GOLDEN",
-                                                    "HEADROOM_DEPS_DIR"};
+// Read elsewhere: where plug-ins and runtimes lie, what the preload library is told, and the tests' own.
+constexpr std::array<std::string_view, 8> kNotFlags{
+    "HEADROOM_BACKEND_PATH",  "HEADROOM_ONNXRUNTIME", "HEADROOM_TRACER",        "HEADROOM_TRACE_FILE",
+    "HEADROOM_TRACE_OPTIONS", "HEADROOM_SHARED_DATA", "HEADROOM_UPDATE_GOLDEN", "HEADROOM_DEPS_DIR"};
 
 }  // namespace
 

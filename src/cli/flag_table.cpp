@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -16,19 +18,37 @@ std::string with_dashes(std::string_view name) {
   return text;
 }
 
+// Bounds as a person would type them.
+std::string number_in_words(double number) { return fmt::format("{}", number); }
+std::string size_in_words(double bytes) { return format_bytes({static_cast<std::int64_t>(bytes)}); }
+std::string duration_in_words(double nanoseconds) {
+  struct Unit {
+    std::string_view name;
+    double factor;
+  };
+  constexpr std::array<Unit, 4> kUnits{{{"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}}};
+  for (const Unit& unit : kUnits)  // the largest that gives a whole number
+    if (nanoseconds >= unit.factor && std::fmod(nanoseconds, unit.factor) == 0)
+      return fmt::format("{}{}", nanoseconds / unit.factor, unit.name);
+  return fmt::format("{}ns", nanoseconds);
+}
+
+// `value` in the unit of the flag's bounds.
+Status check_range(const Flag& flag, std::string_view text, double value, std::string_view noun,
+                   std::string (*in_words)(double)) {
+  if (value >= flag.minimum && value <= flag.maximum) return {};
+  const std::string range =
+      flag.maximum >= 1e300 ? fmt::format("at least {}", in_words(flag.minimum))
+                            : fmt::format("from {} to {}", in_words(flag.minimum), in_words(flag.maximum));
+  return usage_error(fmt::format("--{} {} is out of range", flag.name, text), "",
+                     fmt::format("give a {} {}", noun, range));
+}
+
 template <class Number>
-Status check_number(const Flag& flag, std::string_view value, std::string_view kind) {
-  const auto number = parse_number<Number>(value);
-  if (!number) return usage_error(fmt::format("--{} '{}' is not {}", flag.name, value, kind));
-  const auto as_double = static_cast<double>(*number);
-  if (!(as_double >= flag.minimum && as_double <= flag.maximum)) {
-    const std::string range = flag.maximum >= 1e300
-                                  ? fmt::format("at least {}", flag.minimum)
-                                  : fmt::format("from {} to {}", flag.minimum, flag.maximum);
-    return usage_error(fmt::format("--{} {} is out of range", flag.name, value), "",
-                       fmt::format("give a number {}", range));
-  }
-  return {};
+Status check_number(const Flag& flag, std::string_view text, std::string_view kind) {
+  const auto number = parse_number<Number>(text);
+  if (!number) return usage_error(fmt::format("--{} '{}' is not {}", flag.name, text, kind));
+  return check_range(flag, text, static_cast<double>(*number), "number", number_in_words);
 }
 
 Status check_choice(const Flag& flag, std::string_view value) {
@@ -39,10 +59,11 @@ Status check_choice(const Flag& flag, std::string_view value) {
       closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
 }
 
-// The sentence of a unit parser, with the flag in front.
+// A value with a unit: the parser's sentence with the flag in front, or the range's.
 template <class T>
-Status named(const Flag& flag, Result<T> parsed) {
-  if (parsed) return {};
+Status check_quantity(const Flag& flag, std::string_view text, Result<T> parsed, std::string_view noun,
+                      std::string (*in_words)(double)) {
+  if (parsed) return check_range(flag, text, static_cast<double>(parsed->count), noun, in_words);
   parsed.error().what = fmt::format("--{}: {}", flag.name, parsed.error().what);
   return forward_error(parsed);
 }
@@ -74,9 +95,9 @@ Status check_value(const Flag& flag, std::string_view value) {
     case FlagKind::megabytes:
       return check_number<double>(flag, value, "a number");
     case FlagKind::size:
-      return named(flag, parse_size(value));
+      return check_quantity(flag, value, parse_size(value), "size", size_in_words);
     case FlagKind::duration:
-      return named(flag, parse_duration(value));
+      return check_quantity(flag, value, parse_duration(value), "time", duration_in_words);
     case FlagKind::choice:
       return check_choice(flag, value);
   }

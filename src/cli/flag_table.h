@@ -35,9 +35,10 @@ struct Flag {
   std::vector<std::string> choices;
   std::vector<std::string> aliases;  // other spellings ("enable-cudnn-tuning" for "tune")
   char short_name = 0;
-  bool repeated = false;                     // may be given several times
-  bool common = false;                       // shown in the one-screen -h
-  double minimum = -1e300, maximum = 1e300;  // for integer and number
+  bool repeated = false;  // may be given several times
+  bool common = false;    // shown in the one-screen -h
+  // Of numbers as they are given, of sizes in bytes, of durations in nanoseconds.
+  double minimum = -1e300, maximum = 1e300;
 };
 
 struct Verb {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/exit_code.h"
 #include "cli/flag_help.h"
@@ -35,13 +36,13 @@ const Verb& help_verb() {
 
 int run_help_verb(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
-    fmt::print("{}", program_help(visible_verbs()));
+    print_output(program_help(visible_verbs()));
     return 0;
   }
   std::vector<std::string> names;
   for (const Verb* verb : visible_verbs()) {
     if (verb->name == arguments.front()) {
-      fmt::print("{}", long_help(*verb));
+      print_output(long_help(*verb));
       return 0;
     }
     names.push_back(verb->name);
@@ -62,13 +63,13 @@ int run_generate_verb(const std::vector<std::string>& arguments) {
   const std::string what = arguments.size() == 1 ? arguments.front() : "";
   const auto verbs = visible_verbs();
   if (what == "man")
-    fmt::print("{}", man_page(verbs));
+    print_output(man_page(verbs));
   else if (what == "bash")
-    fmt::print("{}", bash_completion(verbs));
+    print_output(bash_completion(verbs));
   else if (what == "zsh")
-    fmt::print("{}", zsh_completion(verbs));
+    print_output(zsh_completion(verbs));
   else if (what == "fish")
-    fmt::print("{}", fish_completion(verbs));
+    print_output(fish_completion(verbs));
   else
     return exit_code_of(Error{ErrorKind::usage,
                               fmt::format("headroom generate does not know '{}'", fmt::join(arguments, " ")),

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/terminal.h"
 #include "cli/exit_code.h"
+#include "cli/recording_report.h"
 #include "report/report_json.h"
 #include "report/views.h"
 
@@ -21,9 +22,9 @@ constexpr Bytes kLargestReport = mebibytes(256);
 // The run folder and its report.json, from either of them.
 Result<fs::path> report_file(const std::vector<std::string>& positionals) {
   if (positionals.size() != 1)
-    return usage_error("headroom report takes one run folder",
+    return usage_error("headroom report takes one run folder or recording",
                        fmt::format("{} were given", positionals.size()),
-                       "name one, as outputs/2026-11-21_10-30-00");
+                       "name one, as outputs/2026-11-21_10-30-00 or program.hrec");
   const fs::path given = positionals.front();
   std::error_code code;
   return fs::is_directory(given, code) ? given / "report.json" : given;
@@ -34,17 +35,22 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!values) return forward_error(values);
   auto file = report_file(values->positionals());
   if (!file) return forward_error(file);
+  if (is_recording(*file)) return report_recording(*file, *values);
+  for (const char* flag : {"all", "symbols"})
+    if (values->has(flag))
+      return usage_error(fmt::format("--{} is for recordings", flag),
+                         fmt::format("{} is none", file->string()), "leave it out");
   auto text = read_file(*file, kLargestReport);
   if (!text) return forward_error(text);
   auto result = report::read_report(*text);
   if (!result) return forward_error(result);
   const fs::path folder = file->parent_path();
   if (values->toggle("json")) {
-    fmt::print("{}", to_text(report::to_json(*result)));
+    print_output(to_text(report::to_json(*result)));
   } else if (values->toggle("markdown")) {
-    fmt::print("{}", report::to_markdown(*result));
+    print_output(report::to_markdown(*result));
   } else if (values->toggle("csv")) {
-    fmt::print("{}", report::to_csv(*result));
+    print_output(report::to_csv(*result));
   } else if (values->has("html")) {
     const auto metrics = read_file(folder / "metrics.jsonl");
     auto page = report::to_html(*result, folder, metrics ? std::string_view(*metrics) : std::string_view());
@@ -56,8 +62,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
     const ColorMode mode = color == "always"  ? ColorMode::always
                            : color == "never" ? ColorMode::never
                                               : ColorMode::automatic;
-    fmt::print("{}",
-               report::to_terminal(*result, use_color(mode, STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
+    print_output(report::to_terminal(*result, use_color(mode, STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
   }
   return 0;
 }
@@ -68,13 +73,15 @@ const Verb& report_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "report";
-    verb.summary = "Show a finished run again: table, Markdown, CSV, JSON, HTML";
-    verb.usage = "headroom report RUN_FOLDER [FLAGS]";
+    verb.summary = "Show a run or a recording: table, JSON, HTML, Markdown, CSV";
+    verb.usage = "headroom report RUN_FOLDER|FILE.hrec [FLAGS]";
     verb.description =
-        "Reads report.json of a run folder (also of one that was interrupted) and prints a view of it.";
-    verb.examples = {"headroom report outputs/2026-11-21_10-30-00",
+        "Reads report.json of a run folder (also of one that was interrupted) and prints a view of it. Of a "
+        "recording of headroom trace it prints who held the memory at the peak, what leaks, what churns and "
+        "what is fragmented.";
+    verb.examples = {"headroom report outputs/2026-11-21_10-30-00", "headroom report program.hrec",
                      "headroom report RUN --markdown > comment.md", "headroom report RUN --html page.html"};
-    verb.positional = "RUN_FOLDER";
+    verb.positional = "RUN_FOLDER|FILE.hrec";
     const auto toggle = [](const char* name, const char* help) {
       Flag flag;
       flag.name = name;
@@ -88,6 +95,13 @@ const Verb& report_verb() {
     html.value_name = "FILE";
     html.help = "write the self-contained page to FILE";
     html.common = true;
+    Flag symbols;
+    symbols.name = "symbols";
+    symbols.kind = FlagKind::text;
+    symbols.value_name = "DIR";
+    symbols.repeated = true;
+    symbols.help = "also look for the recorded modules' symbols in DIR";
+    symbols.common = true;
     Flag color;
     color.name = "color";
     color.kind = FlagKind::choice;
@@ -95,8 +109,13 @@ const Verb& report_verb() {
     color.choices = {"auto", "always", "never"};
     color.default_text = "auto";
     color.help = "colours on the terminal";
-    verb.flags = {toggle("json", "print report.json"), toggle("markdown", "print it as Markdown"),
-                  toggle("csv", "print a row a model"), html, color};
+    verb.flags = {toggle("json", "print report.json, or all figures of a recording"),
+                  toggle("markdown", "print it as Markdown"),
+                  toggle("csv", "print a row a model"),
+                  toggle("all", "sum over all processes of a recording's tree"),
+                  html,
+                  symbols,
+                  color};
     return verb;
   }();
   return kVerb;

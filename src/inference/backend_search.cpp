@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -52,16 +51,6 @@ bool reads(const KnownBackend& backend, std::string_view extension) {
                                    backend.extensions.end();
 }
 
-std::vector<fs::path> search_folders() {
-  std::vector<fs::path> folders;
-  if (const char* listed = std::getenv("HEADROOM_BACKEND_PATH"))
-    for (const std::string_view folder : split(listed, ':'))
-      if (!folder.empty()) folders.emplace_back(folder);
-  folders.push_back(executable_folder());
-  folders.push_back((executable_folder() / "../lib/headroom").lexically_normal());
-  return folders;
-}
-
 // Plug-ins of one folder in the order of their names; none where the folder is absent or unreadable.
 std::vector<BackendFile> backends_in(const fs::path& folder) {
   std::vector<BackendFile> found;
@@ -89,7 +78,7 @@ std::string what_was_looked_for(const std::vector<std::string>& names) {
   std::vector<std::string> files;
   for (const std::string& name : names) files.push_back(fmt::format("{}{}{}", kPrefix, name, kSuffix));
   std::vector<std::string> folders;
-  for (const fs::path& folder : search_folders()) folders.push_back(folder.string());
+  for (const fs::path& folder : plugin_folders()) folders.push_back(folder.string());
   return fmt::format("{} {} looked for in {}", fmt::join(files, " and "), files.size() == 1 ? "was" : "were",
                      fmt::join(folders, ", "));
 }
@@ -135,7 +124,7 @@ Result<BackendFile> choose_forced(const fs::path& model, std::string_view extens
 
 std::vector<BackendFile> find_backend_files() {
   std::vector<BackendFile> files;
-  for (const fs::path& folder : search_folders())
+  for (const fs::path& folder : plugin_folders())
     for (BackendFile& file : backends_in(folder))
       if (find_file(files, file.name) == nullptr) files.push_back(std::move(file));
   return files;

@@ -36,9 +36,16 @@ std::int64_t spatial_size(int image_size) {
   return (wanted + kStride - 1) / kStride * kStride;
 }
 
-// What a dimension's symbolic name says of its size; -1 if nothing.
+// What a dimension's symbolic name says of its size; -1 if nothing. "past_sequence_length + sequence_length",
+// as decoders call the width of their attention mask, is the sum of its terms.
 std::int64_t size_by_name(std::string_view dim_name, std::int64_t image_size) {
-  const std::string name = to_lower(dim_name);
+  const std::string name = to_lower(trim(dim_name));
+  if (const auto number = parse_number<std::int64_t>(name)) return *number;
+  if (const std::size_t plus = name.find('+'); plus != std::string::npos) {
+    const std::int64_t left = size_by_name(name.substr(0, plus), image_size);
+    const std::int64_t right = size_by_name(name.substr(plus + 1), image_size);
+    return left >= 0 && right >= 0 ? left + right : -1;
+  }
   if (contains_any(name, {"past"})) return 0;
   if (contains_any(name, {"batch"}) || is_any(name, {"b", "n", "bs"})) return 1;
   if (contains_any(name, {"height", "width", "imgsz", "image_size"}) || is_any(name, {"h", "w"}))

@@ -150,7 +150,7 @@ Limit without_enforcement(Limit limit) {
 }  // namespace
 
 Result<Limit> probe_limit(Bytes bytes, std::string_view forced, std::vector<std::string> child_command) {
-  if (child_command.empty()) child_command = {"/proc/self/exe", "_probe"};
+  if (child_command.empty()) child_command = {own_executable().string(), "_probe"};
   Limit limit;
   limit.bytes = bytes;
   // The real limit is made once too: it must be possible, and its own refusal is the person's to read.

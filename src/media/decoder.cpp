@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,8 +10,10 @@
 #include <filesystem>
 #include <type_traits>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "media/source_scan.h"
 
 namespace headroom::media {
 namespace fs = std::filesystem;
@@ -67,6 +70,8 @@ void copy_text(std::string_view text, char* field, std::size_t capacity) {
   std::memcpy(field, text.data(), length);
   field[length] = '\0';
 }
+
+constexpr Nanoseconds kAliveInterval{250'000'000};
 
 class DecoderServer {
  public:
@@ -132,12 +137,21 @@ class DecoderServer {
       };
 
       const Nanoseconds began = monotonic_now();
+      if (began - last_alive_ > kAliveInterval) {
+        last_alive_ = began;
+        [[maybe_unused]] const auto said = write_all(STDERR_FILENO, fmt::format("{}\n", kDecoderAliveLine));
+      }
       const auto decoded = cursor_->next_into(take_room);
       const Nanoseconds spent = monotonic_now() - began + std::exchange(waiting_time_, Nanoseconds{});
       if (!decoded) {
         skip(cursor_->sequence_name() + " " + name, decoded.error());
-        continue;
+        if (++failures_ < kMostFailuresInARow) continue;
+        log::warning("{} frames of {} in a row cannot be decoded; the rest of it is left out", failures_,
+                     cursor_->sequence_name());
+        cursor_.reset();
+        return;
       }
+      failures_ = 0;
       if (*decoded == Decoded::end) return;
       const PictureSize size{slot.width, slot.height};
       if (*decoded == Decoded::no_room) {
@@ -173,6 +187,8 @@ class DecoderServer {
   std::optional<FrameCursor> cursor_;
   std::int32_t sequence_ = 0;
   std::uint32_t newly_skipped_ = 0;
+  std::int64_t failures_ = 0;  // in a row
+  Nanoseconds last_alive_ = monotonic_now();
   Nanoseconds waiting_time_;  // already spent on the frame that found no room
 };
 

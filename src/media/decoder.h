@@ -8,6 +8,9 @@
 
 namespace headroom::media {
 
+// Written to standard error about four times a second while a window is filled: a sign of life.
+inline constexpr const char* kDecoderAliveLine = "alive";
+
 // Serves DecoderRequests on `socket` until the peer closes it. Frames of `source` are decoded straight into
 // `ring`, as many per window as asked for and as fit; one that does not fit any more comes first in the next
 // window. A frame that cannot be decoded, or is larger than the whole ring, is skipped, named on the log,

@@ -13,6 +13,16 @@ std::size_t rank(double percentile, std::size_t count) {
   return static_cast<std::size_t>(percentile * static_cast<double>(count - 1));
 }
 
+struct Range {
+  double low, high;
+};
+
+// A scene of one temperature with a small hot spot has both percentiles at one value: then the extremes
+// serve, or what matters in the picture would be gone.
+Range range_of(double low, double high, double least, double most) {
+  return low < high ? Range{low, high} : Range{least, most};
+}
+
 std::uint8_t scale(double value, double low, double high) {
   if (!(value > low)) return 0;  // also NaN, and everything of a constant frame at or below it
   if (value >= high) return 255;
@@ -32,11 +42,12 @@ void scale_to_8_bit(std::span<const std::uint16_t> values, std::uint8_t* scaled)
     while ((seen += histogram[value]) <= wanted) ++value;
     return static_cast<double>(value);
   };
-  const double low = value_at(rank(kLowPercentile, values.size()));
-  const double high = value_at(rank(kHighPercentile, values.size()));
+  const Range range =
+      range_of(value_at(rank(kLowPercentile, values.size())), value_at(rank(kHighPercentile, values.size())),
+               value_at(0), value_at(values.size() - 1));
   std::vector<std::uint8_t> table(65536);
   for (std::size_t value = 0; value < table.size(); ++value)
-    table[value] = low < high ? scale(static_cast<double>(value), low, high) : 0;
+    table[value] = range.low < range.high ? scale(static_cast<double>(value), range.low, range.high) : 0;
   std::transform(values.begin(), values.end(), scaled, [&](std::uint16_t value) { return table[value]; });
 }
 
@@ -54,10 +65,12 @@ void scale_to_8_bit(std::span<const float> values, std::uint8_t* scaled) {
     std::nth_element(finite.begin(), nth, finite.end());
     return static_cast<double>(*nth);
   };
-  const double low = value_at(rank(kLowPercentile, finite.size()));
-  const double high = value_at(rank(kHighPercentile, finite.size()));
+  const Range range =
+      range_of(value_at(rank(kLowPercentile, finite.size())), value_at(rank(kHighPercentile, finite.size())),
+               value_at(0), value_at(finite.size() - 1));
   std::transform(values.begin(), values.end(), scaled, [&](float value) {
-    return low < high ? scale(static_cast<double>(value), low, high) : std::uint8_t{0};
+    return range.low < range.high ? scale(static_cast<double>(value), range.low, range.high)
+                                  : std::uint8_t{0};
   });
 }
 

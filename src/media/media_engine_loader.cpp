@@ -2,11 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/files.h"
-#include "base/text.h"
 #include "media/media_engine.h"
 
 namespace headroom::media {
@@ -14,18 +12,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kPluginFile = "libheadroom_media_opencv.so";
-
-// An explicit folder wins over those that the installation knows.
-std::vector<std::string> plugin_folders() {
-  std::vector<std::string> folders;
-  if (const char* listed = std::getenv("HEADROOM_BACKEND_PATH"); listed != nullptr)
-    for (const std::string_view folder : split(listed, ':'))
-      if (!folder.empty()) folders.emplace_back(folder);
-  const fs::path own = executable_folder();
-  folders.push_back(own.string());
-  folders.push_back((own.parent_path() / "lib" / "headroom").string());
-  return folders;
-}
 
 Result<std::unique_ptr<MediaEngine>> load_from(const fs::path& file) {
   // Never closed: OpenCV's threads and static objects do not survive an unload.
@@ -48,14 +34,15 @@ Result<std::unique_ptr<MediaEngine>> load_from(const fs::path& file) {
 }  // namespace
 
 Result<std::unique_ptr<MediaEngine>> load_media_engine() {
-  const std::vector<std::string> folders = plugin_folders();
-  for (const std::string& folder : folders) {
-    const fs::path file = fs::path(folder) / kPluginFile;
+  std::vector<std::string> tried;
+  for (const fs::path& folder : plugin_folders()) {
+    const fs::path file = folder / kPluginFile;
+    tried.push_back(folder.string());
     std::error_code ignored;
     if (fs::exists(file, ignored)) return load_from(file);
   }
   return failure("cannot read images or videos",
-                 fmt::format("{} is in none of {}", kPluginFile, fmt::join(folders, ", ")),
+                 fmt::format("{} is in none of {}", kPluginFile, fmt::join(tried, ", ")),
                  "build the target headroom_media_opencv (it needs OpenCV 4; Debian and Ubuntu: apt install "
                  "libopencv-dev), or name its folder in HEADROOM_BACKEND_PATH");
 }

@@ -106,13 +106,17 @@ class Scan {
     auto video = engine_.open_video(sequence.path);
     if (!video) return skip(sequence.name, reason_of(video.error()));
     sequence.frames = 0;
-    std::int64_t position = 0;
+    std::int64_t position = 0, failures = 0;
     for (; !enough(sequence.frames); ++position) {
       const auto more = (*video)->next(picture_);
       if (!more) {
         skip(fmt::format("{} frame {}", sequence.name, position), reason_of(more.error()));
-        continue;
+        if (++failures < kMostFailuresInARow) continue;
+        return skip(sequence.name,
+                    fmt::format("{} frames in a row cannot be decoded; what follows was not tried",
+                                kMostFailuresInARow));
       }
+      failures = 0;
       if (!*more) return note_missing_frames(sequence, position, (*video)->frame_count());
       see_frame(sequence);
       ++sequence.frames;

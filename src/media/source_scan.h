@@ -17,6 +17,10 @@ namespace headroom::media {
 // for looking at the file system. The error says what is missing and names the kinds or extensions.
 Result<SourceSpec> parse_source(std::string_view text);
 
+// A reader that only fails (a stream cut in the middle, a camera that lost its cable) is given up after so
+// many.
+inline constexpr std::int64_t kMostFailuresInARow = 100;
+
 struct ScanLimits {
   std::int64_t videos = 0, objects = 0, max_frames = 0;  // 0: no limit; objects are per video, frames too
 };

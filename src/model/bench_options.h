@@ -25,6 +25,8 @@ struct ModelSpec {
   std::string path;
   std::string backend;  // empty: by extension and availability
   std::string task;     // empty: recognised
+  // Absent: those of all models.
+  std::optional<double> confidence{}, iou{};
 };
 
 struct BenchOptions {

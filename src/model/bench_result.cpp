@@ -1,5 +1,6 @@
 #include "model/bench_result.h"
 
+#include <algorithm>
 #include <array>
 
 namespace headroom {
@@ -25,5 +26,13 @@ std::optional<ModelStatus> parse_model_status(std::string_view name) {
   return parse_enum<ModelStatus>(kStatusNames, name);
 }
 std::optional<Phase> parse_phase(std::string_view name) { return parse_enum<Phase>(kPhaseNames, name); }
+
+std::optional<Bytes> limit_peak(const ModelMemory& memory, const std::optional<Limit>& limit) {
+  if (!limit) return std::nullopt;
+  if (limit->mechanism == LimitMechanism::cgroup_v1 || limit->mechanism == LimitMechanism::cgroup_v2)
+    return memory.cgroup_peak;
+  if (!memory.load_peak || !memory.run_peak) return memory.load_peak ? memory.load_peak : memory.run_peak;
+  return std::max(*memory.load_peak, *memory.run_peak);
+}
 
 }  // namespace headroom

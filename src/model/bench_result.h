@@ -59,6 +59,11 @@ struct ModelMemory {
   friend bool operator==(const ModelMemory&, const ModelMemory&) = default;
 };
 
+// The peak in the account that the limit is held against: the control group's own where a group enforces it,
+// else the larger of load peak and run peak (resident). Absent without a limit, and where the kernel keeps no
+// peak of a group: another account says nothing about that limit.
+std::optional<Bytes> limit_peak(const ModelMemory& memory, const std::optional<Limit>& limit);
+
 // What stays after the state was cleaned between objects and videos.
 struct CleanupPoint {
   std::string level;  // "object" or "video"

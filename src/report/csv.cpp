@@ -2,6 +2,7 @@
 // line break, quotes inside doubled. An absent figure is an empty field.
 #include <fmt/format.h>
 
+#include "report/outcome.h"
 #include "report/views.h"
 
 namespace headroom::report {
@@ -74,6 +75,7 @@ void columns_of(auto& column, const ModelResult& model, const std::optional<Limi
   column("frames_bytes", cell(model.memory.frames));
   column("cgroup_peak_bytes", cell(model.memory.cgroup_peak));
   column("pss_run_peak_bytes", cell(model.memory.pss_run_peak));
+  column("limit_peak_bytes", cell(limit_peak(model.memory, limit)));
   column("file_size_bytes", cell(model.file_size));
   column("cpu_percent", cell(model.cpu_percent));
   column("limit_bytes", limit ? cell(limit->bytes) : "");
@@ -98,7 +100,7 @@ std::string to_csv(const BenchResult& result) {
   columns_of(add_title, ModelResult{}, std::nullopt);
 
   std::string csv = header + "\r\n";
-  for (const ModelResult& model : result.models) {
+  for (const ModelResult* model : in_reading_order(result.models)) {
     std::string record;
     bool first = true;
     const auto add_cell = [&](const std::string&, const std::string& text) {
@@ -106,7 +108,7 @@ std::string to_csv(const BenchResult& result) {
       first = false;
       record += text;
     };
-    columns_of(add_cell, model, result.limit);
+    columns_of(add_cell, *model, result.limit);
     csv += record + "\r\n";
   }
   return csv;

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "report/html_page.h"
+#include "report/limit_words.h"
 #include "report/report_json.h"
 #include "report/verdict.h"
 #include "report/views.h"
@@ -103,8 +104,14 @@ std::string_view name_of(Tone tone) {
   return "neutral";
 }
 
-Json to_json(const Verdict& verdict) {
-  return {{"tone", name_of(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};
+// What the page says in the same words as the other views.
+Json words_of(const BenchResult& result) {
+  const Verdict verdict = verdict_of(result);
+  Json words{{"tone", name_of(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};
+  if (result.limit)
+    words["limit"] = {{"meaning", meaning_of(*result.limit)},
+                      {"notes", notes_on(*result.limit, result.host)}};
+  return words;
 }
 
 struct Metrics {
@@ -145,7 +152,7 @@ Result<std::string> to_html(const BenchResult& result, const fs::path& run_folde
 
   std::string html(page.substr(0, marker));
   html += data_element("report", "", to_line(to_json(result)));
-  html += data_element("verdict", "", to_line(to_json(verdict_of(result))));
+  html += data_element("verdict", "", to_line(words_of(result)));
   html += data_element("images", "", to_line(images));
   html += data_element("metrics", fmt::format(" data-every=\"{}\"", metrics.every), metrics.lines);
   html += page.substr(marker + kDataMarker.size());

@@ -4,6 +4,7 @@
 
 #include "report/markdown_sections.h"
 #include "report/markdown_text.h"
+#include "report/outcome.h"
 #include "report/views.h"
 #include "report/words.h"
 
@@ -11,10 +12,6 @@ namespace headroom::report {
 namespace {
 
 constexpr std::size_t kMostRowsShown = 20;  // of a source; report.json has all
-
-void add_line(std::string& text, std::string_view label, const std::string& value) {
-  if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
-}
 
 std::string more_than_shown(std::size_t rows) {
   if (rows <= kMostRowsShown) return {};
@@ -71,13 +68,16 @@ std::string source_section(const BenchResult& result) {
   if (result.frames_held_peak > 0)
     add_line(text, "Decoded frames held in memory", fmt::format("at most {}", result.frames_held_peak));
   text += "\n";
+  // Pictures of a folder may differ; the scan keeps the largest.
+  const std::string_view up_to = source.spec.kind == SourceKind::image_dir ? "up to " : "";
   MarkdownTable table(1, {"Sequence", "Frames", "Size"});
   const auto& sequences = source.sequences;
   for (std::size_t i = 0; i < std::min(sequences.size(), kMostRowsShown); ++i)
     table.add({escaped(sequences[i].name),
                sequences[i].frames > 0 ? std::to_string(sequences[i].frames) : std::string(kAbsent),
-               sequences[i].width > 0 ? fmt::format("{} × {}", sequences[i].width, sequences[i].height)
-                                      : std::string(kAbsent)});
+               sequences[i].width > 0
+                   ? fmt::format("{}{} × {}", up_to, sequences[i].width, sequences[i].height)
+                   : std::string(kAbsent)});
   if (!table.empty()) text += table.text();
   return text + more_than_shown(sequences.size());
 }
@@ -85,20 +85,26 @@ std::string source_section(const BenchResult& result) {
 std::string system_section(const BenchResult& result) {
   if (result.system.empty()) return {};
   MarkdownTable table(1, {"Metric", "Mean", "Min", "Max", "Samples"});
-  for (const MetricSummary& metric : result.system)
+  MarkdownTable events(1, {"Event", "Total over the run"});
+  for (const MetricSummary& metric : result.system) {
+    if (const auto total = total_of(metric)) {
+      events.add({escaped(title_of_metric(metric.name)), std::to_string(*total)});
+      continue;
+    }
     table.add({escaped(title_of_metric(metric.name)), words_for_metric(metric.name, metric.mean),
                words_for_metric(metric.name, metric.min), words_for_metric(metric.name, metric.max),
                std::to_string(metric.n)});
+  }
   return "## System Metrics\n\nOf the whole machine during the inference phase; the course is in "
          "`metrics.jsonl`.\n\n" +
-         table.text();
+         (table.empty() ? "" : table.text()) + (events.empty() ? "" : events.text());
 }
 
 std::string warnings_section(const BenchResult& result) {
   std::string list;
   for (const std::string& warning : result.warnings) list += fmt::format("- ⚠️ {}\n", escaped(warning));
   for (const ModelResult& model : result.models)
-    for (const std::string& warning : model.warnings)
+    for (const std::string& warning : warnings_of(model))
       list += fmt::format("- ⚠️ **{}**: {}\n", escaped(model.name), escaped(warning));
   return list.empty() ? list : "## Warnings\n\n" + list + "\n";
 }
@@ -107,7 +113,7 @@ std::string left_out_section(const BenchResult& result) {
   std::string text;
   for (const ModelResult& model : result.models)
     if (model.status == ModelStatus::skipped)
-      text += fmt::format("- ⏭️ Model **{}**: {}\n", escaped(model.name),
+      text += fmt::format("- {} Model **{}**: {}\n", sign_of(model), escaped(model.name),
                           model.error.empty() ? "skipped" : escaped(model.error));
   if (!text.empty()) text += "\n";
   if (result.source && !result.source->skipped.empty()) {
@@ -133,6 +139,10 @@ constexpr std::string_view kDefinitions =
     "zero.\n";
 
 }  // namespace
+
+void add_line(std::string& text, std::string_view label, const std::string& value) {
+  if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
+}
 
 std::string to_markdown(const BenchResult& result) {
   std::string text = title(result);

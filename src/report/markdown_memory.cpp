@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "report/limit_words.h"
 #include "report/markdown_sections.h"
 #include "report/markdown_text.h"
+#include "report/outcome.h"
 #include "report/verdict.h"
 #include "report/words.h"
 
@@ -33,7 +35,7 @@ std::int64_t total_violations(const BenchResult& result) {
   return total;
 }
 
-std::string_view words_for_outcome(std::string_view outcome) {
+std::string_view words_for_route(std::string_view outcome) {
   if (outcome == "escaped") return "**got past the limit**";
   if (outcome == "not_tried") return "not tried";
   return outcome;
@@ -42,27 +44,30 @@ std::string_view words_for_outcome(std::string_view outcome) {
 std::string probe_table(const Limit& limit) {
   MarkdownTable table(kAllColumns, {"Route", "What happened", "Detail"});
   for (const LimitRoute& route : limit.routes)
-    table.add({code(route.name), std::string(words_for_outcome(route.outcome)), escaped(route.detail)});
+    table.add({code(route.name), std::string(words_for_route(route.outcome)), escaped(route.detail)});
   if (table.empty()) return {};
-  return "**What the probe tried**, in a child under the same mechanism before the run:\n\n" + table.text();
+  return "**What the probe tried** before the run, a child process for each route:\n\n" + table.text();
 }
 
 std::string closest_to_limit(const BenchResult& result) {
+  // In the account that the limit enforces; without a limit, or where that was not measured, resident.
+  const auto any_against_limit = std::any_of(
+      result.models.begin(), result.models.end(),
+      [&](const ModelResult& model) { return limit_peak(model.memory, result.limit).has_value(); });
+  const auto compared = [&](const ModelResult& model) {
+    return any_against_limit ? limit_peak(model.memory, result.limit) : peak_of(model);
+  };
   std::vector<const ModelResult*> models;
   for (const ModelResult& model : result.models)
-    if (peak_of(model)) models.push_back(&model);
+    if (compared(model)) models.push_back(&model);
   std::stable_sort(models.begin(), models.end(),
-                   [](const ModelResult* a, const ModelResult* b) { return *peak_of(*a) > *peak_of(*b); });
+                   [&](const ModelResult* a, const ModelResult* b) { return *compared(*a) > *compared(*b); });
   if (models.empty()) return {};
-  std::string text = result.limit ? "**Models closest to the limit**:\n\n" : "**Largest peaks**:\n\n";
+  std::string text = any_against_limit ? "**Models closest to the limit**:\n\n" : "**Largest peaks**:\n\n";
   for (std::size_t i = 0; i < std::min(models.size(), kClosestShown); ++i) {
-    const Bytes peak = *peak_of(*models[i]);
-    text += fmt::format("{}. **{}**: {}", i + 1, escaped(models[i]->name), format_bytes(peak));
-    if (result.limit && result.limit->bytes > Bytes{})
-      text += fmt::format(
-          " ({} of the limit)",
-          words_for_share(static_cast<double>(peak.count) / static_cast<double>(result.limit->bytes.count)));
-    if (models[i]->status != ModelStatus::ok) text += fmt::format(", {}", words_for(models[i]->status));
+    text += fmt::format("{}. **{}**: {}", i + 1, escaped(models[i]->name),
+                        peak_against(*models[i], result.limit));
+    if (outcome_of(*models[i]) != Outcome::ok) text += fmt::format(", {}", words_for_outcome(*models[i]));
     text += "\n";
   }
   return text + "\n";
@@ -80,9 +85,10 @@ std::string memory_safety_section(const BenchResult& result) {
   if (result.limit) {
     const Limit& limit = *result.limit;
     text += fmt::format("- **Memory Limit**: {}\n", format_bytes(limit.bytes));
-    text += fmt::format("- **Limit Type**: {}: {}\n", name_of(limit.type), meaning_of(limit.type));
+    text += fmt::format("- **Limit Type**: {}: {}\n", name_of(limit.type), meaning_of(limit));
     text += fmt::format("- **Mechanism**: {}\n", words_for(limit.mechanism));
-    if (!limit.note.empty()) text += fmt::format("- **Why not a better one**: {}\n", escaped(limit.note));
+    if (const std::string notes = notes_on(limit, result.host); !notes.empty())
+      text += fmt::format("- **Note**: {}\n", escaped(notes));
     text += fmt::format("- **Total Violations**: {}\n\n", total_violations(result));
     text += probe_table(limit);
   } else {

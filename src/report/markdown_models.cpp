@@ -1,42 +1,77 @@
 // Model Performance: all models side by side, then each by itself.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "report/limit_words.h"
 #include "report/markdown_sections.h"
 #include "report/markdown_text.h"
+#include "report/outcome.h"
+#include "report/tuning_words.h"
 #include "report/words.h"
 
 namespace headroom::report {
 namespace {
 
-std::string_view sign_of(const ModelResult& model) {
-  if (model.status == ModelStatus::skipped) return "⏭️";
-  return model.status == ModelStatus::ok && !exceeded_limit(model) ? "✅" : "❌";
-}
-
 std::string status_of(const ModelResult& model) {
-  std::string text = fmt::format("{} {}", sign_of(model), words_for(model.status));
-  if (model.status == ModelStatus::ok && exceeded_limit(model)) text += ", over the limit";
-  return text;
+  return fmt::format("{} {}{}", sign_of(model), words_for_outcome(model),
+                     outcome_of(model) == Outcome::prepared ? "; not measured" : "");
 }
 
-std::string p50_of(const std::optional<LatencySummary>& latency) {
-  return latency ? format_duration(latency->p50) : std::string(kAbsent);
+bool has_unbounded(const ModelResult& model) {
+  return model.inference && (!model.inference->p90_bound || !model.inference->p99_bound);
+}
+
+std::string measured_overview(const BenchResult& result) {
+  std::vector<std::string> header{"Model", "Status", "n",         "FPS",     "P50",
+                                  "P90",   "P99",    "Load peak", "Run peak"};
+  const bool by_group = result.limit && counts_by_group(*result.limit);
+  if (by_group) header.emplace_back("Charged");
+  if (result.limit) header.emplace_back("Of the limit");
+  MarkdownTable table(2, header);
+  for (const ModelResult* shown : in_reading_order(result.models)) {
+    const ModelResult& model = *shown;
+    const auto& latency = model.inference;
+    const std::string absent(kAbsent);
+    std::vector<std::string> row{escaped(model.name),
+                                 status_of(model),
+                                 latency ? std::to_string(latency->n) : absent,
+                                 words_for_rate(model.fps),
+                                 p50_of(latency),
+                                 latency ? percentile(latency->p90, latency->p90_bound) : absent,
+                                 latency ? percentile(latency->p99, latency->p99_bound) : absent,
+                                 words_for(model.memory.load_peak),
+                                 words_for(model.memory.run_peak)};
+    const auto counted_peak = limit_peak(model.memory, result.limit);
+    if (by_group) row.push_back(words_for(counted_peak));
+    if (result.limit) row.push_back(counted_peak ? share_of(*counted_peak, *result.limit) : absent);
+    table.add(std::move(row));
+  }
+  std::string notes;
+  if (std::any_of(result.models.begin(), result.models.end(), has_unbounded)) notes += footnote_on_bounds();
+  if (by_group)
+    notes +=
+        "Load peak and run peak are resident; *charged* is the control group's own account, which is what "
+        "the "
+        "limit enforces.\n\n";
+  return table.text() + notes;
+}
+
+std::string prepared_overview(const BenchResult& result) {
+  MarkdownTable table(kAllColumns, {"Model", "Status", "Task", "Input", "Backend", "Settings tried"});
+  for (const ModelResult* model : in_reading_order(result.models))
+    table.add({escaped(model->name), status_of(*model), escaped(model->task), code(model->input),
+               escaped(model->backend),
+               model->trials.empty() ? std::string(kAbsent) : std::to_string(model->trials.size())});
+  return "The models were prepared and not measured (`--skip-inference`).\n\n" + table.text();
 }
 
 std::string overview(const BenchResult& result) {
-  MarkdownTable table(2, {"Model", "Status", "FPS", "P50", "P90", "P99", "Load peak", "Run peak"});
-  for (const ModelResult& model : result.models) {
-    const auto latency = [&](auto pick) {
-      return model.inference ? format_duration(pick(*model.inference)) : std::string(kAbsent);
-    };
-    table.add({escaped(model.name), status_of(model), words_for_rate(model.fps), p50_of(model.inference),
-               latency([](const LatencySummary& l) { return l.p90; }),
-               latency([](const LatencySummary& l) { return l.p99; }), words_for(model.memory.load_peak),
-               words_for(model.memory.run_peak)});
-  }
-  return table.text();
+  const bool prepared = std::any_of(result.models.begin(), result.models.end(), [](const ModelResult& model) {
+    return outcome_of(model) == Outcome::prepared;
+  });
+  return prepared ? prepared_overview(result) : measured_overview(result);
 }
 
 std::string bound_of(const std::optional<Nanoseconds>& bound) {
@@ -86,6 +121,7 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
     text += fmt::format(" {} of {}", exceeded_limit(model) ? "❌ over the limit" : "✅ within the limit",
                         format_bytes(limit->bytes));
     if (memory.violations > 0) text += fmt::format(", {}", counted(memory.violations, "violation"));
+    if (limit_peak(memory, limit)) text += ": " + peak_against(model, limit);
   }
   text += "\n\n" + table.text();
   std::vector<std::string> notes;
@@ -97,6 +133,10 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
     notes.push_back(
         fmt::format("control group's peak, page cache included: {}", format_bytes(*memory.cgroup_peak)));
   if (!notes.empty()) text += fmt::format("Also {}.\n\n", fmt::join(notes, "; "));
+  if (resident_is_above(model, limit))
+    text +=
+        "Resident is above the limit and the group's account is not: pages that another group touched first, "
+        "such as those of shared libraries, are not charged to this one.\n\n";
   return text;
 }
 
@@ -112,24 +152,19 @@ std::string trials_table(const ModelResult& model) {
   if (model.trials.empty()) return {};
   MarkdownTable table(2, {"Settings tried", "Kept as", "P50", "Peak", "Status"});
   for (const TuneTrial& trial : model.trials) {
-    std::string kept;
-    if (trial.settings == model.settings) kept = "**fastest that fits**";
-    if (model.smallest_settings && trial.settings == *model.smallest_settings)
-      kept += fmt::format("{}smallest within 5 %", kept.empty() ? "" : ", ");
     std::string status(words_for(trial.status));
     if (!trial.error.empty()) status += ": " + escaped(trial.error);
-    table.add({code(trial.settings.describe()), kept, words_for(trial.p50), words_for(trial.peak), status});
+    table.add({code(trial.settings.describe()), kept_as(model, trial), words_for(trial.p50),
+               words_for(trial.peak), status});
   }
-  return "**Tuning trials**, each in a process of its own under the limit\n\n" + table.text();
-}
-
-void add_line(std::string& text, std::string_view label, const std::string& value) {
-  if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
+  return fmt::format("**Tuning trials**, each in a process of its own: {}.\n\n",
+                     escaped(describe_tuning(model))) +
+         table.text();
 }
 
 std::string facts(const ModelResult& model) {
   std::string text;
-  add_line(text, "Cause", escaped(model.error));
+  add_line(text, outcome_of(model) == Outcome::cut_short ? "Note" : "Cause", escaped(model.error));
   if (model.died_in)
     add_line(text, "Ended",
              fmt::format("{} (last phase done: {})", activity_after(*model.died_in),
@@ -150,8 +185,8 @@ std::string facts(const ModelResult& model) {
   if (model.frames > 0) add_line(text, "Frames", std::to_string(model.frames));
   if (model.detections)
     add_line(text, "Detections per Frame",
-             fmt::format("mean {:.2f}, min {}, max {}", model.detections->mean, model.detections->min,
-                         model.detections->max));
+             fmt::format("mean {}, min {}, max {}", words_for_average(model.detections->mean),
+                         model.detections->min, model.detections->max));
   if (model.model_load_time)
     add_line(text, "Load Time",
              fmt::format("runtime {}, model {}, warm-up {}", words_for(model.runtime_load_time),
@@ -180,6 +215,36 @@ std::string model_section(const ModelResult& model, const std::optional<Limit>& 
 
 }  // namespace
 
+std::string_view sign_of(const ModelResult& model) {
+  switch (outcome_of(model)) {
+    case Outcome::ok:
+      return "✅";
+    case Outcome::prepared:
+      return "☑️";
+    case Outcome::over:
+    case Outcome::fallen:
+      return "❌";
+    case Outcome::cut_short:
+    case Outcome::not_reached:
+      return "⏹️";
+    case Outcome::skipped:
+      return "⏭️";
+  }
+  return "";
+}
+
+std::string p50_of(const std::optional<LatencySummary>& latency) {
+  return latency ? format_duration(latency->p50) : std::string(kAbsent);
+}
+
+std::string percentile(Nanoseconds value, const std::optional<Nanoseconds>& bound) {
+  return format_duration(value) + (bound ? "" : escaped(kUnboundedMark));
+}
+
+std::string footnote_on_bounds() {
+  return fmt::format("{} {}\n\n", escaped(kUnboundedMark), escaped(kUnboundedFootnote));
+}
+
 std::string models_section(const BenchResult& result) {
   std::string text = "## Model Performance\n\n";
   if (result.models.empty()) return text + "No model was measured.\n\n";
@@ -187,59 +252,6 @@ std::string models_section(const BenchResult& result) {
   for (const ModelResult& model : result.models)
     if (model.status != ModelStatus::skipped) text += model_section(model, result.limit);
   return text;
-}
-
-std::string parallel_section(const BenchResult& result) {
-  if (!result.parallel) return {};
-  const ParallelResult& parallel = *result.parallel;
-  std::string text = "## All Models at Once\n\n";
-  add_line(text, "Sum of the peaks alone", words_for(parallel.sum_of_peaks));
-  std::string joint = words_for(parallel.joint_peak);
-  if (!parallel.joint_peak_source.empty()) joint += fmt::format(" ({})", code(parallel.joint_peak_source));
-  add_line(text, "Joint peak", joint);
-  if (result.limit)
-    add_line(text, "Common limit",
-             fmt::format("{} {}", format_bytes(result.limit->bytes),
-                         parallel.within_limit ? "✅ kept" : "❌ not kept"));
-  text += "\n";
-  MarkdownTable table(2, {"Model", "Together", "FPS alone", "FPS together", "P50 alone", "P50 together",
-                          "Run peak alone", "Run peak together"});
-  for (const ModelResult& together : parallel.together) {
-    static const ModelResult kNotAlone;
-    const ModelResult* alone = &kNotAlone;
-    for (const ModelResult& model : result.models)
-      if (model.name == together.name) alone = &model;
-    table.add({escaped(together.name), status_of(together), words_for_rate(alone->fps),
-               words_for_rate(together.fps), p50_of(alone->inference), p50_of(together.inference),
-               words_for(alone->memory.run_peak), words_for(together.memory.run_peak)});
-  }
-  return text + (table.empty() ? "" : table.text());
-}
-
-std::string pipeline_section(const BenchResult& result) {
-  if (!result.pipeline) return {};
-  const PipelineResult& pipeline = *result.pipeline;
-  std::string text = "## Full Pipeline in One Process\n\n";
-  add_line(text, "Status",
-           fmt::format("{}{}{}", words_for(pipeline.status), pipeline.error.empty() ? "" : ": ",
-                       escaped(pipeline.error)));
-  add_line(text, "Frames", std::to_string(pipeline.frames));
-  if (pipeline.fps) add_line(text, "FPS", words_for_rate(pipeline.fps));
-  if (pipeline.frame) {
-    add_line(text, "One frame through all models",
-             fmt::format("P50 {}, P90 {}, P99 {}", format_duration(pipeline.frame->p50),
-                         format_duration(pipeline.frame->p90), format_duration(pipeline.frame->p99)));
-  }
-  add_line(text, "Memory",
-           fmt::format("runtime {}, all models loaded {}, **peak {}**", words_for(pipeline.runtime),
-                       words_for(pipeline.loaded), words_for(pipeline.peak)));
-  text += "\n";
-  MarkdownTable table(1, {"Model", "Load time", "Memory increment", "P50", "P99"});
-  for (const PipelineModel& model : pipeline.models)
-    table.add({escaped(model.name), words_for(model.load_time), words_for(model.memory_increment),
-               p50_of(model.inference),
-               model.inference ? format_duration(model.inference->p99) : std::string(kAbsent)});
-  return text + (table.empty() ? "" : table.text());
 }
 
 }  // namespace headroom::report

@@ -3,10 +3,21 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "model/bench_result.h"
 
 namespace headroom::report {
+
+// "✅", "❌", "⏭️": what became of the model, before words_for_outcome.
+std::string_view sign_of(const ModelResult& model);
+
+// "- **Label**: value", or nothing where there is no value.
+void add_line(std::string& text, std::string_view label, const std::string& value);
+std::string p50_of(const std::optional<LatencySummary>& latency);
+// "14.20 ms", with the mark for the footnote where n is too small for a bound.
+std::string percentile(Nanoseconds value, const std::optional<Nanoseconds>& bound);
+std::string footnote_on_bounds();
 
 std::string memory_safety_section(const BenchResult& result);
 std::string models_section(const BenchResult& result);

@@ -1,6 +1,7 @@
 #include "report/report_json.h"
 
 #include "report/report_fields.h"
+#include "report/words.h"
 
 namespace headroom::report {
 
@@ -33,6 +34,15 @@ Json write_fields(const T& value, std::optional<int> schema_version) {
   return document;
 }
 
+// Figures that follow from others, for readers that would have to know how. They are not read back.
+void add_derived_figures(const BenchResult& result, Json& document) {
+  for (std::size_t i = 0; i < result.models.size(); ++i)
+    if (const auto peak = limit_peak(result.models[i].memory, result.limit))
+      document["models"][i]["memory"]["limit_peak_bytes"] = peak->count;
+  for (std::size_t i = 0; i < result.system.size(); ++i)
+    if (const auto total = total_of(result.system[i])) document["system"][i]["total"] = *total;
+}
+
 Status check_version(const Json& document, std::string_view name, int known) {
   const auto version = get_integer(document, "schema_version");
   if (!version)
@@ -62,7 +72,11 @@ Result<T> read_fields(const Json& document, std::string_view name) {
 
 }  // namespace
 
-Json to_json(const BenchResult& result) { return write_fields(result, kReportSchemaVersion); }
+Json to_json(const BenchResult& result) {
+  Json document = write_fields(result, kReportSchemaVersion);
+  add_derived_figures(result, document);
+  return document;
+}
 Json to_json(const RuntimeSettings& settings) { return write_fields(settings, std::nullopt); }
 Json to_json(const Footprint& footprint) { return write_fields(footprint, kFootprintSchemaVersion); }
 

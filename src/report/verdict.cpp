@@ -2,85 +2,137 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cctype>
 
+#include "report/limit_words.h"
+#include "report/outcome.h"
 #include "report/words.h"
 
 namespace headroom::report {
 namespace {
 
-bool came_through(ModelStatus status) { return status == ModelStatus::ok; }
-bool was_tried(ModelStatus status) { return status != ModelStatus::skipped; }
+// What the models are compared by: the account that the limit enforces, where it was measured.
+std::optional<Bytes> compared_peak(const ModelResult& model, const std::optional<Limit>& limit) {
+  const auto counted = limit_peak(model.memory, limit);
+  return counted ? counted : peak_of(model);
+}
 
 std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit) {
   std::string text = fmt::format("{}: over the limit", model.name);
   if (limit) text += fmt::format(" of {}", format_bytes(limit->bytes));
   if (model.memory.violations > 0) text += fmt::format(" in {}", counted(model.memory.violations, "sample"));
-  if (const auto peak = peak_of(model)) text += fmt::format(", with a peak of {}", format_bytes(*peak));
+  if (const std::string peak = peak_against(model, limit); !peak.empty()) text += ", with a peak of " + peak;
   return text;
 }
 
 struct Tally {
-  std::int64_t tried = 0, fallen = 0, over = 0;
+  std::int64_t measured = 0, fallen = 0, over = 0;  // fallen and over are among the measured
+  std::int64_t prepared = 0;
+  std::int64_t unfinished = 0;           // cut short or not reached
+  const ModelResult* first = nullptr;    // of those that are not skipped
   const ModelResult* largest = nullptr;  // by peak, of those that came through
-  std::int64_t fine() const { return tried - fallen - over; }
+  std::int64_t all() const { return measured + prepared + unfinished; }
+  std::int64_t fine() const { return measured - fallen - over; }
 };
 
-Tally count_models(const std::vector<ModelResult>& models) {
+Tally count_models(const BenchResult& result) {
   Tally tally;
-  for (const ModelResult& model : models) {
-    if (!was_tried(model.status)) continue;
-    ++tally.tried;
-    if (!came_through(model.status)) {
-      ++tally.fallen;
-      continue;
-    }
-    if (exceeded_limit(model)) ++tally.over;
-    if (peak_of(model) && (tally.largest == nullptr || *peak_of(*tally.largest) < *peak_of(model)))
+  for (const ModelResult& model : result.models) {
+    const Outcome outcome = outcome_of(model);
+    if (outcome == Outcome::skipped) continue;
+    if (tally.first == nullptr) tally.first = &model;
+    if (outcome == Outcome::prepared) ++tally.prepared;
+    if (outcome == Outcome::cut_short || outcome == Outcome::not_reached) ++tally.unfinished;
+    if (outcome == Outcome::fallen) ++tally.fallen;
+    if (outcome == Outcome::over) ++tally.over;
+    if (!was_measured(model)) continue;
+    ++tally.measured;
+    if (outcome == Outcome::fallen || !compared_peak(model, result.limit)) continue;
+    if (tally.largest == nullptr ||
+        *compared_peak(*tally.largest, result.limit) < *compared_peak(model, result.limit))
       tally.largest = &model;
   }
   return tally;
 }
 
-// "All 3 models"; with --parallel "Alone, all 3 models", because together they may not fit.
-std::string all_of(const Tally& tally, const BenchResult& result) {
-  if (tally.tried == 1)
-    return std::find_if(result.models.begin(), result.models.end(),
-                        [](const ModelResult& model) { return was_tried(model.status); })
-        ->name;
-  if (result.parallel)
-    return tally.tried == 2 ? "Alone, both models" : fmt::format("Alone, all {} models", tally.tried);
-  return tally.tried == 2 ? "Both models" : fmt::format("All {} models", tally.tried);
+// "All 3 models", "Both models", or the name of the only one.
+std::string all_models(std::int64_t count, const Tally& tally) {
+  if (count == 1) return tally.first->name;
+  return count == 2 ? "Both models" : fmt::format("All {} models", count);
 }
 
-std::string sentence_when_all_fit(const Tally& tally, const BenchResult& result) {
-  const std::string all = all_of(tally, result);
-  std::string peak = "no peak was measured";
-  if (tally.largest != nullptr) {
-    peak = tally.tried == 1 ? fmt::format("its peak was {}", format_bytes(*peak_of(*tally.largest)))
-                            : fmt::format("the largest peak was {} ({})",
-                                          format_bytes(*peak_of(*tally.largest)), tally.largest->name);
-    if (result.limit && result.limit->bytes > Bytes{})
-      peak += fmt::format(", {} of it", words_for_share(static_cast<double>(peak_of(*tally.largest)->count) /
-                                                        static_cast<double>(result.limit->bytes.count)));
-  }
-  if (!result.limit) return fmt::format("{} ran; no memory limit was set; {}", all, peak);
-  const std::string limit = format_bytes(result.limit->bytes);
-  if (result.limit->type == LimitType::unavailable)
-    return fmt::format("{} ran below {}, but nothing enforced that limit; {}", all, limit, peak);
-  return fmt::format("{} stayed inside the {} limit of {}; {}", all, name_of(result.limit->type), limit,
-                     peak);
+std::string largest_peak(const Tally& tally, const std::optional<Limit>& limit) {
+  if (tally.largest == nullptr) return "no peak was measured";
+  const std::string whose =
+      tally.all() == 1 ? "its peak" : fmt::format("the largest peak ({})", tally.largest->name);
+  return fmt::format("{} was {}", whose, peak_against(*tally.largest, limit));
+}
+
+std::string sentence_when_all_fit(const std::string& subject, const Tally& tally,
+                                  const std::optional<Limit>& limit) {
+  const std::string peak = largest_peak(tally, limit);
+  if (!limit) return fmt::format("{} ran; no memory limit was set; {}", subject, peak);
+  const std::string size = format_bytes(limit->bytes);
+  if (limit->type == LimitType::unavailable)
+    return fmt::format("{} ran below {}, but nothing enforced that limit; {}", subject, size, peak);
+  return fmt::format("{} stayed inside the {} limit of {}; {}", subject, name_of(limit->type), size, peak);
 }
 
 std::string sentence_when_some_did_not(const Tally& tally, const std::optional<Limit>& limit) {
-  const std::string bound =
-      limit ? fmt::format("the {} limit of {}", name_of(limit->type), format_bytes(limit->bytes)) : "";
   std::vector<std::string> parts;
-  parts.push_back(fmt::format("{} of {} {}", tally.fine(), counted(tally.tried, "model"),
-                              limit ? "stayed inside " + bound : "came through"));
+  parts.push_back(fmt::format("{} of {} ", tally.fine(), counted(tally.measured, "model")));
+  if (limit)
+    parts.back() +=
+        fmt::format("stayed inside the {} limit of {}", name_of(limit->type), format_bytes(limit->bytes));
+  else
+    parts.back() += "came through";
   if (tally.over > 0) parts.push_back(fmt::format("{} exceeded it", tally.over));
   if (limit && tally.fallen > 0) parts.push_back(fmt::format("{} did not come through", tally.fallen));
   return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string sentence_of_measured(const Tally& tally, const BenchResult& result) {
+  if (tally.fine() < tally.measured) return sentence_when_some_did_not(tally, result.limit);
+  std::string subject = all_models(tally.measured, tally);
+  // Together they may not fit, so what is said here is said of each by itself.
+  if (result.parallel && tally.measured > 1) {
+    subject.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(subject.front())));
+    subject = "Alone, " + subject;
+  }
+  return sentence_when_all_fit(subject, tally, result.limit);
+}
+
+std::string sentence_when_cut_short(const Tally& tally, const BenchResult& result) {
+  std::string text;
+  if (tally.measured == 0)
+    text = tally.all() == 1 ? tally.first->name + " was not measured"
+                            : fmt::format("None of the {} models was measured", tally.all());
+  else if (tally.measured == tally.all())
+    text = fmt::format("{} {} measured", all_models(tally.all(), tally), tally.all() == 1 ? "was" : "were");
+  else
+    text = fmt::format("{} of {} models {} measured", tally.measured, tally.all(),
+                       tally.measured == 1 ? "was" : "were");
+  text += "; the run was cut short";
+  if (tally.measured == 0) return text;
+  if (tally.fine() < tally.measured) return text + "; " + sentence_when_some_did_not(tally, result.limit);
+  if (!result.limit) return text + "; no memory limit was set; " + largest_peak(tally, result.limit);
+  return text + "; " + sentence_when_all_fit(tally.measured == 1 ? "it" : "they", tally, result.limit);
+}
+
+std::string sentence_when_prepared(const Tally& tally) {
+  if (tally.prepared == tally.all())
+    return fmt::format("{} {} prepared; not measured", all_models(tally.all(), tally),
+                       tally.all() == 1 ? "is" : "are");
+  return fmt::format("{} of {} models {} prepared; not measured", tally.prepared, tally.all(),
+                     tally.prepared == 1 ? "is" : "are");
+}
+
+std::string sentence_of(const Tally& tally, const BenchResult& result) {
+  if (tally.all() == 0) return "No model was measured";
+  if (tally.unfinished > 0 || (!result.complete && tally.measured > 0))
+    return sentence_when_cut_short(tally, result);
+  if (tally.prepared > 0) return sentence_when_prepared(tally);
+  return sentence_of_measured(tally, result);
 }
 
 }  // namespace
@@ -95,34 +147,28 @@ std::string describe_fall(const ModelResult& model) {
 Verdict verdict_of(const BenchResult& result) {
   Verdict verdict;
   for (const ModelResult& model : result.models) {
-    if (!was_tried(model.status)) continue;
-    if (!came_through(model.status))
-      verdict.details.push_back(describe_fall(model));
-    else if (exceeded_limit(model))
-      verdict.details.push_back(describe_excess(model, result.limit));
+    if (outcome_of(model) == Outcome::fallen) verdict.details.push_back(describe_fall(model));
+    if (outcome_of(model) == Outcome::over) verdict.details.push_back(describe_excess(model, result.limit));
   }
   if (result.parallel) {
     if (!result.parallel->within_limit)
       verdict.details.emplace_back("all at once: the models did not stay inside the limit");
     for (const ModelResult& model : result.parallel->together)
-      if (was_tried(model.status) && !came_through(model.status))
+      if (outcome_of(model) == Outcome::fallen)
         verdict.details.push_back("all at once: " + describe_fall(model));
   }
-  if (result.pipeline && was_tried(result.pipeline->status) && !came_through(result.pipeline->status))
+  if (result.pipeline && result.pipeline->status != ModelStatus::ok &&
+      result.pipeline->status != ModelStatus::skipped)
     verdict.details.push_back(fmt::format("pipeline: {}{}{}", words_for(result.pipeline->status),
                                           result.pipeline->error.empty() ? "" : ": ",
                                           result.pipeline->error));
 
-  const Tally tally = count_models(result.models);
-  if (tally.tried == 0)
-    verdict.sentence = "No model was measured";
-  else if (tally.fine() < tally.tried)
-    verdict.sentence = sentence_when_some_did_not(tally, result.limit);
-  else
-    verdict.sentence = sentence_when_all_fit(tally, result);
+  const Tally tally = count_models(result);
+  verdict.sentence = sentence_of(tally, result);
+  const bool all_measured = result.complete && tally.measured > 0 && tally.measured == tally.all();
   if (!verdict.details.empty())
     verdict.tone = Tone::bad;
-  else if (tally.tried > 0 && result.limit && result.limit->type != LimitType::unavailable)
+  else if (all_measured && result.limit && result.limit->type != LimitType::unavailable)
     verdict.tone = Tone::good;
   return verdict;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace headroom::report {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 struct MetricWords {
   std::string_view name;  // without the sensor after the dot
   std::string_view title;
+  bool counts_events = false;  // since the sample before
 };
 
 constexpr std::array kMetrics{MetricWords{"cpu_percent", "CPU, all cores"},
@@ -24,16 +26,22 @@ constexpr std::array kMetrics{MetricWords{"cpu_percent", "CPU, all cores"},
                               MetricWords{"swap_used_bytes", "Swap used"},
                               MetricWords{"psi_some_percent", "Memory pressure, some tasks waiting"},
                               MetricWords{"psi_full_percent", "Memory pressure, all tasks waiting"},
-                              MetricWords{"pages_swapped_in", "Pages swapped in, per sample"},
-                              MetricWords{"pages_swapped_out", "Pages swapped out, per sample"},
-                              MetricWords{"refaults", "Page refaults, per sample"},
-                              MetricWords{"oom_kills", "OOM kills, per sample"},
+                              MetricWords{"pages_swapped_in", "Pages swapped in", true},
+                              MetricWords{"pages_swapped_out", "Pages swapped out", true},
+                              MetricWords{"refaults", "Page refaults", true},
+                              MetricWords{"oom_kills", "OOM kills", true},
                               MetricWords{"throttled", "Clock throttled, share of samples"},
                               MetricWords{"temperature_celsius", "Temperature"},
                               MetricWords{"power_watts", "Power"},
                               MetricWords{"clock_hz", "Clock"}};
 
 std::string_view family_of(std::string_view name) { return name.substr(0, name.find('.')); }
+
+const MetricWords* known_metric(std::string_view family) {
+  const auto* const known = std::find_if(kMetrics.begin(), kMetrics.end(),
+                                         [&](const MetricWords& metric) { return metric.name == family; });
+  return known == kMetrics.end() ? nullptr : known;
+}
 
 }  // namespace
 
@@ -85,24 +93,9 @@ std::string_view words_for(LimitMechanism mechanism) {
     case LimitMechanism::rlimit_data:
       return "RLIMIT_DATA";
     case LimitMechanism::watchdog:
-      return "a watchdog that kills what it sees over the limit";
+      return "a watchdog that samples, and marks what it sees over the limit";
   }
   return "nothing";
-}
-
-std::string_view meaning_of(LimitType type) {
-  switch (type) {
-    case LimitType::hard:
-      return "every route by which a process can take memory was refused or killed at the limit, as tried in "
-             "this run";
-    case LimitType::soft:
-      return "only a watchdog or an allocator cap holds it, or some route got past it when tried; a model "
-             "may "
-             "exceed it and is then marked";
-    case LimitType::unavailable:
-      return "nothing on this machine enforces it; memory was only watched";
-  }
-  return "";
 }
 
 std::string_view activity_after(Phase phase) {
@@ -125,9 +118,8 @@ std::string_view activity_after(Phase phase) {
 
 std::string title_of_metric(std::string_view name) {
   const std::string_view family = family_of(name);
-  const auto known = std::find_if(kMetrics.begin(), kMetrics.end(),
-                                  [&](const MetricWords& metric) { return metric.name == family; });
-  if (known == kMetrics.end()) return std::string(name);
+  const MetricWords* known = known_metric(family);
+  if (known == nullptr) return std::string(name);
   if (family.size() == name.size()) return std::string(known->title);
   return fmt::format("{} {}", known->title, name.substr(family.size() + 1));
 }
@@ -143,6 +135,16 @@ std::string words_for_metric(std::string_view name, double value) {
     return fmt::format("{:.0f} MHz", value / 1e6);
   }
   return fmt::format("{:.4g}", value);
+}
+
+std::optional<std::int64_t> total_of(const MetricSummary& metric) {
+  const MetricWords* known = known_metric(family_of(metric.name));
+  if (known == nullptr || !known->counts_events) return std::nullopt;
+  return std::llround(metric.mean * static_cast<double>(metric.n));
+}
+
+std::string words_for_average(double count) {
+  return fmt::format("{:.{}f}", count, count == 0 || count >= 100 ? 0 : count >= 0.095 ? 1 : 2);
 }
 
 std::optional<Bytes> peak_of(const ModelResult& model) {

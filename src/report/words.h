@@ -20,16 +20,24 @@ std::string counted(std::int64_t count, std::string_view noun);
 
 std::string_view words_for(ModelStatus status);        // "out of memory"
 std::string_view words_for(LimitMechanism mechanism);  // "control group v2 (memory.max)"
-// What the word was proved to mean in this run.
-std::string_view meaning_of(LimitType type);
 // A worker marks a phase when it is done with it; this is what it does next: "while loading the model".
 std::string_view activity_after(Phase phase);
 
 // A metric of the machine, by its name with unit: "clock_hz.cpu0", 1.4976e9 → "CPU clock cpu0", "1.50 GHz".
 std::string title_of_metric(std::string_view name);
 std::string words_for_metric(std::string_view name, double value);
+// Events over the whole run, for metrics that count events (swapped pages, refaults, OOM kills): a mean per
+// sample of those would depend on the interval.
+std::optional<std::int64_t> total_of(const MetricSummary& metric);
 
-// The larger of load peak and run peak: what the model needs to get through.
+// A percentile that n is too small to bound is marked: "14.20 ms" → "14.20 ms*".
+inline constexpr std::string_view kUnboundedMark = "*";
+inline constexpr std::string_view kUnboundedFootnote =
+    "n is too small to bound it at 99 % confidence: docs/figures.md";
+// 5.375 → "5.4", 0.5 → "0.5", 0.04 → "0.04".
+std::string words_for_average(double count);
+
+// The larger of load peak and run peak, resident: what the model needs to get through.
 std::optional<Bytes> peak_of(const ModelResult& model);
 // True if the model was seen over the limit (it may have come through all the same).
 bool exceeded_limit(const ModelResult& model);

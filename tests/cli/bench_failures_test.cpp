@@ -112,16 +112,18 @@ TEST(BenchFailures, CtrlCLeavesAReadableReportMarkedIncomplete) {
     ::kill(conductor, SIGINT);
     return false;
   };
-  const CommandResult result =
-      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms",
-                 "--max-frames", "5000", "--model", "first=" + bench.model("first", ""), "--model",
-                 "slow=" + bench.model("slow", "run sleep 2")},
-                options);
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms", "--max-frames",
+       "5000", "--model", "first=" + bench.model("first", ""), "--model",
+       "slow=" + bench.model("slow", "run sleep 2"), "--model", "never=" + bench.model("never", "")},
+      options);
   EXPECT_EQ(result.exit_code, 130) << result.err;
   const Json report = bench.report();
   EXPECT_EQ(get_bool(report, "complete"), false);
   EXPECT_EQ(get_text(model_of(report, "first"), "status"), "ok");
-  EXPECT_THAT(get_text(model_of(report, "slow"), "error"), HasSubstr("interrupted"));
+  EXPECT_THAT(get_text(model_of(report, "slow"), "error"), HasSubstr("ended while it was being measured"));
+  EXPECT_EQ(get_text(model_of(report, "never"), "status"), "skipped");
+  EXPECT_THAT(get_text(model_of(report, "never"), "error"), HasSubstr("ended before it was measured"));
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("ncomplete"));
 }
 
@@ -142,6 +144,51 @@ TEST(BenchFailures, AKilledConductorLeavesAReportAndNoOrphans) {
   const Json report = bench.report();
   EXPECT_EQ(get_bool(report, "complete"), false);
   EXPECT_EQ(get_text(model_of(report, "first"), "status"), "ok");
+}
+
+TEST(BenchFailures, AConductorKilledInItsOnlyModelLeavesAReport) {
+  Bench bench;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    if (read_text(bench.run_folder() / "metrics.jsonl").find("slow") == std::string::npos) return true;
+    ::kill(conductor, SIGKILL);
+    return false;
+  };
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms",
+                 "--max-frames", "5000", "--model", "slow=" + bench.model("slow", "run sleep 2")},
+                options);
+  EXPECT_EQ(result.signal, SIGKILL);
+  const Json report = bench.report();
+  EXPECT_EQ(get_bool(report, "complete"), false);
+  EXPECT_EQ(get_text(model_of(report, "slow"), "status"), "failed");
+  EXPECT_THAT(get_text(model_of(report, "slow"), "error"), HasSubstr("ended while it was being measured"));
+  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("slow"));
+}
+
+TEST(BenchFailures, AWorkerThatHangsAfterItsWorkIsDoneKeepsItsFigures) {
+  Bench bench;
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", "1s", "--max-frames",
+                 "3", "--model", "m=" + bench.model("m", "exit hang")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json model = model_of(bench.report(), "m");
+  EXPECT_EQ(get_text(model, "status"), "ok");
+  EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 3);
+  EXPECT_THAT(to_text(get_member(model, "warnings")), HasSubstr("did not end after the run was done"));
+}
+
+TEST(BenchFailures, ASlowWarmUpAndAWaitAtTheGateAreNoHang) {
+  Bench bench;
+  // Ten warm-up runs of 200 ms: twice the timeout in all, and the quick model waits for them at the gate.
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", "1s", "--max-frames",
+                 "3", "--parallel", "--model", "quick=" + bench.model("quick", ""), "--model",
+                 "slow=" + bench.model("slow", "run sleep 200")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench.report();
+  for (const Json& model : get_member(get_member(report, "parallel"), "together"))
+    EXPECT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
 }
 
 TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {

@@ -51,7 +51,7 @@ CommandResult run_headroom(const std::vector<std::string>& arguments, const Comm
   spawn.command = {kBinary.string()};
   spawn.command.insert(spawn.command.end(), arguments.begin(), arguments.end());
   spawn.environment = options.environment;
-  spawn.stdout_fd = out->write_end.get();
+  spawn.stdout_fd = options.stdout_fd >= 0 ? options.stdout_fd : out->write_end.get();
   spawn.stderr_fd = err->write_end.get();
   const std::string folder = options.folder.string();
   if (!folder.empty()) spawn.before_exec = [folder] { return ::chdir(folder.c_str()) == 0 ? 0 : errno; };

@@ -1,3 +1,7 @@
 # The readers of report.json, footprints and metrics.jsonl. Included by CMakeLists.txt.
 headroom_fuzzer(report_json_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_json_fuzzer.cpp LINK headroom_report
   CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/report_json)
+
+# The analysis of recordings and its views, on the corpus of their reader.
+headroom_fuzzer(recording_analysis_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/recording_analysis_fuzzer.cpp
+  LINK headroom_report headroom_analysis CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/recording)

@@ -1,6 +1,7 @@
 // A backend whose "models" are text files of commands, one a line, each a stage and what to do there:
 //   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
-//   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc
+//   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
+//   exit hang (in a static destructor, when all was done)
 // It shows that the conductor survives whatever a runtime does.
 #include <unistd.h>
 
@@ -87,6 +88,10 @@ int load(const char* path, const hr_settings*, hr_session** session, hr_error* e
     hr_session::Command command;
     words >> command.stage >> command.action >> command.amount;
     loaded->commands.push_back(command);
+    if (command.stage == "exit")
+      std::atexit([] {
+        for (;;) ::pause();
+      });
   }
   if (obey(*loaded, "load", error) != 0) {
     unload(loaded);

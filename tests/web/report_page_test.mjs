@@ -73,6 +73,25 @@ const colors_of_canvas = (canvas) => {
   return seen.size;
 };
 
+// Of the models the first is open; a link to another opens that one. Then all are, for the checks that follow.
+async function check_folding(page) {
+  const open = () => page.$$eval('.model > details', (models) => models.map((model) => model.open));
+  assert.deepEqual(await open(), [true, false, false]);
+  const folded = await page.evaluate(() => document.documentElement.scrollHeight);
+  await page.locator('table.models tbody a').nth(2).click();
+  await page.waitForFunction(() => document.querySelectorAll('.model > details')[2].open);
+  await page.locator('.model > details > summary').nth(1).click();
+  assert.deepEqual(await open(), [true, true, true]);
+  await page.waitForTimeout(300);  // charts are laid out when they are first seen
+  assert.ok(await page.evaluate(() => document.documentElement.scrollHeight) > folded + 500, 'closing a model saves no space');
+  // Afresh, so that the keyboard starts at the top of the page.
+  await page.evaluate(() => history.replaceState(null, '', location.pathname));
+  await page.reload();
+  await page.waitForSelector('.model');
+  await page.evaluate(() => document.querySelectorAll('.model > details').forEach((model) => { model.open = true; }));
+  await page.waitForTimeout(300);
+}
+
 async function check_charts(page) {
   const canvases = await page.$$('canvas');
   assert.ok(canvases.length >= 5, `memory of three models and the machine's figures, not ${canvases.length} charts`);
@@ -131,6 +150,13 @@ async function check_accessibility(page) {
 
 async function check_words(page) {
   assert.equal(await page.textContent('h1'), '2026-11-21_10-30-00');
+  const tiles = await page.$$eval('.figures dt', (names) => names.map((name) => name.textContent));
+  assert.ok(!tiles.includes('Peak') && tiles.includes('Charged to the limit'), `tiles: ${tiles}`);
+  assert.match(await page.textContent('table.models tbody tr'), /54\.0 MiB, 21 %/, 'the share is of what the group was charged');
+  assert.match(await page.textContent('.left-out'), /yolov8n_thermal.*skipped.*no path was given/);
+  assert.match(await page.textContent('table.models + p, .models-frame + p'), /n is too small/);
+  assert.match(await page.textContent('#probe-title + p'), /with 64\.0 MiB instead of 256\.0 MiB/);
+  assert.match(await page.textContent('[aria-labelledby=pipeline-title]'), /the increments depend on it/);
   assert.match(await page.textContent('.verdict'), /^2 of 3 models stayed inside the hard limit of 256\.0 MiB; 1 did not come through\./);
   assert.ok((await page.textContent('.verdict li')).startsWith(HOSTILE_NAME), 'the name of a model is text');
   assert.equal(await page.locator('table.models tbody tr').count(), 4);
@@ -183,6 +209,26 @@ async function check_keyboard(page) {
   assert.equal(await page.locator('dialog[open]').count(), 0);
 }
 
+async function check_golden(name, page) {
+  const text = await page.textContent('#page');
+  if (name === 'charged') {
+    assert.match(text, /76\.2 MiB, 79 %/);
+    assert.match(text, /up to 1280 × 853/);
+    assert.match(text, /OOM kills 7/);
+    assert.doesNotMatch(text, /109 %/, 'the resident peak is no share of this limit');
+  }
+  if (name === 'prepared') {
+    assert.match(text, /prepared; not measured/);
+    assert.match(text, /fastest that fits/);
+    assert.match(text, /smallest within 5 %/);
+  }
+  if (name === 'incomplete') {
+    assert.match(text, /cut short/);
+    assert.match(text, /not reached/);
+    assert.doesNotMatch(text, /It died while/);
+  }
+}
+
 // The same page with each run of tests/golden/report in it.
 async function check_golden_reports() {
   const golden = resolve(web, '../tests/golden/report');
@@ -195,7 +241,9 @@ async function check_golden_reports() {
     writeFileSync(join(folder, `golden-${name}`, 'report.html'), page_of(json));
     await with_page(`golden-${name}`, SIZES[1], 'light', async (page) => {
       const {models} = JSON.parse(json);
-      assert.deepEqual(await page.$$eval('table.models tbody th', (heads) => heads.map((head) => head.textContent)), models.map((model) => model.name));
+      const order = [...models.filter((model) => model.status !== 'skipped'), ...models.filter((model) => model.status === 'skipped')];
+      assert.deepEqual(await page.$$eval('table.models tbody th', (heads) => heads.map((head) => head.textContent)), order.map((model) => model.name));
+      await check_golden(name, page);
       if (models.length > 0) await check_layout(page);
       if (screenshots) await page.screenshot({path: join(screenshots, `golden-${name}.png`), fullPage: true});
     });
@@ -212,6 +260,7 @@ try {
     for (const scheme of ['light', 'dark']) {
       await with_page('rich', size, scheme, async (page) => {
         await check_words(page);
+        await check_folding(page);
         await check_charts(page);
         await check_layout(page);
         await check_accessibility(page);

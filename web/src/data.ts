@@ -9,9 +9,16 @@ export interface Verdict {
   details: string[];  // a line for each thing that did not go well
 }
 
+// The words about the limit, as in report.md (src/report/limit_words.cpp). Absent without a limit.
+export interface LimitWords {
+  meaning: string;  // what its type was proved to mean, and with what size that was tried
+  notes: string;    // may be empty
+}
+
 export interface RunData {
   report: Report;
   verdict: Verdict;
+  limit_words: LimitWords | undefined;
   images: Record<string, string>;  // path in the run folder → data URI
   metrics: Metrics;
   metrics_every: number;  // 1 of this many lines of metrics.jsonl is in the page
@@ -30,10 +37,12 @@ export function read_run(page: Document): RunData {
     const text = page.getElementById(id)?.textContent;
     return text ? (JSON.parse(text) as Data) : otherwise;
   };
+  const verdict = data_of<Verdict & {limit?: LimitWords}>('verdict', {tone: 'neutral', sentence: '', details: []});
   const metrics = page.getElementById('metrics');
   return {
     report,
-    verdict: data_of<Verdict>('verdict', {tone: 'neutral', sentence: '', details: []}),
+    verdict,
+    limit_words: verdict.limit,
     images: data_of<Record<string, string>>('images', {}),
     metrics: parse_metrics(metrics?.textContent ?? ''),
     metrics_every: Number(metrics?.dataset.every ?? 1),

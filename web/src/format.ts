@@ -38,6 +38,12 @@ export function number(value: number | undefined): string {
   return value.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, '\u202f');
 }
 
+// A mean of counts: "0.5", "5.4", "0.04".
+export function average(value: number | undefined): string {
+  if (value === undefined) return ABSENT;
+  return value.toFixed(value === 0 || value >= 100 ? 0 : value >= 0.095 ? 1 : 2);
+}
+
 export function percent(fraction: number | undefined): string {
   if (fraction === undefined) return ABSENT;
   const value = 100 * fraction;

@@ -24,6 +24,7 @@ export function position_of(value_ns: number, low_ns: number, high_ns: number): 
 
 // Round values for a logarithmic axis: 1, 2, 5 × 10^k inside the range, else the ends and the middle.
 export function log_ticks(low_ns: number, high_ns: number): number[] {
+  if (!(low_ns > 0) || !(high_ns >= low_ns)) return [];  // no logarithm, no ticks
   const ticks: number[] = [];
   for (let decade = 10 ** Math.floor(Math.log10(low_ns)); decade <= high_ns; decade *= 10)
     for (const factor of [1, 2, 5])

@@ -40,7 +40,7 @@ const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
   {title: 'Memory of the control group', unit: 'bytes', pattern: /cgroup.*bytes$/},
   {title: 'Swap', unit: 'bytes', pattern: /^swap.*bytes$/},
   {title: 'Memory pressure (PSI)', unit: 'percent', pattern: /psi_/},
-  {title: 'Paging', unit: 'plain', pattern: /^(pages_swapped|refaults|oom_kills)/},
+  {title: 'Paging and OOM kills, events per sample', unit: 'plain', pattern: /^(pages_swapped|refaults|oom_kills)/},
   {title: 'Temperatures', unit: 'celsius', pattern: /celsius/},
   {title: 'Power', unit: 'watts', pattern: /watts/},
   {title: 'Clocks', unit: 'hz', pattern: /(^|_)hz(\.|$)/},

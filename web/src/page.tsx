@@ -3,6 +3,7 @@ import {useMemo} from 'preact/hooks';
 import type {RunData} from './data';
 import {Definitions} from './sections/definitions';
 import {Header} from './sections/header';
+import {LeftOut} from './sections/left_out';
 import {MemoryOverview} from './sections/memory_overview';
 import {ModelDetail} from './sections/model_detail';
 import {ModelsTable} from './sections/models_table';
@@ -10,26 +11,29 @@ import {ParallelSection} from './sections/parallel';
 import {PipelineSection} from './sections/pipeline';
 import {ProbeRoutes} from './sections/probe_routes';
 import {SystemMetrics} from './sections/system_metrics';
+import {in_reading_order} from './words';
 
 export function Page({run}: {run: RunData}) {
   const {report, images} = run;
   // An anchor per model by position: names may hold any character.
   const anchors = useMemo(() => new Map(report.models.map((model, i) => [model, `model-${i + 1}`])), [report]);
+  const models = useMemo(() => in_reading_order(report.models), [report]);
   const measured = run.metrics.charts.length + run.metrics.constant.length > 0 || (report.system ?? []).length > 0;
   return (
     <>
       <a class="skip" href="#models">Skip to the figures</a>
-      <Header report={report} verdict={run.verdict} />
+      <Header report={report} verdict={run.verdict} limit_words={run.limit_words} />
       <main>
         <ModelsTable models={report.models} limit={report.limit} anchors={anchors} />
-        <MemoryOverview models={report.models} limit={report.limit} />
-        {report.models.map((model) => (
-          <ModelDetail model={model} limit={report.limit} images={images} anchor={anchors.get(model)!} />
+        <MemoryOverview models={models} limit={report.limit} />
+        {models.filter((model) => model.status !== 'skipped').map((model, i) => (
+          <ModelDetail model={model} limit={report.limit} images={images} anchor={anchors.get(model)!} first={i === 0} />
         ))}
+        <LeftOut models={models.filter((model) => model.status === 'skipped')} anchors={anchors} />
         {report.parallel && <ParallelSection parallel={report.parallel} alone={report.models} limit={report.limit} />}
         {report.pipeline && <PipelineSection pipeline={report.pipeline} limit={report.limit} />}
         {measured && <SystemMetrics metrics={run.metrics} every={run.metrics_every} summaries={report.system ?? []} />}
-        {report.limit && <ProbeRoutes limit={report.limit} />}
+        {report.limit && <ProbeRoutes limit={report.limit} words={run.limit_words} />}
       </main>
       <Definitions />
     </>

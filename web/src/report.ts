@@ -31,6 +31,7 @@ export interface Memory {
   frames_bytes?: number;
   cgroup_peak_bytes?: number;
   pss_run_peak_bytes?: number;
+  limit_peak_bytes?: number;  // in the account that the limit enforces
   within_limit?: boolean;
   violations?: number;
 }
@@ -146,6 +147,7 @@ export interface Report {
   models: Model[];
   parallel?: Parallel;
   pipeline?: Pipeline;
-  system?: {name: string; n: number; min: number; mean: number; max: number}[];
+  // total: of metrics that count events.
+  system?: {name: string; n: number; min: number; mean: number; max: number; total?: number}[];
   warnings?: string[];
 }

@@ -1,5 +1,5 @@
 // What the words of a report mean, in one place: the page says the same thing the same way everywhere.
-import type {Limit, Model, PhaseName, Status} from './report';
+import type {Latency, Limit, Model, PhaseName, Status} from './report';
 
 export const STATUS_WORDS: Record<Status, string> = {
   ok: 'ok',
@@ -21,18 +21,12 @@ export const PHASE_WORDS: Record<PhaseName, string> = {
   unloaded: 'ending',
 };
 
-export const LIMIT_TYPE_WORDS: Record<Limit['type'], string> = {
-  hard: 'every route by which a process can take memory was refused or killed at the limit, as tried in this run',
-  soft: 'a watchdog or an allocator cap, or some route got past the limit when it was tried; a model may exceed it, and is then marked',
-  unavailable: 'nothing on this machine enforces the limit; memory was only watched',
-};
-
 export const MECHANISM_WORDS: Record<string, string> = {
   none: 'nothing',
   cgroup_v2: 'control group v2 (memory.max)',
   cgroup_v1: 'control group v1 (memory.limit_in_bytes)',
   rlimit_data: 'RLIMIT_DATA',
-  watchdog: 'watchdog',
+  watchdog: 'a watchdog that samples, and marks what it sees over the limit',
 };
 
 export const ROUTE_WORDS: Record<string, string> = {
@@ -42,7 +36,52 @@ export const ROUTE_WORDS: Record<string, string> = {
   not_tried: 'not tried',
 };
 
-// The larger of the two peaks: what the model needs to get through loading and running.
+// What became of a model, as in src/report/outcome.cpp.
+export type Outcome = 'ok' | 'over' | 'prepared' | 'fallen' | 'cut_short' | 'not_reached' | 'skipped';
+
+export function outcome_of(model: Model): Outcome {
+  if (model.status === 'skipped') return model.error === 'the run ended before it was measured' ? 'not_reached' : 'skipped';
+  if (model.status !== 'ok') return model.error === 'the run ended while it was being measured' ? 'cut_short' : 'fallen';
+  if (exceeds(model)) return 'over';
+  return model.latency_ns || model.frames || peak_of(model) !== undefined ? 'ok' : 'prepared';
+}
+
+export function outcome_words(model: Model): string {
+  const words: Partial<Record<Outcome, string>> = {over: 'over limit', prepared: 'prepared; not measured', cut_short: 'cut short', not_reached: 'not reached'};
+  return words[outcome_of(model)] ?? STATUS_WORDS[model.status];
+}
+
+// Models with nothing to show below the others; else as given.
+export function in_reading_order(models: Model[]): Model[] {
+  return [...models.filter((model) => model.status !== 'skipped'), ...models.filter((model) => model.status === 'skipped')];
+}
+
+// A control group's account is not the resident size, and only the account can be compared with its limit.
+export function counts_by_group(limit: Limit): boolean {
+  return limit.mechanism === 'cgroup_v1' || limit.mechanism === 'cgroup_v2';
+}
+
+export function resident_is_above(model: Model, limit: Limit | undefined): boolean {
+  const charged = model.memory?.limit_peak_bytes;
+  if (!limit || !counts_by_group(limit) || charged === undefined) return false;
+  return (peak_of(model) ?? 0) > limit.bytes && charged <= limit.bytes;
+}
+
+// Below 10 frames one slow frame decides how much the latency varies, so nothing is said about it.
+export function warnings_of(model: Model): string[] {
+  const enough = (model.latency_ns?.n ?? 0) >= 10;
+  return (model.warnings ?? []).filter((warning) => enough || !warning.startsWith('inference latency varies'));
+}
+
+// A percentile that n is too small to bound is marked, and the table says what the mark means.
+export const UNBOUNDED_MARK = '*';
+export const UNBOUNDED_FOOTNOTE = '* n is too small to bound it at 99 % confidence.';
+
+export function is_unbounded(latency: Latency, key: 'p90' | 'p99'): boolean {
+  return (key === 'p90' ? latency.p90_bound : latency.p99_bound) === undefined;
+}
+
+// The larger of the two resident peaks: what the model needs to get through loading and running.
 export function peak_of(model: Model): number | undefined {
   const {load_peak_bytes: load, run_peak_bytes: run} = model.memory ?? {};
   if (load === undefined) return run;

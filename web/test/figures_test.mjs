@@ -84,6 +84,34 @@ test('the peak is the larger of loading and running, and absent when neither was
   assert.equal(words.peak_of({}), undefined);
 });
 
+test('what became of a model', () => {
+  assert.equal(words.outcome_of({status: 'ok', frames: 3}), 'ok');
+  assert.equal(words.outcome_of({status: 'ok', frames: 0, memory: {violations: 0}}), 'prepared');
+  assert.equal(words.outcome_of({status: 'ok', frames: 3, memory: {violations: 2}}), 'over');
+  assert.equal(words.outcome_of({status: 'failed', error: 'the run ended while it was being measured'}), 'cut_short');
+  assert.equal(words.outcome_of({status: 'skipped', error: 'the run ended before it was measured'}), 'not_reached');
+  assert.equal(words.outcome_of({status: 'skipped', error: 'no path was given for this slot'}), 'skipped');
+  assert.deepEqual(words.in_reading_order([{status: 'skipped', name: 's'}, {status: 'oom', name: 'o'}]).map((model) => model.name), ['o', 's']);
+});
+
+test('resident memory above the limit is explained only where a group holds the account', () => {
+  const model = {memory: {run_peak_bytes: 120, limit_peak_bytes: 80}};
+  assert.ok(words.resident_is_above(model, {bytes: 100, mechanism: 'cgroup_v1'}));
+  assert.ok(!words.resident_is_above(model, {bytes: 130, mechanism: 'cgroup_v1'}));
+  assert.ok(!words.resident_is_above(model, {bytes: 100, mechanism: 'rlimit_data'}));
+  assert.ok(!words.resident_is_above(model, undefined));
+});
+
+test('of few frames no variation is told', () => {
+  const warnings = ['inference latency varies by 9.0 %', 'the clock was throttled'];
+  assert.deepEqual(words.warnings_of({latency_ns: {n: 9}, warnings}), ['the clock was throttled']);
+  assert.deepEqual(words.warnings_of({latency_ns: {n: 10}, warnings}), warnings);
+});
+
+test('means of counts have as many digits as they need', () => {
+  assert.deepEqual([0, 0.04, 0.5, 5.375, 120.4].map(format.average), ['0', '0.04', '0.5', '5.4', '120']);
+});
+
 test('series are found by key, whatever the shape of the line', () => {
   const lines = [
     {time_ns: 5e9, cpu_percent: 10, ram_used_bytes: 100, swap_used_bytes: 0, temperature_celsius: {cpu: 40}, power_watts: [{name: 'VDD_IN', value: 7}]},

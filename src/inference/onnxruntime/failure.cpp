@@ -73,6 +73,16 @@ std::string on_one_line(std::string_view text) {
   return line;
 }
 
+// What the runtime's words mean to the person who has the file.
+std::string_view meaning_of(std::string_view message) {
+  const auto mentions = [&](std::string_view words) { return message.find(words) != std::string_view::npos; };
+  if (mentions("Protobuf parsing failed") || mentions("ModelProto does not have a graph"))
+    return "the file is damaged or is no ONNX model: ";
+  if (mentions("is not a registered function/op"))
+    return "it uses an operator that this runtime does not have: ";
+  return {};
+}
+
 }  // namespace
 
 bool mentions_out_of_memory(std::string_view message) {
@@ -105,7 +115,8 @@ std::string clean_message(std::string_view message) {
 }
 
 Failure classify(std::string_view message) {
-  return {mentions_out_of_memory(message) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED, clean_message(message)};
+  return {mentions_out_of_memory(message) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
+          std::string(meaning_of(message)) + clean_message(message)};
 }
 
 }  // namespace headroom::onnxruntime

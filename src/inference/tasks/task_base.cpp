@@ -46,6 +46,7 @@ std::optional<ImageInput> find_image_input(const ModelDescription& model, int im
                          : channels == 4 ? ChannelOrder::rgba
                                          : ChannelOrder::rgb;
         input.type = spec.type;
+        if (input.type == ElementType::uint8) input.scale = {1, 1, 1};
       }
     }
     for (std::int64_t& dim : dims)
@@ -54,6 +55,12 @@ std::optional<ImageInput> find_image_input(const ModelDescription& model, int im
   }
   if (!has_image) return std::nullopt;
   return found;
+}
+
+void normalise(InputSpec& input, std::array<float, 3> mean, std::array<float, 3> scale) {
+  if (input.type == ElementType::uint8) return;
+  input.mean = mean;
+  input.scale = scale;
 }
 
 bool fits(const std::vector<std::int64_t>& dims, std::initializer_list<std::int64_t> pattern) {

@@ -2,6 +2,7 @@
 // and the way back from input pixels to frame pixels.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -46,7 +47,12 @@ struct ImageInput {
 // Finds it and makes every dimension concrete: a dynamic height or width becomes `image_size`, rounded up to
 // a multiple of `multiple`; other dynamic dimensions become 1. Nothing if the model has no such input, or
 // wants more than one picture at a time.
+// An input of bytes gets the scale 1: pixels go in as they are.
 std::optional<ImageInput> find_image_input(const ModelDescription& model, int image_size, int multiple);
+
+// Sets what is subtracted from a pixel and what the rest is multiplied with; an input of bytes is left as it
+// is.
+void normalise(InputSpec& input, std::array<float, 3> mean, std::array<float, 3> scale);
 
 // Names from "names" of an ultralytics export ({0: 'person', 1: …}), else COCO's if there are 80 classes,
 // else none. The size is `count` or 0.

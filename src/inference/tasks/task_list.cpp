@@ -14,16 +14,16 @@ struct TaskKind {
   MadeTask (*make)(const ModelDescription&, const TaskOptions&);
 };
 
-// In the order in which models are tried: the more particular signature first.
+// In the order in which models are tried: the more particular signature first (yolo_end2end takes any few
+// rows of six, so the heads whose row count follows from the picture's size come before it).
 constexpr std::array kTasks{
     TaskKind{{"blazeface", "faces, BlazeFace front (128) and back (256)"}, make_blazeface},
     TaskKind{{"yunet", "faces with landmarks, YuNet"}, make_yunet},
     TaskKind{{"ultraface", "faces, Ultra-Light-Fast-Generic-Face-Detector"}, make_ultraface},
     TaskKind{{"db_text", "text regions, DB as of PP-OCR"}, make_db_text},
-    TaskKind{{"yolo_end2end", "boxes of a YOLO export with suppression inside, [1,300,6]"},
-             make_yolo_end2end},
     TaskKind{{"yolov5", "boxes of YOLOv5, [1,N,5+classes]"}, make_yolov5},
     TaskKind{{"yolox", "boxes of YOLOX, [1,N,5+classes] on strides 8, 16, 32"}, make_yolox},
+    TaskKind{{"yolo_end2end", "boxes of a YOLO export with suppression inside, [1,N,6]"}, make_yolo_end2end},
     TaskKind{{"yolov8", "boxes of YOLOv8 and YOLO11, [1,4+classes,N]"}, make_yolov8},
     TaskKind{{"yolo_segmentation", "boxes and masks of YOLOv8-seg and YOLO11-seg"}, make_yolo_segmentation},
     TaskKind{{"mlsd", "line segments, M-LSD"}, make_mlsd},

@@ -114,8 +114,9 @@ float mean_inside(const float* map, int width, int height, const RotatedRectangl
 }
 
 RegionFinder::RegionFinder(int width, int height) : width_(width), height_(height) {
-  // Every second pixel a run of its own. Address space only, until a map is that bad.
-  const auto most = static_cast<std::size_t>(height) * ((static_cast<std::size_t>(width) + 1) / 2);
+  // Room for a run every 32 pixels, which no page of text comes near; a worse map (at worst every second
+  // pixel a run of its own) makes it grow. Not more: RLIMIT_DATA counts address space as if it were used.
+  const auto most = static_cast<std::size_t>(height) * (static_cast<std::size_t>(width) / 32 + 1);
   runs_.reserve(most);
   first_runs_.reserve(most);
   last_runs_.reserve(most);

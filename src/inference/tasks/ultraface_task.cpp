@@ -56,8 +56,7 @@ MadeTask make_ultraface(const ModelDescription& model, const TaskOptions& option
   if (options.forced.empty() && (score_spec.dims[2] != 2 || box_spec.dims[2] != 4))
     return does_not_fit("ultraface", kWants);
   image->spec.resize = Resize::stretch;
-  image->spec.mean = {127, 127, 127};
-  image->spec.scale = {1.0F / 128, 1.0F / 128, 1.0F / 128};
+  normalise(image->spec, {127, 127, 127}, {1.0F / 128, 1.0F / 128, 1.0F / 128});
   return std::make_unique<UltraFace>(options, *image, scores, 1 - scores, score_spec.dims[1]);
 }
 

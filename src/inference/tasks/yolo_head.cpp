@@ -26,7 +26,6 @@ bool may_be_ultralytics(const ModelDescription& model, std::string_view task) {
 std::optional<ImageInput> find_yolo_input(const ModelDescription& model, int image_size) {
   auto image = find_image_input(model, image_size, stride_of(model));
   if (image && image->spec.channels == ChannelOrder::rgba) return std::nullopt;
-  if (image && image->spec.type == ElementType::uint8) image->spec.scale = {1, 1, 1};
   return image;
 }
 

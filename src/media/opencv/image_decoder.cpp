@@ -39,10 +39,17 @@ std::string damage_in(const std::string& messages) {
   return {};
 }
 
-// The first line that a library wrote about a failure, for the error's reason.
-std::string first_line(const std::string& messages) {
+// A failure in words for a person. OpenCV's own speak of template parameters and source lines; libjpeg's and
+// libpng's first line says what is wrong.
+std::string reason_in(const std::string& messages) {
   const std::string line = messages.substr(0, messages.find('\n'));
-  return line.empty() ? "its pixels cannot be decoded" : line;
+  const bool is_opencv = line.find("OpenCV") != std::string::npos || line.find(".cpp") != std::string::npos;
+  return line.empty() || is_opencv ? "OpenCV cannot read this kind of picture" : line;
+}
+
+std::string reason_of(const cv::Exception& problem) {
+  return problem.code == cv::Error::StsNoMem ? "there is not enough memory to convert it"
+                                             : "OpenCV cannot convert this kind of picture";
 }
 
 // Into `image`, in place if its memory fits. OpenCV reports failures in four ways: by an exception, an empty
@@ -53,11 +60,11 @@ Status decode(const std::string& path, const std::string& content, int flags, cv
                         const_cast<char*>(content.data()));  // OpenCV only reads it
   try {
     cv::imdecode(encoded, flags, &image);
-  } catch (const cv::Exception& problem) {
-    return cannot_decode(path, problem.err);
+  } catch (const cv::Exception&) {
+    return cannot_decode(path, reason_in(quiet.text()));
   }
   const std::string messages = quiet.text();
-  if (image.empty()) return cannot_decode(path, first_line(messages));
+  if (image.empty()) return cannot_decode(path, reason_in(messages));
   if (const std::string damage = damage_in(messages); !damage.empty()) return cannot_decode(path, damage);
   return {};
 }
@@ -126,7 +133,11 @@ Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_
   // OpenCV takes other memory if the picture's shape is not the announced one: turned by EXIF, or damaged.
   if (image.data == room && image.rows == file->header.height && image.cols == file->header.width)
     return Decoded::frame;
-  return place(to_8_bit_bgr(std::move(image)), take_room);
+  try {
+    return place(to_8_bit_bgr(std::move(image)), take_room);
+  } catch (const cv::Exception& problem) {
+    return cannot_decode(path, reason_of(problem));
+  }
 }
 
 Result<std::vector<int>> read_mask_file(const std::string& path) {
@@ -152,10 +163,14 @@ Result<std::vector<int>> read_mask_file(const std::string& path) {
       ids.insert(index_of(pixel));
     }
   } else {
-    if (image.channels() > 1) cv::extractChannel(image, image, 0);
-    cv::Mat values;
-    image.convertTo(values, CV_32S);
-    for (const int value : cv::Mat_<int>(values)) ids.insert(value);
+    try {
+      if (image.channels() > 1) cv::extractChannel(image, image, 0);
+      cv::Mat values;
+      image.convertTo(values, CV_32S);
+      for (const int value : cv::Mat_<int>(values)) ids.insert(value);
+    } catch (const cv::Exception& problem) {
+      return cannot_decode(path, reason_of(problem));
+    }
   }
   ids.erase(0);
   return std::vector<int>(ids.begin(), ids.end());

@@ -17,6 +17,7 @@ class PreparedDataTest : public testing::Test {
     test::write_text(folder_ / "model.onnx", "weights");
     data_.host = this_host();
     data_.image_size = 640;
+    data_.device = "cpu";
     data_.max_frames = 300;
     data_.source.spec = {SourceKind::image_dir, (folder_ / "images").string(), 0};
     data_.source.fingerprint = *media::source_fingerprint(data_.source.spec);
@@ -69,6 +70,17 @@ TEST_F(PreparedDataTest, StaleOrForeignDataIsRefusedWithTheReason) {
   options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
   EXPECT_THAT(reason(), testing::HasSubstr("not video=/v.mp4"));
   options_.source.reset();
+  options_.threads = 2;
+  EXPECT_THAT(reason(), testing::HasSubstr("--threads 0, not 2"));
+  options_.threads = 0;
+  options_.tune = true;
+  EXPECT_THAT(reason(), testing::HasSubstr("without --tune"));
+  options_.tune = false;
+  data_.models[0].status = ModelStatus::oom;
+  data_.memory_limit = mebibytes(16);
+  EXPECT_THAT(reason(), testing::HasSubstr("another --mem-limit"));
+  data_.models[0].status = ModelStatus::ok;
+  EXPECT_EQ(reason(), "");
   options_.image_size = 320;
   EXPECT_EQ(reason(), "it was made with --imgsz 640, not 320");
   options_.image_size = 640;

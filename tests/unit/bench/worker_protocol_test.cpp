@@ -16,7 +16,7 @@ TEST(WorkerJob, SurvivesTheTrip) {
   job.models = {model};
   job.max_frames = 17;
   job.window_frames = 5;
-  job.sequences = {{"video", {"1", "2"}}, {"other", {}}};
+  job.sequences = {{"video", 20, {"1", "2"}}, {"other", 0, {}}};
   job.use_frames = true;
   job.wait_for_gate = true;
   const auto read = worker_job_from_json(*parse_json(to_line(to_json(job))));

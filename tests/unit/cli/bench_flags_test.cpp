@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "base/json.h"
+#include "bench/setup_job.h"
+#include "limits/memory_limit.h"
 #include "support/test_support.h"
 
 namespace headroom::cli {
@@ -56,6 +61,18 @@ TEST_F(BenchFlags, ModelsHaveNamesPathsBackendsAndTasks) {
   EXPECT_EQ(made->models[1].name, "b");
 }
 
+TEST_F(BenchFlags, AModelsOwnThresholdsReachTheSetup) {
+  const auto made =
+      options({"--model", "a=" + path("a.onnx") + ",conf=0.6,iou=0.3", "--model", path("b.onnx")});
+  ASSERT_TRUE(made) << made.error().sentence();
+  const auto read = bench::bench_options_from_json(bench::to_json(*made));
+  ASSERT_TRUE(read) << read.error().sentence();
+  EXPECT_EQ(read->models[0].confidence, 0.6);
+  EXPECT_EQ(read->models[0].iou, 0.3);
+  EXPECT_EQ(read->models[1].confidence, std::nullopt);
+  EXPECT_EQ(read->models[1].iou, std::nullopt);
+}
+
 TEST_F(BenchFlags, TheFourSlots) {
   const auto made = options({"--model1", path("a.onnx"), "--model3", path("b.onnx")});
   ASSERT_TRUE(made) << made.error().sentence();
@@ -74,15 +91,66 @@ TEST_F(BenchFlags, LimitsInBothSpellings) {
               testing::HasSubstr("give one of them"));
 }
 
+TEST_F(BenchFlags, OneSpellingOfALimitReplacesTheOther) {
+  const auto merged = [&](const std::vector<std::string>& weaker, const std::vector<std::string>& stronger) {
+    auto values = parse_flags(bench_verb(), weaker);
+    override_with(*values, *parse_flags(bench_verb(), stronger));
+    return *values;
+  };
+  FlagValues values = merged({"--mem-limit", "4GiB"}, {"--gpu-mem-limit-gb", "1"});
+  EXPECT_FALSE(values.has("mem-limit"));
+  EXPECT_EQ(values.number("gpu-mem-limit-gb"), 1.0);
+  values = merged({"--workspace-mb", "64"}, {"--workspace", "1GiB", "--strict"});
+  EXPECT_FALSE(values.has("workspace-mb"));
+  EXPECT_EQ(values.text("workspace"), "1GiB");
+  EXPECT_TRUE(values.toggle("strict"));
+  EXPECT_TRUE(merged({"--mem-limit", "4GiB"}, {"--strict"}).has("mem-limit"));
+}
+
+TEST_F(BenchFlags, MoreThreadsThanCoresAreWarnedAbout) {
+  ASSERT_TRUE(options({"--model", path("a.onnx"), "--threads", "0"}));
+  EXPECT_TRUE(warnings_.empty());
+  if (std::thread::hardware_concurrency() >= 512) GTEST_SKIP() << "this machine has use for 1024 threads";
+  ASSERT_TRUE(options({"--model", path("a.onnx"), "--threads", "1024"}));
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_THAT(warnings_.front(), testing::HasSubstr("--threads 1024 is more than twice"));
+}
+
+// The bounds of the flags are those of the room that makes the limit.
+TEST_F(BenchFlags, TheSmallestMemoryLimitIsOneThatCanBeMade) {
+  const Flag* flag = find_flag(bench_verb(), "mem-limit");
+  const Bytes smallest{static_cast<std::int64_t>(flag->minimum)};
+  std::string note;
+  EXPECT_TRUE(limits::make_memory_limit("smallest", smallest, "none", note));
+  EXPECT_FALSE(limits::make_memory_limit("smaller", smallest - Bytes{1}, "none", note));
+  EXPECT_GE(find_flag(bench_verb(), "workspace")->minimum, flag->minimum);
+}
+
+TEST_F(BenchFlags, AModelThatIsMissingAmongOthersIsItsOwnFailure) {
+  fs::create_directory(folder_ / "folder.onnx");
+  const auto made = options(
+      {"--model", "gone=" + path("gone.onnx"), "--model", path("a.onnx"), "--model", path("folder.onnx")});
+  ASSERT_TRUE(made) << made.error().sentence();
+  ASSERT_EQ(made->models.size(), 3U);
+  EXPECT_EQ(made->models[0].path, path("gone.onnx"));
+}
+
+TEST_F(BenchFlags, NoModelThatCanBeReadIsWrongUse) {
+  EXPECT_EQ(error_of({"--model", "/nowhere.onnx"}),
+            "the model cannot be read: /nowhere.onnx (nowhere) was not found; check the paths");
+  EXPECT_EQ(error_of({"--model", path("images")}),
+            "the model cannot be read: " + path("images") + " (images) is a folder; check the paths");
+  EXPECT_EQ(
+      error_of({"--model", "x=/nowhere.onnx", "--model0", "/gone.engine"}),
+      "none of the models can be read: /nowhere.onnx (x) was not found, /gone.engine (yolo11n_rgb) was not "
+      "found; check the paths");
+}
+
 TEST_F(BenchFlags, WrongUseIsOneSentence) {
   EXPECT_EQ(error_of({}),
             "no model was given; name one with --model NAME=PATH, or a slot with --model0 PATH");
   EXPECT_EQ(error_of({"--model", path("a.onnx")}, false),
             "no source was given; name one with --source image_dir=DIR, video=FILE or camera=N");
-  EXPECT_EQ(error_of({"--model", "x=/nowhere.onnx", "--model0", "/gone.engine"}),
-            "model files were not found: /nowhere.onnx (x), /gone.engine (yolo11n_rgb); check the paths");
-  EXPECT_THAT(error_of({"--model", "m=" + path("a.onnx"), "--model", "m=" + path("b.onnx")}),
-              testing::HasSubstr("two models are named 'm'"));
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--skip-setup", "--skip-inference"}),
               testing::HasSubstr("nothing to do"));
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--task", "yolo99"}),

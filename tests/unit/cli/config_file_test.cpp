@@ -45,6 +45,68 @@ TEST(ConfigFile, ErrorsHaveTheirLine) {
   EXPECT_THAT(error_of("a = \n"), testing::HasSubstr("this is not valid TOML"));
 }
 
+TEST(ConfigFile, AModelHasItsOwnThresholds) {
+  const auto values = parse(
+      "[[model]]\npath = \"/a.onnx\"\nconf = 0.6\niou = 1\ntask = \"yolox\"\n[[model]]\npath = "
+      "\"/b.onnx\"\n");
+  ASSERT_TRUE(values) << values.error().sentence();
+  EXPECT_EQ(values->all("model"),
+            (std::vector<std::string>{"a=/a.onnx,conf=0.6,iou=1,task=yolox", "b=/b.onnx"}));
+  const std::string model = "[[model]]\npath = \"a.onnx\"\n";
+  EXPECT_EQ(error_of(model + "conf = \"0.6\"\n"), "bench.toml:3: model.conf must be a number");
+  EXPECT_THAT(error_of(model + "iou = 7\n"), testing::HasSubstr("bench.toml:3: --iou 7 is out of range"));
+  EXPECT_EQ(error_of(model + "task = 7\n"), "bench.toml:3: model.task must be a text");
+  EXPECT_THAT(error_of(model + "threads = 2\n"),
+              testing::HasSubstr("bench.toml:3: there is no setting 'threads'"));
+  EXPECT_THAT(error_of(model + "name = \"../x\"\n"),
+              testing::HasSubstr("bench.toml:3: a model cannot be named '../x'"));
+}
+
+TEST(ConfigFile, NumbersAndTogglesStandWithoutQuotes) {
+  EXPECT_EQ(error_of("conf = \"0.6\"\n"), "bench.toml:1: 'conf' must be a number; leave out the quotes");
+  EXPECT_EQ(error_of("max-frames = \"6\"\n"),
+            "bench.toml:1: 'max-frames' must be a whole number; leave out the quotes");
+  EXPECT_EQ(error_of("strict = \"true\"\n"),
+            "bench.toml:1: 'strict' must be true or false; leave out the quotes");
+}
+
+TEST(ConfigFile, LimitsHaveEverySpellingOfTheFlags) {
+  const auto values = parse(
+      "[limits]\ngpu-mem-limit-gb = 2\nworkspace_mb = 64\ntimeout = \"30s\"\nlimit-mechanism = \"rlimit\"\n");
+  ASSERT_TRUE(values) << values.error().sentence();
+  EXPECT_EQ(values->number("gpu-mem-limit-gb"), 2.0);
+  EXPECT_EQ(values->number("workspace-mb"), 64.0);
+  EXPECT_EQ(values->text("timeout"), "30s");
+  EXPECT_EQ(values->text("limit-mechanism"), "rlimit");
+  EXPECT_THAT(error_of("[limits]\nmax-frames = 3\n"), testing::HasSubstr("there is no setting 'max-frames'"));
+}
+
+TEST(ConfigFile, ASettingIsSetOnce) {
+  EXPECT_EQ(error_of("max-frames = 3\nmax_frames = 4\n"),
+            "bench.toml:2: 'max-frames' is set twice; keep this one or that of bench.toml:1");
+  EXPECT_THAT(error_of("tune = true\nenable-cudnn-tuning = true\n"),
+              testing::HasSubstr("'tune' is set twice"));
+  EXPECT_THAT(error_of("mem-limit = \"1GiB\"\n[limits]\nmemory = \"2GiB\"\n"),
+              testing::HasSubstr("'mem-limit' is set twice"));
+  EXPECT_THAT(error_of("timeout = 0\n"), testing::HasSubstr("bench.toml:1: --timeout 0 is out of range"));
+}
+
+TEST(ConfigFile, WhatIsDumpedIsTomlHoweverItWasTyped) {
+  const auto typed =
+      parse_flags(bench_verb(), {"--conf", ".5", "--max-frames", "007", "--iou", "1e-2", "--strict",
+                                 "--gpu-mem-limit-gb", "2.", "--output-dir", "a\x7f\"b"});
+  ASSERT_TRUE(typed) << typed.error().sentence();
+  const std::string dumped = to_toml(bench_verb(), *typed);
+  const auto again = parse(dumped);
+  ASSERT_TRUE(again) << again.error().sentence() << dumped;
+  EXPECT_EQ(again->number("conf"), 0.5);
+  EXPECT_EQ(again->integer("max-frames"), 7);
+  EXPECT_EQ(again->number("iou"), 0.01);
+  EXPECT_EQ(again->number("gpu-mem-limit-gb"), 2.0);
+  EXPECT_TRUE(again->toggle("strict"));
+  EXPECT_EQ(again->text("output-dir"), "a\x7f\"b");
+}
+
 TEST(ConfigFile, WhatIsDumpedReadsBackTheSame) {
   const auto values = parse(
       "source = \"image_dir=/p \\\"q\\\"\"\nmodel = [\"a=/a.onnx\", \"b=/b.onnx\"]\nmem-limit = "

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "cli/bench_flags.h"
+#include "cli/environment.h"
 #include "cli/flag_table.h"
 #include "support/test_support.h"
 
@@ -72,6 +75,32 @@ TEST(ParseFlags, ErrorsAreOneSentenceWithAFix) {
   EXPECT_EQ(error_of({"--timeout", "3 moons"}),
             "--timeout: time '3 moons' has the unknown unit 'moons'; use ns, us, ms, s, min or h");
   EXPECT_THAT(error_of({"--source"}), testing::HasSubstr("lacks its value"));
+}
+
+TEST(ParseFlags, DurationsAndSizesHaveBounds) {
+  EXPECT_EQ(error_of({"--timeout", "0"}), "--timeout 0 is out of range; give a time from 1s to 720h");
+  for (const char* timeout : {"1ms", "1e9", "721h"})
+    EXPECT_NE(error_of({"--timeout", timeout}), "") << timeout;
+  for (const char* timeout : {"1", "1s", "720h"}) EXPECT_EQ(error_of({"--timeout", timeout}), "") << timeout;
+  EXPECT_EQ(error_of({"--metrics-interval", "0"}),
+            "--metrics-interval 0 is out of range; give a time from 10ms to 1h");
+  EXPECT_EQ(error_of({"--metrics-interval", "10ms"}), "");
+  EXPECT_EQ(error_of({"--workspace", "1MiB"}),
+            "--workspace 1MiB is out of range; give a size from 32.0 MiB to 64.00 TiB");
+  EXPECT_THAT(error_of({"--mem-limit", "1KiB"}), testing::HasSubstr("--mem-limit 1KiB is out of range"));
+  EXPECT_THAT(error_of({"--gpu-mem-limit-gb", "0"}),
+              testing::HasSubstr("out of range; give a number at least"));
+  EXPECT_THAT(error_of({"--threads", "1025"}), testing::HasSubstr("from 0 to 1024"));
+}
+
+TEST(ParseFlags, TheEnvironmentHasTheSameBounds) {
+  ASSERT_EQ(::setenv("HEADROOM_TIMEOUT", "0", 1), 0);
+  std::vector<std::string> unknown;
+  const auto values = read_environment(bench_verb(), unknown);
+  ::unsetenv("HEADROOM_TIMEOUT");
+  ASSERT_FALSE(values);
+  EXPECT_EQ(values.error().sentence(),
+            "HEADROOM_TIMEOUT: --timeout 0 is out of range; give a time from 1s to 720h");
 }
 
 TEST(ParseFlags, AFileByItsNameAloneIsThePositional) {

@@ -52,6 +52,12 @@ TEST(SyntheticInput, ResolvesDimensionsByName) {
   EXPECT_THAT(
       dims_of(spec("past.0.key", ElementType::float32, {-1, 8, -1, 64}, {"batch", "", "past_length", ""})),
       ElementsAre(1, 8, 0, 64));
+  // A decoder's mask covers what is past and what is new.
+  EXPECT_THAT(dims_of(spec("attention_mask", ElementType::int64, {-1, -1},
+                           {"batch_size", "past_sequence_length + sequence_length"})),
+              ElementsAre(1, 16));
+  EXPECT_THAT(dims_of(spec("mask", ElementType::int64, {1, -1}, {"", "sequence_length + 1"})),
+              ElementsAre(1, 17));
 }
 
 TEST(SyntheticInput, ResolvesUnnamedPicturesByTheirChannels) {

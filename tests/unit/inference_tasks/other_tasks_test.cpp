@@ -123,6 +123,17 @@ TEST(Segmentation, ProbabilitiesAndLogitsGiveTheSameMask) {
   EXPECT_EQ(from_probabilities.masks[0].bottom, 50);
 }
 
+TEST(Segmentation, ARoundingBeyondOneMakesNoLogits) {
+  Output probabilities({1, 1, 32, 32}, 0.01F);
+  probabilities.at({0, 0, 4, 4}) = 1.0000001F;
+  const auto findings = decode(model({spec("in", {1, 3, 32, 32})}, {spec("mask", {1, 1, 32, 32})}),
+                               {probabilities.view()}, 32, 32);
+  ASSERT_EQ(findings.masks.size(), 1U);
+  EXPECT_EQ(std::count_if(findings.masks[0].values.begin(), findings.masks[0].values.end(),
+                          [](std::uint8_t value) { return value > 127; }),
+            1);
+}
+
 TEST(Segmentation, NothingAboveHalfIsNoMask) {
   Output low({1, 1, 32, 32}, 0.5F);
   EXPECT_EQ(

@@ -46,6 +46,8 @@ std::vector<Example> examples() {
       {"db_text", model({spec("x", {1, 3, 64, 64})}, {spec("sigmoid_0.tmp_0", {1, 1, 64, 64})})},
       {"yolo_end2end", small({spec("output0", {1, 300, 6})})},
       {"yolov5", small({spec("output0", {1, 252, 85})})},
+      {"yolov5", small({spec("output0", {1, 252, 6})})},  // one class: as narrow as an end-to-end export
+      {"yolox", small({spec("output", {1, 84, 6})})},
       {"yolox", small({spec("output", {1, 84, 85})})},
       {"yolov8", small({spec("output0", {1, 6, 84})})},
       {"yolo_segmentation", small({spec("output0", {1, 38, 84}), spec("output1", {1, 32, 16, 16})})},

@@ -44,6 +44,15 @@ TEST(DepthScaling, AConstantFrameIsBlack) {
   EXPECT_THAT(scaled(std::vector<float>(10, 21.5F)), testing::Each(0));
 }
 
+TEST(DepthScaling, ASmallHotSpotInAUniformSceneIsSeen) {
+  std::vector<std::uint16_t> values(10000, 30000);
+  std::fill_n(values.begin(), 80, std::uint16_t{40000});  // 0.8 %: both percentiles are the background's
+  for (const auto& result : {scaled(values), scaled(std::vector<float>(values.begin(), values.end()))}) {
+    EXPECT_EQ(result.front(), 255);
+    EXPECT_EQ(result.back(), 0);
+  }
+}
+
 TEST(DepthScaling, NotANumberIsBlackAndCountsForNothing) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

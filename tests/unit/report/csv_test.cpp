@@ -76,5 +76,12 @@ TEST(Csv, FiguresAreInBaseUnitsAndAbsentOnesEmpty) {
   EXPECT_EQ(field(records, 3, "died_in"), "model_loaded");
 }
 
+TEST(Csv, SkippedSlotsStandBelowTheOthers) {
+  const auto records = parse(to_csv(test::charged_run()));
+  EXPECT_EQ(field(records, 1, "name"), "text");
+  EXPECT_EQ(field(records, 3, "name"), "yolo11s_rgb");
+  EXPECT_EQ(field(records, 1, "limit_peak_bytes"), field(records, 1, "cgroup_peak_bytes"));
+}
+
 }  // namespace
 }  // namespace headroom::report

@@ -71,13 +71,60 @@ TEST(Markdown, HasTheSectionsInOrder) {
     at = found;
   }
   for (const char* fact :
-       {"hard", "Total Violations", "Models closest to the limit", "% of the limit", "Tuning trials"})
+       {"hard", "Total Violations", "Models closest to the limit", "Of the limit", "Tuning trials"})
     EXPECT_THAT(text, HasSubstr(fact));
 }
 
 TEST(Markdown, ABoundThatNSamplesCannotGiveIsNotMadeUp) {
   EXPECT_THAT(to_markdown(test::incomplete_run()), HasSubstr("n too small"));
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("n too small")));
+}
+
+TEST(Markdown, APercentileWithoutABoundIsMarkedWithItsN) {
+  const std::string text = to_markdown(test::charged_run());
+  EXPECT_THAT(text, HasSubstr("105.08 ms\\*"));
+  EXPECT_THAT(text, HasSubstr("\\* n is too small to bound it"));
+  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("\\*")));
+}
+
+TEST(Markdown, TheLimitIsHeldAgainstItsOwnAccountAndResidentStandsBeside) {
+  const std::string text = to_markdown(test::charged_run());
+  EXPECT_THAT(text,
+              HasSubstr("1. **text**: 76.2 MiB charged to the limit, 79.3 % of it (resident 104.5 MiB)"));
+  EXPECT_THAT(text, HasSubstr("Resident is above the limit and the group's account is not"));
+  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("Resident is above the limit")));
+}
+
+TEST(Markdown, EventsAreToldAsATotal) {
+  const std::string text = to_markdown(test::charged_run());
+  EXPECT_THAT(text, HasSubstr("| OOM kills     |                  7 |"));
+  EXPECT_THAT(text, HasSubstr("| Page refaults |                 10 |"));
+  EXPECT_THAT(text, Not(HasSubstr("per sample")));
+}
+
+TEST(Markdown, TheProbesOwnSizeIsNamed) {
+  BenchResult run = test::typical_run();
+  EXPECT_THAT(to_markdown(run), HasSubstr("with 64.0 MiB instead of 512.0 MiB"));
+  run.limit->bytes = mebibytes(32);
+  EXPECT_THAT(to_markdown(run), HasSubstr("at the limit itself"));
+}
+
+TEST(Markdown, AVariationThatTooFewFramesCannotShowIsNotWarnedOf) {
+  const std::string text = to_markdown(test::charged_run());
+  EXPECT_THAT(text, HasSubstr("**blazeface**: inference latency varies"));
+  EXPECT_THAT(text, Not(HasSubstr("**text**: inference latency varies")));
+}
+
+TEST(Markdown, APreparedRunShowsWhatTuningKept) {
+  const std::string text = to_markdown(test::prepared_run());
+  EXPECT_THAT(text, HasSubstr("Both models are prepared; not measured"));
+  EXPECT_THAT(text, HasSubstr("**Tuning trials**"));
+  EXPECT_THAT(text, HasSubstr("fastest of 5 settings tried: threads=2"));
+  EXPECT_THAT(text, Not(HasSubstr("✅")));
+}
+
+TEST(Markdown, TellsThatIncrementsDependOnTheOrder) {
+  EXPECT_THAT(to_markdown(test::pipeline_run()), HasSubstr("the increments depend on it"));
 }
 
 TEST(Markdown, AnIncompleteRunSaysSoBeforeAnythingElse) {

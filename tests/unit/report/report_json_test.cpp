@@ -188,5 +188,27 @@ TEST(FootprintJson, ComesBackAsItWas) {
               HasSubstr("/runtime_bytes"));
 }
 
+TEST(ReportJson, TheLimitsPeakIsOfTheAccountThatItEnforces) {
+  const auto peak_in = [](const BenchResult& run, std::size_t model) {
+    return get_integer(get_member(to_json(run)["models"][model], "memory"), "limit_peak_bytes");
+  };
+  BenchResult run = test::charged_run();
+  EXPECT_EQ(peak_in(run, 1), run.models[1].memory.cgroup_peak->count);
+  EXPECT_EQ(peak_in(run, 0), std::nullopt);  // a skipped slot
+  run.limit->mechanism = LimitMechanism::watchdog;
+  EXPECT_EQ(peak_in(run, 1), run.models[1].memory.run_peak->count);
+  run.models[1].memory.run_peak.reset();
+  EXPECT_EQ(peak_in(run, 1), run.models[1].memory.load_peak->count);
+  run.limit.reset();
+  EXPECT_EQ(peak_in(run, 1), std::nullopt);
+}
+
+TEST(ReportJson, MetricsThatCountEventsHaveATotal) {
+  const Json document = to_json(test::charged_run());
+  const Json& system = document["system"];
+  EXPECT_EQ(get_integer(system.back(), "total"), 7);  // 4 samples of 1.75 OOM kills
+  EXPECT_EQ(get_integer(system.front(), "total"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace headroom::report

@@ -147,10 +147,12 @@ Limit hard_limit(Bytes bytes) {
   limit.bytes = bytes;
   limit.type = LimitType::hard;
   limit.mechanism = LimitMechanism::cgroup_v2;
-  limit.routes = {{"malloc", "killed", "SIGKILL after " + format_bytes(bytes)},
-                  {"mmap_private", "killed", "SIGKILL after " + format_bytes(bytes)},
-                  {"mmap_shared", "killed", "SIGKILL after " + format_bytes(bytes)},
-                  {"memfd", "refused", "ENOMEM after " + format_bytes(bytes - kibibytes(512))}};
+  // The probe tries the routes with at most 64 MiB.
+  const std::string killed = "by the kernel's OOM killer after 60.0 MiB";
+  limit.routes = {{"malloc", "killed", killed},
+                  {"mmap_private", "killed", killed},
+                  {"mmap_shared", "killed", killed},
+                  {"memfd", "refused", "ENOMEM after 63.5 MiB"}};
   return limit;
 }
 
@@ -391,8 +393,54 @@ BenchResult incomplete_run() {
   run.source = source;
   run.models.push_back(measured(kFace, 40, std::nullopt));
   run.models.back().detections.reset();
-  run.models.push_back(fallen("text", ModelStatus::failed, Phase::warm, "interrupted"));
+  run.models.push_back(
+      fallen("text", ModelStatus::failed, Phase::warm, "the run ended while it was being measured"));
+  run.models.back().memory.loaded = kibibytes(45'544);
+  ModelResult not_reached;
+  not_reached.name = "yolox_nano_416";
+  not_reached.path = "models/yolox_nano_416.onnx";
+  not_reached.error = "the run ended before it was measured";
+  run.models.push_back(not_reached);
   run.inference_time = milliseconds(2'100);
+  return run;
+}
+
+BenchResult charged_run() {
+  BenchResult run = run_of("--source pictures --mem-limit 96MiB");
+  run.source = picture_source();
+  run.limit = hard_limit(mebibytes(96));
+  ModelResult slot;
+  slot.name = "yolo11s_rgb";
+  slot.error = "no path was given for this slot";
+  run.models = {slot, measured(kText, 8, run.limit), measured(kFace, 48, run.limit)};
+  run.models[1].memory.cgroup_peak = kibibytes(78'000);
+  run.models[1].warnings = {"inference latency varies by 9.0 % (over 2.5 %: a busy machine)"};
+  run.models[1].inference = latency(96'400, 8, 90);
+  run.models[2].warnings = {"inference latency varies by 3.1 % (over 2.5 %: a busy machine)"};
+  run.models[2].inference = latency(880, 48, 31);
+  run.models[2].detections = CountSummary{48, 0.5, 0, 1};
+  run.system.insert(run.system.end(), {{"refaults", 4, 0, 2.5, 9}, {"oom_kills", 4, 0, 1.75, 7}});
+  return run;
+}
+
+BenchResult prepared_run() {
+  BenchResult run = run_of("--source pictures --tune --skip-inference --mem-limit 128MiB");
+  run.source = picture_source();
+  run.limit = hard_limit(mebibytes(128));
+  run.system.clear();
+  run.frames_held_peak = 0;
+  for (const Shape& shape : {kFace, kText}) {
+    ModelResult full = measured(shape, 48, std::nullopt);
+    if (shape.name == kFace.name) add_tuning(full);
+    ModelResult prepared;
+    prepared.name = full.name, prepared.path = full.path, prepared.backend = full.backend;
+    prepared.backend_version = full.backend_version, prepared.task = full.task, prepared.input = full.input;
+    prepared.status = ModelStatus::ok;
+    prepared.settings = full.settings, prepared.trials = full.trials;
+    prepared.smallest_settings = full.smallest_settings;
+    prepared.file_size = full.file_size;
+    run.models.push_back(prepared);
+  }
   return run;
 }
 
@@ -407,7 +455,7 @@ BenchResult empty_run() {
 std::vector<NamedRun> sample_runs() {
   return {{"typical", typical_run()},   {"rich", rich_run()},         {"fallen", fallen_run()},
           {"parallel", parallel_run()}, {"pipeline", pipeline_run()}, {"incomplete", incomplete_run()},
-          {"empty", empty_run()}};
+          {"charged", charged_run()},   {"prepared", prepared_run()}, {"empty", empty_run()}};
 }
 
 }  // namespace headroom::test

@@ -33,8 +33,8 @@ TEST(TerminalSummary, ColumnsAreInLine) {
   const auto column_of = [&](std::size_t line, std::string_view word) {
     return display_width(lines[line].substr(0, lines[line].find(word)));
   };
-  EXPECT_EQ(column_of(2, "STATUS"), column_of(3, "ok"));
-  EXPECT_EQ(column_of(3, "ok"), column_of(4, "ok"));
+  EXPECT_EQ(column_of(3, "STATUS"), column_of(4, "ok"));
+  EXPECT_EQ(column_of(4, "ok"), column_of(5, "ok"));
 }
 
 TEST(TerminalSummary, ColoursOnlyWhenAsked) {
@@ -51,15 +51,77 @@ TEST(TerminalSummary, ColoursDoNotMoveColumns) {
 
 TEST(TerminalSummary, NarrowTerminalsKeepTheFiguresThatDecide) {
   const std::string narrow = to_terminal(test::typical_run(), false, 48);
-  EXPECT_THAT(narrow, HasSubstr("RUN"));
+  EXPECT_THAT(narrow, HasSubstr("CHARGED"));
   EXPECT_THAT(narrow, HasSubstr("P50"));
-  EXPECT_THAT(narrow, Not(HasSubstr("LOAD")));
+  EXPECT_THAT(narrow, HasSubstr("RUN PEAK"));
+  EXPECT_THAT(narrow, Not(HasSubstr("P99")));
+  EXPECT_THAT(narrow, Not(HasSubstr("UNLOADED")));
 }
 
 TEST(TerminalSummary, SaysThatARunIsIncomplete) {
   EXPECT_THAT(to_terminal(test::incomplete_run(), false, 80),
               testing::StartsWith("! This run was interrupted"));
   EXPECT_THAT(to_terminal(test::typical_run(), false, 80), Not(HasSubstr("interrupted")));
+}
+
+TEST(TerminalSummary, MarksWhatNIsTooSmallToBound) {
+  const std::string few = to_terminal(test::charged_run(), false, 100);
+  EXPECT_THAT(few, HasSubstr("N"));
+  EXPECT_THAT(few, HasSubstr("105.1*"));
+  EXPECT_THAT(few, HasSubstr("* n is too small to bound it at 99 % confidence: docs/figures.md"));
+  EXPECT_THAT(to_terminal(test::typical_run(), false, 100), Not(HasSubstr("*")));
+}
+
+TEST(TerminalSummary, TheFiguresOfTheLimitAreThoseOfItsAccount) {
+  const std::string text = to_terminal(test::charged_run(), false, 80);
+  EXPECT_THAT(text, HasSubstr("79.3 %"));
+  EXPECT_THAT(text, Not(HasSubstr("108.")));  // the resident peak's share
+  EXPECT_THAT(text, HasSubstr("104.5"));      // which is in the table by phase
+}
+
+TEST(TerminalSummary, ShowsDetectionsAndEveryPhaseAtEightyColumns) {
+  const std::string text = to_terminal(test::typical_run(), false, 80);
+  for (const char* title :
+       {"DET", "START", "RUNTIME", "LOADED", "LOAD PEAK", "RUN MEAN", "RUN PEAK", "UNLOADED"})
+    EXPECT_THAT(text, HasSubstr(title));
+  EXPECT_THAT(text, HasSubstr("5.4"));
+}
+
+TEST(TerminalSummary, OneLineTellsOfAllModelsWhoseLatencyVaries) {
+  const std::string text = to_terminal(test::charged_run(), false, 200);
+  // Of two models one has 8 frames, too few to say it of.
+  EXPECT_THAT(text, HasSubstr("! latency varies by more than 2.5 %: blazeface (3.1 %).\n"));
+  EXPECT_THAT(text, Not(HasSubstr("inference latency varies")));
+  BenchResult run = test::typical_run();
+  run.models[0].inference->cv = 0.04;
+  run.models[2].inference->cv = 0.03;
+  EXPECT_THAT(to_terminal(run, false, 200),
+              HasSubstr("on 2 of 3 models: yolox_nano_416 (4.0 %), yolox_nano_1280 (3.0 %)"));
+}
+
+TEST(TerminalSummary, SkippedSlotsStandBelowTheOthers) {
+  const std::string text = to_terminal(test::charged_run(), false, 80);
+  EXPECT_LT(text.find("\nblazeface"), text.find("\nyolo11s_rgb"));
+}
+
+TEST(TerminalSummary, APreparedRunShowsWhatTuningTried) {
+  const std::string text = to_terminal(test::prepared_run(), false, 80);
+  EXPECT_THAT(text, HasSubstr("prepared"));
+  EXPECT_THAT(text, HasSubstr("fastest that fits"));
+  EXPECT_THAT(text, HasSubstr("smallest within 5 %"));
+  EXPECT_THAT(text, Not(HasSubstr("no peak was measured")));
+  EXPECT_THAT(text, Not(HasSubstr("FPS")));
+}
+
+TEST(TerminalSummary, ALimitAboveTheMachinesMemoryIsNoted) {
+  BenchResult run = test::typical_run();
+  run.limit->bytes = gibibytes(100);
+  const std::string note = "the limit of 100.00 GiB is more than this machine's memory of 8.00 GiB";
+  EXPECT_THAT(to_terminal(run, false, 200), HasSubstr(note));
+  EXPECT_THAT(to_markdown(run), HasSubstr(note));
+  run.limit->note = note;  // said already when the limit was made
+  const std::string text = to_terminal(run, false, 200);
+  EXPECT_EQ(text.find(note), text.rfind(note));
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ TEST(Verdict, AllInsideAProvedLimit) {
   EXPECT_EQ(verdict.tone, Tone::good);
   EXPECT_THAT(verdict.sentence,
               StartsWith("All 3 models stayed inside the hard limit of 512.0 MiB; the largest peak"));
-  EXPECT_THAT(verdict.sentence, HasSubstr("(yolox_nano_1280), 25.1 % of it"));
+  EXPECT_THAT(verdict.sentence,
+              HasSubstr("(yolox_nano_1280) was 130.6 MiB charged to the limit, 25.5 % of it "
+                        "(resident 128.4 MiB)"));
   EXPECT_TRUE(verdict.details.empty());
 }
 
@@ -59,6 +61,52 @@ TEST(Verdict, AFailedPipelineIsBad) {
   run.pipeline->error = "killed";
   EXPECT_EQ(verdict_of(run).tone, Tone::bad);
   EXPECT_THAT(verdict_of(run).details, ElementsAre("pipeline: out of memory: killed"));
+}
+
+TEST(Verdict, TheShareIsOfTheAccountThatTheLimitEnforces) {
+  BenchResult run = test::charged_run();
+  run.models.erase(run.models.begin() + 2);
+  EXPECT_EQ(verdict_of(run).tone, Tone::good);
+  EXPECT_EQ(verdict_of(run).sentence,
+            "text stayed inside the hard limit of 96.0 MiB; its peak was 76.2 MiB charged to the limit, "
+            "79.3 % of it (resident 104.5 MiB)");
+  // What RLIMIT_DATA and the watchdog are held against is the resident size.
+  run.limit->mechanism = LimitMechanism::rlimit_data;
+  run.limit->bytes = mebibytes(209);
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("its peak was 104.5 MiB resident, 50.0 % of the limit"));
+}
+
+TEST(Verdict, AShareIsNotMadeUpWhereTheKernelKeepsNoPeakOfTheGroup) {
+  BenchResult run = test::typical_run();
+  for (ModelResult& model : run.models) model.memory.cgroup_peak.reset();
+  EXPECT_THAT(verdict_of(run).sentence, testing::EndsWith("(yolox_nano_1280) was 128.4 MiB resident"));
+}
+
+TEST(Verdict, ACutRunSaysHowManyModelsItMeasured) {
+  EXPECT_EQ(verdict_of(test::incomplete_run()).sentence,
+            "1 of 3 models was measured; the run was cut short; no memory limit was set; the largest "
+            "peak (blazeface) was 33.7 MiB resident");
+  EXPECT_EQ(verdict_of(test::incomplete_run()).tone, Tone::neutral);
+  EXPECT_TRUE(verdict_of(test::incomplete_run()).details.empty());
+
+  BenchResult run = test::incomplete_run();
+  run.models.erase(run.models.begin());
+  EXPECT_EQ(verdict_of(run).sentence, "None of the 2 models was measured; the run was cut short");
+
+  run = test::typical_run();
+  run.complete = false;  // in one of the extra runs
+  EXPECT_THAT(verdict_of(run).sentence, StartsWith("All 3 models were measured; the run was cut short; they "
+                                                   "stayed inside the hard limit of 512.0 MiB"));
+  EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
+}
+
+TEST(Verdict, WhatWasOnlyPreparedHasProvedNothing) {
+  BenchResult run = test::prepared_run();
+  EXPECT_EQ(verdict_of(run).sentence, "Both models are prepared; not measured");
+  EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
+  run.models[1].status = ModelStatus::crashed;
+  EXPECT_EQ(verdict_of(run).sentence, "1 of 2 models is prepared; not measured");
+  EXPECT_EQ(verdict_of(run).tone, Tone::bad);
 }
 
 TEST(Verdict, OfNothing) {

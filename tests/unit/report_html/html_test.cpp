@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "report/html_page.h"
+#include "report/limit_words.h"
 #include "report/report_json.h"
 #include "report/verdict.h"
 #include "report/views.h"
@@ -52,6 +53,17 @@ TEST(HtmlReport, SaysTheSameVerdictAsTheOtherReports) {
   EXPECT_EQ(get_text(*embedded, "tone"), "bad");
   EXPECT_EQ(get_text(*embedded, "sentence"), verdict.sentence);
   EXPECT_EQ(get_member(*embedded, "details").size(), verdict.details.size());
+}
+
+TEST(HtmlReport, SaysOfTheLimitWhatReportMdSays) {
+  test::TemporaryFolder folder;
+  BenchResult run = test::sample_run();
+  const auto embedded = parse_json(element_text(html_of(run, folder.path(), ""), "verdict"));
+  ASSERT_TRUE(embedded);
+  EXPECT_EQ(get_text(get_member(*embedded, "limit"), "meaning"), meaning_of(*run.limit));
+  EXPECT_EQ(get_text(get_member(*embedded, "limit"), "notes"), run.limit->note);
+  run.limit.reset();
+  EXPECT_EQ(html_of(run, folder.path(), "").find("\"meaning\""), std::string::npos);
 }
 
 TEST(HtmlReport, DataAddsNoMarkup) {

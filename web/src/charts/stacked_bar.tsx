@@ -19,12 +19,13 @@ interface Props {
   scale: number;  // the value at the right end
   ticks?: Tick[];
   limit?: number | undefined;
+  thin?: boolean;
 }
 
-export function StackedBar({label, parts, scale, ticks = [], limit}: Props) {
+export function StackedBar({label, parts, scale, ticks = [], limit, thin = false}: Props) {
   const share = (value: number) => `${(100 * Math.min(value, scale)) / scale}%`;
   return (
-    <div class="bar" role="img" aria-label={label}>
+    <div class={thin ? 'bar thin' : 'bar'} role="img" aria-label={label}>
       {parts.filter((part) => part.value > 0).map((part) => (
         <div class="part" style={{width: share(part.value), background: `var(${part.color})`}} title={part.label} />
       ))}

@@ -25,6 +25,7 @@ interface Props {
   bands?: Band[];
   bands_note?: string;  // the bands in words, for those too narrow to carry a label
   limit?: number | undefined;
+  limit_note?: string | undefined;  // what the curve's place to the limit means, where that is not plain
   height?: number;
   sync?: string;
   from_zero?: boolean;
@@ -99,6 +100,7 @@ export function TimeChart(props: Props) {
       </div>
       <div class="plot" ref={frame} tabIndex={0} role="img" onKeyDown={step} style={{minHeight: `${props.height ?? 220}px`}}
         aria-label={`${props.title}. ${props.summary} Arrow keys move the cursor.`} />
+      {props.limit_note && <p class="bands-note">{props.limit_note}</p>}
       {props.bands_note && <p class="bands-note">{props.bands_note}</p>}
     </figure>
   );

@@ -8,13 +8,19 @@ export function Definitions() {
           <dt>Percentiles</dt>
           <dd>Nearest rank: P50, P90 and P99 are measured values, <code>sorted[ceil(p · n) − 1]</code>, never interpolated. Warm-up frames are left out.</dd>
           <dt>P90 and P99 at most</dt>
-          <dd>Upper bound of the percentile at 99 % confidence (early stopping as in MLPerf LoadGen). It needs 64 frames for P90 and 662 for P99; below that the page says “n too small”.</dd>
+          <dd>Upper bound of the percentile at 99 % confidence (early stopping as in MLPerf LoadGen). It needs 64 frames for P90 and 662 for P99; below that the page says “n too small”, or marks the percentile with an asterisk.</dd>
           <dt>sd, CV</dt>
-          <dd>Standard deviation, and standard deviation over mean. A CV over 2.5 % is warned about: such a run was not quiet.</dd>
+          <dd>Standard deviation, and standard deviation over mean. A CV over 2.5 % is warned about (from 10 frames on): such a run was not quiet.</dd>
           <dt>FPS</dt>
           <dd>Inference: one over the mean inference latency. Whole pipeline: frames over the sum of their end-to-end latencies.</dd>
           <dt>Load peak, run peak</dt>
           <dd>The kernel’s own high-water mark of resident memory while loading and while running, reset in between. The other figures are resident bytes at the end of their phase.</dd>
+          <dt>Charged to the limit</dt>
+          <dd>
+            What the kernel charged the control group that enforces the limit, at its peak. Pages that another group touched first, such
+            as those of shared libraries, are resident and not charged, so it can lie below the resident peak. Other limits are held
+            against resident memory.
+          </dd>
           <dt>Runtime, model, working set, frames</dt>
           <dd>Runtime: resident once the runtime is loaded. Model: loaded − runtime. Frames: decoded frames that the bench holds for the model. Working set: run peak − loaded − frames.</dd>
           <dt>Hard, soft, unavailable</dt>

@@ -1,10 +1,16 @@
 // What was run, where, under which limit, and the verdict.
-import type {Verdict} from '../data';
+import type {LimitWords, Verdict} from '../data';
 import {bytes, counted, duration} from '../format';
 import type {Host, Report, Source} from '../report';
-import {LIMIT_TYPE_WORDS, MECHANISM_WORDS} from '../words';
+import {MECHANISM_WORDS} from '../words';
 
-export function Header({report, verdict}: {report: Report; verdict: Verdict}) {
+interface Props {
+  report: Report;
+  verdict: Verdict;
+  limit_words: LimitWords | undefined;
+}
+
+export function Header({report, verdict, limit_words}: Props) {
   const {limit, host} = report;
   return (
     <header>
@@ -24,8 +30,8 @@ export function Header({report, verdict}: {report: Report; verdict: Verdict}) {
           {limit ? (
             <>
               <b>{bytes(limit.bytes)}</b>, {limit.type}, by {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}
-              <small>{limit.type}: {LIMIT_TYPE_WORDS[limit.type]}</small>
-              {limit.note && <small>{limit.note}</small>}
+              {limit_words && <small>{limit.type}: {limit_words.meaning}</small>}
+              {limit_words?.notes && <small>{limit_words.notes}</small>}
             </>
           ) : 'none was set'}
         </Fact>
@@ -64,16 +70,25 @@ function source_words(source: Source | undefined) {
   if (!source?.kind) return 'none; inputs were made from the models\u2019 signatures';
   const place = source.kind === 'camera' ? `camera ${source.camera_index ?? 0}` : `${source.kind?.replace('_dir', 's') ?? ''} ${source.path ?? ''}`;
   const sequences = source.sequences ?? [];
-  const size = sequences.find((sequence) => sequence.width);
+  const size = size_words(source);
   return (
     <>
       <span class="path">{place}</span>
       <small>
         {[source.total_frames ? counted(source.total_frames, 'frame') : '', sequences.length > 1 ? counted(sequences.length, 'sequence') : '',
-          size ? `${size.width} × ${size.height}` : ''].filter(Boolean).join(' · ')}
+          size].filter(Boolean).join(' · ')}
       </small>
     </>
   );
+}
+
+// The scan keeps the largest picture of a folder: unless there is one frame, others may be smaller.
+export function size_words({kind, sequences = [], total_frames}: Source): string {
+  const area = (sequence: {width?: number; height?: number}) => (sequence.width ?? 0) * (sequence.height ?? 0);
+  const largest = sequences.reduce((most, sequence) => (area(sequence) > area(most) ? sequence : most), {} as (typeof sequences)[number]);
+  if (area(largest) === 0) return '';
+  const mixed = (kind === 'image_dir' && total_frames !== 1) || sequences.some((sequence) => sequence.width !== largest.width || sequence.height !== largest.height);
+  return `${mixed ? 'up to ' : ''}${largest.width} × ${largest.height}`;
 }
 
 function host_words(host: Host) {

@@ -1,7 +1,9 @@
-// Where a frame's time goes: mean time by stage as one bar, and every figure in a table.
+// Where a frame's time goes: mean time by stage as one bar, and every figure in a table. The figures that decide
+// come first: on a phone the others are a swipe away.
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {ABSENT, duration, number, percent} from '../format';
 import type {Latency, Model, StageName} from '../report';
+import {is_unbounded, UNBOUNDED_MARK} from '../words';
 
 const STAGES: {key: StageName; name: string; color: string}[] = [
   {key: 'decode', name: 'decode', color: '--stage-decode'},
@@ -44,7 +46,7 @@ export function LatencyTable({rows, label, head = 'Stage'}: {rows: {name: string
         <thead>
           <tr>
             <th class="text" scope="col">{head}</th>
-            {['n', 'mean', 'sd', 'CV', 'min', 'P50', 'P90', 'P99', 'max', 'P90 at most', 'P99 at most'].map((name) => <th scope="col">{name}</th>)}
+            {['n', 'P50', 'P90', 'P99', 'mean', 'sd', 'CV', 'min', 'max', 'P90 at most', 'P99 at most'].map((name) => <th scope="col">{name}</th>)}
           </tr>
         </thead>
         <tbody>
@@ -52,13 +54,13 @@ export function LatencyTable({rows, label, head = 'Stage'}: {rows: {name: string
             <tr>
               <th class="text" scope="row">{name}</th>
               <td>{number(figures.n)}</td>
+              <td>{duration(figures.p50)}</td>
+              <td>{percentile(figures, 'p90')}</td>
+              <td>{percentile(figures, 'p99')}</td>
               <td>{duration(figures.mean)}</td>
               <td>{duration(figures.sd)}</td>
               <td>{percent(figures.cv)}</td>
               <td>{duration(figures.min)}</td>
-              <td>{duration(figures.p50)}</td>
-              <td>{duration(figures.p90)}</td>
-              <td>{duration(figures.p99)}</td>
               <td>{duration(figures.max)}</td>
               <td>{bound(figures.p90_bound, figures.n, ENOUGH_FOR_P90)}</td>
               <td>{bound(figures.p99_bound, figures.n, ENOUGH_FOR_P99)}</td>
@@ -68,6 +70,11 @@ export function LatencyTable({rows, label, head = 'Stage'}: {rows: {name: string
       </table>
     </div>
   );
+}
+
+export function percentile(latency: Latency | undefined, key: 'p90' | 'p99'): string {
+  if (!latency) return ABSENT;
+  return duration(latency[key]) + (is_unbounded(latency, key) ? UNBOUNDED_MARK : '');
 }
 
 function bound(ns: number | undefined, n: number, enough: number) {

@@ -1,42 +1,56 @@
 // Everything measured about one model.
 import {Histogram} from '../charts/histogram';
 import {TimeChart} from '../charts/time_chart';
-import {bytes, counted, duration, number, percent} from '../format';
+import {useEffect, useState} from 'preact/hooks';
+import {average, bytes, counted, duration, number, percent} from '../format';
 import type {Band} from '../metrics';
 import type {Limit, Model} from '../report';
-import {exceeds, peak_of, PHASE_WORDS} from '../words';
+import {counts_by_group, outcome_of, peak_of, PHASE_WORDS, resident_is_above, warnings_of} from '../words';
 import {LatencyStages} from './latency_stages';
 import {SampleImages} from './sample_images';
 import {SettingsTable, TrialsTable} from './settings';
-import {StatusBadge} from './status_badge';
+import {ModelBadge} from './status_badge';
 
 interface Props {
   model: Model;
   limit: Limit | undefined;
   images: Record<string, string>;
   anchor: string;
+  first: boolean;
 }
 
-export function ModelDetail({model, limit, images, anchor}: Props) {
+export function ModelDetail({model, limit, images, anchor, first}: Props) {
   const series = model.memory_series ?? [];
   const inference = model.latency_ns;
+  // A link to the model opens it, and so does an address that names it.
+  const is_wanted = () => location.hash === `#${anchor}`;
+  const [open, set_open] = useState(first || is_wanted());
+  useEffect(() => {
+    const follow = () => {
+      if (is_wanted()) set_open(true);
+    };
+    addEventListener('hashchange', follow);
+    return () => removeEventListener('hashchange', follow);
+  }, []);
   return (
     <section id={anchor} class="model" aria-labelledby={`${anchor}-title`}>
-      <div class="model-head">
+      <details open={open} onToggle={(event) => set_open(event.currentTarget.open)}>
+      <summary>
         <h2 id={`${anchor}-title`}>{model.name}</h2>
-        <StatusBadge status={model.status} over={exceeds(model)} />
-      </div>
+        <ModelBadge model={model} />
+        {!open && <span class="quiet">{gist_of(model)}</span>}
+      </summary>
       <p class="origin">
         {[model.backend && `${model.backend} ${model.backend_version ?? ''}`.trim(), model.task, model.input,
           model.file_size_bytes !== undefined ? `${bytes(model.file_size_bytes)} on disk` : ''].filter(Boolean).join(' · ')}
         {model.path && <span class="path">{model.path}</span>}
       </p>
       {model.error && (
-        <p class={model.status === 'skipped' ? 'quiet' : 'error'} role="note">
-          {model.error}{model.died_in && <small>It died while {PHASE_WORDS[model.died_in]}.</small>}
+        <p class={outcome_of(model) === 'fallen' ? 'error' : 'quiet'} role="note">
+          {model.error}{model.died_in && outcome_of(model) === 'fallen' && <small>It died while {PHASE_WORDS[model.died_in]}.</small>}
         </p>
       )}
-      {(model.warnings ?? []).length > 0 && <ul class="warnings" aria-label="Warnings">{model.warnings!.map((warning) => <li>{warning}</li>)}</ul>}
+      {warnings_of(model).length > 0 && <ul class="warnings" aria-label="Warnings">{warnings_of(model).map((warning) => <li>{warning}</li>)}</ul>}
       <KeyFigures model={model} limit={limit} />
       <div class="charts">
         {series.length > 1 && (
@@ -45,6 +59,9 @@ export function ModelDetail({model, limit, images, anchor}: Props) {
             seconds={series.map((point) => point.time_ns / 1e9)}
             lines={[{label: 'resident', color: '--model', values: series.map((point) => point.resident_bytes), fill: true}]}
             format={bytes} bands={phase_bands(model)} limit={limit?.bytes} height={236}
+            limit_note={resident_is_above(model, limit)
+              ? 'Resident is above the limit and what the group is charged is not: pages of shared libraries, touched first elsewhere, are not charged to it.'
+              : undefined}
             bands_note={phase_bands(model).filter((band) => band.to > band.from).map((band) => `${band.label} ${duration((band.to - band.from) * 1e9)}`).join(' · ')} />
         )}
         {inference && (inference.histogram ?? []).length > 0 && <Histogram title="Distribution of inference latency" latency={inference} />}
@@ -56,31 +73,37 @@ export function ModelDetail({model, limit, images, anchor}: Props) {
       </div>
       {(model.trials ?? []).length > 0 && <TrialsTable trials={model.trials!} chosen={model.settings} smallest={model.smallest_settings} />}
       {(model.annotated_images ?? []).length > 0 && <SampleImages paths={model.annotated_images!} images={images} name={model.name} />}
+      </details>
     </section>
   );
 }
 
 function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
   const memory = model.memory ?? {};
-  const peak = peak_of(model);
+  const counted_peak = memory.limit_peak_bytes;
+  const share = limit && counted_peak !== undefined ? `${percent(counted_peak / limit.bytes)} of the limit` : undefined;
+  const by_group = limit !== undefined && counts_by_group(limit);
+  // Under a limit on resident memory the larger of the two peaks is the one that counts.
+  const share_of_resident = (peak: number | undefined) => (!by_group && peak === counted_peak ? share : undefined);
+  const join = (...notes: (string | undefined | false)[]) => notes.filter(Boolean).join(', ') || undefined;
   const detections = model.detections_per_frame;
   const figures: [string, string | undefined, (string | undefined)?][] = [
     ['Inference', model.fps === undefined ? undefined : `${number(model.fps)} FPS`],
     ['Whole pipeline', model.pipeline_fps === undefined ? undefined : `${number(model.pipeline_fps)} FPS`],
-    ['Peak', peak === undefined ? undefined : bytes(peak), limit && peak !== undefined ? `${percent(peak / limit.bytes)} of the limit` : undefined],
+    ['Charged to the limit', by_group && counted_peak !== undefined ? bytes(counted_peak) : undefined, join(share, 'with page cache')],
     ['Bare runtime', memory.runtime_bytes === undefined ? undefined : bytes(memory.runtime_bytes)],
-    ['Load peak', memory.load_peak_bytes === undefined ? undefined : bytes(memory.load_peak_bytes)],
+    ['Load peak', memory.load_peak_bytes === undefined ? undefined : bytes(memory.load_peak_bytes), share_of_resident(memory.load_peak_bytes)],
     ['Loaded', memory.loaded_bytes === undefined ? undefined : bytes(memory.loaded_bytes)],
     ['Run mean', memory.run_mean_bytes === undefined ? undefined : bytes(memory.run_mean_bytes)],
     ['Run peak', memory.run_peak_bytes === undefined ? undefined : bytes(memory.run_peak_bytes),
-     memory.frames_bytes ? `${bytes(memory.frames_bytes)} of it frames held` : undefined],
+     join(share_of_resident(memory.run_peak_bytes), memory.frames_bytes ? `${bytes(memory.frames_bytes)} of it frames held` : undefined)],
     ['After unload', memory.residual_bytes === undefined ? undefined : bytes(memory.residual_bytes)],
-    ['Control group peak', memory.cgroup_peak_bytes === undefined ? undefined : bytes(memory.cgroup_peak_bytes), 'with page cache'],
+    ['Control group peak', by_group || memory.cgroup_peak_bytes === undefined ? undefined : bytes(memory.cgroup_peak_bytes), 'with page cache'],
     ['Run peak as PSS', memory.pss_run_peak_bytes === undefined ? undefined : bytes(memory.pss_run_peak_bytes), 'shared pages divided'],
     ['Over the limit', memory.violations ? counted(memory.violations, 'sample') : undefined],
     ['Load time', model.model_load_time_ns === undefined ? undefined : duration(model.model_load_time_ns),
      model.runtime_load_time_ns === undefined ? undefined : `runtime ${duration(model.runtime_load_time_ns)}`],
-    ['Detections', detections && `${number(detections.mean)} a frame`, detections && `${detections.min} to ${detections.max}`],
+    ['Detections per frame', detections && average(detections.mean), detections && `on average; ${detections.min} to ${detections.max}`],
     ['CPU', model.cpu_percent === undefined ? undefined : `${number(model.cpu_percent)} %`, 'of one core'],
     ['Frames', model.frames ? number(model.frames) : undefined],
   ];
@@ -91,6 +114,13 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
       {known.map(([name, value, note]) => <div><dt>{name}</dt><dd>{value}{note && <small>{note}</small>}</dd></div>)}
     </dl>
   );
+}
+
+// What a closed model still tells.
+function gist_of(model: Model): string {
+  const peak = peak_of(model);
+  return [model.fps !== undefined && `${number(model.fps)} FPS`, model.latency_ns && `P50 ${duration(model.latency_ns.p50)}`,
+    peak !== undefined && `peak ${bytes(peak)} resident`].filter(Boolean).join(' · ');
 }
 
 // From each mark to the next; the last phase lasts to the end of the series.

@@ -1,10 +1,11 @@
 // Models side by side. A click on a column head sorts; absent figures stay at the end in both directions.
 import {useState} from 'preact/hooks';
-import {bytes, duration, number, percent} from '../format';
+import {ABSENT, average, bytes, duration, number, percent} from '../format';
 import type {Limit, Model} from '../report';
 import {type Direction, sorted_by} from '../sorting';
-import {exceeds, peak_of} from '../words';
-import {StatusBadge} from './status_badge';
+import {counts_by_group, exceeds, in_reading_order, is_unbounded, outcome_of, outcome_words, UNBOUNDED_FOOTNOTE} from '../words';
+import {percentile} from './latency_stages';
+import {ModelBadge} from './status_badge';
 
 interface Column {
   name: string;
@@ -16,9 +17,12 @@ interface Column {
 
 export function ModelsTable({models, limit, anchors}: {models: Model[]; limit: Limit | undefined; anchors: Map<Model, string>}) {
   const [order, set_order] = useState<{column: string; direction: Direction} | null>(null);
-  const columns = columns_of(limit, anchors, models);
+  const prepared = models.some((model) => outcome_of(model) === 'prepared');
+  const columns = prepared ? prepared_columns(anchors) : measured_columns(limit, anchors, models);
   const active = columns.find((column) => column.name === order?.column);
-  const rows = active && order ? sorted_by(models, active.sort, order.direction) : models;
+  const rows = in_reading_order(active && order ? sorted_by(models, active.sort, order.direction) : models);
+  const marked = !prepared && models.some(({latency_ns}) => latency_ns && (is_unbounded(latency_ns, 'p90') || is_unbounded(latency_ns, 'p99')));
+  const notes = [marked && UNBOUNDED_FOOTNOTE, columns.some((column) => column.name === 'Found') && 'Found: detections per frame, on average.'].filter(Boolean);
   const sort = (column: Column) => set_order((now) => now?.column === column.name
     ? {column: column.name, direction: now.direction === 'ascending' ? 'descending' : 'ascending'}
     : {column: column.name, direction: column.first});
@@ -27,6 +31,7 @@ export function ModelsTable({models, limit, anchors}: {models: Model[]; limit: L
   return (
     <section id="models" aria-labelledby="models-title">
       <h2 id="models-title">Models side by side</h2>
+      {prepared && <p>The models were prepared and not measured (<code>--skip-inference</code>).</p>}
       <div class="models-frame">
         <table class="models" role="table" aria-labelledby="models-title">
           <thead role="rowgroup">
@@ -53,46 +58,60 @@ export function ModelsTable({models, limit, anchors}: {models: Model[]; limit: L
           </tbody>
         </table>
       </div>
+      {notes.length > 0 && <p class="quiet footnote">{notes.join(' ')}</p>}
     </section>
   );
 }
 
-function columns_of(limit: Limit | undefined, anchors: Map<Model, string>, models: Model[]): Column[] {
-  const latency = (name: string, key: 'p50' | 'p90' | 'p99'): Column => {
-    const value = (model: Model) => model.latency_ns?.[key];
-    return {name, first: 'ascending', sort: value, cell: (model) => duration(value(model))};
-  };
+const name_column = (anchors: Map<Model, string>): Column => ({
+  name: 'Model', text: true, first: 'ascending', sort: (model) => model.name,
+  cell: (model) => <a href={`#${anchors.get(model)}`}>{model.name}</a>,
+});
+const STATUS_COLUMN: Column = {
+  name: 'Status', text: true, first: 'ascending', sort: outcome_words, cell: (model) => <ModelBadge model={model} />,
+};
+
+function prepared_columns(anchors: Map<Model, string>): Column[] {
+  const text = (name: string, value: (model: Model) => string | undefined): Column =>
+    ({name, text: true, first: 'ascending', sort: value, cell: (model) => value(model) || ABSENT});
+  return [name_column(anchors), STATUS_COLUMN, text('Task', (model) => model.task), text('Input', (model) => model.input),
+    text('Backend', (model) => model.backend), text('Settings tried', (model) => (model.trials?.length ? String(model.trials.length) : undefined))];
+}
+
+function measured_columns(limit: Limit | undefined, anchors: Map<Model, string>, models: Model[]): Column[] {
+  const of_latency = (name: string, key: 'p90' | 'p99'): Column =>
+    ({name, first: 'ascending', sort: (model) => model.latency_ns?.[key], cell: (model) => percentile(model.latency_ns, key)});
   const columns: Column[] = [
-    {name: 'Model', text: true, first: 'ascending', sort: (model) => model.name,
-     cell: (model) => <a href={`#${anchors.get(model)}`}>{model.name}</a>},
-    {name: 'Status', text: true, first: 'ascending', sort: (model) => model.status,
-     cell: (model) => <StatusBadge status={model.status} over={exceeds(model)} />},
+    name_column(anchors),
+    STATUS_COLUMN,
+    {name: 'n', first: 'descending', sort: (model) => model.latency_ns?.n, cell: (model) => number(model.latency_ns?.n)},
     {name: 'FPS', first: 'descending', sort: (model) => model.fps, cell: (model) => number(model.fps)},
-    latency('P50', 'p50'),
-    latency('P90', 'p90'),
-    latency('P99', 'p99'),
+    {name: 'P50', first: 'ascending', sort: (model) => model.latency_ns?.p50, cell: (model) => duration(model.latency_ns?.p50)},
+    of_latency('P90', 'p90'),
+    of_latency('P99', 'p99'),
   ];
   if (models.some((model) => model.detections_per_frame))
-    columns.push({name: 'Detections', first: 'descending', sort: (model) => model.detections_per_frame?.mean,
-                  cell: (model) => number(model.detections_per_frame?.mean)});
+    columns.push({name: 'Found', first: 'descending', sort: (model) => model.detections_per_frame?.mean,
+                  cell: (model) => average(model.detections_per_frame?.mean)});
   columns.push(
     {name: 'Load peak', first: 'ascending', sort: (model) => model.memory?.load_peak_bytes,
      cell: (model) => bytes(model.memory?.load_peak_bytes)},
     {name: 'Run peak', first: 'ascending', sort: (model) => model.memory?.run_peak_bytes,
      cell: (model) => bytes(model.memory?.run_peak_bytes)});
   if (limit)
-    columns.push({name: 'Of limit', first: 'ascending', sort: peak_of, cell: (model) => <ShareOfLimit model={model} limit={limit} />});
+    columns.push({name: counts_by_group(limit) ? 'Charged to limit' : 'Of limit', first: 'ascending',
+                  sort: (model) => model.memory?.limit_peak_bytes, cell: (model) => <ShareOfLimit model={model} limit={limit} />});
   return columns;
 }
 
 function ShareOfLimit({model, limit}: {model: Model; limit: Limit}) {
-  const peak = peak_of(model);
-  if (peak === undefined) return <>{bytes(undefined)}</>;
+  const peak = model.memory?.limit_peak_bytes;
+  if (peak === undefined) return <>{ABSENT}</>;
   const share = peak / limit.bytes;
   return (
     <span class={`share ${share > 1 || exceeds(model) ? 'over' : ''}`}>
       <span class="track"><i style={{width: `${100 * Math.min(1, share)}%`}} /></span>
-      {percent(share)}
+      <span>{counts_by_group(limit) && <>{bytes(peak)}, </>}{percent(share)}</span>
     </span>
   );
 }

@@ -2,8 +2,8 @@
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {ABSENT, bytes, duration, number, percent} from '../format';
 import type {Limit, Model, Parallel} from '../report';
-import {exceeds, peak_of} from '../words';
-import {StatusBadge} from './status_badge';
+import {peak_of} from '../words';
+import {ModelBadge} from './status_badge';
 
 const JOINT_PEAK_WORDS: Record<string, string> = {
   cgroup_v1: 'the kernel\u2019s own account of the common control group (v1)',
@@ -41,7 +41,7 @@ export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; a
           <thead>
             <tr>
               <th class="text" scope="col">Model</th><th class="text" scope="col">Together</th><th scope="col">FPS alone</th><th scope="col">FPS together</th>
-              <th scope="col">kept</th><th scope="col">P50 alone</th><th scope="col">P50 together</th><th scope="col">Peak alone</th><th scope="col">Peak together</th>
+              <th scope="col">kept</th><th scope="col">P50 alone</th><th scope="col">P50 together</th><th scope="col">Resident peak alone</th><th scope="col">Resident peak together</th>
             </tr>
           </thead>
           <tbody>
@@ -51,7 +51,7 @@ export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; a
               return (
                 <tr>
                   <th class="text" scope="row">{together.name}</th>
-                  <td class="text"><StatusBadge status={together.status} over={exceeds(together)} />{together.error && <small class="cell-note">{together.error}</small>}</td>
+                  <td class="text"><ModelBadge model={together} />{together.error && <small class="cell-note">{together.error}</small>}</td>
                   <td>{number(single?.fps)}</td><td>{number(together.fps)}</td><td>{kept}</td>
                   <td>{duration(single?.latency_ns?.p50)}</td><td>{duration(together.latency_ns?.p50)}</td>
                   <td>{bytes(single && peak_of(single))}</td><td>{bytes(peak_of(together))}</td>

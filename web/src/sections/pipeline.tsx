@@ -46,6 +46,10 @@ export function PipelineSection({pipeline, limit}: {pipeline: Pipeline; limit: L
           </tbody>
         </table>
       </div>
+      <p class="quiet">
+        Models are loaded in this order, and the increments depend on it: a later model reuses memory that an earlier one’s
+        load gave back, so it can add less here than it takes alone.
+      </p>
       <LatencyTable label="Latency in the pipeline" head="Model" rows={[
         ...pipeline.models.flatMap((model) => (model.latency_ns ? [{name: model.name, figures: model.latency_ns}] : [])),
         ...(pipeline.frame_latency_ns ? [{name: 'all models', figures: pipeline.frame_latency_ns}] : []),

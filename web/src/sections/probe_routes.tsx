@@ -1,15 +1,16 @@
 // What the probe tried against the limit before the run, and what happened: the proof behind "hard" or "soft".
+import type {LimitWords} from '../data';
 import type {Limit} from '../report';
-import {LIMIT_TYPE_WORDS, MECHANISM_WORDS, ROUTE_WORDS} from '../words';
+import {MECHANISM_WORDS, ROUTE_WORDS} from '../words';
 
-export function ProbeRoutes({limit}: {limit: Limit}) {
+export function ProbeRoutes({limit, words}: {limit: Limit; words: LimitWords | undefined}) {
   const routes = limit.routes ?? [];
   return (
     <section aria-labelledby="probe-title">
       <h2 id="probe-title">What the probe tried</h2>
       <p>
-        Before the run, a child process took memory past the limit by each route it could, under the same
-        mechanism: {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. The limit is <b>{limit.type}</b>: {LIMIT_TYPE_WORDS[limit.type]}.
+        What enforces the limit: {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
+        is <b>{limit.type}</b>{words ? `: ${words.meaning}` : ''}.
       </p>
       {routes.length > 0 ? (
         <div class="scroll" role="region" tabIndex={0} aria-label="Routes that the probe tried">

@@ -33,21 +33,21 @@ export function TrialsTable({trials, chosen, smallest}: {trials: Trial[]; chosen
         <table>
           <thead>
             <tr>
-              <th class="text" scope="col">Settings</th><th class="text" scope="col">Status</th>
-              <th scope="col">P50</th><th scope="col">Peak</th><th class="text" scope="col">Kept as</th>
+              <th class="text" scope="col">Settings</th><th scope="col">P50</th><th scope="col">Peak</th>
+              <th class="text" scope="col">Kept as</th><th class="text" scope="col">Status</th>
             </tr>
           </thead>
           <tbody>
             {trials.map((trial, i) => (
               <tr>
                 <th class="text wrap" scope="row">{i === 0 ? 'the first' : settings_words(trial.settings, base)}</th>
-                <td class="text"><StatusBadge status={trial.status} />{trial.error && <small class="cell-note">{trial.error}</small>}</td>
                 <td>{duration(trial.p50_ns)}</td>
                 <td>{bytes(trial.peak_bytes)}</td>
                 <td class="text">
                   {[chosen && same_settings(trial.settings, chosen) && 'fastest that fits',
                     smallest && same_settings(trial.settings, smallest) && 'smallest within 5 %'].filter(Boolean).join(', ')}
                 </td>
+                <td class="text"><StatusBadge status={trial.status} />{trial.error && <small class="cell-note">{trial.error}</small>}</td>
               </tr>
             ))}
           </tbody>

@@ -1,6 +1,6 @@
 // A status by shape, word and colour: none of the three alone carries the meaning.
-import type {Status} from '../report';
-import {STATUS_WORDS} from '../words';
+import type {Model, Status} from '../report';
+import {outcome_of, outcome_words, STATUS_WORDS} from '../words';
 
 const SHAPES: Record<'good' | 'bad' | 'quiet', string> = {
   good: 'M2.5 6.5 5 9l4.5-6',
@@ -8,12 +8,23 @@ const SHAPES: Record<'good' | 'bad' | 'quiet', string> = {
   quiet: 'M2.5 6h7',
 };
 
-export function StatusBadge({status, over = false}: {status: Status; over?: boolean}) {
-  const tone = status === 'skipped' ? 'quiet' : status === 'ok' && !over ? 'good' : 'bad';
+type Tone = keyof typeof SHAPES;
+
+export function StatusBadge({status}: {status: Status}) {
+  return <Badge tone={status === 'skipped' ? 'quiet' : status === 'ok' ? 'good' : 'bad'} words={STATUS_WORDS[status]} />;
+}
+
+export function ModelBadge({model}: {model: Model}) {
+  const outcome = outcome_of(model);
+  const tone = outcome === 'ok' ? 'good' : outcome === 'over' || outcome === 'fallen' ? 'bad' : 'quiet';
+  return <Badge tone={tone} words={outcome_words(model)} />;
+}
+
+function Badge({tone, words}: {tone: Tone; words: string}) {
   return (
     <span class={`badge ${tone}`}>
       <svg viewBox="0 0 12 12" width="12" height="12" aria-hidden="true"><path d={SHAPES[tone]} /></svg>
-      {status === 'ok' && over ? 'over limit' : STATUS_WORDS[status]}
+      {words}
     </span>
   );
 }

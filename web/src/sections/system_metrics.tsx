@@ -21,6 +21,10 @@ const FORMATS: Record<Unit, (value: number) => string> = {
 };
 
 export function SystemMetrics({metrics, every, summaries}: Props) {
+  // A mean per sample says nothing about events: they are told as a total.
+  const events = summaries.filter((summary) => summary.total !== undefined);
+  const figures = summaries.filter((summary) => summary.total === undefined);
+  const constant = metrics.constant.filter(({key}) => !events.some((event) => event.name === key));
   return (
     <section aria-labelledby="system-title">
       <h2 id="system-title">The machine during the run</h2>
@@ -41,18 +45,21 @@ export function SystemMetrics({metrics, every, summaries}: Props) {
           })}
         </div>
       )}
-      {metrics.constant.length > 0 && (
-        <p class="quiet">Unchanged throughout: {metrics.constant.map(({key, value, unit}) => `${label_of(key)} ${FORMATS[unit](value)}`).join(', ')}.</p>
+      {constant.length > 0 && (
+        <p class="quiet">Unchanged throughout: {constant.map(({key, value, unit}) => `${label_of(key)} ${FORMATS[unit](value)}`).join(', ')}.</p>
       )}
       {every > 1 && <p class="quiet">One of every {every} samples is drawn; metrics.jsonl in the run folder has all.</p>}
-      {summaries.length > 0 && (
+      {events.length > 0 && (
+        <p class="quiet">Over the whole run: {events.map((event) => `${label_of(event.name)} ${number(event.total)}`).join(', ')}.</p>
+      )}
+      {figures.length > 0 && (
         <details>
           <summary>Minimum, mean and maximum while the models ran</summary>
           <div class="scroll" role="region" tabIndex={0} aria-label="System metrics, summary">
             <table>
               <thead><tr><th class="text" scope="col">Figure</th>{['n', 'min', 'mean', 'max'].map((name) => <th scope="col">{name}</th>)}</tr></thead>
               <tbody>
-                {summaries.map((summary) => {
+                {figures.map((summary) => {
                   const format = FORMATS[unit_of(summary.name)];
                   return (
                     <tr>

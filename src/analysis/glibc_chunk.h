@@ -1,0 +1,24 @@
+// What an allocation takes up in the heap beyond what was asked for, by the rules of glibc's malloc on 64-bit
+// machines: eight bytes of header, multiples of sixteen, at least 32 bytes. Other allocators round otherwise;
+// the figures say whose rules they follow.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace headroom::analysis {
+
+inline constexpr std::uint64_t kChunkHeader = 8, kChunkStep = 16, kSmallestChunk = 32;
+
+inline std::uint64_t chunk_bytes(std::uint64_t size) {
+  return std::max(kSmallestChunk, (size + kChunkHeader + kChunkStep - 1) & ~(kChunkStep - 1));
+}
+
+// Allocations from this size on can be mappings of their own (M_MMAP_THRESHOLD): they begin 16 bytes into a
+// page, leave no hole when they go, and are no part of the heap's extents.
+inline constexpr std::uint64_t kMappingThreshold = 128 << 10;
+inline bool is_own_mapping(std::uint64_t address, std::uint64_t size) {
+  return size >= kMappingThreshold && (address & 4095) == 16;
+}
+
+}  // namespace headroom::analysis

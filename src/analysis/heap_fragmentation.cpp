@@ -1,0 +1,100 @@
+#include "analysis/heap_fragmentation.h"
+
+#include <algorithm>
+
+#include "analysis/glibc_chunk.h"
+
+namespace headroom::analysis {
+namespace {
+
+// Half of the 64 MiB that glibc reserves for a thread's arena: what is further apart is not one heap.
+constexpr std::uint64_t kLargestHole = 32 << 20;
+constexpr std::int64_t kEventsPerLiveBlock = 32;
+constexpr std::size_t kMostMoments = 128;
+
+std::uint64_t end_of(const LiveBlock& block) {
+  // The header lies before the address, so a chunk's end as seen from the address is eight bytes earlier.
+  return block.address + chunk_bytes(block.size) - kChunkHeader;
+}
+
+// The hole between neighbours of one extent; nothing if the extent ends between them.
+std::optional<std::uint64_t> hole_between(const LiveBlock& left, const LiveBlock& right) {
+  const std::uint64_t begin = end_of(left), end = right.address - kChunkHeader;
+  if (end <= begin) return 0;  // another allocator packs closer than glibc
+  if (end - begin >= kLargestHole) return std::nullopt;
+  return end - begin;
+}
+
+}  // namespace
+
+FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time) {
+  FragmentationMoment moment;
+  moment.time = time;
+  for (const LiveBlock& block : blocks) {
+    moment.live_bytes += static_cast<std::int64_t>(block.size);
+    moment.chunk_bytes += static_cast<std::int64_t>(chunk_bytes(block.size));
+  }
+  std::erase_if(blocks, [](const LiveBlock& block) { return is_own_mapping(block.address, block.size); });
+  std::sort(blocks.begin(), blocks.end(),
+            [](const LiveBlock& a, const LiveBlock& b) { return a.address < b.address; });
+
+  std::uint64_t extent_begin = 0, hole_before = 0, most_freed = 0;
+  const LiveBlock* blocker = nullptr;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const LiveBlock& block = blocks[i];
+    if (hole_before == 0 && (i == 0 || !hole_between(blocks[i - 1], block))) {
+      extent_begin = block.address - kChunkHeader;
+      ++moment.extents;
+    }
+    const auto hole = i + 1 < blocks.size() ? hole_between(block, blocks[i + 1]) : std::nullopt;
+    if (!hole) moment.extent_bytes += static_cast<std::int64_t>(end_of(block) - extent_begin);
+    const std::uint64_t hole_after = hole.value_or(0);
+    if (hole_after > 0) {
+      ++moment.holes;
+      moment.free_bytes += static_cast<std::int64_t>(hole_after);
+      moment.largest_free_bytes = std::max(moment.largest_free_bytes, static_cast<std::int64_t>(hole_after));
+    }
+    if (hole_before > 0 && hole_after > 0 && hole_before + hole_after > most_freed) {
+      most_freed = hole_before + hole_after;
+      blocker = &block;
+    }
+    hole_before = hole_after;
+  }
+  if (blocker != nullptr)
+    moment.blocker = Blocker{blocker->address,
+                             static_cast<std::int64_t>(blocker->size),
+                             StackId{blocker->stack},
+                             blocker->layer,
+                             ThreadIndex{blocker->thread},
+                             {blocker->time_ns},
+                             {time.count - blocker->time_ns},
+                             static_cast<std::int64_t>(most_freed + chunk_bytes(blocker->size))};
+  return moment;
+}
+
+void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
+  std::vector<LiveBlock> blocks;
+  blocks.reserve(live.size());
+  live.for_each([&](const LiveBlock& block) { blocks.push_back(block); });
+  moments_.push_back(fragmentation_of(std::move(blocks), time));
+  if (moments_.size() >= kMostMoments) {
+    // Every other one goes, and the next ones come half as often.
+    for (std::size_t i = 0; 2 * i + 1 < moments_.size(); ++i) moments_[i] = std::move(moments_[2 * i + 1]);
+    moments_.resize(moments_.size() / 2);
+    stride_ *= 2;
+  }
+  events_left_ = std::max(stride_, kEventsPerLiveBlock * static_cast<std::int64_t>(live.size()));
+}
+
+HeapFragmentation FragmentationSampler::finish(const LiveMap& live, Nanoseconds time) {
+  take(live, time);
+  HeapFragmentation result;
+  result.moments = std::move(moments_);
+  for (std::size_t i = 1; i < result.moments.size(); ++i) {
+    if (result.moments[i].free_bytes > result.moments[result.worst].free_bytes) result.worst = i;
+    if (result.moments[i].extent_bytes > result.moments[result.largest].extent_bytes) result.largest = i;
+  }
+  return result;
+}
+
+}  // namespace headroom::analysis

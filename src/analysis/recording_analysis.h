@@ -1,0 +1,159 @@
+// What a recording says: who allocated how much, who held it at the peak, what stayed, and what it cost.
+//
+//   auto recording = Recording::open(path);
+//   const RecordingAnalysis analysis = analyze_recording(*recording, {});
+//
+// One pass over the events in the order of time. Memory is that of the live allocations at the fullest moment
+// (160 bytes each), of the distinct stacks and of the layers; the number of events does not matter. All
+// figures are defined in docs/trace-report.md.
+//
+// A recording in default mode holds large allocations each and small ones as exact counters and samples. What
+// was counted is exact; what is live of the small ones is estimated from the samples, and such figures carry
+// a standard error.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/cycle_leaks.h"
+#include "analysis/heap_fragmentation.h"
+#include "analysis/memory_timeline.h"
+#include "base/units.h"
+#include "model/memory_event.h"
+#include "recording/recording.h"
+
+namespace headroom::analysis {
+
+// A figure that was counted, or estimated from samples.
+struct Figure {
+  std::int64_t value = 0;
+  std::optional<double> standard_error;  // absent: the value is exact
+};
+
+// Live memory of one stack, layer, size class or thread. In a recording of samples it is estimated.
+struct LiveFigures {
+  std::int64_t peak_bytes = 0, peak_blocks = 0;  // at the moment when the whole heap was fullest
+  std::int64_t end_bytes = 0, end_blocks = 0;
+};
+
+struct StackFigures {
+  StackId stack;
+  std::int64_t allocations = 0, allocated_bytes = 0;  // estimated where samples stand for others
+  std::int64_t temporary = 0;                         // of full recordings only
+  LiveFigures live;
+  std::int64_t most_blocks = 0, most_bytes = 0;  // live at once, at this stack's own fullest moments
+  std::optional<std::int64_t> block_bytes;       // the size of all its allocations, if they had the same
+  bool sampled = false;                          // some of it was estimated
+};
+
+// A scope by its path; the fields of the reference's LayerMemoryStats and what goes with them. Layers hold
+// what was allocated in them and in the layers inside them, except for `self`.
+struct LayerFigures {
+  std::string path;  // "session/Run/conv1"; empty for what lies outside of any layer
+  std::optional<std::size_t> parent;
+  recording::ScopeSource source = recording::ScopeSource::program;
+  std::int64_t entries = 0;
+  Nanoseconds duration;                        // between entering and leaving, over all entries and threads
+  std::int64_t peak_allocated = 0;             // most bytes of it live at once
+  std::int64_t peak_reserved = 0;              // the same with the allocator's headers and rounding
+  double average_fragmentation = 0;            // (reserved − allocated) / reserved, over its allocations
+  std::int64_t process_peak = 0;               // most bytes live in the whole process while it ran
+  std::int64_t allocations = 0, releases = 0;  // made in it, whoever allocated what was released; exact
+  std::int64_t allocated_bytes = 0;            // exact
+  LiveFigures live;                            // with the layers inside it
+  LiveFigures self;                            // without them: these add up to the heap
+};
+
+struct SizeClassFigures {
+  std::uint64_t smallest = 0, largest = 0;  // sizes that belong to it
+  std::int64_t allocations = 0, allocated_bytes = 0;
+  LiveFigures live;
+};
+
+struct ThreadFigures {
+  ThreadIndex thread;
+  std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;  // exact
+  LiveFigures live;                                                 // of what the thread allocated
+};
+
+// Memory that the program mapped itself; apart from the heap and never added to it.
+struct MappedFigures {
+  std::int64_t maps = 0, unmaps = 0;
+  std::int64_t mapped_bytes = 0;  // in all
+  std::int64_t peak_bytes = 0, end_bytes = 0;
+  Nanoseconds peak_time;
+  std::int64_t bytes_at_heap_peak = 0;
+};
+
+// Allocations that lived for less than `below` and not for less than half of it.
+struct LifetimeClass {
+  Nanoseconds below;
+  std::int64_t blocks = 0, bytes = 0;
+};
+
+// What one stack allocates again and again, and a pool or a buffer that is kept would not.
+struct ReuseCandidate {
+  StackId stack;
+  std::int64_t calls_saved = 0;        // allocations beyond those that were needed at once
+  std::int64_t most_blocks = 0;        // what the pool has to hold
+  std::int64_t pool_bytes = 0;         // how large it gets
+  std::int64_t bytes_not_churned = 0;  // allocated in all, less the pool
+  double calls_saved_per_second = 0;
+};
+
+struct RecordingAnalysis {
+  bool full = false;      // every allocation was recorded
+  bool complete = false;  // nothing is missing: ended by itself, no gaps, no damage, nothing overwritten
+  std::vector<std::string> problems;
+  Nanoseconds duration;
+
+  std::int64_t events = 0;  // records read
+  std::int64_t allocations = 0, deallocations = 0,
+               total_allocated_bytes = 0;                         // exact but for what is missing
+  std::int64_t sampled_allocations = 0, counted_allocations = 0;  // of those
+  std::int64_t unknown_releases = 0;  // of blocks that were allocated before the recording, or in a gap
+  std::int64_t missed_releases = 0;   // an address was given out again and its release was not seen
+  std::int64_t gaps = 0, dropped_events = 0;
+
+  Figure peak_bytes;
+  Nanoseconds peak_time;
+  Figure peak_blocks;
+  Figure leaked_bytes, leaked_blocks;     // still live at the end
+  std::optional<std::int64_t> temporary;  // released by the thread's next event after its allocation
+  MappedFigures mapped;
+
+  std::vector<StackFigures> stacks;            // [i] is StackId{i}; 0 is "no stack"
+  std::vector<LayerFigures> layers;            // [0] is outside of any layer; parents come first
+  std::vector<SizeClassFigures> size_classes;  // those that occur, ascending
+  std::vector<ThreadFigures> threads;          // [i] is ThreadIndex{i}
+  MemoryTimeline timeline;
+  LeakVerdict leaks;
+  std::vector<LifetimeClass> lifetimes;            // those that occur, ascending
+  std::optional<HeapFragmentation> fragmentation;  // of full recordings only: it needs every address
+  std::vector<ReuseCandidate> reuse;               // largest saving first
+};
+
+struct AnalysisOptions {
+  std::size_t timeline_points = 2000;
+  std::size_t timeline_layers = 12;  // told apart in the timeline; the others are one
+  std::size_t reuse_candidates = 20;
+};
+
+RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options);
+
+// What was live at a moment.
+struct LiveMoment {
+  Nanoseconds time;
+  std::int64_t bytes = 0, blocks = 0;
+  std::vector<std::int64_t> bytes_by_stack;  // [StackId]
+  std::vector<std::int64_t> bytes_by_layer;  // [index of RecordingAnalysis::layers], without inner layers
+};
+
+// The state after the last event at or before each of these times, which ascend. One more pass.
+std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times);
+
+}  // namespace headroom::analysis

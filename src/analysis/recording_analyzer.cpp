@@ -1,0 +1,254 @@
+#include "analysis/recording_analyzer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace headroom::analysis {
+namespace {
+
+// Samples know nothing of what lies between them, so one more or less is always possible: `unit` is what one
+// stands for. No more than `most` can be wrong, which is all that was sampled at all; where that is nothing,
+// the value is exact.
+Figure figure_of(std::int64_t value, double variance, double unit, double most) {
+  if (most <= 0) return {value, std::nullopt};
+  return {value, std::min(most, std::sqrt(std::max(variance, 0.0) + unit * unit))};
+}
+
+}  // namespace
+
+RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options)
+    : options_(options),
+      full_(recording.info().full),
+      sample_period_(recording.info().full ? 0 : recording.info().sample_period_bytes),
+      layers_(recording),
+      stacks_(256),
+      timeline_(options.timeline_points, recording.info().duration),
+      mappings_(recording.info().page_bytes) {}
+
+void RecordingAnalyzer::count(const MemoryEvent& event) {
+  const auto blocks = static_cast<std::int64_t>(event.count), bytes = static_cast<std::int64_t>(event.size);
+  ThreadAccount& thread = thread_of(event);
+  LayerAccount& layer = layers_[layers_.layer_of(event.scope)];
+  if (event.kind == MemoryEventKind::release_counters) {
+    for (std::int64_t* sum : {&releases_, &thread.releases, &layer.releases}) add_wrapping(*sum, blocks);
+    return;
+  }
+  for (std::int64_t* sum : {&allocations_, &counted_, &thread.allocations, &layer.allocations})
+    add_wrapping(*sum, blocks);
+  for (std::int64_t* sum :
+       {&allocated_bytes_, &small_bytes_, &thread.allocated_bytes, &layer.allocated_bytes})
+    add_wrapping(*sum, bytes);
+}
+
+void RecordingAnalyzer::change_mappings(const MemoryEvent& event, std::int64_t time) {
+  if (event.kind == MemoryEventKind::unmap) {
+    ++mapped_.unmaps;
+    mappings_.unmap(event.address, event.size);
+    return;
+  }
+  ++mapped_.maps;
+  add_wrapping(mapped_.mapped_bytes, static_cast<std::int64_t>(event.size));
+  mappings_.map(event.address, event.size);
+  if (mappings_.mapped_bytes() > mapped_.peak_bytes) {
+    mapped_.peak_bytes = mappings_.mapped_bytes();
+    mapped_.peak_time = {time};
+  }
+}
+
+// The thread goes from its layer to another: out of each up to what they have in common, and then in.
+void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t time) {
+  const LayerIndex from = thread.layer, to = layers_.layer_of(scope);
+  layers_[from].time_ns += time - thread.in_layer_since;
+  thread.in_layer_since = time;
+  thread.scope = scope;
+  thread.layer = to;
+
+  const LayerTree& tree = layers_.tree();
+  LayerIndex common = from;
+  for (LayerIndex other = to; common != other;) {
+    LayerIndex& deeper = tree[common].depth >= tree[other].depth ? common : other;
+    deeper = tree[deeper].parent;
+  }
+  // A layer that is only a part of others' paths (a session, of which only the runs are marked) is no cycle.
+  for (LayerIndex layer = from; layer != common; layer = tree[layer].parent)
+    if (layers_[layer].visited)
+      cycles_.ended(layer, tree[layer].depth, heap_.bytes, stacks_.size(),
+                    [&](std::size_t stack) { return stacks_[stack].live.bytes; });
+  layers_[to].visited = true;
+  for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {
+    ++layers_[layer].entries;
+    layers_[layer].process_peak = std::max(layers_[layer].process_peak, heap_.bytes);
+  }
+}
+
+RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
+  const recording::RecordingInfo& info = recording.info();
+  for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
+
+  RecordingAnalysis result;
+  result.full = full_;
+  result.duration = {std::max(last_time_, info.duration.count)};
+  result.problems = recording.problems();
+  if (implausible_ > 0)
+    result.problems.push_back(
+        fmt::format("{} allocations claim impossible sizes: they were left out", implausible_));
+  result.gaps = gaps_;
+  result.dropped_events = gap_events_;
+  add_wrapping(result.dropped_events, static_cast<std::int64_t>(info.events_dropped));
+  result.complete = info.closed && result.dropped_events == 0 && gaps_ == 0 &&
+                    info.segments_overwritten == 0 && result.problems.empty();
+  finish_heap(result);
+  finish_stacks(result, recording.stacks().size());
+  finish_layers(result);
+  finish_classes(result);
+  finish_threads(result);
+  find_reuse(result);
+
+  result.timeline =
+      timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
+  std::vector<bool> sampled(stacks_.size());
+  for (std::size_t i = 0; i < stacks_.size(); ++i) sampled[i] = stacks_[i].sampled;
+  result.leaks = cycles_.verdict(layers_.tree(), sample_period_, sampled);
+  if (full_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
+  return result;
+}
+
+void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
+  result.events = events_;
+  result.allocations = allocations_;
+  result.deallocations = releases_;
+  result.total_allocated_bytes = allocated_bytes_;
+  result.sampled_allocations = sampled_;
+  result.counted_allocations = counted_;
+  result.unknown_releases = unknown_releases_;
+  result.missed_releases = missed_releases_;
+  const auto small_bytes = static_cast<double>(small_bytes_);
+  const auto small_blocks = static_cast<double>(counted_ + sampled_);
+  const auto period = static_cast<double>(sample_period_);
+  const double blocks_a_period = small_bytes > 0 ? period * small_blocks / small_bytes : 0;
+  result.peak_bytes = figure_of(peak_.bytes, peak_.bytes_variance, period, small_bytes);
+  result.peak_blocks = figure_of(peak_.blocks, peak_.blocks_variance, blocks_a_period, small_blocks);
+  result.peak_time = {peak_time_};
+  result.leaked_bytes = figure_of(heap_.bytes, heap_.bytes_variance, period, small_bytes);
+  result.leaked_blocks.value = heap_.blocks;
+  if (full_) {
+    result.temporary = temporary_;
+  } else {
+    // Every allocation and every release was counted, so how many are left is exact.
+    result.leaked_blocks.value = std::max<std::int64_t>(0, allocations_ - (releases_ - unknown_releases_));
+  }
+  result.mapped = mapped_;
+  result.mapped.end_bytes = mappings_.mapped_bytes();
+}
+
+LiveFigures RecordingAnalyzer::live_figures(const LiveCounter& counter) const {
+  return {counter.bytes_at(peak_mark_), counter.blocks_at(peak_mark_), counter.bytes, counter.blocks};
+}
+
+void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t count) const {
+  result.stacks.resize(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    StackFigures& figures = result.stacks[i];
+    figures.stack = StackId{i};
+    if (i >= stacks_.size()) continue;
+    const StackAccount& account = stacks_[i];
+    figures.allocations = account.allocations;
+    figures.allocated_bytes = account.allocated_bytes;
+    figures.temporary = account.temporary;
+    figures.live = live_figures(account.live);
+    figures.most_blocks = account.most_blocks;
+    figures.most_bytes = account.most_bytes;
+    if (account.block_bytes < StackAccount::kMixed)
+      figures.block_bytes = static_cast<std::int64_t>(account.block_bytes);
+    figures.sampled = account.sampled;
+  }
+}
+
+void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
+  const LayerTree& tree = layers_.tree();
+  result.layers.resize(layers_.size());
+  // Children come after their parents: from the last to the first, each is whole before it is added above.
+  for (LayerIndex i = static_cast<LayerIndex>(layers_.size()); i-- > 0;) {
+    const LayerAccount& account = layers_[i];
+    LayerFigures& layer = result.layers[i];
+    layer.path = tree[i].path;
+    layer.source = tree[i].source;
+    layer.entries = account.entries;
+    layer.self = live_figures(account.self);
+    layer.peak_allocated = account.most_held;
+    layer.peak_reserved = account.most_reserved;
+    if (account.reserved_sum > 0) layer.average_fragmentation = account.wasted_sum / account.reserved_sum;
+    layer.process_peak = std::max(layer.process_peak, account.process_peak);
+    layer.duration += {i == 0 ? 0 : account.time_ns};
+    add_wrapping(layer.allocations, account.allocations);
+    add_wrapping(layer.releases, account.releases);
+    add_wrapping(layer.allocated_bytes, account.allocated_bytes);
+    add_wrapping(layer.live.peak_bytes, layer.self.peak_bytes);
+    add_wrapping(layer.live.peak_blocks, layer.self.peak_blocks);
+    add_wrapping(layer.live.end_bytes, layer.self.end_bytes);
+    add_wrapping(layer.live.end_blocks, layer.self.end_blocks);
+    if (tree[i].depth < 2) continue;
+    layer.parent = tree[i].parent;
+    LayerFigures& parent = result.layers[tree[i].parent];
+    parent.process_peak = std::max(parent.process_peak, layer.process_peak);
+    parent.duration += layer.duration;
+    add_wrapping(parent.allocations, layer.allocations);
+    add_wrapping(parent.releases, layer.releases);
+    add_wrapping(parent.allocated_bytes, layer.allocated_bytes);
+    add_wrapping(parent.live.peak_bytes, layer.live.peak_bytes);
+    add_wrapping(parent.live.peak_blocks, layer.live.peak_blocks);
+    add_wrapping(parent.live.end_bytes, layer.live.end_bytes);
+    add_wrapping(parent.live.end_blocks, layer.live.end_blocks);
+  }
+}
+
+void RecordingAnalyzer::finish_classes(RecordingAnalysis& result) const {
+  for (unsigned i = 0; i < classes_.size(); ++i) {
+    const SizeClassAccount& account = classes_[i];
+    if (account.allocations == 0) continue;
+    const std::uint64_t smallest = i == 0 ? 0 : std::uint64_t{1} << (i - 1);
+    result.size_classes.push_back({smallest, i == 0 ? 0 : smallest * 2 - 1, account.allocations,
+                                   account.allocated_bytes, live_figures(account.live)});
+  }
+  for (unsigned i = 0; i < lifetimes_.size(); ++i)
+    if (lifetimes_[i].blocks != 0)
+      result.lifetimes.push_back({{static_cast<std::int64_t>(std::uint64_t{1} << std::min(i, 62U))},
+                                  lifetimes_[i].blocks,
+                                  lifetimes_[i].bytes});
+}
+
+void RecordingAnalyzer::finish_threads(RecordingAnalysis& result) const {
+  for (std::uint32_t i = 0; i < threads_.size(); ++i) {
+    const ThreadAccount& account = threads_[i];
+    result.threads.push_back({ThreadIndex{i}, account.allocations, account.releases, account.allocated_bytes,
+                              live_figures(account.live)});
+  }
+}
+
+void RecordingAnalyzer::find_reuse(RecordingAnalysis& result) const {
+  // A pool is worth its code where the same place allocates many times what it needs at once.
+  constexpr std::int64_t kLeastUses = 10;
+  const double seconds = result.duration.seconds();
+  for (const StackFigures& stack : result.stacks) {
+    if (stack.stack.index == 0 || stack.most_blocks <= 0 ||
+        stack.allocations < kLeastUses * stack.most_blocks)
+      continue;
+    ReuseCandidate candidate;
+    candidate.stack = stack.stack;
+    candidate.calls_saved = stack.allocations - stack.most_blocks;
+    candidate.most_blocks = stack.most_blocks;
+    candidate.pool_bytes = stack.most_bytes;
+    candidate.bytes_not_churned = stack.allocated_bytes - stack.most_bytes;
+    if (seconds > 0) candidate.calls_saved_per_second = static_cast<double>(candidate.calls_saved) / seconds;
+    result.reuse.push_back(candidate);
+  }
+  std::sort(result.reuse.begin(), result.reuse.end(), [](const ReuseCandidate& a, const ReuseCandidate& b) {
+    if (a.bytes_not_churned != b.bytes_not_churned) return a.bytes_not_churned > b.bytes_not_churned;
+    return a.stack < b.stack;
+  });
+  if (result.reuse.size() > options_.reuse_candidates) result.reuse.resize(options_.reuse_candidates);
+}
+
+}  // namespace headroom::analysis

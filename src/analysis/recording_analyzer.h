@@ -1,0 +1,258 @@
+// The pass of analyze_recording(): an account for every view, and what each event does to them. The functions
+// of the hot path are here, so that they are compiled into the loop over the events.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "analysis/cycle_leaks.h"
+#include "analysis/heap_fragmentation.h"
+#include "analysis/layer_ledger.h"
+#include "analysis/live_counter.h"
+#include "analysis/live_map.h"
+#include "analysis/mapping_ledger.h"
+#include "analysis/memory_timeline.h"
+#include "analysis/recording_analysis.h"
+
+namespace headroom::analysis {
+
+// The sum of what is live, of which a part may be estimated from samples.
+struct HeapTotal {
+  std::int64_t bytes = 0, blocks = 0;
+  double bytes_variance = 0, blocks_variance = 0;
+
+  void change(const LiveBlock& block, std::int64_t by_bytes, std::int64_t by_blocks) {
+    add_wrapping(bytes, by_bytes);
+    add_wrapping(blocks, by_blocks);
+    if (block.weight == 1) return;
+    // Of n samples drawn with probability p each, the sum of size/p has the variance Σ (1 − p)·(size/p)²
+    // (Horvitz and Thompson); p is 1/weight.
+    const double missing = (1 - 1 / static_cast<double>(block.weight)) * (by_blocks < 0 ? -1 : 1);
+    const auto of_bytes = static_cast<double>(by_bytes), of_blocks = static_cast<double>(by_blocks);
+    bytes_variance += missing * of_bytes * of_bytes;
+    blocks_variance += missing * of_blocks * of_blocks;
+  }
+};
+
+struct StackAccount {
+  LiveCounter live;
+  std::int64_t allocations = 0, allocated_bytes = 0, temporary = 0, most_blocks = 0, most_bytes = 0;
+  std::uint64_t block_bytes = kUnseen;  // or kMixed
+  bool sampled = false;
+  static constexpr std::uint64_t kUnseen = ~std::uint64_t{0}, kMixed = kUnseen - 1;
+};
+
+struct SizeClassAccount {
+  LiveCounter live;
+  std::int64_t allocations = 0, allocated_bytes = 0;
+};
+
+struct ThreadAccount {
+  LiveCounter live;
+  std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
+  std::uint64_t last_allocated = 0;  // if the thread's last event was an allocation: its address
+  LayerIndex layer = 0;
+  ScopeId scope;
+  std::int64_t in_layer_since = 0;
+};
+
+class RecordingAnalyzer {
+ public:
+  RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options);
+
+  // What visit() of this event will need, asked for ahead. Once needed, it stays so.
+  bool needs_prefetch() const { return live_.outgrew_the_cache(); }
+  void prefetch(const MemoryEvent& event) const { live_.prefetch(event.address); }
+  void visit(const MemoryEvent& event);
+  RecordingAnalysis finish(const recording::Recording& recording);
+
+ private:
+  void allocate(const MemoryEvent& event, std::int64_t time);
+  void release(const MemoryEvent& event, std::int64_t time);
+  void remove(const LiveBlock& block, std::int64_t time, bool temporary);
+  void count(const MemoryEvent& event);
+  void change_mappings(const MemoryEvent& event, std::int64_t time);
+  void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
+
+  ThreadAccount& thread_of(const MemoryEvent& event) {
+    const std::uint32_t index = std::min(event.thread.index, kMostThreads);
+    if (index >= threads_.size()) threads_.resize(index + 1);
+    return threads_[index];
+  }
+  StackAccount& stack_of(std::uint32_t index) {
+    if (index >= stacks_.size()) stacks_.resize(std::max<std::size_t>(index + 1, stacks_.size() * 2));
+    return stacks_[index];
+  }
+
+  // Parts of finish().
+  void finish_heap(RecordingAnalysis& result) const;
+  void finish_stacks(RecordingAnalysis& result, std::uint32_t count) const;
+  void finish_layers(RecordingAnalysis& result) const;
+  void finish_classes(RecordingAnalysis& result) const;
+  void finish_threads(RecordingAnalysis& result) const;
+  void find_reuse(RecordingAnalysis& result) const;
+  LiveFigures live_figures(const LiveCounter& counter) const;
+
+  // A damaged file names any thread; those past this are one.
+  static constexpr std::uint32_t kMostThreads = 1 << 20;
+  static constexpr std::int64_t kLatestTime = std::int64_t{1} << 60;
+
+  AnalysisOptions options_;
+  bool full_;
+  std::uint64_t sample_period_;
+  LiveMap live_;
+  HeapTotal heap_, peak_;
+  std::int64_t peak_time_ = 0, last_time_ = 0;
+  Mark peak_mark_ = 1;
+
+  LayerLedger layers_;
+  std::vector<StackAccount> stacks_;
+  std::vector<ThreadAccount> threads_;
+  std::array<SizeClassAccount, 65> classes_{};
+  struct Lifetime {
+    std::int64_t blocks = 0, bytes = 0;
+  };
+  std::array<Lifetime, 65> lifetimes_{};
+  TimelineBuilder timeline_;
+  FragmentationSampler fragmentation_;
+  CycleWatch cycles_;
+  MappingLedger mappings_;
+  MappedFigures mapped_;
+
+  std::int64_t events_ = 0, allocations_ = 0, releases_ = 0, allocated_bytes_ = 0, temporary_ = 0;
+  std::int64_t sampled_ = 0, counted_ = 0, small_bytes_ = 0;
+  std::int64_t unknown_releases_ = 0, missed_releases_ = 0, gaps_ = 0, gap_events_ = 0, implausible_ = 0;
+};
+
+inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
+  const std::int64_t time = std::clamp<std::int64_t>(event.time.count, last_time_, kLatestTime);
+  last_time_ = time;
+  if (timeline_.is_over({time}))
+    timeline_.begin_point({time}, heap_.bytes, mappings_.mapped_bytes(), layers_);
+  switch (event.kind) {
+    case MemoryEventKind::allocate:
+    case MemoryEventKind::sampled_allocate:
+      ++events_;
+      return allocate(event, time);
+    case MemoryEventKind::release:
+      ++events_;
+      return release(event, time);
+    case MemoryEventKind::map:
+    case MemoryEventKind::unmap:
+      ++events_;
+      return change_mappings(event, time);
+    case MemoryEventKind::enter_scope:
+      ++events_;
+      return enter(thread_of(event), event.scope, time);
+    case MemoryEventKind::counters:
+      ++events_;
+      return count(event);
+    case MemoryEventKind::release_counters:  // the second half of one record
+      return count(event);
+    case MemoryEventKind::gap:
+      ++events_;
+      ++gaps_;
+      add_wrapping(gap_events_, static_cast<std::int64_t>(event.count));
+      thread_of(event).last_allocated = 0;
+      return;
+  }
+}
+
+inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t time) {
+  ThreadAccount& thread = thread_of(event);
+  if (event.scope != thread.scope) enter(thread, event.scope, time);  // told by a segment's header
+  LiveBlock block;
+  if (!make_block(event, thread.layer, time, block)) {
+    ++implausible_;
+    return;
+  }
+  block.thread = std::min(block.thread, kMostThreads);
+  LiveBlock replaced;
+  if (live_.insert(block, replaced)) {
+    ++missed_releases_;
+    remove(replaced, time, false);
+  }
+  const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+  const auto size = static_cast<std::int64_t>(block.size);
+  ++allocations_;
+  add_wrapping(allocated_bytes_, size);
+  ++thread.allocations;
+  add_wrapping(thread.allocated_bytes, size);
+  thread.last_allocated = block.address;
+  thread.live.change(bytes, blocks, peak_mark_);
+
+  StackAccount& stack = stack_of(block.stack);
+  stack.allocations += blocks;
+  add_wrapping(stack.allocated_bytes, bytes);
+  stack.live.change(bytes, blocks, peak_mark_);
+  stack.most_blocks = std::max(stack.most_blocks, stack.live.blocks);
+  stack.most_bytes = std::max(stack.most_bytes, stack.live.bytes);
+  if (stack.block_bytes != block.size)
+    stack.block_bytes = stack.block_bytes == StackAccount::kUnseen ? block.size : StackAccount::kMixed;
+
+  SizeClassAccount& size_class = classes_[static_cast<std::size_t>(std::bit_width(block.size))];
+  size_class.allocations += blocks;
+  add_wrapping(size_class.allocated_bytes, bytes);
+  size_class.live.change(bytes, blocks, peak_mark_);
+
+  layers_.allocated(block, bytes, blocks, peak_mark_, timeline_.mark());
+  LayerAccount& layer = layers_[block.layer];
+  ++layer.allocations;
+  add_wrapping(layer.allocated_bytes, size);
+
+  if (event.kind == MemoryEventKind::sampled_allocate) {
+    ++sampled_;
+    add_wrapping(small_bytes_, size);
+    stack.sampled = true;
+  }
+  heap_.change(block, bytes, blocks);
+  layer.process_peak = std::max(layer.process_peak, heap_.bytes);
+  if (heap_.bytes > peak_.bytes) {
+    peak_ = heap_;
+    peak_time_ = time;
+    ++peak_mark_;
+    mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
+  }
+  timeline_.changed(heap_.bytes);
+  if (full_) fragmentation_.changed(live_, {time});
+}
+
+inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t time) {
+  ThreadAccount& thread = thread_of(event);
+  if (event.scope != thread.scope) enter(thread, event.scope, time);
+  LiveBlock block;
+  const bool known = live_.take(event.address, block);
+  ++releases_;
+  ++thread.releases;
+  ++layers_[thread.layer].releases;
+  const bool temporary = known && thread.last_allocated == event.address;
+  thread.last_allocated = 0;
+  if (!known) {
+    ++unknown_releases_;
+    return;
+  }
+  remove(block, time, temporary);
+  if (full_) fragmentation_.changed(live_, {time});
+}
+
+// Takes a block that is no longer in the map off all accounts.
+inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time, bool temporary) {
+  const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+  StackAccount& stack = stacks_[block.stack];
+  stack.live.change(-bytes, -blocks, peak_mark_);
+  stack.temporary += temporary ? 1 : 0;
+  temporary_ += temporary ? 1 : 0;
+  classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);
+  threads_[block.thread].live.change(-bytes, -blocks, peak_mark_);
+  layers_.released(block, bytes, blocks, peak_mark_, timeline_.mark());
+  Lifetime& lifetime =
+      lifetimes_[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time - block.time_ns)))];
+  lifetime.blocks += blocks;
+  add_wrapping(lifetime.bytes, bytes);
+  heap_.change(block, -bytes, -blocks);
+  timeline_.changed(heap_.bytes);
+}
+
+}  // namespace headroom::analysis

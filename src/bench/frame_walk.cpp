@@ -1,0 +1,56 @@
+#include "bench/frame_walk.h"
+
+#include <algorithm>
+
+#include "media/decoder.h"
+
+namespace headroom::bench {
+namespace {
+
+Result<media::DecoderAnswer> ask(const media::DecoderRequest& request) {
+  auto answer = media::ask_decoder(kDecoderFd, request);
+  if (answer && answer->ok == 0) return failure("the source gives no more frames", answer->error);
+  return answer;
+}
+
+}  // namespace
+
+Status FrameWalk::start(std::int32_t sequence) {
+  done_ = 0;
+  slots_.clear();
+  media::DecoderRequest request;
+  request.verb = media::DecoderVerb::start_sequence;
+  request.sequence = sequence;
+  auto answer = ask(request);
+  return answer ? Status{} : Status(forward_error(answer));
+}
+
+Status FrameWalk::next_window() {
+  slots_.clear();
+  if (done_ >= limit_) return {};
+  media::DecoderRequest request;
+  request.maximum_frames = std::min(limit_ - done_, largest_window_);
+  auto answer = ask(request);
+  if (!answer) return forward_error(answer);
+  for (std::uint32_t i = 0; i < answer->frames; ++i) {
+    auto slot = ring_.slot(i);  // checked copies: the decoder could write the originals
+    if (!slot) return forward_error(slot);
+    slots_.push_back(*slot);
+  }
+  done_ += static_cast<std::int64_t>(slots_.size());
+  return {};
+}
+
+std::vector<std::int64_t> sample_positions(const WorkerJob& job) {
+  std::int64_t total = 0;
+  for (const WorkerSequence& sequence : job.sequences)
+    total += sequence.frames > 0 ? std::min(sequence.frames, job.max_frames) : job.max_frames;
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < job.sample_images; ++i) {
+    const std::int64_t middle = (2 * i + 1) * total / (2 * job.sample_images);
+    if (positions.empty() || positions.back() != middle) positions.push_back(middle);
+  }
+  return positions;
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,42 @@
+// The worker's side of decoding: the frames of a sequence, a window of them in memory at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/loaded_model.h"
+#include "bench/worker_protocol.h"
+#include "media/frame_ring.h"
+#include "model/source.h"
+
+namespace headroom::bench {
+
+class FrameWalk {
+ public:
+  // At most `limit` frames of a sequence, at most `window` of them in memory.
+  FrameWalk(media::FrameRing& ring, std::int64_t limit, std::int64_t window)
+      : ring_(ring), limit_(limit), largest_window_(window) {}
+
+  Status start(std::int32_t sequence);
+  // The next window, or an empty one at the end.
+  Status next_window();
+
+  const std::vector<media::FrameSlot>& slots() const { return slots_; }
+  // Which frame of the sequence the window's first one is, counted over the frames that could be decoded.
+  std::int64_t first_frame() const { return done_ - static_cast<std::int64_t>(slots_.size()); }
+  std::int64_t frames_done() const { return done_; }
+  FrameView view(const media::FrameSlot& slot) const { return {ring_.pixels(slot), slot.width, slot.height}; }
+
+ private:
+  media::FrameRing& ring_;
+  std::int64_t limit_, largest_window_;
+  std::int64_t done_ = 0;
+  std::vector<media::FrameSlot> slots_;
+};
+
+// Which frames, counted over all sequences, are drawn: the middles of `job.sample_images` equal parts of the
+// source, so that the pictures show it all and not three neighbours. Ascending, each once.
+std::vector<std::int64_t> sample_positions(const WorkerJob& job);
+
+}  // namespace headroom::bench

@@ -1,0 +1,17 @@
+// `headroom report FILE.hrec`: what a recording of headroom trace says.
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.h"
+#include "cli/flag_table.h"
+
+namespace headroom::cli {
+
+// True if the file begins as a recording does.
+bool is_recording(const std::filesystem::path& file);
+
+// Prints the view that the flags ask for; returns the exit code.
+Result<int> report_recording(const std::filesystem::path& file, const FlagValues& values);
+
+}  // namespace headroom::cli

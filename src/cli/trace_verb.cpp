@@ -1,0 +1,158 @@
+#include "cli/trace_verb.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <iterator>
+
+#include "base/files.h"
+#include "cli/environment.h"
+#include "cli/exit_code.h"
+#include "trace/run_trace.h"
+
+namespace headroom::cli {
+namespace {
+
+Flag toggle(std::string name, std::string help, std::string group) {
+  Flag flag;
+  flag.name = std::move(name);
+  flag.help = std::move(help);
+  flag.group = std::move(group);
+  flag.common = true;
+  return flag;
+}
+
+Flag value(std::string name, FlagKind kind, std::string value_name, std::string help, std::string group,
+           std::string default_text = {}) {
+  Flag flag = toggle(std::move(name), std::move(help), std::move(group));
+  flag.kind = kind;
+  flag.value_name = std::move(value_name);
+  flag.default_text = std::move(default_text);
+  return flag;
+}
+
+Flag chosen(std::string name, std::vector<std::string> choices, std::string help, std::string group) {
+  std::string first = choices.front();
+  Flag flag =
+      value(std::move(name), FlagKind::choice, "WORD", std::move(help), std::move(group), std::move(first));
+  flag.choices = std::move(choices);
+  return flag;
+}
+
+std::vector<Flag> trace_flags() {
+  const std::string what = "What is recorded", where = "The recording";
+  Flag events =
+      value("max-events", FlagKind::integer, "N", "record the first N events of each process", where);
+  events.minimum = 1;
+  events.maximum = 1e15;
+  Flag period = value("sample-period", FlagKind::size, "SIZE", "sample the others once in so many bytes",
+                      what, "512KiB");
+  period.common = false;
+  return {
+      toggle("full", "record every single allocation", what),
+      chosen("stacks", {"unwind", "fp", "off"}, "how call stacks are taken", what),
+      chosen("layers", {"auto", "off"}, "NVTX ranges and ONNX Runtime nodes", what),
+      value("large", FlagKind::size, "SIZE", "record allocations of this size and above each", what, "4KiB"),
+      std::move(period),
+      value("out", FlagKind::text, "FILE", "write the recording to FILE", where, "outputs/DATE/NAME.hrec"),
+      toggle("force", "replace FILE if it is a recording", where),
+      value("max-size", FlagKind::size, "SIZE", "no recording grows larger; later events are counted", where,
+            "8GiB, at most half of the free disk"),
+      value("ring", FlagKind::size, "SIZE", "keep the last SIZE of each recording", where),
+      std::move(events),
+  };
+}
+
+constexpr std::array kBounds{"ring", "max-size", "max-events"};
+
+Status at_most_one_bound(const FlagValues& values) {
+  std::vector<std::string> given;
+  for (const char* name : kBounds)
+    if (values.has(name)) given.push_back(fmt::format("--{}", name));
+  if (given.size() < 2) return {};
+  return usage_error(fmt::format("{} cannot be given together", fmt::join(given, " and ")), "",
+                     "each bounds the recording in its own way; give one");
+}
+
+Status positive_size(const FlagValues& values, const char* name, Bytes& size) {
+  if (!values.has(name)) return {};
+  size = *parse_size(values.text(name));
+  if (size.count > 0) return {};
+  return usage_error(fmt::format("--{} is zero", name), "", "give a size above zero");
+}
+
+std::optional<Bytes> optional_size(const FlagValues& values, const char* name) {
+  if (!values.has(name)) return std::nullopt;
+  return *parse_size(values.text(name));
+}
+
+}  // namespace
+
+const Verb& trace_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "trace";
+    verb.summary = "Record where every byte of a program went";
+    verb.usage = "headroom trace [FLAGS] -- COMMAND …";
+    verb.description =
+        "Runs a command, unchanged, with a small library preloaded that records its allocations, each with "
+        "its "
+        "call stack and model layer, in a file that survives the command's death. The command keeps the "
+        "terminal, and its exit status is headroom's. Every process of its tree gets a recording of its own. "
+        "docs/trace.md tells what is recorded and what it costs.";
+    verb.examples = {
+        "headroom trace -- ./app --its-flags",
+        "headroom trace --full --out app.hrec -- python3 train.py",
+        "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
+    };
+    verb.positional = "COMMAND";
+    verb.flags = trace_flags();
+    return verb;
+  }();
+  return kVerb;
+}
+
+Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& arguments) {
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  auto command_line = parse_flags(trace_verb(), {arguments.begin(), separator});
+  if (!command_line) return forward_error(command_line);
+  if (!command_line->positionals().empty())
+    return usage_error(fmt::format("'{}' stands before --", command_line->positionals().front()), "",
+                       fmt::format("write the command after it, as headroom trace -- {}",
+                                   fmt::join(command_line->positionals(), " ")));
+  std::vector<std::string> of_other_verbs;
+  auto values = read_environment(trace_verb(), of_other_verbs);
+  if (!values) return forward_error(values);
+  const auto given = [&](const char* name) { return command_line->has(name); };
+  if (std::any_of(kBounds.begin(), kBounds.end(), given))
+    for (const char* name : kBounds) values->entries_.erase(name);  // a bound replaces the environment's
+  for (const auto& [name, entry] : command_line->entries_) values->entries_[name] = entry;
+  if (auto bound = at_most_one_bound(*values); !bound) return forward_error(bound);
+
+  trace::TraceOptions options;
+  if (separator != arguments.end()) options.command.assign(std::next(separator), arguments.end());
+  const char* library = std::getenv("HEADROOM_TRACER");
+  options.library = library != nullptr ? library : (executable_folder() / "libheadroom_trace.so").string();
+  options.output = values->text("out");
+  options.replace_output = values->toggle("force");
+  options.full = values->toggle("full");
+  options.layers = values->text("layers") != "off";
+  if (values->has("stacks")) options.stacks = values->text("stacks");
+  options.ring = optional_size(*values, "ring");
+  options.max_size = optional_size(*values, "max-size");
+  options.max_events = values->integer("max-events");
+  if (auto read = positive_size(*values, "large", options.large); !read) return forward_error(read);
+  if (auto read = positive_size(*values, "sample-period", options.sample_period); !read)
+    return forward_error(read);
+  return options;
+}
+
+int run_trace_verb(const std::vector<std::string>& arguments) {
+  auto options = trace_options_from(arguments);
+  if (!options) return exit_code_of(options.error());
+  return exit_code_of(trace::run_trace(*options));
+}
+
+}  // namespace headroom::cli

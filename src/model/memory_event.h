@@ -1,0 +1,54 @@
+// What the tracer saw, as plain data: an allocation, a release, a layer entered. Ids are types, so that a
+// stack is never mistaken for a layer.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace headroom {
+
+// A call stack of one recording; 0 is "no stack was taken".
+struct StackId {
+  std::uint32_t index = 0;
+  friend auto operator<=>(const StackId&, const StackId&) = default;
+};
+
+// A scope of one recording: a layer, an NVTX range, a graph node; 0 is "outside of any".
+struct ScopeId {
+  std::uint32_t index = 0;
+  friend auto operator<=>(const ScopeId&, const ScopeId&) = default;
+};
+
+// A thread of one recording, counted from 0 in the order of their first events.
+struct ThreadIndex {
+  std::uint32_t index = 0;
+  friend auto operator<=>(const ThreadIndex&, const ThreadIndex&) = default;
+};
+
+enum class MemoryEventKind : std::uint8_t {
+  allocate = 1,          // malloc and its family gave `size` bytes at `address`
+  release = 2,           // free, or the first half of a realloc that moved
+  map = 3,               // mmap of `size` bytes (what an allocator maps for itself is not recorded)
+  unmap = 4,             // munmap of `size` bytes
+  enter_scope = 5,       // the thread works for `scope` from now on (0: for none)
+  sampled_allocate = 6,  // stands for `weight` allocations of `size` bytes; `address` may be released later
+  counters = 7,  // small allocations that were counted only: `count` of `size` bytes in all, in `scope`
+  release_counters = 8,  // releases of such: `count`
+  gap = 9,               // `count` events of the thread were not written
+};
+
+struct MemoryEvent {
+  MemoryEventKind kind = MemoryEventKind::allocate;
+  ThreadIndex thread;
+  ScopeId scope;  // the thread's scope at the time
+  StackId stack;
+  Nanoseconds time;  // since the start of the recording
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+  std::uint64_t count = 0;
+  double weight = 1;
+};
+
+}  // namespace headroom

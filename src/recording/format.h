@@ -1,0 +1,141 @@
+// The bytes of a recording (.hrec), version 1. docs/recording-format.md says the same in words; a change here
+// is a change there and a new version.
+//
+//   file      := FileHeader (4096 bytes) · metadata area · segment 0 · segment 1 · …
+//   metadata  := MetadataHeader · payload, padded to 8 bytes · …
+//   segment   := SegmentHeader (64 bytes) · records · zeros
+//   record    := tag byte · fields as varints
+//
+// All integers are little-endian. A process that is traced maps this file and writes into it; whatever was
+// committed stays readable when the process is killed, because the kernel holds the pages, not the process.
+// Only constants and plain structs: the preload library includes this inside other people's programs.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace headroom::recording {
+
+inline constexpr char kMagic[8] = {'H', 'E', 'A', 'D', 'R', 'O', 'O', 'M'};
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kHeaderBytes = 4096;
+inline constexpr std::uint32_t kDefaultMetadataBytes = 4 << 20;
+inline constexpr std::uint32_t kDefaultSegmentBytes = 1 << 20;
+// malloc of every allocator in use gives multiples of 8, so addresses are stored in eighths.
+inline constexpr unsigned kAddressShift = 3;
+inline constexpr std::uint32_t kMaxFrames = 64;
+
+enum HeaderFlags : std::uint32_t {
+  kFlagFull = 1,    // every allocation is recorded, not only large ones and samples
+  kFlagRing = 2,    // segments are reused: the recording holds the last ones only
+  kFlagClosed = 4,  // the process ended its recording itself (absent after a kill)
+};
+
+struct FileHeader {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t header_bytes;
+  std::uint32_t metadata_bytes;
+  std::uint32_t segment_bytes;
+  std::atomic<std::uint32_t> flags;
+  std::uint32_t time_shift;  // a time unit is 2^time_shift ticks
+  // Two points that turn ticks into time; the second is written anew with every segment that is claimed.
+  std::uint64_t first_ticks, first_monotonic_ns, first_realtime_ns;
+  std::atomic<std::uint64_t> last_ticks, last_monotonic_ns;
+  std::int32_t pid, parent_pid;
+  std::uint32_t page_bytes;
+  std::uint32_t machine;                        // e_machine of ELF: 62 x86-64, 183 AArch64
+  std::uint64_t large_bytes;                    // allocations of this size and above are recorded each
+  std::uint64_t sample_period_bytes;            // smaller ones are sampled once in so many bytes on average
+  std::uint64_t segments_limit;                 // no more segments than these
+  std::atomic<std::uint64_t> segments_claimed;  // in a ring this runs on: slot = number % segments_limit
+  std::atomic<std::uint64_t> metadata_used;     // bytes claimed in the metadata area
+  std::atomic<std::uint64_t> threads_seen;
+  std::atomic<std::uint64_t> events_dropped;  // of threads that had no segment to write a gap into
+  std::uint32_t exec_generation;              // how many programs this process had run before (execve)
+};
+static_assert(sizeof(FileHeader) <= kHeaderBytes);
+
+enum class MetadataKind : std::uint32_t {
+  command = 1,          // argv, separated by NUL
+  executable = 2,       // path
+  folder = 3,           // working directory
+  module = 4,           // ModuleRecord · build id · path
+  module_gone = 5,      // u64 load bias · u64 ticks
+  scope = 6,            // ScopeRecord · name; `id` is the scope's
+  thread = 7,           // u32 kernel's thread id · u32 0 · name; `id` is the thread's index
+  runtime_profile = 8,  // ProfileRecord · path: a profile that a runtime wrote of itself
+  host = 9,             // sysname, release, machine, separated by NUL
+  note = 10,            // a sentence for the reader: why the recording ended early
+};
+
+struct MetadataHeader {
+  std::atomic<std::uint32_t> magic;  // kMetadataMagic, stored last
+  std::uint32_t bytes;               // of the payload, without padding
+  MetadataKind kind;
+  std::uint32_t id;
+};
+inline constexpr std::uint32_t kMetadataMagic = 0x4154454d;  // "META"
+static_assert(sizeof(MetadataHeader) == 16);
+
+struct ModuleRecord {
+  std::uint64_t load_bias;   // what is added to the file's virtual addresses
+  std::uint64_t start, end;  // the range of its loaded segments
+  std::uint64_t ticks;       // when it was seen
+  std::uint32_t build_id_bytes, reserved;
+};
+
+enum class ScopeSource : std::uint32_t { program = 0, nvtx = 1, session = 2, run = 3, node = 4, load = 5 };
+
+struct ScopeRecord {
+  std::uint32_t parent;  // scope id; 0 is the root
+  ScopeSource source;
+};
+
+struct ProfileRecord {
+  std::uint64_t start_monotonic_ns;  // what the profile's own zero is
+  std::uint32_t scope;               // the session that it tells of
+  std::uint32_t reserved;
+};
+
+struct SegmentHeader {
+  std::uint32_t magic;  // kSegmentMagic
+  std::uint32_t thread;
+  std::uint64_t number;     // the order of claims
+  std::uint64_t base_time;  // time units since first_ticks that the first record's delta counts from
+  std::uint32_t scope;      // the thread's scope at the first record
+  std::atomic<std::uint32_t> committed;  // bytes of records that are whole
+  // What the thread counted after its last counters record, in the scope below: to be read as one more such
+  // record at the segment's end. In place, so that a process that is killed loses none of it.
+  std::atomic<std::uint64_t> counted_allocations, counted_bytes, counted_releases;
+  std::uint32_t counted_scope;
+  std::uint32_t reserved;
+};
+inline constexpr std::uint32_t kSegmentMagic = 0x47455348;  // "HSEG"
+static_assert(sizeof(SegmentHeader) == 64);
+
+// The low four bits of a record's tag. The high four are the time since the record before in this segment, in
+// units; 15 means that a varint of the rest follows the tag.
+enum RecordTag : std::uint8_t {
+  kTagEnd = 0,       // nothing here yet
+  kTagAllocate = 1,  // zigzag Δaddress/8 · size · stack
+  kTagRelease = 2,   // zigzag Δaddress/8
+  kTagMap = 3,       // zigzag Δaddress/8 · size · stack
+  kTagUnmap = 4,     // zigzag Δaddress/8 · size
+  kTagScope = 5,     // scope id
+  kTagStack = 6,  // defines the segment's next stack (1, 2, …): frames · shared · zigzag Δ of the others
+  kTagSample = 7,  // as kTagAllocate
+  kTagCounters =
+      8,  // scope id · allocations · bytes · releases since the thread's last such record of the scope
+  kTagGap = 9,         // events not written
+  kTagThread = 10,     // thread index: the records that follow are another thread's; its scope begins at 0
+  kTagExtension = 15,  // kind · bytes · payload: later versions' records, which an older reader steps over
+};
+inline constexpr unsigned kInlineTimeLimit = 15;
+
+// The longest record that is not a stack, and the longest stack.
+inline constexpr std::size_t kMaxRecordBytes = 48;
+inline constexpr std::size_t kMaxStackBytes = 32 + 10 * kMaxFrames;
+
+}  // namespace headroom::recording

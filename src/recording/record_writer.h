@@ -1,0 +1,179 @@
+// Writes records into one segment. Used by the preload library on every allocation, so: no allocation, no
+// lock, no system call, no library function. The owner of the segment gives the room and the time; this knows
+// the bytes.
+//
+// A record becomes visible by one release-store of SegmentHeader::committed, after its bytes.
+#pragma once
+
+#include <cstring>
+
+#include "recording/format.h"
+#include "recording/varint.h"
+
+namespace headroom::recording {
+
+class RecordWriter {
+ public:
+  // The segment's memory may be written to up to `usable_bytes`; what lies past them may not be backed by the
+  // disk yet, until extend() says so.
+  void open(void* segment, std::size_t usable_bytes, std::uint64_t number, std::uint32_t thread,
+            std::uint32_t scope, std::uint64_t time) {
+    header_ = static_cast<SegmentHeader*>(segment);
+    begin_ = static_cast<std::uint8_t*>(segment) + sizeof(SegmentHeader);
+    at_ = begin_;
+    end_ = static_cast<std::uint8_t*>(segment) + usable_bytes;
+    header_->committed.store(0, std::memory_order_relaxed);
+    header_->counted_allocations.store(0, std::memory_order_relaxed);
+    header_->counted_bytes.store(0, std::memory_order_relaxed);
+    header_->counted_releases.store(0, std::memory_order_relaxed);
+    header_->counted_scope = scope;
+    header_->thread = thread;
+    header_->number = number;
+    header_->base_time = time;
+    header_->scope = scope;
+    header_->magic = kSegmentMagic;
+    last_time_ = time;
+    last_address_ = 0;
+    last_frame_count_ = 0;
+    stacks_ = 0;
+  }
+  void close() { at_ = end_ = nullptr; }
+  void extend(std::size_t usable_bytes) { end_ = reinterpret_cast<std::uint8_t*>(header_) + usable_bytes; }
+
+  bool is_open() const { return at_ != nullptr; }
+  // Room for a stack and the record that names it.
+  bool has_room() const { return static_cast<std::size_t>(end_ - at_) >= kMaxStackBytes + kMaxRecordBytes; }
+  const std::uint8_t* position() const { return at_; }
+  std::size_t used_bytes() const { return static_cast<std::size_t>(at_ - begin_) + sizeof(SegmentHeader); }
+  std::uint32_t stacks_defined() const { return stacks_; }
+
+  // Each needs has_room() before it. `time` never runs backwards within a thread; if a clock does, the record
+  // gets the time of the one before.
+  void allocate(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
+    sized(kTagAllocate, time, address, size);
+    at_ = put_varint(at_, stack);
+    commit();
+  }
+  void sample(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
+    sized(kTagSample, time, address, size);
+    at_ = put_varint(at_, stack);
+    commit();
+  }
+  void release(std::uint64_t time, std::uint64_t address) {
+    tag(kTagRelease, time);
+    put_address(address);
+    commit();
+  }
+  void map(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
+    sized(kTagMap, time, address, size);
+    at_ = put_varint(at_, stack);
+    commit();
+  }
+  void unmap(std::uint64_t time, std::uint64_t address, std::uint64_t size) {
+    sized(kTagUnmap, time, address, size);
+    commit();
+  }
+  void scope(std::uint64_t time, std::uint32_t scope_id) {
+    tag(kTagScope, time);
+    at_ = put_varint(at_, scope_id);
+    commit();
+  }
+  void counters(std::uint64_t time, std::uint32_t scope_id, std::uint64_t allocations, std::uint64_t bytes,
+                std::uint64_t releases) {
+    tag(kTagCounters, time);
+    at_ = put_varint(at_, scope_id);
+    at_ = put_varint(at_, allocations);
+    at_ = put_varint(at_, bytes);
+    at_ = put_varint(at_, releases);
+    commit();
+  }
+  // What is only counted, in the segment's header: nothing is lost when the process is killed, and nothing
+  // need be written when a segment is full. Only the segment's owner counts, so a load and a store will do.
+  void count_allocation(std::uint64_t bytes) {
+    add(header_->counted_allocations, 1);
+    add(header_->counted_bytes, bytes);
+  }
+  void count_release() { add(header_->counted_releases, 1); }
+  bool has_counted() const {
+    return at_ != nullptr && (header_->counted_allocations.load(std::memory_order_relaxed) |
+                              header_->counted_releases.load(std::memory_order_relaxed)) != 0;
+  }
+  // Before the scope changes, flush_counters() must have emptied them.
+  void set_counted_scope(std::uint32_t scope_id) { header_->counted_scope = scope_id; }
+  // Turns the counts into a record. A kill in between loses them rather than showing them twice.
+  void flush_counters(std::uint64_t time) {
+    const std::uint64_t allocations = header_->counted_allocations.exchange(0, std::memory_order_relaxed);
+    const std::uint64_t bytes = header_->counted_bytes.exchange(0, std::memory_order_relaxed);
+    const std::uint64_t releases = header_->counted_releases.exchange(0, std::memory_order_relaxed);
+    counters(time, header_->counted_scope, allocations, bytes, releases);
+  }
+  void gap(std::uint64_t time, std::uint64_t events) {
+    tag(kTagGap, time);
+    at_ = put_varint(at_, events);
+    commit();
+  }
+  void thread(std::uint64_t time, std::uint32_t thread_index) {
+    tag(kTagThread, time);
+    at_ = put_varint(at_, thread_index);
+    commit();
+  }
+  // Defines the segment's next stack, innermost frame first, and returns its number. Frames that it shares
+  // with the stack defined before, counted from the outermost, are not written again.
+  std::uint32_t define_stack(std::uint64_t time, const std::uint64_t* frames, std::uint32_t count) {
+    std::uint32_t shared = 0;
+    while (shared < count && shared < last_frame_count_ &&
+           frames[count - 1 - shared] == last_frames_[last_frame_count_ - 1 - shared])
+      ++shared;
+    tag(kTagStack, time);
+    at_ = put_varint(at_, count);
+    at_ = put_varint(at_, shared);
+    // The frames that differ, from the outer one inwards, each against its caller.
+    std::uint64_t caller = shared > 0 ? frames[count - shared] : 0;
+    for (std::uint32_t i = count - shared; i-- > 0;) {
+      at_ = put_varint(at_, zigzag(static_cast<std::int64_t>(frames[i] - caller)));
+      caller = frames[i];
+    }
+    commit();
+    std::memcpy(last_frames_, frames, count * sizeof(std::uint64_t));
+    last_frame_count_ = count;
+    return ++stacks_;
+  }
+
+ private:
+  void tag(RecordTag kind, std::uint64_t time) {
+    const std::uint64_t delta = time > last_time_ ? time - last_time_ : 0;
+    last_time_ += delta;
+    if (delta < kInlineTimeLimit) {
+      *at_++ = static_cast<std::uint8_t>(kind | delta << 4);
+    } else {
+      *at_++ = static_cast<std::uint8_t>(kind | kInlineTimeLimit << 4);
+      at_ = put_varint(at_, delta - kInlineTimeLimit);
+    }
+  }
+  void put_address(std::uint64_t address) {
+    const std::uint64_t eighths = address >> kAddressShift;
+    at_ = put_varint(at_, zigzag(static_cast<std::int64_t>(eighths - last_address_)));
+    last_address_ = eighths;
+  }
+  void sized(RecordTag kind, std::uint64_t time, std::uint64_t address, std::uint64_t size) {
+    tag(kind, time);
+    put_address(address);
+    at_ = put_varint(at_, size);
+  }
+  static void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  }
+  void commit() {
+    header_->committed.store(static_cast<std::uint32_t>(at_ - begin_), std::memory_order_release);
+  }
+
+  std::uint8_t* at_ = nullptr;
+  std::uint8_t* end_ = nullptr;
+  SegmentHeader* header_ = nullptr;
+  std::uint8_t* begin_ = nullptr;
+  std::uint64_t last_time_ = 0, last_address_ = 0;
+  std::uint32_t stacks_ = 0, last_frame_count_ = 0;
+  std::uint64_t last_frames_[kMaxFrames] = {};
+};
+
+}  // namespace headroom::recording

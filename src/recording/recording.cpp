@@ -1,0 +1,333 @@
+#include "recording/recording.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/files.h"
+
+namespace headroom::recording {
+namespace {
+
+// Reads plain values from the payload of a metadata record; what is missing reads as zero and empty.
+class PayloadReader {
+ public:
+  PayloadReader(const std::uint8_t* at, std::size_t bytes) : at_(at), left_(bytes) {}
+  template <class Value>
+  Value take() {
+    Value value{};
+    if (left_ < sizeof value) {
+      left_ = 0;
+      return value;
+    }
+    std::memcpy(&value, at_, sizeof value);
+    at_ += sizeof value;
+    left_ -= sizeof value;
+    return value;
+  }
+  std::string take_text(std::size_t bytes) {
+    bytes = std::min(bytes, left_);
+    std::string text(reinterpret_cast<const char*>(at_), bytes);
+    at_ += bytes;
+    left_ -= bytes;
+    return text;
+  }
+  std::string rest() { return take_text(left_); }
+
+ private:
+  const std::uint8_t* at_;
+  std::size_t left_;
+};
+
+std::vector<std::string> split_at_nul(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string hex_digits(const std::string& bytes) {
+  std::string digits;
+  for (const char byte : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return digits;
+}
+
+// Element `index` of a list that ids index, grown to hold it; null for an id that is damaged. Ids are dense
+// and each is written with a record of its own, so there are no more of them than records fit the area.
+template <class T>
+T* slot(std::vector<T>& list, std::uint32_t index, std::uint32_t area_bytes) {
+  if (index > area_bytes / sizeof(MetadataHeader)) return nullptr;
+  if (index >= list.size()) list.resize(index + 1);
+  return &list[index];
+}
+
+}  // namespace
+
+Recording::Recording(Recording&& other) noexcept { *this = std::move(other); }
+
+Recording& Recording::operator=(Recording&& other) noexcept {
+  if (this == &other) return *this;
+  if (bytes_ != nullptr) ::munmap(const_cast<std::uint8_t*>(bytes_), size_);
+  bytes_ = std::exchange(other.bytes_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  info_ = std::move(other.info_);
+  scale_ = other.scale_;
+  first_ticks_ = other.first_ticks_;
+  scale_time_shift_ = other.scale_time_shift_;
+  segments_ = std::move(other.segments_);
+  stacks_ = std::move(other.stacks_);
+  problems_ = std::move(other.problems_);
+  open_problems_ = std::move(other.open_problems_);
+  return *this;
+}
+
+Recording::~Recording() {
+  if (bytes_ != nullptr) ::munmap(const_cast<std::uint8_t*>(bytes_), size_);
+}
+
+Result<Recording> Recording::open(const std::filesystem::path& path) {
+  Recording recording;
+  if (auto status = recording.map(path); !status) return forward_error(status);
+  if (auto status = recording.read_header(path); !status) return forward_error(status);
+  recording.info_.scopes.resize(1);
+  recording.read_metadata();
+  recording.find_segments();
+  recording.problems_ = recording.open_problems_;
+  return recording;
+}
+
+Status Recording::map(const std::filesystem::path& path) {
+  const std::string what = fmt::format("cannot read {}", path.string());
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0)
+    return input_error(what, errno_text(errno), "check the path of the recording");
+  if (!S_ISREG(info.st_mode)) return input_error(what, "it is not a file", "give the path of a .hrec file");
+  if (static_cast<std::uint64_t>(info.st_size) < kHeaderBytes)
+    return input_error(
+        what, fmt::format("it has {} bytes and a recording begins with {}", info.st_size, kHeaderBytes),
+        "record again; the file was cut off or is something else");
+  size_ = static_cast<std::size_t>(info.st_size);
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return input_error(what, errno_text(errno), "free some address space");
+  bytes_ = static_cast<const std::uint8_t*>(memory);
+  return {};
+}
+
+Status Recording::read_header(const std::filesystem::path& path) {
+  const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
+  const std::string what = fmt::format("cannot read {}", path.string());
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+    return input_error(what, "it is not a Headroom recording", "record one with headroom trace");
+  if (header.version != kVersion)
+    return input_error(
+        what, fmt::format("it is of version {} and this Headroom reads version {}", header.version, kVersion),
+        "open it with the Headroom that recorded it");
+  constexpr std::uint32_t kSmallestSegment = 4096, kLargestSegment = 1 << 30;
+  if (header.header_bytes != kHeaderBytes || header.metadata_bytes % 8 != 0 ||
+      header.segment_bytes < kSmallestSegment || header.segment_bytes > kLargestSegment ||
+      header.segment_bytes % kSmallestSegment != 0 || header.time_shift > 32)
+    return input_error(what, "its header is damaged", "record again");
+  const std::uint32_t flags = header.flags.load(std::memory_order_acquire);
+  info_.full = (flags & kFlagFull) != 0;
+  info_.ring = (flags & kFlagRing) != 0;
+  info_.closed = (flags & kFlagClosed) != 0;
+  info_.pid = header.pid;
+  info_.parent_pid = header.parent_pid;
+  info_.page_bytes = header.page_bytes;
+  info_.exec_generation = static_cast<int>(header.exec_generation);
+  info_.started_realtime_ns = static_cast<std::int64_t>(header.first_realtime_ns);
+  info_.large_bytes = header.large_bytes;
+  info_.sample_period_bytes = header.sample_period_bytes;
+  info_.file_bytes = size_;
+  info_.events_dropped = header.events_dropped.load();
+  first_ticks_ = header.first_ticks;
+  const std::uint64_t ticks = header.last_ticks.load() - header.first_ticks;
+  const std::uint64_t nanoseconds = header.last_monotonic_ns.load() - header.first_monotonic_ns;
+  // A recording that ended before its first segment was full has the two points close together; they are
+  // still taken a known time apart (docs/recording-format.md).
+  const double per_tick = ticks > 0 ? static_cast<double>(nanoseconds) / static_cast<double>(ticks) : 1;
+  const double per_unit_32 = std::ldexp(per_tick, 32 + static_cast<int>(header.time_shift));
+  scale_.nanoseconds_per_unit_32 = per_unit_32 > 0 && per_unit_32 < 9e18
+                                       ? static_cast<std::uint64_t>(per_unit_32)
+                                       : std::uint64_t{1} << 32;
+  scale_time_shift_ = header.time_shift;
+  return {};
+}
+
+Nanoseconds Recording::time_of_ticks(std::uint64_t ticks) const {
+  return scale_.of((ticks - first_ticks_) >> scale_time_shift_);
+}
+
+void Recording::read_metadata() {
+  const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
+  const std::size_t area_end =
+      std::min<std::size_t>(size_, std::size_t{kHeaderBytes} + header.metadata_bytes);
+  const std::size_t used = std::min<std::size_t>(header.metadata_used.load(), area_end - kHeaderBytes);
+  const std::uint8_t* at = bytes_ + kHeaderBytes;
+  const std::uint8_t* const end = at + used;
+  std::size_t skipped = 0;
+  while (end - at >= static_cast<std::ptrdiff_t>(sizeof(MetadataHeader))) {
+    const auto& record = *reinterpret_cast<const MetadataHeader*>(at);
+    const auto left = static_cast<std::size_t>(end - at) - sizeof record;
+    // A thread that was killed while it wrote leaves a hole; the next record begins at a multiple of eight.
+    if (record.magic.load(std::memory_order_acquire) != kMetadataMagic || record.bytes > left) {
+      at += 8;
+      skipped += 8;
+      continue;
+    }
+    read_metadata_record(record.kind, record.id, at + sizeof record, record.bytes);
+    at += sizeof record + (std::size_t{record.bytes} + 7) / 8 * 8;
+  }
+  if (skipped > 0)
+    open_problems_.push_back(fmt::format("{} bytes of names and modules could not be read", skipped));
+  if (header.metadata_used.load() > header.metadata_bytes)
+    open_problems_.emplace_back(
+        "the area of names and modules was full: some layers and modules have no name");
+}
+
+void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at,
+                                     std::size_t bytes) {
+  PayloadReader payload(at, bytes);
+  const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
+  switch (kind) {
+    case MetadataKind::command:
+      info_.command = split_at_nul(payload.rest());
+      return;
+    case MetadataKind::executable:
+      info_.executable = payload.rest();
+      return;
+    case MetadataKind::folder:
+      info_.folder = payload.rest();
+      return;
+    case MetadataKind::module: {
+      const auto record = payload.take<ModuleRecord>();
+      Module module;
+      module.build_id = hex_digits(payload.take_text(record.build_id_bytes));
+      module.path = payload.rest();
+      module.load_bias = record.load_bias;
+      module.start = record.start;
+      module.end = record.end;
+      module.loaded = time_of_ticks(record.ticks);
+      info_.modules.push_back(std::move(module));
+      return;
+    }
+    case MetadataKind::module_gone: {
+      const auto bias = payload.take<std::uint64_t>();
+      const Nanoseconds time = time_of_ticks(payload.take<std::uint64_t>());
+      for (auto it = info_.modules.rbegin(); it != info_.modules.rend(); ++it)
+        if (it->load_bias == bias && !it->unloaded) {
+          it->unloaded = time;
+          break;
+        }
+      return;
+    }
+    case MetadataKind::scope: {
+      const auto record = payload.take<ScopeRecord>();
+      // A scope is named after its parent, so parents have smaller ids and path_of() ends.
+      if (Scope* scope = slot(info_.scopes, id, header.metadata_bytes);
+          scope != nullptr && id != 0 && record.parent < id)
+        *scope = {ScopeId{record.parent}, record.source, payload.rest()};
+      return;
+    }
+    case MetadataKind::thread: {
+      const auto tid = payload.take<std::uint32_t>();
+      payload.take<std::uint32_t>();
+      if (Thread* thread = slot(info_.threads, id, header.metadata_bytes)) *thread = {tid, payload.rest()};
+      return;
+    }
+    case MetadataKind::runtime_profile: {
+      const auto record = payload.take<ProfileRecord>();
+      const auto since = static_cast<std::int64_t>(record.start_monotonic_ns - header.first_monotonic_ns);
+      info_.profiles.push_back({payload.rest(), Nanoseconds{since}, ScopeId{record.scope}});
+      return;
+    }
+    case MetadataKind::host: {
+      auto words = split_at_nul(payload.rest());
+      words.resize(3);
+      info_.host_system = words[0];
+      info_.host_release = words[1];
+      info_.host_machine = words[2];
+      return;
+    }
+    case MetadataKind::note:
+      info_.notes.push_back(payload.rest());
+      return;
+  }
+  // A kind of a later version: not for this reader.
+}
+
+void Recording::find_segments() {
+  const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
+  const std::uint64_t claimed = header.segments_claimed.load();
+  const std::uint64_t begin = std::uint64_t{kHeaderBytes} + header.metadata_bytes;
+  const std::uint64_t slots = info_.ring ? std::min(claimed, header.segments_limit) : claimed;
+  if (info_.ring && claimed > header.segments_limit)
+    info_.segments_overwritten = claimed - header.segments_limit;
+  std::uint64_t lost = 0;
+  for (std::uint64_t i = 0; i < slots; ++i) {
+    const std::uint64_t at = begin + i * header.segment_bytes;
+    if (at + sizeof(SegmentHeader) > size_) {
+      lost = slots - i;
+      break;
+    }
+    const auto& segment = *reinterpret_cast<const SegmentHeader*>(bytes_ + at);
+    const std::uint32_t committed = segment.committed.load(std::memory_order_acquire);
+    if (segment.magic != kSegmentMagic) {
+      // Claimed, and the process ended before the first record: a hole, unless something else lies there.
+      if (segment.magic != 0)
+        open_problems_.push_back(fmt::format("segment {} is damaged: it was left out", i));
+      continue;
+    }
+    const std::uint64_t room = std::min<std::uint64_t>(header.segment_bytes, size_ - at) - sizeof segment;
+    if (committed > room)
+      open_problems_.push_back(fmt::format(
+          "segment {} holds {} bytes of the {} that it should: the file was cut off", i, room, committed));
+    SegmentSpan span;
+    span.begin = bytes_ + at + sizeof segment;
+    span.end = span.begin + std::min<std::uint64_t>(committed, room);
+    span.number = segment.number;
+    span.base_time = segment.base_time;
+    span.thread = segment.thread;
+    span.scope = segment.scope;
+    span.counted_allocations = segment.counted_allocations.load(std::memory_order_relaxed);
+    span.counted_bytes = segment.counted_bytes.load(std::memory_order_relaxed);
+    span.counted_releases = segment.counted_releases.load(std::memory_order_relaxed);
+    span.counted_scope = segment.counted_scope;
+    if (span.begin != span.end || span.has_counted()) segments_.push_back(span);
+  }
+  if (lost > 0)
+    open_problems_.push_back(fmt::format("{} of {} segments are missing: the file was cut off", lost, slots));
+  std::sort(segments_.begin(), segments_.end(), [](const SegmentSpan& a, const SegmentSpan& b) {
+    return a.base_time != b.base_time ? a.base_time < b.base_time : a.number < b.number;
+  });
+  info_.segments = segments_.size();
+  info_.duration = time_of_ticks(first_ticks_ + (header.last_ticks.load() - header.first_ticks));
+}
+
+void Recording::report_damage(const SegmentDecoder& decoder) {
+  if (decoder.damage() == nullptr) return;
+  constexpr std::size_t kMostProblems = 100;
+  if (problems_.size() < kMostProblems)
+    problems_.push_back(fmt::format("segment {} is damaged at byte {}: {}; {} bytes were not read",
+                                    decoder.number(), decoder.offset(), decoder.damage(),
+                                    decoder.bytes_left()));
+}
+
+std::string Recording::path_of(ScopeId scope) const {
+  std::string path;
+  for (std::uint32_t id = scope.index; id != 0 && id < info_.scopes.size();
+       id = info_.scopes[id].parent.index)
+    path = path.empty() ? info_.scopes[id].name : info_.scopes[id].name + "/" + path;
+  return path;
+}
+
+}  // namespace headroom::recording

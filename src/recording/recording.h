@@ -1,0 +1,144 @@
+// Reads a recording: what was traced, and its events in the order of time across threads. The file is mapped
+// and decoded as it is walked, so memory grows with the number of distinct stacks and scopes, not with the
+// events. A file that was cut off or damaged is read as far as it is sound; problems() says what is missing.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "model/memory_event.h"
+#include "recording/format.h"
+#include "recording/segment_decoder.h"
+#include "recording/stack_table.h"
+
+namespace headroom::recording {
+
+struct Module {
+  std::string path, build_id;  // build id as lower-case hex digits; empty where the file has none
+  std::uint64_t load_bias = 0, start = 0, end = 0;
+  Nanoseconds loaded;
+  std::optional<Nanoseconds> unloaded;
+};
+
+struct Scope {
+  ScopeId parent;
+  ScopeSource source = ScopeSource::program;
+  std::string name;  // its own name; path_of() joins those of its parents
+};
+
+struct Thread {
+  std::int64_t tid = 0;
+  std::string name;
+};
+
+// A profile that the traced runtime wrote of itself (ONNX Runtime's JSON), to be joined by time.
+struct RuntimeProfile {
+  std::string path;
+  Nanoseconds start;  // since the start of the recording
+  ScopeId session;
+};
+
+struct RecordingInfo {
+  std::vector<std::string> command;
+  std::string executable, folder, host_system, host_release, host_machine;
+  std::int64_t pid = 0, parent_pid = 0;
+  int exec_generation = 0;
+  Nanoseconds duration;                  // from the first to the last event
+  std::int64_t started_realtime_ns = 0;  // since 1970
+  bool full = false, ring = false, closed = false;
+  std::uint64_t large_bytes = 0, sample_period_bytes = 0;
+  std::uint32_t page_bytes = 4096;
+  std::uint64_t file_bytes = 0, segments = 0, segments_overwritten = 0, events_dropped = 0;
+  std::vector<Module> modules;
+  std::vector<Scope> scopes;  // by ScopeId; [0] is the root
+  std::vector<Thread> threads;
+  std::vector<RuntimeProfile> profiles;
+  std::vector<std::string> notes;
+};
+
+class Recording {
+ public:
+  static Result<Recording> open(const std::filesystem::path& path);
+  Recording(Recording&&) noexcept;
+  Recording& operator=(Recording&&) noexcept;
+  ~Recording();
+
+  const RecordingInfo& info() const { return info_; }
+  // "model/layer1/conv": names of a scope and its parents; empty for the root.
+  std::string path_of(ScopeId scope) const;
+
+  // Calls visit(const MemoryEvent&) for each event, ordered by time; releases come before allocations of the
+  // same moment, so that an address that one thread frees and another gets is never live twice. May be called
+  // again; the stacks keep their ids.
+  template <class Visit>
+  void for_each_event(Visit&& visit);
+
+  // The stacks seen so far by for_each_event, innermost frame first, as addresses of return.
+  const StackTable& stacks() const { return stacks_; }
+  // What could not be read, a sentence each; complete only after for_each_event.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  Recording() = default;
+  Status map(const std::filesystem::path& path);
+  Status read_header(const std::filesystem::path& path);
+  void read_metadata();
+  void read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at, std::size_t bytes);
+  void find_segments();
+  Nanoseconds time_of_ticks(std::uint64_t ticks) const;
+  void report_damage(const SegmentDecoder& decoder);
+
+  const std::uint8_t* bytes_ = nullptr;
+  std::size_t size_ = 0;
+  RecordingInfo info_;
+  TimeScale scale_;
+  std::uint64_t first_ticks_ = 0;
+  unsigned scale_time_shift_ = 0;
+  std::vector<SegmentSpan> segments_;  // by base time
+  StackTable stacks_;
+  std::vector<std::string> problems_, open_problems_;
+};
+
+template <class Visit>
+void Recording::for_each_event(Visit&& visit) {
+  problems_ = open_problems_;
+  // One decoder for each segment whose time has come; seldom more than there are threads.
+  std::vector<SegmentDecoder> active;
+  std::size_t upcoming = 0;
+  while (upcoming < segments_.size() || !active.empty()) {
+    // The decoder whose next event is the earliest, and the time until which it may run alone.
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < active.size(); ++i)
+      if (active[i].comes_before(active[first])) first = i;
+    if (upcoming < segments_.size() &&
+        (active.empty() || segments_[upcoming].base_time <= active[first].next_time())) {
+      SegmentDecoder decoder(segments_[upcoming++], scale_, info_.sample_period_bytes, stacks_);
+      if (decoder.advance())
+        active.push_back(std::move(decoder));
+      else
+        report_damage(decoder);
+      continue;
+    }
+    std::uint64_t horizon = upcoming < segments_.size() ? segments_[upcoming].base_time : ~std::uint64_t{0};
+    for (std::size_t i = 0; i < active.size(); ++i)
+      if (i != first) horizon = std::min(horizon, active[i].next_time());
+    SegmentDecoder& decoder = active[first];
+    bool more = true;
+    // The first event is due whatever the horizon (a tie was decided by comes_before).
+    do {
+      visit(decoder.event());
+      more = decoder.advance();
+    } while (more && decoder.next_time() < horizon);
+    if (more) continue;
+    report_damage(decoder);
+    active.erase(active.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+}
+
+}  // namespace headroom::recording

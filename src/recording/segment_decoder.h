@@ -1,0 +1,231 @@
+// Walks the records of one segment. A segment decodes alone: its first record counts from the base time in
+// its header, its addresses from 0, and the stacks that it names are defined in it.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/memory_event.h"
+#include "recording/format.h"
+#include "recording/stack_table.h"
+#include "recording/varint.h"
+
+namespace headroom::recording {
+
+// Time units since the start of the recording to nanoseconds, by a 32.32 fixed-point factor.
+struct TimeScale {
+  std::uint64_t nanoseconds_per_unit_32 = std::uint64_t{1} << 32;
+  Nanoseconds of(std::uint64_t units) const {
+    __extension__ using Wide = unsigned __int128;
+    return {static_cast<std::int64_t>(Wide{units} * nanoseconds_per_unit_32 >> 32)};
+  }
+};
+
+// The committed records of a segment, as they lie in the file.
+struct SegmentSpan {
+  const std::uint8_t* begin = nullptr;
+  const std::uint8_t* end = nullptr;
+  std::uint64_t number = 0, base_time = 0;
+  std::uint32_t thread = 0, scope = 0;
+  // What the thread counted after its last counters record.
+  std::uint64_t counted_allocations = 0, counted_bytes = 0, counted_releases = 0;
+  std::uint32_t counted_scope = 0;
+  bool has_counted() const { return (counted_allocations | counted_bytes | counted_releases) != 0; }
+};
+
+class SegmentDecoder {
+ public:
+  SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, std::uint64_t sample_period_bytes,
+                 StackTable& stacks)
+      : at_(segment.begin),
+        begin_(segment.begin),
+        end_(segment.end),
+        scale_(scale),
+        table_(&stacks),
+        sample_period_(static_cast<double>(sample_period_bytes)),
+        number_(segment.number),
+        time_(segment.base_time),
+        counted_(segment) {
+    event_.thread = ThreadIndex{segment.thread};
+    event_.scope = ScopeId{segment.scope};
+    local_stacks_.push_back(StackId{});
+  }
+
+  // Decodes the next event; false at the end, or where the bytes make no sense (then damage() says what).
+  bool advance();
+  const MemoryEvent& event() const { return event_; }
+  std::uint64_t next_time() const { return time_; }
+  bool comes_before(const SegmentDecoder& other) const {
+    if (time_ != other.time_) return time_ < other.time_;
+    const bool releases = event_.kind == MemoryEventKind::release;
+    const bool other_releases = other.event_.kind == MemoryEventKind::release;
+    return releases != other_releases ? releases : number_ < other.number_;
+  }
+
+  const char* damage() const { return damage_; }  // null where there is none
+  std::uint64_t number() const { return number_; }
+  std::size_t offset() const { return static_cast<std::size_t>(at_ - begin_); }
+  std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
+
+ private:
+  bool fail(const char* what) {
+    damage_ = what;
+    return false;
+  }
+  void read_address(const std::uint8_t*& p) {
+    address_ += static_cast<std::uint64_t>(unzigzag(get_varint(p, end_)));
+    event_.address = address_ << kAddressShift;
+  }
+  bool read_stack_reference(const std::uint8_t*& p) {
+    const std::uint64_t local = get_varint(p, end_);
+    if (local >= local_stacks_.size()) return false;
+    event_.stack = local_stacks_[local];
+    return true;
+  }
+  bool define_stack(const std::uint8_t*& p);
+  bool take_counted();
+
+  const std::uint8_t* at_;
+  const std::uint8_t* begin_;
+  const std::uint8_t* end_;
+  TimeScale scale_;
+  StackTable* table_;
+  double sample_period_;
+  std::uint64_t number_, time_, address_ = 0;
+  MemoryEvent event_;
+  // A counters record is two events: what was allocated, and then what was released.
+  std::uint64_t pending_releases_ = 0;
+  SegmentSpan counted_;  // its counts are read as a last record
+  ScopeId scope_before_counters_;
+  std::vector<StackId> local_stacks_;
+  std::vector<std::uint64_t> frames_, frames_before_;
+  const char* damage_ = nullptr;
+};
+
+inline bool SegmentDecoder::define_stack(const std::uint8_t*& p) {
+  const std::uint64_t count = get_varint(p, end_);
+  const std::uint64_t shared = get_varint(p, end_);
+  if (p == nullptr || count > kMaxFrames || shared > count || shared > frames_before_.size()) return false;
+  frames_.resize(count);
+  for (std::uint64_t i = 0; i < shared; ++i)
+    frames_[count - 1 - i] = frames_before_[frames_before_.size() - 1 - i];
+  std::uint64_t caller = shared > 0 ? frames_[count - shared] : 0;
+  for (std::uint64_t i = count - shared; i-- > 0;) {
+    caller += static_cast<std::uint64_t>(unzigzag(get_varint(p, end_)));
+    frames_[i] = caller;
+  }
+  if (p == nullptr) return false;
+  local_stacks_.push_back(table_->intern(frames_));
+  frames_before_.swap(frames_);
+  return true;
+}
+
+inline bool SegmentDecoder::take_counted() {
+  if (!counted_.has_counted()) return false;
+  scope_before_counters_ = event_.scope;
+  event_.kind = MemoryEventKind::counters;
+  event_.scope = ScopeId{counted_.counted_scope};
+  event_.count = counted_.counted_allocations;
+  event_.size = counted_.counted_bytes;
+  event_.weight = 1;
+  event_.stack = StackId{};
+  event_.address = 0;
+  event_.time = scale_.of(time_);
+  pending_releases_ = counted_.counted_releases;
+  counted_ = SegmentSpan{};
+  return true;
+}
+
+inline bool SegmentDecoder::advance() {
+  if (pending_releases_ > 0) {
+    event_.kind = MemoryEventKind::release_counters;
+    event_.count = std::exchange(pending_releases_, 0);
+    event_.size = 0;
+    return true;
+  }
+  if (event_.kind == MemoryEventKind::counters || event_.kind == MemoryEventKind::release_counters)
+    event_.scope = scope_before_counters_;
+  for (;;) {
+    if (at_ == end_) return take_counted();
+    const std::uint8_t* p = at_;
+    const std::uint8_t tag = *p++;
+    std::uint64_t delta = tag >> 4;
+    if (delta == kInlineTimeLimit) delta += get_varint(p, end_);
+    const std::uint64_t time = time_ + delta;
+    bool is_event = true;
+    event_.weight = 1;
+    event_.stack = StackId{};
+    event_.size = event_.count = event_.address = 0;
+    switch (tag & 15) {
+      case kTagAllocate:
+      case kTagMap:
+      case kTagSample:
+        event_.kind = (tag & 15) == kTagAllocate ? MemoryEventKind::allocate
+                      : (tag & 15) == kTagMap    ? MemoryEventKind::map
+                                                 : MemoryEventKind::sampled_allocate;
+        read_address(p);
+        event_.size = get_varint(p, end_);
+        if (!read_stack_reference(p)) return fail("a stack is named before it is defined");
+        // A byte is sampled with probability 1/period: an allocation of `size` is with 1 − e^(−size/period).
+        if ((tag & 15) == kTagSample && sample_period_ > 0 && event_.size > 0)
+          event_.weight = 1 / -std::expm1(-static_cast<double>(event_.size) / sample_period_);
+        break;
+      case kTagRelease:
+        event_.kind = MemoryEventKind::release;
+        read_address(p);
+        break;
+      case kTagUnmap:
+        event_.kind = MemoryEventKind::unmap;
+        read_address(p);
+        event_.size = get_varint(p, end_);
+        break;
+      case kTagScope:
+        event_.kind = MemoryEventKind::enter_scope;
+        event_.scope = ScopeId{static_cast<std::uint32_t>(get_varint(p, end_))};
+        break;
+      case kTagCounters:
+        event_.kind = MemoryEventKind::counters;
+        scope_before_counters_ = event_.scope;
+        event_.scope = ScopeId{static_cast<std::uint32_t>(get_varint(p, end_))};
+        event_.count = get_varint(p, end_);
+        event_.size = get_varint(p, end_);
+        pending_releases_ = get_varint(p, end_);
+        break;
+      case kTagGap:
+        event_.kind = MemoryEventKind::gap;
+        event_.count = get_varint(p, end_);
+        break;
+      case kTagStack:
+        is_event = false;
+        if (!define_stack(p)) return fail("a stack cannot be read");
+        break;
+      case kTagThread:
+        is_event = false;
+        event_.thread = ThreadIndex{static_cast<std::uint32_t>(get_varint(p, end_))};
+        event_.scope = ScopeId{};
+        break;
+      case kTagExtension: {
+        is_event = false;
+        get_varint(p, end_);
+        const std::uint64_t bytes = get_varint(p, end_);
+        if (p != nullptr && bytes <= static_cast<std::uint64_t>(end_ - p))
+          p += bytes;
+        else
+          return fail("a record of a later version is cut off");
+        break;
+      }
+      default:
+        return fail("a record of an unknown kind");
+    }
+    if (p == nullptr) return fail("a record is cut off");
+    at_ = p;
+    time_ = time;
+    if (!is_event) continue;
+    event_.time = scale_.of(time_);
+    return true;
+  }
+}
+
+}  // namespace headroom::recording

@@ -1,0 +1,46 @@
+// Integers in as few bytes as they need: seven bits a byte, the lowest first, the top bit set on all but the
+// last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headroom::recording {
+
+inline std::uint8_t* put_varint(std::uint8_t* at, std::uint64_t value) {
+  while (value >= 0x80) {
+    *at++ = static_cast<std::uint8_t>(value | 0x80);
+    value >>= 7;
+  }
+  *at++ = static_cast<std::uint8_t>(value);
+  return at;
+}
+
+// Small magnitudes of either sign become small numbers: 0, -1, 1, -2 → 0, 1, 2, 3.
+inline std::uint64_t zigzag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+inline std::int64_t unzigzag(std::uint64_t value) {
+  return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
+}
+
+// Reads within [at, end). Past the end, or with more than ten bytes, `at` becomes null and the value 0; a
+// null `at` stays null, so a record is read as a whole and checked once.
+inline std::uint64_t get_varint(const std::uint8_t*& at, const std::uint8_t* end) {
+  std::uint64_t value = 0;
+  const std::uint8_t* p = at;
+  if (p == nullptr) return 0;
+  for (unsigned shift = 0; shift < 70; shift += 7) {
+    if (p == end) break;
+    const std::uint8_t byte = *p++;
+    value |= static_cast<std::uint64_t>(byte & 0x7f) << (shift & 63);
+    if (byte < 0x80) {
+      at = p;
+      return value;
+    }
+  }
+  at = nullptr;
+  return 0;
+}
+
+}  // namespace headroom::recording

@@ -1,0 +1,83 @@
+#include "report/limit_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+// The probe tries the routes under the limit itself, but with no more than this (docs/limits.md).
+constexpr Bytes kLargestProbe = mebibytes(64);
+
+std::string size_of_probe(const Limit& limit) {
+  if (limit.bytes <= kLargestProbe) return "at the limit itself";
+  return fmt::format("by the same mechanism, with {} instead of {}", format_bytes(kLargestProbe),
+                     format_bytes(limit.bytes));
+}
+
+}  // namespace
+
+bool counts_by_group(const Limit& limit) {
+  return limit.mechanism == LimitMechanism::cgroup_v1 || limit.mechanism == LimitMechanism::cgroup_v2;
+}
+
+std::string share_of(Bytes peak, const Limit& limit) {
+  if (limit.bytes <= Bytes{}) return std::string(kAbsent);
+  return words_for_share(static_cast<double>(peak.count) / static_cast<double>(limit.bytes.count));
+}
+
+std::string peak_against(const ModelResult& model, const std::optional<Limit>& limit) {
+  const auto resident = peak_of(model);
+  const auto counted = limit_peak(model.memory, limit);
+  if (!counted) return resident ? format_bytes(*resident) + " resident" : std::string();
+  if (!counts_by_group(*limit))
+    return fmt::format("{} resident, {} of the limit", format_bytes(*counted), share_of(*counted, *limit));
+  std::string text =
+      fmt::format("{} charged to the limit, {} of it", format_bytes(*counted), share_of(*counted, *limit));
+  if (resident) text += fmt::format(" (resident {})", format_bytes(*resident));
+  return text;
+}
+
+bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit) {
+  if (!limit || !counts_by_group(*limit)) return false;
+  const auto resident = peak_of(model);
+  const auto counted = limit_peak(model.memory, limit);
+  return resident && counted && *resident > limit->bytes && *counted <= limit->bytes;
+}
+
+std::string meaning_of(const Limit& limit) {
+  switch (limit.type) {
+    case LimitType::hard:
+      return fmt::format(
+          "every route by which a process can take memory was refused or killed when it was tried before "
+          "this run ({})",
+          size_of_probe(limit));
+    case LimitType::soft:
+      if (limit.mechanism == LimitMechanism::watchdog)
+        return "a watchdog looks on; a model may exceed it, goes on and is marked";
+      return fmt::format(
+          "some route got past it or could not be tried before this run ({}); a model may exceed it, goes on "
+          "and is marked",
+          size_of_probe(limit));
+    case LimitType::unavailable:
+      return "nothing on this machine enforces it; memory was only watched";
+  }
+  return {};
+}
+
+bool is_above_memory(const Limit& limit, const HostInfo& host) {
+  return host.ram_total > Bytes{} && limit.bytes > host.ram_total;
+}
+
+std::string notes_on(const Limit& limit, const HostInfo& host) {
+  constexpr std::string_view kMoreThanMemory = "more than this machine's memory";
+  if (!is_above_memory(limit, host) || limit.note.find(kMoreThanMemory) != std::string::npos)
+    return limit.note;
+  return fmt::format("the limit of {} is {} of {}{}{}", format_bytes(limit.bytes), kMoreThanMemory,
+                     format_bytes(host.ram_total), limit.note.empty() ? "" : "; ", limit.note);
+}
+
+}  // namespace headroom::report

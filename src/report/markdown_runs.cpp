@@ -1,0 +1,87 @@
+// The runs of several models: all at once (--parallel), and all in one process (--pipeline).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/markdown_sections.h"
+#include "report/markdown_text.h"
+#include "report/outcome.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+bool has_unbounded(const PipelineResult& pipeline) {
+  const auto lacks_a_bound = [](const std::optional<LatencySummary>& latency) {
+    return latency && (!latency->p90_bound || !latency->p99_bound);
+  };
+  return lacks_a_bound(pipeline.frame) ||
+         std::any_of(pipeline.models.begin(), pipeline.models.end(),
+                     [&](const PipelineModel& model) { return lacks_a_bound(model.inference); });
+}
+
+}  // namespace
+
+std::string parallel_section(const BenchResult& result) {
+  if (!result.parallel) return {};
+  const ParallelResult& parallel = *result.parallel;
+  std::string text = "## All Models at Once\n\n";
+  add_line(text, "Sum of the peaks alone", words_for(parallel.sum_of_peaks));
+  std::string joint = words_for(parallel.joint_peak);
+  if (!parallel.joint_peak_source.empty()) joint += fmt::format(" ({})", code(parallel.joint_peak_source));
+  add_line(text, "Joint peak", joint);
+  if (result.limit)
+    add_line(text, "Common limit",
+             fmt::format("{} {}", format_bytes(result.limit->bytes),
+                         parallel.within_limit ? "✅ kept" : "❌ not kept"));
+  text += "\n";
+  MarkdownTable table(2, {"Model", "Together", "FPS alone", "FPS together", "P50 alone", "P50 together",
+                          "Run peak alone", "Run peak together"});
+  for (const ModelResult& together : parallel.together) {
+    static const ModelResult kNotAlone;
+    const ModelResult* alone = &kNotAlone;
+    for (const ModelResult& model : result.models)
+      if (model.name == together.name) alone = &model;
+    table.add({escaped(together.name), fmt::format("{} {}", sign_of(together), words_for_outcome(together)),
+               words_for_rate(alone->fps), words_for_rate(together.fps), p50_of(alone->inference),
+               p50_of(together.inference), words_for(alone->memory.run_peak),
+               words_for(together.memory.run_peak)});
+  }
+  return text + (table.empty() ? "" : table.text());
+}
+
+std::string pipeline_section(const BenchResult& result) {
+  if (!result.pipeline) return {};
+  const PipelineResult& pipeline = *result.pipeline;
+  std::string text = "## Full Pipeline in One Process\n\n";
+  add_line(text, "Status",
+           fmt::format("{}{}{}", words_for(pipeline.status), pipeline.error.empty() ? "" : ": ",
+                       escaped(pipeline.error)));
+  add_line(text, "Frames", std::to_string(pipeline.frames));
+  if (pipeline.fps) add_line(text, "FPS", words_for_rate(pipeline.fps));
+  if (pipeline.frame) {
+    add_line(
+        text, "One frame through all models",
+        fmt::format("n {}, P50 {}, P90 {}, P99 {}", pipeline.frame->n, format_duration(pipeline.frame->p50),
+                    percentile(pipeline.frame->p90, pipeline.frame->p90_bound),
+                    percentile(pipeline.frame->p99, pipeline.frame->p99_bound)));
+  }
+  add_line(text, "Memory",
+           fmt::format("runtime {}, all models loaded {}, **peak {}**", words_for(pipeline.runtime),
+                       words_for(pipeline.loaded), words_for(pipeline.peak)));
+  text += "\n";
+  MarkdownTable table(1, {"Model", "Load time", "Memory increment", "n", "P50", "P99"});
+  const std::string absent(kAbsent);
+  for (const PipelineModel& model : pipeline.models)
+    table.add({escaped(model.name), words_for(model.load_time), words_for(model.memory_increment),
+               model.inference ? std::to_string(model.inference->n) : absent, p50_of(model.inference),
+               model.inference ? percentile(model.inference->p99, model.inference->p99_bound) : absent});
+  if (table.empty()) return text;
+  text += table.text();
+  if (has_unbounded(pipeline)) text += footnote_on_bounds();
+  return text +
+         "Models are loaded in this order, and the increments depend on it: a later model reuses memory that "
+         "an earlier one's load gave back, so it can add less here than it takes alone.\n\n";
+}
+
+}  // namespace headroom::report

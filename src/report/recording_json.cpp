@@ -1,0 +1,338 @@
+// `headroom report FILE.hrec --json`: every figure of the analysis in base units, with the unit in the key.
+// docs/trace-report.md names the keys.
+#include <algorithm>
+
+#include "report/process_figures.h"
+#include "report/ranking.h"
+#include "report/recording_views.h"
+#include "report/stack_text.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+// Of each way to rank them (peak, end, allocated, calls), so many stacks are listed.
+constexpr std::size_t kStacksOfARanking = 50;
+
+std::string_view name_of(recording::ScopeSource source) {
+  switch (source) {
+    case recording::ScopeSource::program:
+      return "program";
+    case recording::ScopeSource::nvtx:
+      return "nvtx";
+    case recording::ScopeSource::session:
+      return "session";
+    case recording::ScopeSource::run:
+      return "run";
+    case recording::ScopeSource::node:
+      return "node";
+    case recording::ScopeSource::load:
+      return "load";
+  }
+  return "program";
+}
+
+// The figure, and its standard error where it is an estimate.
+void set(Json& object, const std::string& key, const Figure& figure) {
+  object[key] = figure.value;
+  set_if(object, key + "_standard_error", figure.standard_error);
+}
+
+void set(Json& object, const LiveFigures& live) {
+  object["at_peak_bytes"] = live.peak_bytes;
+  object["at_peak_blocks"] = live.peak_blocks;
+  object["at_end_bytes"] = live.end_bytes;
+  object["at_end_blocks"] = live.end_blocks;
+}
+
+Json layers_json(const RecordingAnalysis& analysis) {
+  Json layers = Json::array();
+  for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
+    const LayerFigures& layer = analysis.layers[i];
+    if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
+    Json object;
+    object["layer_name"] = layer.path;
+    if (layer.parent) object["parent"] = analysis.layers[*layer.parent].path;
+    if (i > 0) object["source"] = name_of(layer.source);
+    object["peak_allocated_bytes"] = layer.peak_allocated;
+    object["peak_reserved_bytes"] = layer.peak_reserved;
+    object["total_allocations"] = layer.allocations;
+    object["total_deallocations"] = layer.releases;
+    object["total_allocated_bytes"] = layer.allocated_bytes;
+    object["avg_fragmentation"] = layer.average_fragmentation;
+    if (i > 0) {
+      object["duration_ms"] = layer.duration.milliseconds();
+      object["entries"] = layer.entries;
+    }
+    object["process_peak_bytes"] = layer.process_peak;
+    set(object, layer.live);
+    object["self_at_peak_bytes"] = layer.self.peak_bytes;
+    object["self_at_end_bytes"] = layer.self.end_bytes;
+    layers.push_back(std::move(object));
+  }
+  return layers;
+}
+
+// Indices of the stacks that lead in any ranking, by their bytes at the peak.
+std::vector<std::size_t> leading_stacks(const std::vector<StackFigures>& stacks) {
+  std::vector<std::size_t> chosen;
+  const auto take = [&](auto figure) {
+    for (const std::size_t i : ranked(stacks, figure, kStacksOfARanking)) chosen.push_back(i);
+  };
+  take([](const StackFigures& stack) { return stack.live.peak_bytes; });
+  take([](const StackFigures& stack) { return stack.live.end_bytes; });
+  take([](const StackFigures& stack) { return stack.allocated_bytes; });
+  take([](const StackFigures& stack) { return stack.allocations; });
+  take([](const StackFigures& stack) { return stack.temporary; });
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
+    return stacks[a].live.peak_bytes > stacks[b].live.peak_bytes;
+  });
+  return chosen;
+}
+
+Json stacks_json(const RecordingReport& report) {
+  Json stacks = Json::array();
+  for (const std::size_t i : leading_stacks(report.analysis.stacks)) {
+    const StackFigures& stack = report.analysis.stacks[i];
+    Json object;
+    object["frames"] = frames_of(report, stack.stack);
+    object["allocations"] = stack.allocations;
+    object["allocated_bytes"] = stack.allocated_bytes;
+    if (report.analysis.temporary) object["temporary_allocations"] = stack.temporary;
+    set(object, stack.live);
+    object["most_blocks"] = stack.most_blocks;
+    object["most_bytes"] = stack.most_bytes;
+    if (stack.block_bytes) object["block_bytes"] = *stack.block_bytes;
+    object["estimated"] = stack.sampled;
+    stacks.push_back(std::move(object));
+  }
+  return stacks;
+}
+
+Json threads_json(const RecordingReport& report) {
+  Json threads = Json::array();
+  for (const ThreadFigures& thread : report.analysis.threads) {
+    if (thread.allocations == 0 && thread.releases == 0) continue;
+    Json object;
+    object["index"] = thread.thread.index;
+    if (thread.thread.index < report.info.threads.size()) {
+      const recording::Thread& known = report.info.threads[thread.thread.index];
+      if (known.tid != 0) object["tid"] = known.tid;
+      set_if(object, "name", known.name);
+    }
+    object["allocations"] = thread.allocations;
+    object["deallocations"] = thread.releases;
+    object["allocated_bytes"] = thread.allocated_bytes;
+    set(object, thread.live);
+    threads.push_back(std::move(object));
+  }
+  return threads;
+}
+
+Json timeline_json(const RecordingAnalysis& analysis) {
+  Json timeline;
+  timeline["width_ns"] = analysis.timeline.width.count;
+  Json& layers = timeline["layers"] = Json::array();
+  for (const std::size_t layer : analysis.timeline.layers) layers.push_back(analysis.layers[layer].path);
+  // Columns, since there are thousands of points.
+  Json columns = {{"start_ns", Json::array()},          {"lowest_bytes", Json::array()},
+                  {"highest_bytes", Json::array()},     {"last_bytes", Json::array()},
+                  {"mapped_bytes", Json::array()},      {"layers_bytes", Json::array()},
+                  {"other_layers_bytes", Json::array()}};
+  for (const TimelinePoint& point : analysis.timeline.points) {
+    columns["start_ns"].push_back(point.start.count);
+    columns["lowest_bytes"].push_back(point.lowest);
+    columns["highest_bytes"].push_back(point.highest);
+    columns["last_bytes"].push_back(point.last);
+    columns["mapped_bytes"].push_back(point.mapped);
+    columns["layers_bytes"].push_back(std::vector(point.layers.begin(), point.layers.end() - 1));
+    columns["other_layers_bytes"].push_back(point.layers.back());
+  }
+  timeline.update(columns);
+  return timeline;
+}
+
+Json leaks_json(const RecordingReport& report) {
+  const LeakVerdict& leaks = report.analysis.leaks;
+  Json object;
+  object["verdict"] = name_of(leaks.growth);
+  if (leaks.growth == Growth::unknown) return object;
+  object["cycle"] = leaks.cycle;
+  object["cycles"] = leaks.cycles;
+  object["warm_up_cycles"] = leaks.warm_up_cycles;
+  object["bytes_per_cycle"] = leaks.bytes_per_cycle;
+  if (leaks.smallest_visible > 0) object["smallest_visible_bytes_per_cycle"] = leaks.smallest_visible;
+  object["at_cycles"] = leaks.at_cycles;
+  object["live_bytes"] = leaks.live_bytes;
+  Json& stacks = object["stacks"] = Json::array();
+  for (const StackGrowth& growth : leaks.stacks) {
+    if (stacks.size() == kStacksOfARanking) break;
+    stacks.push_back({{"verdict", name_of(growth.growth)},
+                      {"bytes_per_cycle", growth.bytes_per_cycle},
+                      {"first_bytes", growth.first_bytes},
+                      {"last_bytes", growth.last_bytes},
+                      {"frames", frames_of(report, growth.stack)}});
+  }
+  return object;
+}
+
+Json fragmentation_json(const RecordingReport& report) {
+  Json moments = Json::array();
+  for (const FragmentationMoment& moment : report.analysis.fragmentation->moments) {
+    Json object;
+    object["time_ns"] = moment.time.count;
+    object["live_bytes"] = moment.live_bytes;
+    object["chunk_bytes"] = moment.chunk_bytes;
+    object["extent_bytes"] = moment.extent_bytes;
+    object["free_bytes"] = moment.free_bytes;
+    object["largest_free_bytes"] = moment.largest_free_bytes;
+    object["extents"] = moment.extents;
+    object["holes"] = moment.holes;
+    object["internal_ratio"] = moment.internal();
+    object["external_ratio"] = moment.external();
+    if (moment.blocker) {
+      const Blocker& blocker = *moment.blocker;
+      object["blocker"] = {{"address", blocker.address},
+                           {"size_bytes", blocker.size},
+                           {"allocated_at_ns", blocker.allocated_at.count},
+                           {"age_ns", blocker.age.count},
+                           {"freed_if_gone_bytes", blocker.freed_if_gone},
+                           {"layer_name", report.analysis.layers[blocker.layer].path},
+                           {"thread", blocker.thread.index},
+                           {"frames", frames_of(report, blocker.stack)}};
+    }
+    moments.push_back(std::move(object));
+  }
+  return {{"worst", report.analysis.fragmentation->worst},
+          {"largest", report.analysis.fragmentation->largest},
+          {"moments", std::move(moments)}};
+}
+
+Json reuse_json(const RecordingReport& report) {
+  Json candidates = Json::array();
+  for (const ReuseCandidate& candidate : report.analysis.reuse)
+    candidates.push_back({{"calls_saved", candidate.calls_saved},
+                          {"calls_saved_per_second", candidate.calls_saved_per_second},
+                          {"most_blocks", candidate.most_blocks},
+                          {"pool_bytes", candidate.pool_bytes},
+                          {"not_churned_bytes", candidate.bytes_not_churned},
+                          {"frames", frames_of(report, candidate.stack)}});
+  return candidates;
+}
+
+Json process_json(const ProcessFigures& process) {
+  Json object;
+  object["file"] = process.file;
+  if (!process.problem.empty()) {
+    object["problem"] = process.problem;
+    return object;
+  }
+  object["pid"] = process.pid;
+  object["exec_generation"] = process.exec_generation;
+  object["command"] = process.command;
+  object["complete"] = process.complete;
+  object["events"] = process.events;
+  object["allocations"] = process.allocations;
+  object["deallocations"] = process.deallocations;
+  object["total_allocated_bytes"] = process.total_allocated_bytes;
+  object["peak_bytes"] = process.peak_bytes;
+  object["leaked_bytes"] = process.leaked_bytes;
+  object["dropped_events"] = process.dropped_events;
+  return object;
+}
+
+Json tree_json(const RecordingReport& report) {
+  const TreeFigures tree = tree_figures(report);
+  return {{"processes", tree.processes},
+          {"events", tree.sums.events},
+          {"allocations", tree.sums.allocations},
+          {"deallocations", tree.sums.deallocations},
+          {"total_allocated_bytes", tree.sums.total_allocated_bytes},
+          {"sum_of_peaks_bytes", tree.sums.peak_bytes},
+          {"leaked_bytes", tree.sums.leaked_bytes},
+          {"dropped_events", tree.sums.dropped_events},
+          {"complete", tree.sums.complete}};
+}
+
+}  // namespace
+
+Json recording_to_json(const RecordingReport& report) {
+  const RecordingAnalysis& analysis = report.analysis;
+  Json json;
+  json["schema_version"] = kRecordingReportSchemaVersion;
+  json["file"] = report.file;
+  json["command"] = report.info.command;
+  set_if(json, "executable", report.info.executable);
+  set_if(json, "folder", report.info.folder);
+  json["pid"] = report.info.pid;
+  json["parent_pid"] = report.info.parent_pid;
+  json["exec_generation"] = report.info.exec_generation;
+  json["started_realtime_ns"] = report.info.started_realtime_ns;
+  json["duration_seconds"] = analysis.duration.seconds();
+  json["full"] = analysis.full;
+  json["complete"] = analysis.complete;
+  json["ended_by_itself"] = report.info.closed;
+  json["problems"] = analysis.problems;
+  json["notes"] = report.info.notes;
+
+  json["events"] = analysis.events;
+  json["allocations"] = analysis.allocations;
+  json["deallocations"] = analysis.deallocations;
+  json["total_allocated_bytes"] = analysis.total_allocated_bytes;
+  set(json, "peak_bytes", analysis.peak_bytes);
+  json["peak_time_seconds"] = analysis.peak_time.seconds();
+  set(json, "peak_blocks", analysis.peak_blocks);
+  set(json, "leaked_bytes", analysis.leaked_bytes);
+  set(json, "leaked_blocks", analysis.leaked_blocks);
+  if (analysis.temporary) json["temporary_allocations"] = *analysis.temporary;
+  if (!analysis.full) {
+    json["sampled_allocations"] = analysis.sampled_allocations;
+    json["counted_allocations"] = analysis.counted_allocations;
+    json["sample_period_bytes"] = report.info.sample_period_bytes;
+    json["large_bytes"] = report.info.large_bytes;
+  }
+  json["unknown_releases"] = analysis.unknown_releases;
+  json["missed_releases"] = analysis.missed_releases;
+  json["gaps"] = analysis.gaps;
+  json["dropped_events"] = analysis.dropped_events;
+  json["overwritten_segments"] = report.info.segments_overwritten;
+  const MappedFigures& mapped = analysis.mapped;
+  json["mapped"] = {{"maps", mapped.maps},
+                    {"unmaps", mapped.unmaps},
+                    {"total_bytes", mapped.mapped_bytes},
+                    {"peak_bytes", mapped.peak_bytes},
+                    {"peak_time_seconds", mapped.peak_time.seconds()},
+                    {"at_heap_peak_bytes", mapped.bytes_at_heap_peak},
+                    {"at_end_bytes", mapped.end_bytes}};
+  json["layers"] = layers_json(analysis);
+  json["stacks"] = stacks_json(report);
+  json["threads"] = threads_json(report);
+  Json& classes = json["size_classes"] = Json::array();
+  for (const SizeClassFigures& size_class : analysis.size_classes) {
+    Json object = {{"smallest_bytes", size_class.smallest},
+                   {"largest_bytes", size_class.largest},
+                   {"allocations", size_class.allocations},
+                   {"allocated_bytes", size_class.allocated_bytes}};
+    set(object, size_class.live);
+    classes.push_back(std::move(object));
+  }
+  Json& lifetimes = json["lifetimes"] = Json::array();
+  for (const LifetimeClass& lifetime : analysis.lifetimes)
+    lifetimes.push_back(
+        {{"below_ns", lifetime.below.count}, {"blocks", lifetime.blocks}, {"bytes", lifetime.bytes}});
+  json["leaks"] = leaks_json(report);
+  if (analysis.fragmentation) json["fragmentation"] = fragmentation_json(report);
+  json["reuse"] = reuse_json(report);
+  json["timeline"] = timeline_json(analysis);
+  if (!report.others.empty() || report.add_others) {
+    Json& processes = json["other_processes"] = Json::array();
+    for (const ProcessFigures& process : report.others) processes.push_back(process_json(process));
+  }
+  if (report.add_others) json["tree"] = tree_json(report);
+  return json;
+}
+
+}  // namespace headroom::report

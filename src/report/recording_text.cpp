@@ -1,0 +1,344 @@
+// `headroom report FILE.hrec` on the terminal: what a person wants to know first, in one screen.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/display_width.h"
+#include "report/process_figures.h"
+#include "report/ranking.h"
+#include "report/recording_views.h"
+#include "report/stack_text.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+constexpr int kNarrowest = 40, kShortestPlace = 10;
+constexpr std::size_t kRowsOfATable = 5, kRowsOfAHint = 3;
+constexpr std::string_view kRed = "\033[31m", kGreen = "\033[32m", kYellow = "\033[33m", kBold = "\033[1m",
+                           kPlain = "\033[0m";
+
+// 20123456 → "20,123,456".
+std::string grouped(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  return digits;
+}
+
+template <class Item, class Figure>
+std::int64_t count_above_zero(const std::vector<Item>& items, Figure figure) {
+  return std::count_if(items.begin(), items.end(), [&](const Item& item) { return figure(item) > 0; });
+}
+
+// What goes back to the shell: quoted where it must be, and without a control character that would steer the
+// terminal.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlainLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlainLetters) == std::string::npos) return word;
+  const auto is_control = [](char letter) {
+    return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
+  };
+  const bool escaped = std::any_of(word.begin(), word.end(), is_control);
+  std::string quoted = escaped ? "$'" : "'";
+  for (const char letter : word) {
+    if (is_control(letter))
+      quoted += letter == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned>(letter));
+    else if (letter == '\'')
+      quoted += escaped ? "\\'" : "'\\''";
+    else if (letter == '\\' && escaped)
+      quoted += "\\\\";
+    else
+      quoted += letter;
+  }
+  return quoted + "'";
+}
+
+class Screen {
+ public:
+  Screen(const RecordingReport& report, bool color, int width)
+      : report_(report), analysis_(report.analysis), color_(color), width_(std::max(width, kNarrowest)) {}
+
+  std::string draw() {
+    what_ran();
+    figures();
+    layers();
+    stacks();
+    leaks();
+    churn();
+    fragmentation();
+    processes();
+    problems();
+    next();
+    return std::move(text_);
+  }
+
+ private:
+  std::string painted(std::string_view text, std::string_view paint) const {
+    return color_ ? fmt::format("{}{}{}", paint, text, kPlain) : std::string(text);
+  }
+  void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
+  void heading(const std::string& text) { line("\n" + painted(fit_to_width(text, width_), kBold)); }
+  void sentence(std::string_view sign, std::string_view paint, const std::string& text) {
+    constexpr int kNoLimit = 1 << 20;  // only control characters go
+    line(fmt::format("{} {}", painted(sign, paint), wrap(fit_to_width(text, kNoLimit), width_ - 2, 2)));
+  }
+  void figure(std::string_view name, const std::string& text) {
+    line(fmt::format("{:<10} {}", name, wrap(text, width_ - 11, 11)));
+  }
+  // "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB".
+  static std::string words_for(const Figure& bytes) {
+    if (!bytes.standard_error) return format_bytes({bytes.value});
+    return fmt::format("≈ {} ± {}", format_bytes({bytes.value}),
+                       format_bytes({std::llround(*bytes.standard_error)}));
+  }
+  // "1,204", and for an estimate "≈ 1,204".
+  static std::string words_for_count(const Figure& count) {
+    return (count.standard_error ? "≈ " : "") + grouped(count.value);
+  }
+
+  void what_ran() {
+    line(painted(fit_to_width(one_line_command(report_.info), width_), kBold));
+    std::string end =
+        report_.info.closed ? "ended by itself" : "did not end by itself (killed, or still running)";
+    line(wrap(
+        fmt::format("pid {}, {}, {}, {} events, {}", report_.info.pid, format_duration(analysis_.duration),
+                    analysis_.full ? "every allocation recorded" : "large allocations and samples",
+                    grouped(analysis_.events), end),
+        width_, 0));
+    line("");
+  }
+
+  void figures() {
+    figure("Peak", fmt::format("{} at {} in {} blocks", words_for(analysis_.peak_bytes),
+                               format_duration(analysis_.peak_time), words_for_count(analysis_.peak_blocks)));
+    figure("Allocated",
+           fmt::format("{} in {} allocations; {} released", format_bytes({analysis_.total_allocated_bytes}),
+                       grouped(analysis_.allocations), grouped(analysis_.deallocations)));
+    figure("At the end", fmt::format("{} in {} blocks still live", words_for(analysis_.leaked_bytes),
+                                     words_for_count(analysis_.leaked_blocks)));
+    if (analysis_.temporary)
+      figure("Temporary",
+             fmt::format(
+                 "{} allocations ({}) released by their thread's next call", grouped(*analysis_.temporary),
+                 words_for_share(analysis_.allocations > 0 ? static_cast<double>(*analysis_.temporary) /
+                                                                 static_cast<double>(analysis_.allocations)
+                                                           : 0)));
+    if (analysis_.mapped.maps > 0)
+      figure("Mapped",
+             fmt::format("{} at most by the program's own mmap, apart from the heap; {} at its peak",
+                         format_bytes({analysis_.mapped.peak_bytes}),
+                         format_bytes({analysis_.mapped.bytes_at_heap_peak})));
+  }
+
+  // A line of a table: figures, and the place, which gets the rest of the line.
+  void place(const std::string& figures, StackId stack) {
+    line(figures + one_line_stack(report_, stack, std::max(kShortestPlace, width_ - display_width(figures))));
+  }
+  std::string share_of_peak(std::int64_t bytes) const {
+    const auto peak = static_cast<double>(std::max<std::int64_t>(1, analysis_.peak_bytes.value));
+    return fmt::format("  {:>9} {:>3.0f} %  ", format_bytes({bytes}),
+                       100 * static_cast<double>(bytes) / peak);
+  }
+  void and_more(std::int64_t all, std::size_t shown) {
+    if (all > static_cast<std::int64_t>(shown))
+      line(fmt::format("  and {} more", grouped(all - static_cast<std::int64_t>(shown))));
+  }
+
+  void layers() {
+    const auto at_peak = [](const LayerFigures& layer) { return layer.self.peak_bytes; };
+    const auto order = ranked(analysis_.layers, at_peak, kRowsOfATable);
+    if (analysis_.layers.size() < 2 || order.empty()) return;
+    heading("Layers that hold the peak");
+    for (const std::size_t i : order) {
+      const LayerFigures& layer = analysis_.layers[i];
+      const std::string figures = share_of_peak(layer.self.peak_bytes);
+      const std::string path = layer.path.empty() ? "(outside of any layer)" : layer.path;
+      // What it needs by itself, whenever that was.
+      const std::string own = i == 0
+                                  ? ""
+                                  : fmt::format("  own peak {}, entered {}×",
+                                                format_bytes({layer.peak_allocated}), grouped(layer.entries));
+      const int room = width_ - display_width(figures) - display_width(own);
+      line(figures + fit_to_width(path, std::max(kShortestPlace, room)) + own);
+    }
+    and_more(count_above_zero(analysis_.layers, at_peak), order.size());
+  }
+
+  void stacks() {
+    const auto at_peak = [](const StackFigures& stack) { return stack.live.peak_bytes; };
+    const auto order = ranked(analysis_.stacks, at_peak, kRowsOfATable);
+    if (order.empty()) return;
+    heading("Places that hold the peak");
+    for (const std::size_t i : order)
+      place(share_of_peak(analysis_.stacks[i].live.peak_bytes), analysis_.stacks[i].stack);
+    and_more(count_above_zero(analysis_.stacks, at_peak), order.size());
+  }
+
+  void leaks() {
+    const LeakVerdict& leaks = analysis_.leaks;
+    heading("Leaks");
+    switch (leaks.growth) {
+      case Growth::unknown:
+        sentence("·", kYellow,
+                 fmt::format(
+                     "Nothing repeats {} times, so there is no verdict. What is live at the end is no proof: "
+                     "caches and singletons stay on purpose.",
+                     kFewestCycles));
+        return still_live();
+      case Growth::none:
+        if (leaks.smallest_visible > 0)
+          return sentence(
+              "·", kYellow,
+              fmt::format("None seen over {} cycles of {}; in samples, one of less than {} a cycle would not "
+                          "show.",
+                          grouped(leaks.cycles), leaks.cycle,
+                          format_bytes({std::llround(leaks.smallest_visible)})));
+        return sentence("✓", kGreen,
+                        fmt::format("None: what is live at the end of {} does not grow over {} cycles.",
+                                    leaks.cycle, grouped(leaks.cycles)));
+      case Growth::grew_then_stayed:
+        sentence("✓", kGreen,
+                 fmt::format("None: memory grew in the first cycles of {} and then stayed over {} cycles.",
+                             leaks.cycle, grouped(leaks.cycles)));
+        break;
+      case Growth::leak:
+        sentence("✗", kRed,
+                 fmt::format("Leak: {} leaves {} more behind with each of {} cycles.", leaks.cycle,
+                             format_bytes({std::llround(leaks.bytes_per_cycle)}), grouped(leaks.cycles)));
+        break;
+    }
+    std::size_t shown = 0;
+    for (const StackGrowth& growth : leaks.stacks) {
+      if (growth.growth != leaks.growth) continue;
+      const std::int64_t grown = growth.last_bytes - growth.first_bytes;
+      place(growth.growth == Growth::leak
+                ? fmt::format("  {:>9} a cycle  ", format_bytes({std::llround(growth.bytes_per_cycle)}))
+                : fmt::format("  {:>9} in all   ", format_bytes({grown})),
+            growth.stack);
+      if (++shown == kRowsOfATable) break;
+    }
+  }
+
+  // The places with most bytes live at the end.
+  void still_live() {
+    const auto at_end = [](const StackFigures& stack) { return stack.live.end_bytes; };
+    for (const std::size_t i : ranked(analysis_.stacks, at_end, kRowsOfAHint))
+      place(fmt::format("  {:>9} live    ", format_bytes({analysis_.stacks[i].live.end_bytes})),
+            analysis_.stacks[i].stack);
+  }
+
+  void churn() {
+    if (analysis_.reuse.empty()) return;
+    heading("Allocated again and again: a buffer that is kept, or a pool, would save");
+    for (std::size_t i = 0; i < std::min(analysis_.reuse.size(), kRowsOfAHint); ++i) {
+      const ReuseCandidate& candidate = analysis_.reuse[i];
+      place(fmt::format("  {:>9} in {} calls with {}  ", format_bytes({candidate.bytes_not_churned}),
+                        grouped(candidate.calls_saved), format_bytes({candidate.pool_bytes})),
+            candidate.stack);
+    }
+  }
+
+  void fragmentation() {
+    if (!analysis_.fragmentation || analysis_.fragmentation->moments.empty()) return;
+    const HeapFragmentation& fragmentation = *analysis_.fragmentation;
+    const FragmentationMoment& moment = fragmentation.moments[fragmentation.largest];
+    if (moment.extent_bytes == 0) return;
+    heading("Fragmentation");
+    sentence(" ", "",
+             fmt::format(
+                 "When the heap was largest ({}), {} of its {} were holes ({}), the largest {}; rounding and "
+                 "headers took {}.",
+                 format_duration(moment.time), format_bytes({moment.free_bytes}),
+                 format_bytes({moment.extent_bytes}), words_for_share(moment.external()),
+                 format_bytes({moment.largest_free_bytes}), words_for_share(moment.internal())));
+    if (!moment.blocker) return;
+    const Blocker& blocker = *moment.blocker;
+    place(fmt::format("  {} lie in the way of {} since {}: ", format_bytes({blocker.size}),
+                      format_bytes({blocker.freed_if_gone}), format_duration(blocker.allocated_at)),
+          blocker.stack);
+  }
+
+  void processes() {
+    if (report_.others.empty()) return;
+    heading(fmt::format("Other processes of the tree ({})", report_.others.size()));
+    for (std::size_t i = 0; i < std::min(report_.others.size(), kRowsOfATable); ++i) {
+      const ProcessFigures& process = report_.others[i];
+      const bool known = process.problem.empty();
+      const std::string figures =
+          known ? fmt::format("  {:>9} pid {:<7} ", format_bytes({process.peak_bytes}), process.pid)
+                : fmt::format("  {:>9} ", kAbsent);
+      line(figures + fit_to_width(known ? process.command : process.problem,
+                                  std::max(kShortestPlace, width_ - display_width(figures))));
+    }
+    and_more(static_cast<std::int64_t>(report_.others.size()), kRowsOfATable);
+    if (!report_.add_others) return;
+    const TreeFigures tree = tree_figures(report_);
+    sentence(
+        " ", "",
+        fmt::format(
+            "All {} together: {} in {} allocations, {} still live at the ends; the peaks add up to {}, but "
+            "need not have come at once.",
+            tree.processes, format_bytes({tree.sums.total_allocated_bytes}), grouped(tree.sums.allocations),
+            format_bytes({tree.sums.leaked_bytes}), format_bytes({tree.sums.peak_bytes})));
+  }
+
+  void problems() {
+    std::vector<std::string> sentences;
+    if (analysis_.dropped_events > 0)
+      sentences.push_back(
+          fmt::format("{} events were not recorded ({}): figures after them may be too low or too high; "
+                      "record with a larger --max-size.",
+                      grouped(analysis_.dropped_events), counted(analysis_.gaps, "gap")));
+    if (report_.info.segments_overwritten > 0)
+      sentences.push_back(
+          fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
+                      "not counted.",
+                      grouped(static_cast<std::int64_t>(report_.info.segments_overwritten))));
+    if (analysis_.unknown_releases > 0)
+      sentences.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded.",
+                                      grouped(analysis_.unknown_releases)));
+    for (const auto* list : {&analysis_.problems, &report_.info.notes})
+      for (const std::string& sentence_text : *list) sentences.push_back(sentence_text + ".");
+    if (sentences.empty()) return;
+    heading("What is missing");
+    constexpr std::size_t kShown = 6;
+    for (std::size_t i = 0; i < std::min(sentences.size(), kShown); ++i) sentence("!", kYellow, sentences[i]);
+    if (sentences.size() > kShown)
+      line(fmt::format("  and {} more; --json has all", sentences.size() - kShown));
+  }
+
+  void next() {
+    const std::string file = shell_word(report_.file);
+    heading("Next");
+    // A launcher or a shell: what counts is in another process.
+    if (!report_.others.empty() && report_.others.front().peak_bytes > analysis_.peak_bytes.value)
+      line(fmt::format("  headroom report {}", shell_word(report_.others.front().file)));
+    line(fmt::format("  headroom export {} --to speedscope", file));
+    line(fmt::format("  headroom report {} --json", file));
+    if (!report_.others.empty() && !report_.add_others) line(fmt::format("  headroom report {} --all", file));
+    if (!analysis_.full && !report_.info.command.empty()) {
+      std::string command;
+      for (const std::string& word : report_.info.command) command += " " + shell_word(word);
+      line(fmt::format("  headroom trace --full --{}", command));
+    }
+  }
+
+  const RecordingReport& report_;
+  const RecordingAnalysis& analysis_;
+  bool color_;
+  int width_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string recording_to_terminal(const RecordingReport& report, bool color, int width) {
+  return Screen(report, color, width).draw();
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,73 @@
+#include "report/terminal_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/display_width.h"
+
+namespace headroom::report {
+namespace {
+
+constexpr std::string_view kGap = "  ";
+
+int width_of(const Column& column) {
+  int widest = display_width(column.title);
+  for (const std::string& cell : column.cells) widest = std::max(widest, display_width(cell));
+  return widest;
+}
+
+// What all columns but the first take, with the gaps before them.
+int width_of_others(const std::vector<Column>& columns) {
+  int taken = 0;
+  for (std::size_t i = 1; i < columns.size(); ++i)
+    taken += width_of(columns[i]) + static_cast<int>(kGap.size());
+  return taken;
+}
+
+std::string padded(const std::string& text, int width, bool to_the_right) {
+  const std::string space(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ');
+  return to_the_right ? space + text : text + space;
+}
+
+}  // namespace
+
+std::string painted(std::string_view text, std::string_view paint, bool color) {
+  return color ? fmt::format("{}{}{}", paint, text, kPlain) : std::string(text);
+}
+
+void fit_columns(std::vector<Column>& columns, int width, int first_width) {
+  const int wanted = std::min(width_of(columns.front()), first_width);
+  const auto last_to_go =
+      std::max_element(columns.begin(), columns.end(), [](const Column& a, const Column& b) {
+        return a.goes < b.goes;
+      })->goes;
+  for (int round = 1; round <= last_to_go && width - width_of_others(columns) < wanted; ++round)
+    std::erase_if(columns, [&](const Column& column) { return column.goes == round; });
+  const int room = std::max(width - width_of_others(columns), display_width(columns.front().title));
+  for (std::string& cell : columns.front().cells) cell = fit_to_width(cell, room);
+}
+
+std::string table_of(const std::vector<Column>& columns, bool color) {
+  std::vector<int> widths;
+  for (const Column& column : columns) widths.push_back(width_of(column));
+  std::string text;
+  const std::size_t rows = columns.front().cells.size();
+  for (std::size_t line = 0; line <= rows; ++line) {  // line 0 holds the titles
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const Column& column = columns[i];
+      const std::string& words = line == 0 ? column.title : column.cells[line - 1];
+      const bool ends_line = i + 1 == columns.size() && !column.to_the_right;
+      const std::string cell = ends_line ? words : padded(words, widths[i], column.to_the_right);
+      if (i > 0) text += kGap;
+      if (line == 0)
+        text += painted(cell, kBold, color);
+      else
+        text += column.paints.empty() ? cell : painted(cell, column.paints[line - 1], color);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,31 @@
+// Tables on a terminal. Columns are as wide as their content and the first gets what is left; where that is
+// too little, the least important columns go first.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom::report {
+
+inline constexpr std::string_view kRed = "\033[31m", kGreen = "\033[32m", kYellow = "\033[33m",
+                                  kBold = "\033[1m", kPlain = "\033[0m";
+
+std::string painted(std::string_view text, std::string_view paint, bool color);
+
+struct Column {
+  std::string title;
+  int goes = 0;  // order in which columns are left out when the table is too wide; 0: never
+  bool to_the_right = true;
+  std::vector<std::string> cells = {};
+  std::vector<std::string_view> paints = {};  // one a cell, or none at all
+};
+
+// Leaves out columns and cuts the first one's cells until the table fits. `first_width` is how much of the
+// first column is worth leaving out another for.
+void fit_columns(std::vector<Column>& columns, int width, int first_width);
+
+// A line for the titles and one a row; `columns` all have the same number of cells.
+std::string table_of(const std::vector<Column>& columns, bool color);
+
+}  // namespace headroom::report

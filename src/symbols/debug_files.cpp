@@ -1,0 +1,161 @@
+#include "symbols/debug_files.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+namespace headroom::symbols {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kMostIndexedFiles = 200'000;
+constexpr const char* kDebugFolder = "/usr/lib/debug";
+
+bool has_build_id(const fs::path& path, const std::string& build_id) {
+  const auto file = ElfFile::open(path);
+  return file && file->build_id() == build_id;
+}
+
+bool starts_like_elf(const fs::path& path) {
+  char magic[SELFMAG];
+  std::ifstream file(path, std::ios::binary);
+  return file.read(magic, SELFMAG) && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+}  // namespace
+
+bool is_build_id(const std::string& text) {
+  return text.size() > 2 && text.size() <= 128 &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+fs::path code_path(const std::string& build_id) {
+  return fs::path(".build-id") / build_id.substr(0, 2) / build_id.substr(2);
+}
+
+fs::path debug_path(const std::string& build_id) { return code_path(build_id) += ".debug"; }
+
+bool is_vdso(const std::string& path) {
+  return path == "[vdso]" || path.starts_with("linux-vdso.so") || path.starts_with("linux-gate.so");
+}
+
+DebugFiles::DebugFiles(std::vector<fs::path> symbol_folders, fs::path sysroot)
+    : symbol_folders_(std::move(symbol_folders)), sysroot_(std::move(sysroot)) {
+  for (const fs::path& folder : symbol_folders_)
+    if (std::error_code ignored; !fs::is_directory(folder, ignored))
+      problems_.push_back(fmt::format("there is no folder {} to look for symbols in", folder.string()));
+}
+
+fs::path DebugFiles::under_sysroot(const fs::path& path) const {
+  return sysroot_.empty() ? path : sysroot_ / path.relative_path();
+}
+
+ModuleFiles DebugFiles::files_of(const recording::Module& module) {
+  ModuleFiles files;
+  const bool identified = is_build_id(module.build_id);
+  std::optional<ElfFile> own;
+  if (!is_vdso(module.path)) {
+    const fs::path path = under_sysroot(module.path);
+    if (auto file = ElfFile::open(path); !file) {
+      files.problem = file.error().sentence();
+    } else if (identified && file->build_id() != module.build_id) {
+      files.problem = fmt::format("{} has changed since the recording (its build id was {} and is now {})",
+                                  path.string(), module.build_id, file->build_id());
+    } else {
+      files.code = path;
+      own.emplace(std::move(*file));
+    }
+  }
+  if (!own && identified) {
+    files.code = code_file_of(module.build_id);
+    if (!files.code.empty())
+      if (auto file = ElfFile::open(files.code)) own.emplace(std::move(*file));
+  }
+  if (own && own->has_debug_info()) {
+    files.problem.clear();
+    return files;
+  }
+  if (identified) files.debug = debug_file_of(module.build_id);
+  if (files.debug.empty() && own) files.debug = linked_debug_file(files.code, *own, module.build_id);
+  if (files.found())
+    files.problem.clear();
+  else if (!files.problem.empty() && identified)
+    files.problem += fmt::format(
+        "; its functions have no names until a folder with the file of build id {} is given to --symbols",
+        module.build_id);
+  return files;
+}
+
+fs::path DebugFiles::debug_file_of(const std::string& build_id) {
+  if (!is_build_id(build_id)) return {};
+  std::vector<fs::path> folders = symbol_folders_;
+  folders.push_back(under_sysroot(kDebugFolder));
+  for (const fs::path& folder : folders)
+    if (const fs::path path = folder / debug_path(build_id); has_build_id(path, build_id)) return path;
+  index_symbol_folders();
+  const auto found = by_build_id_.find(build_id);
+  return found == by_build_id_.end() ? fs::path() : found->second.debug;
+}
+
+fs::path DebugFiles::code_file_of(const std::string& build_id) {
+  for (const fs::path& folder : symbol_folders_)
+    if (const fs::path path = folder / code_path(build_id); has_build_id(path, build_id)) return path;
+  index_symbol_folders();
+  const auto found = by_build_id_.find(build_id);
+  return found == by_build_id_.end() ? fs::path() : found->second.code;
+}
+
+// As gdb looks for it: beside the file, in .debug beside it, and under /usr/lib/debug.
+fs::path DebugFiles::linked_debug_file(const fs::path& code, const ElfFile& file,
+                                       const std::string& build_id) {
+  const auto link = file.debug_link();
+  if (!link) return {};
+  const fs::path name = fs::path(link->file_name).filename();  // a hostile file may name any path
+  const fs::path folder = code.parent_path();
+  const fs::path inside = sysroot_.empty() ? folder : folder.lexically_relative(sysroot_);
+  for (const fs::path& path : {folder / name, folder / ".debug" / name,
+                               under_sysroot(kDebugFolder) / inside.relative_path() / name}) {
+    std::error_code ignored;
+    if (path == code || !fs::is_regular_file(path, ignored)) continue;
+    if (is_build_id(build_id) ? has_build_id(path, build_id) : file_crc32(path) == link->crc) return path;
+  }
+  return {};
+}
+
+void DebugFiles::index_symbol_folders() {
+  if (std::exchange(indexed_, true)) return;
+  std::size_t files = 0;
+  for (const fs::path& folder : symbol_folders_) {
+    std::error_code error;
+    fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
+    for (; !error && entry != end; entry.increment(error)) {
+      std::error_code ignored;
+      if (!entry->is_regular_file(ignored)) continue;
+      if (++files > kMostIndexedFiles) {
+        problems_.push_back(fmt::format(
+            "{} holds more than {} files, of which the rest was not looked at; name a smaller folder",
+            folder.string(), kMostIndexedFiles));
+        return;
+      }
+      index_file(entry->path());
+    }
+  }
+}
+
+void DebugFiles::index_file(const fs::path& path) {
+  if (!starts_like_elf(path)) return;
+  const auto file = ElfFile::open(path);
+  if (!file) return;
+  const std::string build_id = file->build_id();
+  if (!is_build_id(build_id)) return;
+  Identified& known = by_build_id_[build_id];
+  if (file->has_code() && known.code.empty()) known.code = path;
+  // A file with full symbols but no debug information still says more than a stripped one.
+  if (!file->has_code() || file->has_debug_info() || (file->has_symbols() && known.debug.empty()))
+    known.debug = path;
+}
+
+}  // namespace headroom::symbols

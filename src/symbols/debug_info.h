@@ -1,0 +1,48 @@
+// What DWARF says about an address: functions, inlined functions, files and lines.
+#pragma once
+
+#include <elfutils/libdw.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "symbols/interval_index.h"
+#include "symbols/unit_scopes.h"
+
+namespace headroom::symbols {
+
+struct SourcePlace {
+  std::string function;           // empty where none is known
+  bool has_linkage_name = false;  // `function` is one, to be demangled; otherwise it is as the source has it
+  std::string file;               // empty where none is known
+  int line = 0;
+  bool inlined = false;
+};
+
+class DebugInfo {
+ public:
+  // `dwarf` stays its owner's and must outlive this.
+  explicit DebugInfo(Dwarf* dwarf);
+
+  // Innermost first, the function that the others are inlined into last; empty where nothing is known.
+  std::vector<SourcePlace> find(std::uint64_t address);
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Unit {
+    Dwarf_Off entry;
+    std::optional<UnitScopes> scopes;
+    bool lines_counted = false;
+  };
+  void describe_lines(Dwarf_Die& unit_entry, Unit& unit, std::uint64_t address, SourcePlace& place);
+
+  Dwarf* dwarf_;
+  std::vector<Unit> units_;
+  IntervalIndex unit_index_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace headroom::symbols

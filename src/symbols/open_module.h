@@ -1,0 +1,60 @@
+// A module whose files are open: its addresses, as the file counts them, to functions and lines.
+#pragma once
+
+#include <elfutils/libdwfl.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "symbols/debug_files.h"
+#include "symbols/debug_info.h"
+#include "symbols/symbol_table.h"
+
+namespace headroom::symbols {
+
+// A frame of a module; `offset` counts from the start of the function where only a symbol is known.
+struct ModuleFrame {
+  std::string function;  // as in the file; empty where none is known
+  bool mangled = false;  // true if `function` may need demangling
+  std::string file;
+  int line = 0;
+  bool inlined = false;
+  std::uint64_t offset = 0;
+};
+
+class OpenModule {
+ public:
+  // `debug_files` is asked for the file that dwz split off; it must outlive the module.
+  static Result<std::unique_ptr<OpenModule>> open(const ModuleFiles& files, DebugFiles& debug_files);
+  ~OpenModule();
+  OpenModule(const OpenModule&) = delete;
+  OpenModule& operator=(const OpenModule&) = delete;
+
+  // Innermost first, never empty; one frame without a name where nothing is known.
+  std::vector<ModuleFrame> frames_at(std::uint64_t address);
+  // An estimate of the memory that it holds. Mapped files are not counted: the kernel takes them back at
+  // will.
+  std::size_t bytes() const;
+
+ private:
+  OpenModule() = default;
+  static int find_debug_file(Dwfl_Module* module, void** user_data, const char* module_name, Dwarf_Addr base,
+                             const char* file_name, const char* link_name, GElf_Word link_crc, char** found);
+  void load_debug_info(DebugFiles& debug_files);
+  const SymbolTable& symbols();
+  void name_by_symbol(std::uint64_t address, ModuleFrame& frame);
+
+  Dwfl* dwfl_ = nullptr;
+  Dwfl_Module* module_ = nullptr;
+  std::filesystem::path debug_path_;
+  int shared_fd_ = -1;  // the file that dwz split off, where there is one
+  Dwarf* shared_ = nullptr;
+  std::optional<DebugInfo> debug_info_;
+  std::optional<SymbolTable> symbols_;
+};
+
+}  // namespace headroom::symbols

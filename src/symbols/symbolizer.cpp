@@ -1,0 +1,214 @@
+#include "symbols/symbolizer.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <unordered_map>
+#include <utility>
+
+#include "symbols/debug_files.h"
+#include "symbols/demangle.h"
+#include "symbols/open_module.h"
+#include "symbols/string_pool.h"
+
+namespace headroom::symbols {
+namespace {
+
+constexpr std::size_t kNoModule = ~std::size_t{0};
+
+std::string_view file_name_of(std::string_view path) {
+  if (is_vdso(std::string(path))) return "[vdso]";
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
+}
+
+// Each holds one to three descriptors; of the usual 1024 this leaves room for 341 modules.
+std::size_t most_open_modules() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
+  return std::clamp<std::size_t>(limit.rlim_cur / 3, 16, 4096);
+}
+
+struct Place {
+  std::size_t module = kNoModule;
+  std::uint64_t address = 0;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+struct PlaceHash {
+  std::size_t operator()(const Place& place) const {
+    return std::hash<std::uint64_t>()(place.address * 0x9e3779b97f4a7c15ULL ^ place.module);
+  }
+};
+
+}  // namespace
+
+class Symbolizer::Implementation {
+ public:
+  Implementation(std::vector<recording::Module> modules, SymbolizerOptions options)
+      : options_(std::move(options)),
+        debug_files_(options_.symbol_folders, options_.sysroot),
+        modules_(std::move(modules)),
+        states_(modules_.size()) {}
+
+  // Where the address lies, `when` deciding between modules that followed each other.
+  Place place_of(std::uint64_t address, bool is_return_address, std::optional<Nanoseconds> when) const {
+    // A call may be the last instruction of its function, and its line ends with it: look inside of it.
+    if (is_return_address && address > 0) --address;
+    Place place{kNoModule, address};
+    for (std::size_t i = 0; i < modules_.size(); ++i) {
+      const recording::Module& module = modules_[i];
+      if (address < module.start || address >= module.end) continue;
+      if (when && (*when < module.loaded || (module.unloaded && *when >= *module.unloaded))) continue;
+      if (place.module == kNoModule || modules_[place.module].loaded <= module.loaded) place.module = i;
+    }
+    // A stack may hold an address of a module whose loading was seen a moment later.
+    return place.module == kNoModule && when ? place_of(address, false, std::nullopt) : place;
+  }
+
+  const std::vector<SourceFrame>& frames_at(const Place& place) {
+    const auto [entry, is_new] = known_.try_emplace(place, frames_.size());
+    if (is_new) frames_.push_back(look_up(place));
+    return frames_[entry->second];
+  }
+
+  std::vector<std::string> problems() const {
+    std::vector<std::string> all = debug_files_.problems();
+    for (const State& state : states_)
+      if (!state.problem.empty()) all.push_back(state.problem);
+    return all;
+  }
+
+ private:
+  struct State {
+    bool looked_for = false;
+    ModuleFiles files;
+    std::string problem;
+    std::unique_ptr<OpenModule> open;
+    std::size_t bytes = 0;
+    std::list<std::size_t>::iterator used;  // valid while open
+  };
+
+  std::vector<SourceFrame> look_up(const Place& place) {
+    if (place.module == kNoModule) return {{.function = strings_.keep(fmt::format("{:#x}", place.address))}};
+    const recording::Module& module = modules_[place.module];
+    const std::string_view module_name = strings_.keep(file_name_of(module.path));
+    const std::uint64_t file_address = place.address - module.load_bias;
+    std::vector<SourceFrame> frames;
+    if (OpenModule* open = open_module(place.module); open != nullptr) {
+      for (const ModuleFrame& found : open->frames_at(file_address))
+        frames.push_back(
+            {.function = found.mangled ? readable(found.function) : strings_.keep(found.function),
+             .file = strings_.keep(found.file),
+             .module = module_name,
+             .line = found.line,
+             .inlined = found.inlined,
+             .named = !found.function.empty(),
+             .offset = found.offset});
+      account_for(place.module);
+    } else {
+      frames.push_back({.module = module_name});
+    }
+    for (SourceFrame& frame : frames)
+      if (!frame.named) frame.function = strings_.keep(fmt::format("{}+{:#x}", module_name, file_address));
+    return frames;
+  }
+
+  std::string_view readable(const std::string& symbol) {
+    const std::string_view kept = strings_.keep(symbol);
+    if (!options_.demangle) return kept;
+    const auto [entry, is_new] = readable_.try_emplace(kept.data());
+    if (is_new) entry->second = strings_.keep(demangle(kept));
+    return entry->second;
+  }
+
+  OpenModule* open_module(std::size_t index) {
+    State& state = states_[index];
+    if (state.open) {
+      recently_used_.splice(recently_used_.begin(), recently_used_, state.used);
+      return state.open.get();
+    }
+    if (!std::exchange(state.looked_for, true)) {
+      state.files = debug_files_.files_of(modules_[index]);
+      state.problem = state.files.problem;
+    }
+    if (!state.files.found()) return nullptr;
+    while (recently_used_.size() >= most_open_modules_) close_least_used();
+    auto opened = OpenModule::open(state.files, debug_files_);
+    if (!opened) {
+      state.problem = opened.error().sentence();
+      state.files = {};
+      return nullptr;
+    }
+    state.open = std::move(*opened);
+    recently_used_.push_front(index);
+    state.used = recently_used_.begin();
+    return state.open.get();
+  }
+
+  // After a lookup: the module may have read more of its debug information.
+  void account_for(std::size_t index) {
+    State& state = states_[index];
+    open_bytes_ += state.open->bytes() - state.bytes;
+    state.bytes = state.open->bytes();
+    while (open_bytes_ > static_cast<std::size_t>(options_.memory.count) && !recently_used_.empty())
+      close_least_used();
+  }
+
+  void close_least_used() {
+    State& state = states_[recently_used_.back()];
+    recently_used_.pop_back();
+    open_bytes_ -= std::exchange(state.bytes, 0);
+    state.open.reset();
+  }
+
+  SymbolizerOptions options_;
+  DebugFiles debug_files_;
+  std::vector<recording::Module> modules_;
+  std::vector<State> states_;
+  std::list<std::size_t> recently_used_;  // of the open modules, the latest first
+  std::size_t open_bytes_ = 0;
+  std::size_t most_open_modules_ = most_open_modules();
+  StringPool strings_;
+  std::unordered_map<const char*, std::string_view> readable_;  // by the place of the symbol in strings_
+  std::unordered_map<Place, std::size_t, PlaceHash> known_;
+  std::deque<std::vector<SourceFrame>> frames_;  // its elements never move
+};
+
+std::string one_line(const SourceFrame& frame) {
+  std::string line(frame.function);
+  if (frame.named && frame.line == 0 && frame.offset > 0) line += fmt::format("+{:#x}", frame.offset);
+  if (frame.inlined) line += " (inlined)";
+  if (!frame.file.empty()) line += fmt::format(" at {}", frame.file);
+  if (!frame.file.empty() && frame.line > 0) line += fmt::format(":{}", frame.line);
+  if (!frame.module.empty() && (frame.named || !frame.file.empty()))
+    line += fmt::format(" ({})", frame.module);
+  return line;
+}
+
+Symbolizer::Symbolizer(std::vector<recording::Module> modules, SymbolizerOptions options)
+    : implementation_(std::make_unique<Implementation>(std::move(modules), std::move(options))) {}
+Symbolizer::Symbolizer(Symbolizer&&) noexcept = default;
+Symbolizer& Symbolizer::operator=(Symbolizer&&) noexcept = default;
+Symbolizer::~Symbolizer() = default;
+
+const std::vector<SourceFrame>& Symbolizer::frames_of(std::uint64_t address, bool is_return_address,
+                                                      std::optional<Nanoseconds> when) {
+  return implementation_->frames_at(implementation_->place_of(address, is_return_address, when));
+}
+
+void Symbolizer::prepare(std::span<const std::uint64_t> addresses, bool are_return_addresses) {
+  std::vector<Place> places;
+  places.reserve(addresses.size());
+  for (const std::uint64_t address : addresses)
+    places.push_back(implementation_->place_of(address, are_return_addresses, std::nullopt));
+  std::sort(places.begin(), places.end());
+  for (const Place& place : places) implementation_->frames_at(place);
+}
+
+std::vector<std::string> Symbolizer::problems() const { return implementation_->problems(); }
+
+}  // namespace headroom::symbols

@@ -1,0 +1,53 @@
+#include "trace/heap_figures.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "trace/summary_lines.h"
+
+namespace headroom::trace {
+namespace {
+
+std::string bytes_of(const analysis::Figure& figure) {
+  const std::string text = format_bytes(Bytes{figure.value});
+  if (figure.standard_error.value_or(0) < 1) return text;
+  return fmt::format("about {} (± {})", text,
+                     format_bytes(Bytes{static_cast<std::int64_t>(*figure.standard_error)}));
+}
+
+// The layers that held most when the heap was fullest, each without those inside it.
+std::string layers_at_peak(const analysis::RecordingAnalysis& analysis) {
+  constexpr std::size_t kMostLayers = 3;
+  std::vector<const analysis::LayerFigures*> layers;
+  for (const analysis::LayerFigures& layer : analysis.layers)
+    if (!layer.path.empty() && layer.self.peak_bytes > 0) layers.push_back(&layer);
+  const std::size_t shown = std::min(kMostLayers, layers.size());
+  std::partial_sort(layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(shown), layers.end(),
+                    [](const auto* a, const auto* b) { return a->self.peak_bytes > b->self.peak_bytes; });
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i)
+    text += fmt::format("{}{} {}", i > 0 ? ", " : "", layers[i]->path,
+                        format_bytes(Bytes{layers[i]->self.peak_bytes}));
+  return text;
+}
+
+}  // namespace
+
+std::string heap_figures(const analysis::RecordingAnalysis& analysis) {
+  std::string text = line("peak live", fmt::format("{} at {}", bytes_of(analysis.peak_bytes),
+                                                   format_duration(analysis.peak_time)));
+  if (const std::string layers = layers_at_peak(analysis); !layers.empty())
+    text += line("at the peak", layers);
+  text += line("allocations", fmt::format("{}, {} in all; {} released", grouped(analysis.allocations),
+                                          format_bytes(Bytes{analysis.total_allocated_bytes}),
+                                          grouped(analysis.deallocations)));
+  text += line("still live", fmt::format("{} in {} allocation{}", bytes_of(analysis.leaked_bytes),
+                                         grouped(analysis.leaked_blocks.value),
+                                         analysis.leaked_blocks.value == 1 ? "" : "s"));
+  if (analysis.dropped_events > 0)
+    text += line("dropped", fmt::format("{} events, for lack of room: record with a larger --max-size",
+                                        grouped(analysis.dropped_events)));
+  return text;
+}
+
+}  // namespace headroom::trace

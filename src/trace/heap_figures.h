@@ -1,0 +1,12 @@
+// The lines of the summary that tell what the memory of a recording did.
+#pragma once
+
+#include <string>
+
+#include "analysis/recording_analysis.h"
+
+namespace headroom::trace {
+
+std::string heap_figures(const analysis::RecordingAnalysis& analysis);
+
+}  // namespace headroom::trace

@@ -1,0 +1,88 @@
+#include "trace/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+
+#include "base/files.h"
+#include "bench/run_folder.h"
+#include "recording/format.h"
+
+namespace headroom::trace {
+namespace fs = std::filesystem;
+namespace {
+
+bool is_recording(const fs::path& file) {
+  std::array<char, sizeof recording::kMagic> magic{};
+  std::ifstream(file, std::ios::binary).read(magic.data(), magic.size());
+  return std::equal(magic.begin(), magic.end(), std::begin(recording::kMagic));
+}
+
+// Removes the recordings of an earlier trace, and nothing else.
+Status remove_earlier(const fs::path& file) {
+  std::error_code code;
+  const std::string what = fmt::format("cannot replace {}", file.string());
+  if (fs::exists(file, code) && !is_recording(file))
+    return usage_error(what, "it is not a recording", "choose another place with --out");
+  fs::remove(file, code);
+  if (code) return usage_error(what, code.message(), "choose another place with --out");
+  const fs::path folder = tree_folder(file);
+  for (const auto& entry : fs::directory_iterator(folder, code))
+    if (entry.path().filename() == "index.json" || is_recording(entry.path())) {
+      std::error_code ignored;
+      fs::remove(entry.path(), ignored);
+    }
+  fs::remove(folder, code);  // stays where something else lies in it
+  return {};
+}
+
+// Creates the file and takes it away again: the preload library makes it anew, and reports to nobody.
+Status check_writable(const fs::path& file) {
+  const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd)
+    return usage_error(fmt::format("cannot write {}", file.string()), errno_text(errno),
+                       "choose a writable place with --out");
+  ::unlink(file.c_str());
+  return {};
+}
+
+}  // namespace
+
+fs::path tree_folder(const fs::path& recording) { return recording.string() + ".d"; }
+
+Result<fs::path> prepare_output(const fs::path& wanted, const std::string& program, bool replace) {
+  fs::path file = wanted;
+  if (file.empty()) {
+    auto folder = bench::create_run_folder("outputs");
+    if (!folder) {
+      folder.error().fix = "choose a writable place with --out";
+      return forward_error(folder);
+    }
+    file = folder->path / (bench::file_name_of(fs::path(program).filename().string()) + ".hrec");
+  }
+  std::error_code code;
+  file = fs::absolute(file, code);
+  if (fs::is_directory(file, code) || file.filename().empty())
+    return usage_error(fmt::format("cannot write {}", wanted.string()), "it is a folder",
+                       "give --out the name of a file, as app.hrec");
+  if (fs::exists(file, code) || fs::exists(tree_folder(file), code)) {
+    if (!replace)
+      return usage_error(fmt::format("{} exists already", file.string()), "",
+                         "choose another name with --out, or replace it with --force");
+    if (auto removed = remove_earlier(file); !removed) return forward_error(removed);
+  }
+  if (auto made = make_folder(file.parent_path()); !made) {
+    made.error().kind = ErrorKind::usage;
+    made.error().fix = "choose a writable place with --out";
+    return forward_error(made);
+  }
+  if (auto writable = check_writable(file); !writable) return forward_error(writable);
+  return file;
+}
+
+}  // namespace headroom::trace

@@ -1,0 +1,193 @@
+#include "trace/program_check.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace headroom::trace {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kDynamicFix = "build it dynamically linked, or trace another program";
+
+std::string cannot_trace(const fs::path& program) { return fmt::format("cannot trace {}", program.string()); }
+
+// Some bytes at a place of the file; fewer where it ends.
+std::string read_at(int fd, std::size_t bytes, std::uint64_t offset) {
+  std::string content(bytes, '\0');
+  const ssize_t got = ::pread(fd, content.data(), bytes, static_cast<off_t>(offset));
+  content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return content;
+}
+
+std::optional<ElfW(Ehdr)> elf_header(int fd) {
+  const std::string bytes = read_at(fd, sizeof(ElfW(Ehdr)), 0);
+  if (bytes.size() < EI_NIDENT + 4 || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) return std::nullopt;
+  ElfW(Ehdr) header{};
+  std::memcpy(&header, bytes.data(), bytes.size());
+  return header;
+}
+
+// e_machine stands at the same place in files of 32 and 64 bits.
+std::string architecture_of(const ElfW(Ehdr) & header) {
+  switch (header.e_machine) {
+    case EM_386:
+      return "x86 (32 bits)";
+    case EM_X86_64:
+      return header.e_ident[EI_CLASS] == ELFCLASS32 ? "x32" : "x86-64";
+    case EM_ARM:
+      return "Arm (32 bits)";
+    case EM_AARCH64:
+      return "AArch64";
+    case EM_RISCV:
+      return "RISC-V";
+    case EM_PPC64:
+      return "PowerPC";
+    default:
+      return fmt::format("machine {} of ELF", header.e_machine);
+  }
+}
+
+// The path of the dynamic loader that the program asks for; empty where it asks for none.
+std::string loader_of(int fd, const ElfW(Ehdr) & header) {
+  const std::string table = read_at(fd, std::size_t{header.e_phnum} * sizeof(ElfW(Phdr)),
+                                    static_cast<std::uint64_t>(header.e_phoff));
+  for (std::size_t at = 0; at + sizeof(ElfW(Phdr)) <= table.size(); at += sizeof(ElfW(Phdr))) {
+    ElfW(Phdr) segment{};
+    std::memcpy(&segment, table.data() + at, sizeof segment);
+    if (segment.p_type != PT_INTERP) continue;
+    const std::string path = read_at(fd, std::min<std::size_t>(segment.p_filesz, 4096), segment.p_offset);
+    return path.c_str();
+  }
+  return {};
+}
+
+Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, const fs::path& library) {
+  const UniqueFd library_fd(::open(library.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto expected = library_fd ? elf_header(library_fd.get()) : std::nullopt;
+  if (expected &&
+      (header.e_machine != expected->e_machine || header.e_ident[EI_CLASS] != expected->e_ident[EI_CLASS] ||
+       header.e_ident[EI_DATA] != expected->e_ident[EI_DATA]))
+    return usage_error(cannot_trace(program),
+                       fmt::format("it is a program for {}, and Headroom's library is for {}",
+                                   architecture_of(header), architecture_of(*expected)),
+                       "use the Headroom of that architecture");
+  const std::string loader = loader_of(fd, header);
+  // The loader itself, given the program as its argument, has no loader and preloads all the same.
+  if (loader.empty() && program.filename().string().starts_with("ld-linux")) return {};
+  if (loader.empty())
+    return usage_error(cannot_trace(program),
+                       "it is statically linked, so no library can be preloaded into it", kDynamicFix);
+  if (loader.find("ld-musl") != std::string::npos)
+    return usage_error(
+        cannot_trace(program),
+        fmt::format("it uses the C library musl ({}), and Headroom's library needs glibc", loader),
+        "build it for glibc, or trace another program");
+  return {};
+}
+
+// Rights that the program gains when it starts make the loader drop LD_PRELOAD. A file system mounted nosuid
+// gives none, and a program that is set to the user who runs it gains none.
+Status check_rights(const fs::path& program) {
+  struct stat info {};
+  struct statvfs mount {};
+  if (::stat(program.c_str(), &info) != 0) return {};
+  if (::statvfs(program.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0) return {};
+  const char* fix = "run it as the user whose rights it takes, so that it gains none";
+  const auto refuse = [&](const char* what) {
+    return usage_error(cannot_trace(program),
+                       fmt::format("it {}, and the loader preloads nothing into such a program", what), fix);
+  };
+  if ((info.st_mode & S_ISUID) != 0 && info.st_uid != ::getuid()) return refuse("is setuid");
+  const bool setgid = (info.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+  if (setgid && info.st_gid != ::getgid()) return refuse("is setgid");
+  if (::getuid() != 0 && ::getxattr(program.c_str(), "security.capability", nullptr, 0) > 0) {
+    fix = "run it as root, or trace a copy of it, which has no capabilities";
+    return refuse("has file capabilities");
+  }
+  return {};
+}
+
+// "#!/usr/bin/env python3" → "/usr/bin/env"; empty if the script names none.
+std::string interpreter_of(std::string_view first_bytes) {
+  const std::string_view line = first_bytes.substr(2, first_bytes.find('\n') - 2);
+  const auto words = split_words(line);
+  return words.empty() ? std::string() : std::string(words.front());
+}
+
+Status check_executable(const std::string& name, const fs::path& path) {
+  const std::string what = fmt::format("cannot run {}", name);
+  std::error_code code;
+  if (fs::is_directory(path, code)) return usage_error(what, "it is a folder", "name a program");
+  if (::access(path.c_str(), F_OK) != 0) return usage_error(what, errno_text(errno), "check the path");
+  if (::access(path.c_str(), X_OK) != 0)
+    return usage_error(what, "it is not executable", "check the path, or make it executable with chmod +x");
+  return {};
+}
+
+}  // namespace
+
+Result<fs::path> find_program(const std::string& name) {
+  if (name.empty()) return usage_error("cannot run a command without a name", "", "name a program after --");
+  if (name.find('/') != std::string::npos) {
+    if (auto status = check_executable(name, name); !status) return forward_error(status);
+    return fs::path(name);
+  }
+  const char* path = std::getenv("PATH");
+  std::optional<Error> found_but_unfit;
+  for (const std::string_view folder : split(path != nullptr ? path : "/bin:/usr/bin", ':')) {
+    const fs::path candidate = (folder.empty() ? fs::path(".") : fs::path(folder)) / name;
+    std::error_code code;
+    if (!fs::exists(candidate, code)) continue;
+    auto status = check_executable(candidate.string(), candidate);
+    if (status) return candidate;
+    if (!found_but_unfit) found_but_unfit = std::move(status.error());
+  }
+  if (found_but_unfit) return tl::unexpected<Error>(std::move(*found_but_unfit));
+  std::error_code code;
+  const bool here = fs::is_regular_file(name, code);
+  return usage_error(
+      fmt::format("cannot run {}", name), "there is no such program in PATH",
+      here ? fmt::format("name the one in this folder as ./{}", name) : "check its name, or give its path");
+}
+
+Status check_traceable(const fs::path& program, const fs::path& library) {
+  constexpr int kMostInterpreters = 5;  // as in Linux
+  fs::path path = program;
+  for (int depth = 0; depth <= kMostInterpreters; ++depth) {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const auto header = fd ? elf_header(fd.get()) : std::nullopt;
+    // The bits of a script count for nothing; those of a program do, also where it cannot be read.
+    if (!fd || header)
+      if (auto status = check_rights(path); !status) return status;
+    if (!fd) return {};
+    if (header) return check_elf(path, fd.get(), *header, library);
+    const std::string first_bytes = read_at(fd.get(), 256, 0);
+    std::string interpreter = "/bin/sh";  // what execvp runs a file with that is no program
+    if (first_bytes.starts_with("#!")) interpreter = interpreter_of(first_bytes);
+    std::error_code code;
+    if (!fs::exists(interpreter, code))
+      return usage_error(cannot_trace(program),
+                         fmt::format("its interpreter '{}' does not exist", interpreter),
+                         "correct the script's first line");
+    path = interpreter;
+  }
+  return usage_error(cannot_trace(program), "its interpreters are scripts of each other without end",
+                     "correct the script's first line");
+}
+
+}  // namespace headroom::trace

@@ -1,0 +1,141 @@
+#include "trace/recording_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "recording/format.h"
+#include "trace/output_file.h"
+
+namespace headroom::trace {
+namespace fs = std::filesystem;
+namespace {
+
+using recording::FileHeader;
+using recording::SegmentHeader;
+
+constexpr std::uint64_t kPage = 4096;
+
+// A struct of the file; nothing where the file ends before it does.
+template <class Struct>
+std::unique_ptr<Struct> read_struct(int fd, std::uint64_t offset) {
+  auto content = std::make_unique<Struct>();
+  const ssize_t got =
+      ::pread(fd, static_cast<void*>(content.get()), sizeof(Struct), static_cast<off_t>(offset));
+  if (got != static_cast<ssize_t>(sizeof(Struct))) return nullptr;
+  return content;
+}
+
+std::unique_ptr<FileHeader> read_header(const fs::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto header = fd ? read_struct<FileHeader>(fd.get(), 0) : nullptr;
+  if (header != nullptr && std::memcmp(header->magic, recording::kMagic, sizeof recording::kMagic) != 0)
+    return nullptr;
+  return header;
+}
+
+// When a process started, in ticks since the machine did: field 22 of its stat, counted after the name, which
+// may hold anything.
+std::optional<std::uint64_t> start_of(const fs::path& process) {
+  const auto stat = read_small_file(process / "stat");
+  if (!stat) return std::nullopt;
+  const auto words =
+      split_words(std::string_view(*stat).substr(std::min(stat->rfind(')'), stat->size() - 1) + 1));
+  return words.size() > 19 ? parse_number<std::uint64_t>(words[19]) : std::nullopt;
+}
+
+void make_hole(int fd, std::uint64_t begin, std::uint64_t end) {
+  begin = (begin + kPage - 1) / kPage * kPage;
+  if (begin < end)
+    ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                static_cast<off_t>(end - begin));
+}
+
+}  // namespace
+
+std::vector<RecordingFile> find_recordings(const fs::path& root) {
+  std::vector<RecordingFile> others;
+  std::error_code code;
+  for (fs::directory_iterator entry(tree_folder(root), code), end; !code && entry != end;
+       entry.increment(code))
+    if (entry->path().extension() == ".hrec") others.push_back({entry->path()});
+  std::sort(others.begin(), others.end(), [](const RecordingFile& a, const RecordingFile& b) {
+    return natural_less(a.path.filename().string(), b.path.filename().string());
+  });
+  if (fs::exists(root, code)) others.insert(others.begin(), {root});
+  return others;
+}
+
+std::size_t mark_growing(const fs::path& root, std::vector<RecordingFile>& recordings) {
+  const std::uint64_t since = start_of("/proc/self").value_or(0);
+  const std::string tree_variable = "HEADROOM_TRACE_FILE=" + root.string() + '\0';
+  std::size_t running = 0;
+  std::error_code code;
+  for (fs::directory_iterator entry("/proc", code), end; !code && entry != end; entry.increment(code)) {
+    const fs::path& process = entry->path();
+    const auto pid = parse_number<pid_t>(process.filename().string());
+    if (!pid || *pid == ::getpid() || start_of(process).value_or(0) < since) continue;
+    const auto environment = read_small_file(process / "environ");
+    const auto maps = read_small_file(process / "maps");
+    bool in_tree = environment && environment->find(tree_variable) != std::string::npos;
+    for (RecordingFile& recording : recordings) {
+      bool mapped = false;
+      if (maps) {
+        mapped = maps->find(" " + recording.path.string() + "\n") != std::string::npos;
+      } else if (const auto header = read_header(recording.path)) {
+        mapped = header->pid == *pid;
+      }
+      recording.growing = recording.growing || mapped;
+      in_tree = in_tree || mapped;
+    }
+    running += in_tree ? 1 : 0;
+  }
+  return running;
+}
+
+std::uint64_t disk_bytes_of(const fs::path& recording) {
+  constexpr std::uint64_t kBlock = 512;
+  struct stat info {};
+  return ::stat(recording.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * kBlock : 0;
+}
+
+void compact_recording(const fs::path& recording) {
+  const auto header = read_header(recording);
+  const UniqueFd fd(::open(recording.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || header == nullptr || header->version != recording::kVersion || ::fstat(fd.get(), &info) != 0)
+    return;
+  const std::uint64_t segment_bytes = header->segment_bytes;
+  const std::uint64_t begin = std::uint64_t{header->header_bytes} + header->metadata_bytes;
+  const std::uint64_t slots = std::min<std::uint64_t>(header->segments_claimed, header->segments_limit);
+  if (segment_bytes < kPage || slots > static_cast<std::uint64_t>(info.st_size) / segment_bytes) return;
+
+  make_hole(fd.get(),
+            header->header_bytes + std::min<std::uint64_t>(header->metadata_used, header->metadata_bytes),
+            begin);
+  std::uint64_t end = begin;
+  for (std::uint64_t slot = 0; slot < slots; ++slot) {
+    const std::uint64_t at = begin + slot * segment_bytes;
+    const auto segment = read_struct<SegmentHeader>(fd.get(), at);
+    if (segment == nullptr) return;
+    const std::uint64_t used = sizeof(SegmentHeader) + segment->committed;
+    if (segment->magic != recording::kSegmentMagic || used > segment_bytes) {
+      end = at + segment_bytes;  // damaged: its bytes are left for a person to look at
+      continue;
+    }
+    end = at + used;
+    if (slot + 1 < slots) make_hole(fd.get(), end, at + segment_bytes);
+  }
+  if (end < static_cast<std::uint64_t>(info.st_size)) ::ftruncate(fd.get(), static_cast<off_t>(end));
+}
+
+}  // namespace headroom::trace

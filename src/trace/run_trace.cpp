@@ -1,0 +1,144 @@
+#include "trace/run_trace.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "analysis/recording_analysis.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "recording/format.h"
+#include "trace/heap_figures.h"
+#include "trace/output_file.h"
+#include "trace/program_check.h"
+#include "trace/recording_files.h"
+#include "trace/trace_summary.h"
+#include "trace/traced_command.h"
+#include "trace/tracer_environment.h"
+#include "trace/tree_index.h"
+
+namespace headroom::trace {
+namespace fs = std::filesystem;
+namespace {
+
+// A larger recording is only opened, so that the prompt comes back within seconds of the command's end.
+constexpr Bytes kAnalysedAtOnce = mebibytes(256);
+
+int exit_code_of(const CommandEnd& end) {
+  return end.status.signal != 0 ? 128 + end.status.signal : end.status.exit_code;
+}
+
+Status check_options(const TraceOptions& options) {
+  for (const auto& [name, size] :
+       {std::pair{"--ring", options.ring}, std::pair{"--max-size", options.max_size}})
+    if (size && *size < kSmallestRecording)
+      return usage_error(fmt::format("{} {} is too small for a recording", name, format_bytes(*size)), "",
+                         fmt::format("give at least {}", format_bytes(kSmallestRecording)));
+  return {};
+}
+
+void warn_of_other_tools(const TraceOptions& options) {
+  if (const char* other = std::getenv("NVTX_INJECTION64_PATH"); options.layers && other != nullptr)
+    if (options.library != other)
+      log::warning("NVTX_INJECTION64_PATH is set to {}, so NVTX ranges go there and do not become layers",
+                   other);
+}
+
+// What a recording holds in segments: its size without what every recording begins with.
+std::uint64_t record_bytes(const RecordingFile& file) {
+  constexpr std::uint64_t kBeforeSegments = recording::kHeaderBytes + recording::kDefaultMetadataBytes;
+  std::error_code code;
+  const std::uint64_t bytes = fs::file_size(file.path, code);
+  return code ? 0 : bytes - std::min(bytes, kBeforeSegments);
+}
+
+// The recording to look at first: the command's own, or, if that is only what started the real one (a shell,
+// env, a compiler's driver), the one that holds most.
+const RecordingFile& main_recording(const std::vector<RecordingFile>& recordings, const fs::path& root) {
+  constexpr std::uint64_t kMuchMore = 4;
+  const auto largest = std::max_element(
+      recordings.begin(), recordings.end(),
+      [](const RecordingFile& a, const RecordingFile& b) { return record_bytes(a) < record_bytes(b); });
+  const RecordingFile& own = recordings.front();
+  return own.path == root && record_bytes(*largest) <= kMuchMore * record_bytes(own) ? own : *largest;
+}
+
+// As a person would name it: from the working folder, if it lies inside.
+fs::path as_named(const fs::path& path) {
+  std::error_code code;
+  const fs::path here = fs::current_path(code);
+  const fs::path relative = code ? path : path.lexically_relative(here);
+  return relative.empty() || *relative.begin() == ".." ? path : relative;
+}
+
+void read_figures(const RecordingFile& file, TraceOutcome& outcome) {
+  auto recording = recording::Recording::open(file.path);
+  if (!recording) {
+    outcome.problems.push_back(recording.error().sentence());
+    return;
+  }
+  outcome.info = recording->info();
+  outcome.problems = recording->problems();
+  if (disk_bytes_of(file.path) > static_cast<std::uint64_t>(kAnalysedAtOnce.count)) return;
+  const auto analysis = analysis::analyze_recording(*recording, {});
+  outcome.events = analysis.events;
+  outcome.figures = heap_figures(analysis);
+  outcome.problems = analysis.problems;
+}
+
+// Puts the files in order once the command is over, and reads what they say.
+TraceOutcome finish(const TraceOptions& options, const fs::path& root, const CommandEnd& end) {
+  TraceOutcome outcome;
+  outcome.command = options.command;
+  outcome.end = end;
+  std::vector<RecordingFile> recordings = find_recordings(root);
+  outcome.still_running = mark_growing(root, recordings);
+  for (const RecordingFile& file : recordings)
+    if (!file.growing) compact_recording(file.path);
+  if (auto written = write_tree_index(root, recordings); !written)
+    outcome.problems.push_back(written.error().sentence());
+  if (recordings.empty()) return outcome;
+
+  const RecordingFile& chosen = main_recording(recordings, root);
+  outcome.recording = as_named(chosen.path);
+  outcome.disk_bytes = disk_bytes_of(chosen.path);
+  outcome.of_descendant = chosen.path != root;
+  outcome.programs = recordings.size();
+  for (const RecordingFile& file : recordings) outcome.tree_bytes += disk_bytes_of(file.path);
+  if (std::error_code code; fs::is_directory(tree_folder(root), code))
+    outcome.tree = as_named(tree_folder(root));
+  read_figures(chosen, outcome);
+  return outcome;
+}
+
+}  // namespace
+
+Result<int> run_trace(const TraceOptions& options) {
+  if (options.command.empty())
+    return usage_error("headroom trace needs a command", "", "write it after --, as headroom trace -- ./app");
+  if (auto sound = check_options(options); !sound) return forward_error(sound);
+  if (auto there = check_library(options.library); !there) return forward_error(there);
+  auto program = find_program(options.command[0]);
+  if (!program) return forward_error(program);
+  if (auto traceable = check_traceable(*program, options.library); !traceable)
+    return forward_error(traceable);
+  auto output = prepare_output(options.output, options.command[0], options.replace_output);
+  if (!output) return forward_error(output);
+  warn_of_other_tools(options);
+  // Nothing of the command has run so far; from here on its own status is ours.
+
+  auto end = run_command(options.command, tracer_environment(options, *output, default_size_limit(*output)));
+  if (!end) return forward_error(end);
+  const TraceOutcome outcome = finish(options, *output, *end);
+  [[maybe_unused]] const auto said = write_all(STDERR_FILENO, trace_summary(outcome));
+  const int code = exit_code_of(*end);
+  if (outcome.info) return code;
+  log::error("no recording appeared at {}: the preload library {} did not start in the command",
+             output->string(), options.library.string());
+  return code != 0 ? code : 3;
+}
+
+}  // namespace headroom::trace

@@ -1,0 +1,33 @@
+// What `headroom trace` was asked to do.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace headroom::trace {
+
+struct TraceOptions {
+  std::vector<std::string> command;
+  std::filesystem::path library;  // libheadroom_trace.so
+  std::filesystem::path output;   // empty: outputs/YYYY-MM-DD_HH-MM-SS/NAME.hrec
+  bool replace_output = false;
+
+  bool full = false;
+  bool layers = true;
+  std::string stacks;  // "fp", "unwind" or "off"; empty: the library's choice
+  // At most one of these; none: default_size_limit().
+  std::optional<Bytes> ring, max_size;
+  std::optional<std::int64_t> max_events;
+  Bytes large = kibibytes(4);            // allocations of this size and above are recorded each
+  Bytes sample_period = kibibytes(512);  // the others are sampled once in so many bytes
+};
+
+// A recording without segments for its threads is none.
+inline constexpr Bytes kSmallestRecording = mebibytes(16);
+
+}  // namespace headroom::trace

@@ -1,0 +1,54 @@
+#include "trace/trace_summary.h"
+
+#include <fmt/format.h>
+
+#include "trace/summary_lines.h"
+
+namespace headroom::trace {
+namespace {
+
+std::string how_it_ended(const CommandEnd& end) {
+  std::string text =
+      fmt::format("ended with {} after {}", end.status.describe(), format_duration(end.duration));
+  if (end.out_of_memory) text += "; meanwhile the kernel's out-of-memory killer struck";
+  return text;
+}
+
+std::string program_of(const std::vector<std::string>& command) {
+  return command.empty() ? "a process" : command[0];
+}
+
+std::string recording_line(const TraceOutcome& outcome) {
+  std::string text = fmt::format("{}, {}", outcome.recording.string(),
+                                 format_bytes(Bytes{static_cast<std::int64_t>(outcome.disk_bytes)}));
+  if (outcome.events) text += fmt::format(", {} events", grouped(*outcome.events));
+  if (outcome.info->segments_overwritten > 0) text += ", the last ones (ring)";
+  if (!outcome.info->closed) text += ", not closed by the process";
+  return line("recording", text);
+}
+
+}  // namespace
+
+std::string trace_summary(const TraceOutcome& outcome) {
+  std::string text = fmt::format("headroom: {} {}\n", program_of(outcome.command), how_it_ended(outcome.end));
+  if (outcome.of_descendant && outcome.info)
+    text += line("process", fmt::format("{} {}, which did most of the work",
+                                        program_of(outcome.info->command), outcome.info->pid));
+  text += outcome.figures;
+  if (outcome.info) text += recording_line(outcome);
+  if (!outcome.tree.empty())
+    text += line("programs", fmt::format("{}, {} in all; the others' recordings are in {}", outcome.programs,
+                                         format_bytes(Bytes{static_cast<std::int64_t>(outcome.tree_bytes)}),
+                                         outcome.tree.string()));
+  if (outcome.still_running > 0)
+    text += line("running", fmt::format("{} of its processes still run; their recordings go on growing",
+                                        outcome.still_running));
+  if (!outcome.problems.empty()) {
+    const std::size_t more = outcome.problems.size() - 1;
+    text += line("problem", outcome.problems[0] + (more > 0 ? fmt::format(" (and {} more)", more) : ""));
+  }
+  if (outcome.info) text += fmt::format("next: headroom report {}\n", outcome.recording.string());
+  return text;
+}
+
+}  // namespace headroom::trace

@@ -1,0 +1,68 @@
+#include "trace/tracer_environment.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "recording/format.h"
+
+namespace headroom::trace {
+namespace fs = std::filesystem;
+
+std::uint64_t segments_in(Bytes recording) {
+  constexpr std::int64_t kBeforeSegments = recording::kHeaderBytes + recording::kDefaultMetadataBytes;
+  const std::int64_t for_segments = recording.count - kBeforeSegments;
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(1, for_segments / recording::kDefaultSegmentBytes));
+}
+
+Bytes default_size_limit(const fs::path& recording) {
+  std::error_code code;
+  const auto space = fs::space(recording.parent_path(), code);
+  if (code) return gibibytes(8);
+  return std::max(kSmallestRecording,
+                  std::min(gibibytes(8), Bytes{static_cast<std::int64_t>(space.available / 2)}));
+}
+
+std::string tracer_settings(const TraceOptions& options, Bytes size_limit) {
+  const auto size = options.ring.value_or(options.max_size.value_or(size_limit));
+  std::string settings = fmt::format("full={}", options.full ? 1 : 0);
+  if (!options.stacks.empty()) settings += fmt::format(",stacks={}", options.stacks);
+  settings += fmt::format(",layers={},{}={},events={},large={},period={}", options.layers ? "auto" : "off",
+                          options.ring ? "ring" : "limit", segments_in(size), options.max_events.value_or(0),
+                          options.large.count, options.sample_period.count);
+  return settings;
+}
+
+Environment tracer_environment(const TraceOptions& options, const fs::path& recording, Bytes size_limit) {
+  const std::string library = options.library.string();
+  std::string preload = library;
+  const char* before = std::getenv("LD_PRELOAD");
+  const std::string_view kept = before != nullptr ? before : "";
+  // A trace within a trace: the library is there already and must not be named twice.
+  if (kept == library || kept.starts_with(library + ":"))
+    preload = kept;
+  else if (!kept.empty())
+    preload += fmt::format(":{}", kept);
+  Environment environment{{"LD_PRELOAD", preload},
+                          {"HEADROOM_TRACE_FILE", recording.string()},
+                          {"HEADROOM_TRACE_OPTIONS", tracer_settings(options, size_limit)}};
+  if (options.layers && std::getenv("NVTX_INJECTION64_PATH") == nullptr)
+    environment.emplace_back("NVTX_INJECTION64_PATH", library);
+  return environment;
+}
+
+Status check_library(const fs::path& library) {
+  const std::string what = fmt::format("cannot use the preload library {}", library.string());
+  if (::access(library.c_str(), R_OK) != 0)
+    return usage_error(what, errno_text(errno),
+                       "install it beside the headroom program, or name it in HEADROOM_TRACER");
+  if (library.string().find_first_of(": \t") != std::string::npos)
+    return usage_error(what, "its path holds a space or a colon, which separate names in LD_PRELOAD",
+                       "install Headroom elsewhere, or name a link to the library in HEADROOM_TRACER");
+  return {};
+}
+
+}  // namespace headroom::trace

@@ -1,0 +1,64 @@
+#include "tracer/clock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace headroom::tracer {
+
+Clock process_clock;
+
+namespace {
+
+constexpr std::uint64_t kCoarsestUnit = 40;  // nanoseconds
+
+#if defined(__x86_64__)
+// The kernel watches the counter against other clocks; when it has gone over to one of those, the counter
+// cannot be trusted, whatever the processor says.
+bool kernel_distrusts_counter() {
+  char name[32] = {};
+  const int fd =
+      ::open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t size = ::read(fd, name, sizeof name - 1);
+  ::close(fd);
+  return size > 0 && (std::strncmp(name, "hpet", 4) == 0 || std::strncmp(name, "acpi_pm", 7) == 0 ||
+                      std::strncmp(name, "jiffies", 7) == 0);
+}
+#endif
+
+bool counter_is_steady() {
+#if defined(__x86_64__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kInvariantTsc = 1u << 8;
+  return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) != 0 && (edx & kInvariantTsc) != 0 &&
+         !kernel_distrusts_counter();
+#elif defined(__aarch64__)
+  return true;  // the architecture promises one rate, the same on all cores
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+Clock choose_clock() {
+  Clock clock;
+  clock.counter = counter_is_steady();
+  process_clock = clock;
+  // How many ticks a microsecond has, roughly: it only chooses the unit.
+  const std::uint64_t ns_before = monotonic_ns(), ticks_before = ticks_now();
+  std::uint64_t ns = ns_before;
+  while (ns - ns_before < 4'000) ns = monotonic_ns();
+  const std::uint64_t ticks_a_microsecond = (ticks_now() - ticks_before) * 1000 / (ns - ns_before);
+  clock.shift = 0;
+  while ((std::uint64_t{2000} << clock.shift) <= kCoarsestUnit * ticks_a_microsecond) ++clock.shift;
+  return clock;
+}
+
+}  // namespace headroom::tracer

@@ -1,0 +1,74 @@
+// How to get from a return address to the caller's frame, remembered per address.
+//
+// Most code of distributions keeps no frame pointers; where a function's frame lies is written in its
+// module's .eh_frame, as a little program for each function. Running it takes about a microsecond, so its
+// outcome is kept: one 64-bit word an address, in one table for all threads. A word is read and written
+// whole, so there is no lock, and a stack of ten frames costs ten loads more than one with frame pointers.
+// The table has 16384 words (128 KiB), direct mapped; two addresses that fall on one word take turns.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace headroom::tracer {
+
+// The caller's stack pointer (the "canonical frame address", CFA) and what was saved below it. Only the frame
+// pointer is followed besides: nearly no code computes its CFA from another register.
+struct FrameRule {
+  enum Kind : std::uint32_t {
+    kUnknown = 1,     // no unwind information: the frame pointer is the only hope
+    kSp = 2,          // CFA = sp + cfa_offset
+    kFp = 3,          // CFA = fp + cfa_offset
+    kFpIndirect = 4,  // CFA = *(fp - cfa_offset), and the caller's fp is at *fp
+    kSignal = 5,      // the kernel's frame under a signal handler
+    kOutermost = 6,   // there is no caller
+  };
+  Kind kind = kUnknown;
+  std::uint32_t cfa_offset = 0;
+  std::uint32_t fp_offset = 0;      // the caller's fp is at CFA - fp_offset; 0: it is still in the register
+  std::uint32_t return_offset = 8;  // the return address is at CFA - return_offset
+};
+
+// Computes the rule from the module's unwind information (call_frame_info.cpp).
+FrameRule find_frame_rule(std::uint64_t pc);
+
+inline constexpr unsigned kRuleIndexBits = 14;
+extern std::atomic<std::uint64_t> frame_rule_words[1 << kRuleIndexBits];
+
+// Forgets all rules: a module has gone, and another may take its addresses.
+void forget_frame_rules();
+FrameRule learn_frame_rule(std::uint64_t pc);
+
+// A word: 34 bits of the address · 3 of kind · 19 of cfa_offset/8 · 8 that depend on the machine. With its
+// index a word tells all 48 bits of its address.
+namespace frame_rule_word {
+inline std::uint64_t tag_of(std::uint64_t pc) { return pc >> kRuleIndexBits; }
+inline std::uint64_t index_of(std::uint64_t pc) {
+  return (pc ^ (pc >> (kRuleIndexBits + 1))) & ((1u << kRuleIndexBits) - 1);
+}
+inline FrameRule unpack(std::uint64_t word) {
+  FrameRule rule;
+  rule.kind = static_cast<FrameRule::Kind>(word >> 27 & 7);
+  rule.cfa_offset = static_cast<std::uint32_t>(word >> 8 & 0x7ffff) * 8;
+  const auto saved = static_cast<std::uint32_t>(word & 0xff);
+#if defined(__aarch64__)
+  // 0: the pair {fp, return address} lies at the bottom of the frame. Else the return address' place, and
+  // whether the frame pointer lies under it.
+  rule.return_offset = saved == 0 ? rule.cfa_offset - 8 : (saved >> 1) * 8;
+  rule.fp_offset = saved == 0 || (saved & 1) != 0 ? rule.return_offset + 8 : 0;
+#else
+  rule.fp_offset = saved * 8;
+#endif
+  return rule;
+}
+// 0 if the rule does not fit.
+std::uint64_t pack(std::uint64_t pc, const FrameRule& rule);
+}  // namespace frame_rule_word
+
+[[gnu::always_inline]] inline FrameRule rule_at(std::uint64_t pc) {
+  const std::uint64_t word = frame_rule_words[frame_rule_word::index_of(pc)].load(std::memory_order_relaxed);
+  if (__builtin_expect(word >> 30 == frame_rule_word::tag_of(pc), 1)) return frame_rule_word::unpack(word);
+  return learn_frame_rule(pc);
+}
+
+}  // namespace headroom::tracer

@@ -1,0 +1,84 @@
+// The start and the end of the process, and the names of its threads.
+//
+// Not hooked, on purpose: fork (a child notices by itself, see Process), execve and posix_spawn (the
+// environment goes on by itself; who gives a program another environment means it), pthread_create (a thread
+// is known from its first event on).
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdlib>
+
+#include "tracer/loader.h"
+#include "tracer/onnxruntime_hooks.h"
+#include "tracer/process.h"
+#include "tracer/real_functions.h"
+#include "tracer/thread_state.h"
+
+using namespace headroom::tracer;
+
+namespace {
+
+void finish_quietly() {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording) return;
+  const Guard guard(thread);
+  finish_recording();
+}
+
+void name_has_changed() {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || thread.state == nullptr) return;
+  const Guard guard(thread);
+  write_thread_name(thread);
+}
+
+[[gnu::constructor]] void on_load() {
+  ThreadLocal& thread = thread_local_state;
+  if (is_recording(thread) && process.options.layers && has_onnxruntime(RTLD_DEFAULT))
+    hook_onnxruntime(RTLD_DEFAULT);
+}
+
+[[gnu::destructor]] void on_exit_of_process() { finish_quietly(); }
+
+NextFunction<void (*)(int)> next_exit_now("_exit"), next_exit_now_c("_Exit"), next_quick_exit("quick_exit");
+NextFunction<int (*)(pthread_t, const char*)> next_setname("pthread_setname_np");
+NextFunction<int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long)> next_prctl("prctl");
+
+}  // namespace
+
+HEADROOM_HOOK [[noreturn]] void _exit(int status) {
+  finish_quietly();
+  next_exit_now.get()(status);
+  __builtin_unreachable();
+}
+
+HEADROOM_HOOK [[noreturn]] void _Exit(int status) {
+  finish_quietly();
+  next_exit_now_c.get()(status);
+  __builtin_unreachable();
+}
+
+HEADROOM_HOOK [[noreturn]] void quick_exit(int status) {
+  finish_quietly();
+  next_quick_exit.get()(status);
+  __builtin_unreachable();
+}
+
+HEADROOM_HOOK int pthread_setname_np(pthread_t thread, const char* name) {
+  const int result = next_setname.get()(thread, name);
+  if (result == 0 && pthread_equal(thread, pthread_self()) != 0) name_has_changed();
+  return result;
+}
+
+HEADROOM_HOOK int prctl(int option, ...) {
+  std::va_list arguments;
+  va_start(arguments, option);
+  unsigned long a[4];
+  for (unsigned long& argument : a) argument = va_arg(arguments, unsigned long);
+  va_end(arguments);
+  const int result = next_prctl.get()(option, a[0], a[1], a[2], a[3]);
+  if (option == PR_SET_NAME && result == 0) name_has_changed();
+  return result;
+}

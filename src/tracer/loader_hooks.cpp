@@ -1,0 +1,86 @@
+// dlopen and dlclose: libraries that come may be an ONNX Runtime; those that go take their addresses with
+// them.
+//
+// dlopen looks for libraries in the places that its caller's file names (DT_RUNPATH), and tells the caller by
+// the address that it returns to. So where that matters the hook must leave no trace: it jumps on, and the
+// library is noticed later, when one of its addresses shows up in a stack. Both functions must be compiled to
+// a jump for that, which -foptimize-sibling-calls does; a test looks.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstring>
+
+#include "tracer/frame_rules.h"
+#include "tracer/loader.h"
+#include "tracer/modules.h"
+#include "tracer/onnxruntime_hooks.h"
+#include "tracer/process.h"
+#include "tracer/real_functions.h"
+#include "tracer/thread_state.h"
+
+using namespace headroom::tracer;
+
+namespace {
+
+using Dlopen = void* (*)(const char*, int);
+NextFunction<Dlopen> next_dlopen("dlopen");
+NextFunction<int (*)(void*)> next_dlclose("dlclose");
+
+[[gnu::noinline]] bool caller_matters(const char* file, const void* caller) {
+  if (file == nullptr || std::strchr(file, '$') != nullptr) return true;
+  if (std::strchr(file, '/') != nullptr) return false;
+  Dl_info info;
+  link_map* module = nullptr;
+  if (::dladdr1(caller, &info, reinterpret_cast<void**>(&module), RTLD_DL_LINKMAP) == 0 || module == nullptr)
+    return true;
+  for (const ElfW(Dyn)* entry = module->l_ld; entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == DT_RUNPATH || entry->d_tag == DT_RPATH) return true;
+  return false;
+}
+
+}  // namespace
+
+namespace headroom::tracer {
+
+bool has_onnxruntime(void* handle) {
+  const Guard guard(thread_local_state);
+  if (::dlsym(handle, "OrtGetApiBase") != nullptr) return true;
+  ::dlerror();  // the program must not find an error that is not its own; here it has none of its own pending
+  return false;
+}
+
+}  // namespace headroom::tracer
+
+namespace {
+
+[[gnu::noinline]] void* open_and_look(Dlopen next, const char* file, int mode) {
+  void* const handle = next(file, mode);
+  ThreadLocal& thread = thread_local_state;
+  if (handle == nullptr || thread.guard != 0 || !is_recording(thread)) return handle;
+  if (recording_is_ours()) {
+    const Guard guard(thread);
+    refresh_modules();
+  }
+  if (process.options.layers && has_onnxruntime(handle)) hook_onnxruntime(handle);
+  return handle;
+}
+
+}  // namespace
+
+HEADROOM_HOOK void* dlopen(const char* file, int mode) {
+  const Dlopen next = next_dlopen.get();
+  if (caller_matters(file, __builtin_return_address(0))) return next(file, mode);
+  return open_and_look(next, file, mode);
+}
+
+HEADROOM_HOOK int dlclose(void* handle) {
+  const auto next = next_dlclose.get();
+  const int result = next(handle);
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || !is_recording(thread) || !recording_is_ours()) return result;
+  const Guard guard(thread);
+  refresh_modules();
+  forget_frame_rules();
+  forget_stacks();
+  return result;
+}

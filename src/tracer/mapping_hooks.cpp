@@ -1,0 +1,77 @@
+// mmap and its kin, as the program calls them. What an allocator maps for its own use is not an event: the
+// guard is up then, or it does not come through here at all (the C library's).
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdarg>
+
+#include "tracer/memory.h"
+#include "tracer/real_functions.h"
+#include "tracer/recorder.h"
+
+using namespace headroom::tracer;
+
+namespace {
+
+using Mmap = void* (*)(void*, std::size_t, int, int, int, off_t);
+NextFunction<Mmap> next_mmap("mmap"), next_mmap64("mmap64");
+NextFunction<int (*)(void*, std::size_t)> next_munmap("munmap");
+NextFunction<void* (*)(void*, std::size_t, std::size_t, int, ...)> next_mremap("mremap");
+
+bool should_record(ThreadLocal& thread) { return thread.guard == 0 && is_recording(thread); }
+
+std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+// MAP_FIXED over an older mapping replaces it. That is how allocators and loaders lay out what they reserved
+// before, so the reservation keeps the size that it was recorded with.
+[[gnu::always_inline]] inline void* record_mmap(Mmap next, void* address, std::size_t size, int protection,
+                                                int flags, int fd, off_t offset, const CallFrame& caller) {
+  ThreadLocal& thread = thread_local_state;
+  if (!should_record(thread) || (flags & MAP_FIXED) != 0)
+    return next(address, size, protection, flags, fd, offset);
+  const Guard guard(thread);
+  void* const mapped = next(address, size, protection, flags, fd, offset);
+  if (mapped != MAP_FAILED) record_map(thread, number(mapped), size, caller);
+  return mapped;
+}
+
+}  // namespace
+
+HEADROOM_HOOK void* mmap(void* address, std::size_t size, int protection, int flags, int fd, off_t offset) {
+  return record_mmap(next_mmap.get(), address, size, protection, flags, fd, offset,
+                     caller_of_this_function());
+}
+
+HEADROOM_HOOK void* mmap64(void* address, std::size_t size, int protection, int flags, int fd, off_t offset) {
+  return record_mmap(next_mmap64.get(), address, size, protection, flags, fd, offset,
+                     caller_of_this_function());
+}
+
+HEADROOM_HOOK int munmap(void* address, std::size_t size) {
+  const auto next = next_munmap.get();
+  ThreadLocal& thread = thread_local_state;
+  if (!should_record(thread)) return next(address, size);
+  const Guard guard(thread);
+  const std::uint64_t time = time_now();
+  const int result = next(address, size);
+  if (result == 0) record_unmap(thread, number(address), size, time);
+  return result;
+}
+
+HEADROOM_HOOK void* mremap(void* old_address, std::size_t old_size, std::size_t new_size, int flags, ...) {
+  std::va_list arguments;
+  va_start(arguments, flags);
+  void* const wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
+  va_end(arguments);
+  const auto next = next_mremap.get();
+  ThreadLocal& thread = thread_local_state;
+  if (!should_record(thread)) return next(old_address, old_size, new_size, flags, wanted);
+  const Guard guard(thread);
+  const std::uint64_t time = time_now();
+  void* const moved = next(old_address, old_size, new_size, flags, wanted);
+  if (moved == MAP_FAILED) return moved;
+  if (old_size != 0) record_unmap(thread, number(old_address), old_size, time);
+  record_map(thread, number(moved), new_size, caller_of_this_function());
+  return moved;
+}

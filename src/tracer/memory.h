@@ -1,0 +1,44 @@
+// Memory of the tracer's own, straight from the kernel: what the tracer needs never goes through the
+// functions that it hooks.
+#pragma once
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headroom::tracer {
+
+inline void* map_memory(std::size_t bytes, int protection, int flags, int fd, std::uint64_t offset) {
+  const long result = ::syscall(SYS_mmap, nullptr, bytes, protection, flags, fd, offset);
+  return result == -1 ? nullptr : reinterpret_cast<void*>(result);
+}
+
+inline void unmap_memory(void* memory, std::size_t bytes) { ::syscall(SYS_munmap, memory, bytes); }
+
+// Zeroed pages that cost nothing until they are touched; null when there are none.
+inline void* reserve_memory(std::size_t bytes) {
+  return map_memory(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+template <class Value>
+Value* reserve_array(std::size_t count) {
+  return static_cast<Value*>(reserve_memory(count * sizeof(Value)));
+}
+
+// The program's errno must not show what the tracer's own system calls left there.
+class ErrnoKeeper {
+ public:
+  ErrnoKeeper() : saved_(errno) {}
+  ~ErrnoKeeper() { errno = saved_; }
+  ErrnoKeeper(const ErrnoKeeper&) = delete;
+  ErrnoKeeper& operator=(const ErrnoKeeper&) = delete;
+
+ private:
+  int saved_;
+};
+
+}  // namespace headroom::tracer

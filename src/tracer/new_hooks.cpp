@@ -1,0 +1,179 @@
+// operator new and delete.
+//
+// The standard library's go through malloc, where their allocations are seen; then these hooks only jump on,
+// without a frame of their own. Allocators such as jemalloc, tcmalloc and mimalloc bring operators that do
+// not, and those are recorded here. Which of the two it is, is tried out once. A program that defines its own
+// operators is not disturbed: its definition comes before these, and what it is made of (malloc, mmap) is
+// seen.
+//
+// No C++ in the signatures: the library needs no C++ runtime, and a program that loads one later, privately,
+// must still find it.
+#include <cstdlib>
+
+#include "tracer/real_functions.h"
+#include "tracer/recorder.h"
+
+using namespace headroom::tracer;
+
+namespace {
+
+struct Nothrow {};
+const Nothrow nothrow;
+
+// The next definition, or that of a C++ runtime that was loaded out of the global scope.
+void* find_operator(const char* name) {
+  if (void* found = ::dlsym(RTLD_NEXT, name)) return found;
+  for (const char* runtime : {"libstdc++.so.6", "libc++.so.1"})
+    if (void* handle = ::dlopen(runtime, RTLD_LAZY | RTLD_NOLOAD)) {
+      void* const found = ::dlsym(handle, name);
+      ::dlclose(handle);
+      if (found != nullptr) return found;
+    }
+  return nullptr;
+}
+
+template <class Function>
+class Operator {
+ public:
+  constexpr explicit Operator(const char* name) : name_(name) {}
+  Function get() {
+    void* address = address_.load(std::memory_order_relaxed);
+    if (__builtin_expect(address == nullptr, 0)) address_.store(address = find_operator(name_));
+    return reinterpret_cast<Function>(address);
+  }
+
+ private:
+  const char* name_;
+  std::atomic<void*> address_{nullptr};
+};
+
+using New = void* (*)(std::size_t);
+using NewNothrow = void* (*)(std::size_t, const Nothrow&);
+using NewAligned = void* (*)(std::size_t, std::size_t);
+using NewAlignedNothrow = void* (*)(std::size_t, std::size_t, const Nothrow&);
+using Delete = void (*)(void*);
+
+Operator<New> next_new("_Znwm"), next_new_array("_Znam");
+Operator<NewNothrow> next_new_nothrow("_ZnwmRKSt9nothrow_t"), next_new_array_nothrow("_ZnamRKSt9nothrow_t");
+Operator<NewAligned> next_new_aligned("_ZnwmSt11align_val_t"), next_new_array_aligned("_ZnamSt11align_val_t");
+Operator<NewAlignedNothrow> next_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t"),
+    next_new_array_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t");
+Operator<Delete> next_delete("_ZdlPv"), next_delete_array("_ZdaPv");
+
+enum class Way : int { untried, through_malloc, own };
+std::atomic<Way> way{Way::untried};
+
+[[gnu::noinline, gnu::cold]] Way try_out(ThreadLocal& thread) {
+  const NewNothrow allocate = next_new_nothrow.get();
+  const Delete release = next_delete.get();
+  if (allocate == nullptr || release == nullptr) return Way::through_malloc;  // perhaps a runtime comes later
+  const Guard guard(thread);
+  release(allocate(16, nothrow));  // an allocator's first call may do more than those that follow
+  const std::uint32_t calls_before = thread.nested_calls;
+  void* const pointer = allocate(16, nothrow);
+  const Way found = thread.nested_calls != calls_before ? Way::through_malloc : Way::own;
+  release(pointer);
+  way.store(found, std::memory_order_relaxed);
+  return found;
+}
+
+[[gnu::always_inline]] inline bool should_record_here(ThreadLocal& thread) {
+  const Way known = way.load(std::memory_order_relaxed);
+  if (__builtin_expect(known == Way::through_malloc, 1) || thread.guard != 0) return false;
+  if (known == Way::untried && try_out(thread) != Way::own) return false;
+  return is_recording(thread);
+}
+
+// Without any C++ runtime there is nobody who could throw.
+void* allocate_or_die(std::size_t size, std::size_t alignment) {
+  void* pointer = nullptr;
+  if (alignment == 0)
+    pointer = std::malloc(size);
+  else if (::posix_memalign(&pointer, alignment, size) != 0)
+    pointer = nullptr;
+  if (pointer == nullptr) std::abort();
+  return pointer;
+}
+
+// Asks the operator that does not throw, because an exception must not pass while the guard is up; if that
+// gives nothing, the one that throws is called without the guard.
+#define HEADROOM_HOOK_NEW(SYMBOL, NEXT, NEXT_NOTHROW, PARAMETERS, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT) \
+  HEADROOM_HOOK void* SYMBOL PARAMETERS {                                                                  \
+    const auto next = NEXT.get();                                                                          \
+    if (__builtin_expect(next == nullptr, 0)) return allocate_or_die(size, ALIGNMENT);                     \
+    ThreadLocal& thread = thread_local_state;                                                              \
+    if (!should_record_here(thread)) return next ARGUMENTS;                                                \
+    {                                                                                                      \
+      const Guard guard(thread);                                                                           \
+      void* const pointer = NEXT_NOTHROW.get() NOTHROW_ARGUMENTS;                                          \
+      if (pointer != nullptr) {                                                                            \
+        on_allocation(thread, pointer, size, caller_of_this_function());                                   \
+        return pointer;                                                                                    \
+      }                                                                                                    \
+    }                                                                                                      \
+    return next ARGUMENTS;                                                                                 \
+  }
+
+#define HEADROOM_HOOK_NEW_NOTHROW(SYMBOL, NEXT, PARAMETERS, ARGUMENTS)                       \
+  HEADROOM_HOOK void* SYMBOL PARAMETERS {                                                    \
+    const auto next = NEXT.get();                                                            \
+    if (__builtin_expect(next == nullptr, 0)) return nullptr;                                \
+    ThreadLocal& thread = thread_local_state;                                                \
+    if (!should_record_here(thread)) return next ARGUMENTS;                                  \
+    const Guard guard(thread);                                                               \
+    void* const pointer = next ARGUMENTS;                                                    \
+    if (pointer != nullptr) on_allocation(thread, pointer, size, caller_of_this_function()); \
+    return pointer;                                                                          \
+  }
+
+#define HEADROOM_HOOK_DELETE(SYMBOL, PARAMETERS, ARGUMENTS)                       \
+  HEADROOM_HOOK void SYMBOL PARAMETERS {                                          \
+    static Operator<void(*) PARAMETERS> operator_next(#SYMBOL);                   \
+    const auto next = operator_next.get();                                        \
+    if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);          \
+    ThreadLocal& thread = thread_local_state;                                     \
+    if (!should_record_here(thread) || pointer == nullptr) return next ARGUMENTS; \
+    const Guard guard(thread);                                                    \
+    finish_release(thread, begin_release(pointer));                               \
+    next ARGUMENTS;                                                               \
+  }
+
+}  // namespace
+
+HEADROOM_HOOK_NEW(_Znwm, next_new, next_new_nothrow, (std::size_t size), (size), (size, nothrow), 0)
+HEADROOM_HOOK_NEW(_Znam, next_new_array, next_new_array_nothrow, (std::size_t size), (size), (size, nothrow),
+                  0)
+HEADROOM_HOOK_NEW(_ZnwmSt11align_val_t, next_new_aligned, next_new_aligned_nothrow,
+                  (std::size_t size, std::size_t alignment), (size, alignment), (size, alignment, nothrow),
+                  alignment)
+HEADROOM_HOOK_NEW(_ZnamSt11align_val_t, next_new_array_aligned, next_new_array_aligned_nothrow,
+                  (std::size_t size, std::size_t alignment), (size, alignment), (size, alignment, nothrow),
+                  alignment)
+
+HEADROOM_HOOK_NEW_NOTHROW(_ZnwmRKSt9nothrow_t, next_new_nothrow, (std::size_t size, const Nothrow& tag),
+                          (size, tag))
+HEADROOM_HOOK_NEW_NOTHROW(_ZnamRKSt9nothrow_t, next_new_array_nothrow, (std::size_t size, const Nothrow& tag),
+                          (size, tag))
+HEADROOM_HOOK_NEW_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t, next_new_aligned_nothrow,
+                          (std::size_t size, std::size_t alignment, const Nothrow& tag),
+                          (size, alignment, tag))
+HEADROOM_HOOK_NEW_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, next_new_array_aligned_nothrow,
+                          (std::size_t size, std::size_t alignment, const Nothrow& tag),
+                          (size, alignment, tag))
+
+HEADROOM_HOOK_DELETE(_ZdlPv, (void* pointer), (pointer))
+HEADROOM_HOOK_DELETE(_ZdaPv, (void* pointer), (pointer))
+HEADROOM_HOOK_DELETE(_ZdlPvm, (void* pointer, std::size_t size), (pointer, size))
+HEADROOM_HOOK_DELETE(_ZdaPvm, (void* pointer, std::size_t size), (pointer, size))
+HEADROOM_HOOK_DELETE(_ZdlPvRKSt9nothrow_t, (void* pointer, const Nothrow& tag), (pointer, tag))
+HEADROOM_HOOK_DELETE(_ZdaPvRKSt9nothrow_t, (void* pointer, const Nothrow& tag), (pointer, tag))
+HEADROOM_HOOK_DELETE(_ZdlPvSt11align_val_t, (void* pointer, std::size_t alignment), (pointer, alignment))
+HEADROOM_HOOK_DELETE(_ZdaPvSt11align_val_t, (void* pointer, std::size_t alignment), (pointer, alignment))
+HEADROOM_HOOK_DELETE(_ZdlPvmSt11align_val_t, (void* pointer, std::size_t size, std::size_t alignment),
+                     (pointer, size, alignment))
+HEADROOM_HOOK_DELETE(_ZdaPvmSt11align_val_t, (void* pointer, std::size_t size, std::size_t alignment),
+                     (pointer, size, alignment))
+HEADROOM_HOOK_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t,
+                     (void* pointer, std::size_t alignment, const Nothrow& tag), (pointer, alignment, tag))
+HEADROOM_HOOK_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t,
+                     (void* pointer, std::size_t alignment, const Nothrow& tag), (pointer, alignment, tag))

@@ -1,0 +1,190 @@
+// NVTX ranges become scopes. NVTX loads the library that NVTX_INJECTION64_PATH names, this one, and calls
+// InitializeInjectionNvtx2 once for each copy of NVTX in the process; from then on its ranges call us.
+//
+// Ranges of all domains share one stack a thread: they are all names for what the thread does. A range that
+// is started (not pushed) may end in any order; one that is ended by another thread stays with its own thread
+// until the range around it ends.
+#include <cstring>
+#include <cwchar>
+
+#include "tracer/memory.h"
+#include "tracer/nvtx_table.h"
+#include "tracer/process.h"
+#include "tracer/real_functions.h"
+#include "tracer/scopes.h"
+#include "tracer/thread_state.h"
+
+namespace headroom::tracer::nvtx {
+
+// A name that the program registered once to use it often; lives as long as the process.
+struct RegisteredString {
+  std::size_t length;
+  char text[1];
+};
+
+namespace {
+
+using recording::ScopeSource;
+
+std::size_t to_utf8(const wchar_t* wide, char* text, std::size_t room) {
+  std::size_t length = 0;
+  for (; *wide != 0 && length + 4 <= room; ++wide) {
+    const auto c = static_cast<std::uint32_t>(*wide);
+    if (c < 0x80) {
+      text[length++] = static_cast<char>(c);
+    } else if (c < 0x800) {
+      text[length++] = static_cast<char>(0xc0 | c >> 6);
+      text[length++] = static_cast<char>(0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+      text[length++] = static_cast<char>(0xe0 | c >> 12);
+      text[length++] = static_cast<char>(0x80 | (c >> 6 & 0x3f));
+      text[length++] = static_cast<char>(0x80 | (c & 0x3f));
+    } else {
+      text[length++] = static_cast<char>(0xf0 | (c >> 18 & 7));
+      text[length++] = static_cast<char>(0x80 | (c >> 12 & 0x3f));
+      text[length++] = static_cast<char>(0x80 | (c >> 6 & 0x3f));
+      text[length++] = static_cast<char>(0x80 | (c & 0x3f));
+    }
+  }
+  return length;
+}
+
+int push(const char* name, std::size_t length, std::uint32_t range) {
+  return push_scope(ScopeSource::nvtx, name, length, range);
+}
+int push_narrow(const char* name, std::uint32_t range) {
+  return name == nullptr ? push("", 0, range) : push(name, std::strlen(name), range);
+}
+int push_wide(const wchar_t* name, std::uint32_t range) {
+  char text[kMaxScopeName];
+  return name == nullptr ? push("", 0, range) : push(text, to_utf8(name, text, sizeof text), range);
+}
+int push_event(const EventAttributes* event, std::uint32_t range) {
+  if (event != nullptr) {
+    if (event->message_type == kAscii) return push_narrow(event->message.ascii, range);
+    if (event->message_type == kWide) return push_wide(event->message.wide, range);
+    if (event->message_type == kRegistered && event->message.registered != nullptr)
+      return push(event->message.registered->text, event->message.registered->length, range);
+  }
+  return push("", 0, range);
+}
+
+// --- ranges that nest
+
+int range_push_event(const EventAttributes* event) { return push_event(event, 0); }
+int range_push_narrow(const char* name) { return push_narrow(name, 0); }
+int range_push_wide(const wchar_t* name) { return push_wide(name, 0); }
+int range_pop() { return pop_scope() - 1; }
+int domain_range_push(const void*, const EventAttributes* event) { return push_event(event, 0); }
+int domain_range_pop(const void*) { return pop_scope() - 1; }
+
+// --- ranges that need not
+
+std::uint32_t new_range() {
+  static std::atomic<std::uint32_t> last{0};
+  std::uint32_t range = 0;
+  while (range == 0) range = last.fetch_add(1) + 1;  // 0 is none
+  return range;
+}
+template <auto push_it, class Name>
+RangeId range_start(Name name) {
+  const std::uint32_t range = new_range();
+  push_it(name, range);
+  return range;
+}
+RangeId domain_range_start(const void*, const EventAttributes* event) {
+  return range_start<push_event>(event);
+}
+void range_end(RangeId range) { end_range(static_cast<std::uint32_t>(range)); }
+void domain_range_end(const void*, RangeId range) { range_end(range); }
+
+// --- handles
+
+// Names are kept in pages of their own, filled one after the other.
+const RegisteredString* keep_string(const char* text, std::size_t length) {
+  constexpr std::size_t kPageBytes = 1 << 20;
+  static Lock lock;
+  static char* page = nullptr;
+  static std::size_t used = kPageBytes;
+  if (length > kMaxScopeName) length = kMaxScopeName;
+  ThreadLocal& thread = thread_local_state;
+  const Guard guard(thread);
+  const Locked locked(lock);
+  const std::size_t bytes = (sizeof(RegisteredString) + length + 15) / 16 * 16;
+  if (used + bytes > kPageBytes) {
+    page = reserve_array<char>(kPageBytes);
+    if (page == nullptr) return nullptr;
+    used = 0;
+  }
+  auto* string = reinterpret_cast<RegisteredString*>(page + used);
+  used += bytes;
+  string->length = length;
+  std::memcpy(string->text, text, length);
+  return string;
+}
+const RegisteredString* register_narrow(const void*, const char* text) {
+  return text == nullptr ? nullptr : keep_string(text, std::strlen(text));
+}
+const RegisteredString* register_wide(const void*, const wchar_t* wide) {
+  char text[kMaxScopeName];
+  return wide == nullptr ? nullptr : keep_string(text, to_utf8(wide, text, sizeof text));
+}
+// A domain only needs to be something; NVTX takes null for "no tool".
+const void* create_domain(const void*) {
+  static const char domain = 0;
+  return &domain;
+}
+
+struct Slot {
+  unsigned index;
+  Function function;
+};
+template <class Any>
+Function any(Any* function) {
+  return reinterpret_cast<Function>(function);
+}
+
+bool fill(const Callbacks& callbacks, Module module, const Slot* slots, std::size_t count) {
+  FunctionTable table = nullptr;
+  unsigned size = 0;
+  if (callbacks.get_module_function_table(module, &table, &size) == 0 || table == nullptr) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if (slots[i].index < size && table[slots[i].index] != nullptr) *table[slots[i].index] = slots[i].function;
+  return true;
+}
+
+}  // namespace
+
+int attach(GetExportTable get_export_table) {
+  const auto* callbacks = static_cast<const Callbacks*>(get_export_table(kCallbacksTable));
+  if (callbacks == nullptr || callbacks->struct_size < sizeof(Callbacks)) return 0;
+  const Slot core[] = {
+      {kRangeStartEx, any(range_start<push_event, const EventAttributes*>)},
+      {kRangeStartA, any(range_start<push_narrow, const char*>)},
+      {kRangeStartW, any(range_start<push_wide, const wchar_t*>)},
+      {kRangeEnd, any(range_end)},
+      {kRangePushEx, any(range_push_event)},
+      {kRangePushA, any(range_push_narrow)},
+      {kRangePushW, any(range_push_wide)},
+      {kRangePop, any(range_pop)},
+  };
+  const Slot domains[] = {
+      {kDomainRangeStartEx, any(domain_range_start)}, {kDomainRangeEnd, any(domain_range_end)},
+      {kDomainRangePushEx, any(domain_range_push)},   {kDomainRangePop, any(domain_range_pop)},
+      {kDomainRegisterStringA, any(register_narrow)}, {kDomainRegisterStringW, any(register_wide)},
+      {kDomainCreateA, any(create_domain)},           {kDomainCreateW, any(create_domain)},
+  };
+  const bool has_core = fill(*callbacks, kCore, core, sizeof core / sizeof core[0]);
+  const bool has_domains = fill(*callbacks, kCoreDomains, domains, sizeof domains / sizeof domains[0]);
+  return has_core || has_domains ? 1 : 0;
+}
+
+}  // namespace headroom::tracer::nvtx
+
+// 0 tells NVTX that there is no tool, and its ranges become no-ops.
+HEADROOM_HOOK int InitializeInjectionNvtx2(headroom::tracer::nvtx::GetExportTable get_export_table) {
+  using namespace headroom::tracer;
+  ThreadLocal& thread = thread_local_state;
+  if (!is_recording(thread) || !process.options.layers) return 0;
+  return nvtx::attach(get_export_table);
+}

@@ -1,0 +1,338 @@
+#include "tracer/onnxruntime_hooks.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tracer/onnxruntime_sessions.h"
+#include "tracer/onnxruntime_table.h"
+#include "tracer/scopes.h"
+
+namespace headroom::tracer {
+namespace {
+
+using recording::ScopeSource;
+
+constexpr int kMostRuntimes = 4;  // different copies of the library in one process
+constexpr std::size_t kTableEnd = ort::kCreateSessionFromArrayWithPrepacked + 1;
+
+// A runtime's functions as they were before they were wrapped.
+struct Runtime {
+  std::atomic<const void*> table{nullptr};
+  void* original[kTableEnd] = {};
+};
+Runtime runtimes[kMostRuntimes];
+pthread_mutex_t hooking = PTHREAD_MUTEX_INITIALIZER;
+
+template <class Function>
+Function original(const Runtime& runtime, ort::Position position) {
+  return reinterpret_cast<Function>(runtime.original[position]);
+}
+
+std::uint32_t scope_of(std::uint32_t parent, ScopeSource source, const char* name) {
+  return intern_scope(parent, source, name, std::strlen(name));
+}
+
+// What is done for the profile's sake must not look like the program's own doing.
+class OwnWork {
+ public:
+  OwnWork() : before_(current_scope()) {
+    set_scope(scope_of(0, ScopeSource::program, "headroom: profiling"));
+  }
+  ~OwnWork() { set_scope(before_); }
+  OwnWork(const OwnWork&) = delete;
+  OwnWork& operator=(const OwnWork&) = delete;
+
+ private:
+  std::uint32_t before_;
+};
+
+bool succeeded(const Runtime& runtime, ort::Status* status) {
+  if (status == nullptr) return true;
+  original<ort::ReleaseStatus>(runtime, ort::kReleaseStatus)(status);
+  return false;
+}
+
+// --- profiles
+
+std::uint64_t now_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Ends the runtime's profile of a session and names the file in the recording. Once a session.
+void end_profile(const Runtime& runtime, OpenSession& slot) {
+  if (!slot.profiled.exchange(false)) return;
+  const OwnWork own_work;
+  auto* session = static_cast<ort::Session*>(const_cast<void*>(slot.session.load()));
+  std::uint64_t started = 0;
+  ort::Allocator* allocator = nullptr;
+  char* path = nullptr;
+  const auto start_time = original<ort::SessionProfilingStartTime>(runtime, ort::kSessionProfilingStartTime);
+  if (!succeeded(runtime, start_time(session, &started))) return;
+  if (!succeeded(runtime, original<ort::GetDefaultAllocator>(runtime, ort::kGetDefaultAllocator)(&allocator)))
+    return;
+  const auto end = original<ort::SessionEndProfiling>(runtime, ort::kSessionEndProfiling);
+  if (!succeeded(runtime, end(session, allocator, &path)) || path == nullptr) return;
+  // The runtime's clock is the time of day; the recording's is monotonic.
+  const std::uint64_t ago = now_ns(CLOCK_REALTIME) - started;
+  add_runtime_profile(path, now_ns(CLOCK_MONOTONIC) - ago, slot.scope);
+  succeeded(runtime, original<ort::AllocatorFree>(runtime, ort::kAllocatorFree)(allocator, path));
+}
+
+// Where the runtime may put its profiles: beside the recordings of the process tree.
+bool profile_prefix(char* prefix, std::size_t size) {
+  const char* recording = std::getenv("HEADROOM_TRACE_FILE");
+  if (recording == nullptr) return false;
+  static std::atomic<unsigned> number{0};
+  std::snprintf(prefix, size, "%s.d", recording);
+  ::mkdir(prefix, 0777);
+  return std::snprintf(prefix, size, "%s.d/onnxruntime-%d-%u", recording, ::getpid(), number++) <
+         static_cast<int>(size);
+}
+
+// The program's options with profiling on; null where that cannot be had (then there are no nodes, only
+// runs).
+ort::SessionOptions* options_with_profile(const Runtime& runtime, const ort::SessionOptions* options) {
+  const OwnWork own_work;
+  char prefix[4096];
+  if (!profile_prefix(prefix, sizeof prefix)) return nullptr;
+  ort::SessionOptions* changed = nullptr;
+  ort::Status* status =
+      options != nullptr
+          ? original<ort::CloneSessionOptions>(runtime, ort::kCloneSessionOptions)(options, &changed)
+          : original<ort::CreateSessionOptions>(runtime, ort::kCreateSessionOptions)(&changed);
+  if (!succeeded(runtime, status)) return nullptr;
+  if (succeeded(runtime, original<ort::EnableProfiling>(runtime, ort::kEnableProfiling)(changed, prefix)))
+    return changed;
+  original<ort::ReleaseSessionOptions>(runtime, ort::kReleaseSessionOptions)(changed);
+  return nullptr;
+}
+
+template <int Index>
+void end_profiles_at_exit() {
+  std::size_t count = 0;
+  OpenSession* slots = all_sessions(count);
+  for (std::size_t i = 0; i < count; ++i)
+    if (slots[i].session.load() != nullptr) end_profile(runtimes[Index], slots[i]);
+}
+
+// --- the wrappers, one set for each copy of the library
+
+// "/models/yolox_nano.onnx" → "yolox_nano".
+void name_of_model(const char* path, char* name, std::size_t size) {
+  const char* slash = path != nullptr ? std::strrchr(path, '/') : nullptr;
+  std::snprintf(name, size, "%s", slash != nullptr ? slash + 1 : path != nullptr ? path : "session");
+  char* dot = std::strrchr(name, '.');
+  if (dot != nullptr && dot != name) *dot = '\0';
+}
+
+// Loads a session by `create(options)` in a scope of its own, with the profile on.
+template <int Index, class Create>
+ort::Status* load_session(const char* name, const ort::SessionOptions* options, ort::Session** session,
+                          const Create& create) {
+  const Runtime& runtime = runtimes[Index];
+  static std::atomic<bool> at_exit_is_set{false};
+  if (!at_exit_is_set.exchange(true)) std::atexit(end_profiles_at_exit<Index>);
+  const std::uint32_t before = current_scope();
+  const std::uint32_t scope = scope_of(before, ScopeSource::session, name);
+  ort::SessionOptions* profiling = options_with_profile(runtime, options);
+  set_scope(scope_of(scope, ScopeSource::load, "load"));
+  ort::Status* status = create(profiling != nullptr ? profiling : options);
+  set_scope(before);
+  if (profiling != nullptr)
+    original<ort::ReleaseSessionOptions>(runtime, ort::kReleaseSessionOptions)(profiling);
+  if (status == nullptr && session != nullptr) add_session(*session, name, scope, profiling != nullptr);
+  return status;
+}
+
+// Models that are given as bytes have no name; they are counted.
+void name_of_bytes(char* name, std::size_t size) {
+  static std::atomic<unsigned> number{0};
+  std::snprintf(name, size, "model %u", ++number);
+}
+
+// Runs a session by `run()` in the scope of its runs.
+template <int Index, class RunIt>
+ort::Status* run_session(const void* session, const RunIt& run) {
+  OpenSession* slot = find_session(session);
+  if (slot == nullptr) return run();
+  // Wait while another thread ends the profile; announce the run before looking, so that it waits for us too.
+  slot->running.fetch_add(1);
+  while (slot->ending.load()) {
+    slot->running.fetch_sub(1);
+    while (slot->ending.load()) ::sched_yield();
+    slot->running.fetch_add(1);
+  }
+  const std::uint32_t before = current_scope();
+  const std::uint32_t parent = before == 0 ? slot->scope : scope_of(before, ScopeSource::session, slot->name);
+  set_scope(scope_of(parent, ScopeSource::run, "run"));
+  ort::Status* status = run();
+  set_scope(before);
+  const std::uint32_t runs = slot->runs.fetch_add(1) + 1;
+  slot->running.fetch_sub(1);
+  if (runs >= kProfiledRuns && slot->profiled.load() && !slot->ending.exchange(true)) {
+    if (slot->running.load() == 0) end_profile(runtimes[Index], *slot);  // else the next run tries again
+    slot->ending.store(false);
+  }
+  return status;
+}
+
+template <int Index>
+struct Wrapped {
+  static ort::Status* create_session(const ort::Env* env, const char* path,
+                                     const ort::SessionOptions* options, ort::Session** session) {
+    char name[128];
+    name_of_model(path, name, sizeof name);
+    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
+      return original<ort::CreateSession>(runtimes[Index], ort::kCreateSession)(env, path, used, session);
+    });
+  }
+  static ort::Status* create_session_from_array(const ort::Env* env, const void* bytes, std::size_t size,
+                                                const ort::SessionOptions* options, ort::Session** session) {
+    char name[128];
+    name_of_bytes(name, sizeof name);
+    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
+      return original<ort::CreateSessionFromArray>(runtimes[Index], ort::kCreateSessionFromArray)(
+          env, bytes, size, used, session);
+    });
+  }
+  static ort::Status* create_session_with_prepacked(const ort::Env* env, const char* path,
+                                                    const ort::SessionOptions* options,
+                                                    ort::PrepackedWeights* weights, ort::Session** session) {
+    char name[128];
+    name_of_model(path, name, sizeof name);
+    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
+      return original<ort::CreateSessionWithPrepacked>(runtimes[Index], ort::kCreateSessionWithPrepacked)(
+          env, path, used, weights, session);
+    });
+  }
+  static ort::Status* create_session_from_array_with_prepacked(const ort::Env* env, const void* bytes,
+                                                               std::size_t size,
+                                                               const ort::SessionOptions* options,
+                                                               ort::PrepackedWeights* weights,
+                                                               ort::Session** session) {
+    char name[128];
+    name_of_bytes(name, sizeof name);
+    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
+      return original<ort::CreateSessionFromArrayWithPrepacked>(
+          runtimes[Index], ort::kCreateSessionFromArrayWithPrepacked)(env, bytes, size, used, weights,
+                                                                      session);
+    });
+  }
+  static ort::Status* run(ort::Session* session, const ort::RunOptions* options,
+                          const char* const* input_names, const ort::Value* const* inputs,
+                          std::size_t input_count, const char* const* output_names, std::size_t output_count,
+                          ort::Value** outputs) {
+    return run_session<Index>(session, [&] {
+      return original<ort::Run>(runtimes[Index], ort::kRun)(session, options, input_names, inputs,
+                                                            input_count, output_names, output_count, outputs);
+    });
+  }
+  static ort::Status* run_with_binding(ort::Session* session, const ort::RunOptions* options,
+                                       const ort::IoBinding* binding) {
+    return run_session<Index>(session, [&] {
+      return original<ort::RunWithBinding>(runtimes[Index], ort::kRunWithBinding)(session, options, binding);
+    });
+  }
+  static void release_session(ort::Session* session) {
+    OpenSession* slot = session != nullptr ? find_session(session) : nullptr;
+    if (slot != nullptr) {
+      end_profile(runtimes[Index], *slot);
+      remove_session(slot);
+    }
+    original<ort::ReleaseSession>(runtimes[Index], ort::kReleaseSession)(session);
+  }
+};
+
+// --- putting them into the table
+
+struct Replacement {
+  ort::Position position;
+  void* function;
+};
+
+template <int Index>
+void replace_functions(void** table) {
+  using W = Wrapped<Index>;
+  const Replacement replacements[] = {
+      {ort::kCreateSession, reinterpret_cast<void*>(W::create_session)},
+      {ort::kCreateSessionFromArray, reinterpret_cast<void*>(W::create_session_from_array)},
+      {ort::kCreateSessionWithPrepacked, reinterpret_cast<void*>(W::create_session_with_prepacked)},
+      {ort::kCreateSessionFromArrayWithPrepacked,
+       reinterpret_cast<void*>(W::create_session_from_array_with_prepacked)},
+      {ort::kRun, reinterpret_cast<void*>(W::run)},
+      {ort::kRunWithBinding, reinterpret_cast<void*>(W::run_with_binding)},
+      {ort::kReleaseSession, reinterpret_cast<void*>(W::release_session)},
+  };
+  for (const Replacement& replacement : replacements)
+    __atomic_store_n(&table[replacement.position], replacement.function, __ATOMIC_RELEASE);
+}
+
+// The table lies in memory that the loader made read-only after relocation.
+bool make_writable(void** table, bool writable) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(table) & ~(page - 1);
+  const auto end = reinterpret_cast<std::uintptr_t>(table + kTableEnd);
+  return ::mprotect(reinterpret_cast<void*>(begin), end - begin,
+                    writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
+}
+
+bool is_recent_enough(const ort::ApiBase& base) {
+  int major = 0, minor = 0;
+  return std::sscanf(base.get_version(), "%d.%d", &major, &minor) == 2 &&
+         (major > 1 || (major == 1 && minor >= ort::kOldestMinorVersion));
+}
+
+void wrap_table(void** table) {
+  int index = 0;
+  for (; index < kMostRuntimes; ++index) {
+    const void* known = runtimes[index].table.load();
+    if (known == table) return;
+    if (known == nullptr) break;
+  }
+  if (index == kMostRuntimes || !make_writable(table, true)) return;
+  std::memcpy(runtimes[index].original, table, sizeof runtimes[index].original);
+  runtimes[index].table.store(table);
+  switch (index) {
+    case 0:
+      replace_functions<0>(table);
+      break;
+    case 1:
+      replace_functions<1>(table);
+      break;
+    case 2:
+      replace_functions<2>(table);
+      break;
+    default:
+      replace_functions<3>(table);
+      break;
+  }
+  make_writable(table, false);
+}
+
+}  // namespace
+
+void hook_onnxruntime(void* handle) {
+  const auto get_base = reinterpret_cast<const ort::ApiBase* (*)()>(::dlsym(handle, "OrtGetApiBase"));
+  if (get_base == nullptr) return;
+  const ort::ApiBase* base = get_base();
+  if (base == nullptr || !is_recent_enough(*base)) return;
+  // Any version that the library knows gives the same table.
+  auto** table = static_cast<void**>(const_cast<void*>(base->get_api(ort::kOldestMinorVersion)));
+  if (table == nullptr) return;
+  ::pthread_mutex_lock(&hooking);
+  wrap_table(table);
+  ::pthread_mutex_unlock(&hooking);
+}
+
+}  // namespace headroom::tracer

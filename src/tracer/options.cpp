@@ -1,0 +1,62 @@
+#include "tracer/options.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace headroom::tracer {
+namespace {
+
+// A stretch of text that is not terminated.
+struct Piece {
+  const char* begin;
+  const char* end;
+  bool is(const char* word) const {
+    const std::size_t length = std::strlen(word);
+    return static_cast<std::size_t>(end - begin) == length && std::memcmp(begin, word, length) == 0;
+  }
+  // False unless it is digits only.
+  bool to_number(std::uint64_t& number) const {
+    if (begin == end || end - begin > 19) return false;
+    std::uint64_t value = 0;
+    for (const char* at = begin; at != end; ++at) {
+      if (*at < '0' || *at > '9') return false;
+      value = value * 10 + static_cast<std::uint64_t>(*at - '0');
+    }
+    number = value;
+    return true;
+  }
+};
+
+void apply(Options& options, const Piece& key, const Piece& value) {
+  std::uint64_t number = 0;
+  const bool is_number = value.to_number(number);
+  if (key.is("full") && is_number) options.full = number != 0;
+  if (key.is("stacks")) {
+    if (value.is("off")) options.stacks = StackMode::off;
+    if (value.is("fp")) options.stacks = StackMode::frame_pointers;
+    if (value.is("unwind")) options.stacks = StackMode::unwind;
+  }
+  if (key.is("layers")) options.layers = !value.is("off");
+  if ((key.is("ring") || key.is("limit")) && is_number && number > 0) {
+    options.ring = key.is("ring");
+    options.segments = number;
+  }
+  if (key.is("events") && is_number) options.events = number;
+  if (key.is("large") && is_number) options.large_bytes = number;
+  if (key.is("period") && is_number && number > 0) options.sample_period = number;
+}
+
+}  // namespace
+
+Options parse_options(const char* text) {
+  Options options;
+  while (text != nullptr && *text != 0) {
+    const char* const end = text + std::strcspn(text, ",");
+    const char* const equals = text + std::strcspn(text, "=,");
+    if (equals < end) apply(options, {text, equals}, {equals + 1, end});
+    text = *end == ',' ? end + 1 : end;
+  }
+  return options;
+}
+
+}  // namespace headroom::tracer

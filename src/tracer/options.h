@@ -1,0 +1,24 @@
+// What `headroom trace` asks of the tracer, as it comes in the environment.
+#pragma once
+
+#include <cstdint>
+
+namespace headroom::tracer {
+
+enum class StackMode : std::uint8_t { off, frame_pointers, unwind };
+
+struct Options {
+  bool full = false;                           // record every allocation, not only large ones and samples
+  StackMode stacks = StackMode::unwind;        // how call stacks are taken
+  bool layers = true;                          // scopes of NVTX and ONNX Runtime
+  bool ring = false;                           // reuse the oldest segment instead of stopping at the limit
+  std::uint64_t segments = ~std::uint64_t{0};  // the most segments the file may have
+  std::uint64_t events = 0;                    // stop after so many; 0: no bound
+  std::uint64_t large_bytes = 4096;      // default mode: allocations of this size and above are recorded each
+  std::uint64_t sample_period = 524288;  // default mode: one sample in so many bytes of smaller ones
+};
+
+// "full=1,stacks=fp,ring=64": keys that are not known, and values that make no sense, leave the default.
+Options parse_options(const char* text);
+
+}  // namespace headroom::tracer

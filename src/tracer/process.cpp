@@ -1,0 +1,133 @@
+#include "tracer/process.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "tracer/clock.h"
+#include "tracer/memory.h"
+#include "tracer/modules.h"
+#include "tracer/scope_table.h"
+#include "tracer/thread_state.h"
+
+namespace headroom::tracer {
+
+Process process;
+
+namespace {
+
+// 1 while the recording belongs to this process. In a child after fork the kernel has made it 0.
+std::atomic<std::uint32_t>* fork_mark = nullptr;
+enum Mark : std::uint32_t { kForked = 0, kOurs = 1, kChildStarts = 2 };
+
+void write_text(recording::MetadataKind kind, const char* text, ssize_t length) {
+  if (length > 0) process.file.write_metadata(kind, 0, {text, static_cast<std::size_t>(length)});
+}
+
+void write_command() {
+  static char text[64 << 10];  // longer command lines are cut
+  const int fd = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  ssize_t length = 0, size = 0;
+  while (length < static_cast<ssize_t>(sizeof text) &&
+         (size = ::read(fd, text + length, sizeof text - static_cast<std::size_t>(length))) > 0)
+    length += size;
+  ::close(fd);
+  write_text(recording::MetadataKind::command, text, length);
+}
+
+void describe_process() {
+  char path[PATH_MAX];
+  write_command();
+  write_text(recording::MetadataKind::executable, path, ::readlink("/proc/self/exe", path, sizeof path));
+  if (::getcwd(path, sizeof path) != nullptr)
+    write_text(recording::MetadataKind::folder, path, static_cast<ssize_t>(std::strlen(path)));
+  utsname host{};
+  if (::uname(&host) != 0) return;
+  const RecordingFile::Piece pieces[] = {{host.sysname, std::strlen(host.sysname) + 1},
+                                         {host.release, std::strlen(host.release) + 1},
+                                         {host.machine, std::strlen(host.machine)}};
+  process.file.write_metadata(recording::MetadataKind::host, 0, pieces, 3);
+}
+
+// Leaves the phase as recording or disabled.
+void open_recording(const char* path) {
+  process.phase.store(Phase::disabled, std::memory_order_release);
+  if (!process.options.full && !process.recorded.create()) return;
+  process.large_bytes = process.options.full ? 0 : process.options.large_bytes;
+  process.events_left = process.options.events;
+  if (!process.file.create(path, process.options)) return;
+  describe_process();
+  refresh_modules();
+  rewrite_scopes();
+  process.file.calibrate();
+  fork_mark->store(kOurs, std::memory_order_release);
+  process.phase.store(Phase::recording, std::memory_order_release);
+}
+
+// Linux before 4.14 does not wipe pages at fork, so here they are wiped by hand. Handlers that other
+// libraries registered before may have allocated already: on such a system their events may be lost.
+void after_fork_in_child() {
+  if (fork_mark->load() != kOurs) return;
+  wipe_threads();
+  fork_mark->store(kForked);
+}
+
+}  // namespace
+
+[[gnu::noinline, gnu::cold]] bool start_recording(ThreadLocal& thread) {
+  // The dynamic linker allocates before the C library knows the environment.
+  if (environ == nullptr) return false;
+  Phase phase = Phase::idle;
+  if (!process.phase.compare_exchange_strong(phase, Phase::starting)) return phase == Phase::recording;
+  const Guard guard(thread);
+  const ErrnoKeeper keep;
+  const char* path = std::getenv("HEADROOM_TRACE_FILE");
+  fork_mark = path != nullptr && *path == '/' ? create_fork_mark() : nullptr;
+  if (fork_mark == nullptr) {
+    process.phase.store(Phase::disabled, std::memory_order_release);
+    return false;
+  }
+  process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
+  process_clock = choose_clock();
+  pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  open_recording(path);
+  return process.phase.load() == Phase::recording;
+}
+
+bool recording_is_ours() {
+  return fork_mark != nullptr && fork_mark->load(std::memory_order_acquire) == kOurs;
+}
+
+void start_recording_in_child(ThreadLocal& thread) {
+  std::uint32_t mark = kForked;
+  if (fork_mark == nullptr || !fork_mark->compare_exchange_strong(mark, kChildStarts)) return;
+  const Guard guard(thread);
+  process.phase.store(Phase::starting);
+  process.file.abandon();
+  reset_threads();
+  forget_modules();
+  reset_scope_lock();
+  thread.state = nullptr;
+  thread.has_ended = false;
+  const char* path = std::getenv("HEADROOM_TRACE_FILE");
+  if (path != nullptr)
+    open_recording(path);
+  else
+    process.phase.store(Phase::disabled);
+}
+
+void finish_recording() {
+  // A child of vfork runs in its parent's memory, but the recording is not its to close.
+  if (!recording_is_ours() || process.file.header()->pid != ::getpid()) return;
+  refresh_modules();
+  process.file.calibrate();
+  process.file.header()->flags.fetch_or(recording::kFlagClosed);
+}
+
+}  // namespace headroom::tracer

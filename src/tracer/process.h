@@ -1,0 +1,48 @@
+// The recording of this process, from its first event to its end.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "tracer/address_set.h"
+#include "tracer/options.h"
+#include "tracer/recording_file.h"
+
+namespace headroom::tracer {
+
+enum class Phase : std::uint32_t {
+  idle,      // before the first event
+  starting,  // one thread opens the recording; the others' events go by
+  recording,
+  disabled,  // nothing was asked for, or nothing can be written
+};
+
+struct Process {
+  std::atomic<Phase> phase{Phase::idle};
+  // Allocations below this are counted and sampled; 0 in full mode.
+  std::uint64_t large_bytes = 0;
+  Options options;
+  RecordingFile file;
+  AddressSet recorded;                        // default mode only
+  std::atomic<std::uint64_t> events_left{0};  // of options.events
+};
+extern Process process;
+
+struct ThreadLocal;
+
+// Opens the recording at the first event, if the environment asks for one. False: nothing is to be recorded
+// (yet).
+bool start_recording(ThreadLocal& thread);
+inline bool is_recording(ThreadLocal& thread) {
+  return __builtin_expect(process.phase.load(std::memory_order_acquire) == Phase::recording, 1) ||
+         start_recording(thread);
+}
+
+// Whether the recording belongs to this process, and not to the parent that it was forked from.
+bool recording_is_ours();
+// In a child after fork: opens a recording of its own.
+void start_recording_in_child(ThreadLocal& thread);
+// The process ends in order. What happens after is still recorded.
+void finish_recording();
+
+}  // namespace headroom::tracer

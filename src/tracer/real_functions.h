@@ -1,0 +1,58 @@
+// The functions that the hooks stand in front of: the next definition after ours in the order of libraries.
+#pragma once
+
+#include <dlfcn.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+
+#define HEADROOM_HOOK extern "C" __attribute__((visibility("default")))
+
+namespace headroom::tracer {
+
+// The next definition, looked up at the first use. Null where there is none.
+template <class Function>
+class NextFunction {
+ public:
+  constexpr explicit NextFunction(const char* name) : name_(name) {}
+  Function get() {
+    void* address = address_.load(std::memory_order_relaxed);
+    if (__builtin_expect(address == nullptr, 0)) {
+      address = ::dlsym(RTLD_NEXT, name_);
+      address_.store(address, std::memory_order_relaxed);
+    }
+    return reinterpret_cast<Function>(address);
+  }
+
+ private:
+  const char* name_;
+  std::atomic<void*> address_{nullptr};
+};
+
+// The allocator behind ours, resolved together; `malloc` is stored last.
+struct RealAllocator {
+  std::atomic<void* (*)(std::size_t)> malloc{nullptr};
+  void* (*calloc)(std::size_t, std::size_t);
+  void* (*realloc)(void*, std::size_t);
+  void (*free)(void*);
+  int (*posix_memalign)(void**, std::size_t, std::size_t);
+  void* (*aligned_alloc)(std::size_t, std::size_t);
+  void* (*memalign)(std::size_t, std::size_t);
+  void* (*valloc)(std::size_t);
+  void* (*pvalloc)(std::size_t);
+  void* (*reallocarray)(void*, std::size_t, std::size_t);
+  bool is_resolved() const { return __builtin_expect(malloc.load(std::memory_order_acquire) != nullptr, 1); }
+};
+extern RealAllocator real;
+
+// False while this thread is itself in the look-up, which may allocate: then the bootstrap arena must serve.
+bool resolve_allocator();
+
+// A little memory for the time before the real allocator is known. Never given back.
+void* bootstrap_allocate(std::size_t bytes, std::size_t alignment);
+bool is_bootstrap(const void* pointer);
+// The size that was asked for.
+std::size_t bootstrap_size(const void* pointer);
+
+}  // namespace headroom::tracer

@@ -1,0 +1,145 @@
+#include "tracer/recorder.h"
+
+#include "tracer/clock.h"
+#include "tracer/modules.h"
+
+namespace headroom::tracer {
+namespace {
+
+// Null when the event is lost.
+[[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread) {
+  ThreadState* state = thread.state;
+  if (__builtin_expect(state == nullptr || !state->writer.has_room() || state->quota == 0, 0)) {
+    state = prepare_to_record(thread);
+    if (state == nullptr) return nullptr;
+  }
+  --state->quota;
+  return state;
+}
+
+// The bounds of this library, from the linker.
+extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern "C" const char __etext[] __attribute__((visibility("hidden")));
+bool is_tracer_code(std::uint64_t pc) {
+  return pc >= reinterpret_cast<std::uint64_t>(__ehdr_start) && pc < reinterpret_cast<std::uint64_t>(__etext);
+}
+
+// Destructors of the C library's own may run after the thread's end was seen.
+[[gnu::always_inline]] inline void done(ThreadLocal& thread) {
+  if (__builtin_expect(thread.has_ended, 0)) detach(thread);
+}
+
+[[gnu::noinline]] std::uint32_t define_stack(ThreadState& state, std::uint64_t time, StackTrace& trace) {
+  // Hooks that stand in their own stack (dlopen's) are not the program's business.
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < trace.count; ++i) {
+    note_code_address(trace.frames[i]);
+    if (!is_tracer_code(trace.frames[i])) trace.frames[count++] = trace.frames[i];
+  }
+  const std::uint32_t number = state.writer.define_stack(time, trace.frames, count);
+  state.dictionary.put(trace.hash, state.segment_serial, number);
+  return number;
+}
+
+// The number of the caller's stack in the thread's segment; defines it there if it is new.
+[[gnu::always_inline]] inline std::uint32_t stack_of(ThreadState& state, std::uint64_t time,
+                                                     const CallFrame& caller) {
+  StackTrace trace{state.frames};
+  switch (process.options.stacks) {
+    case StackMode::off:
+      return 0;
+    case StackMode::unwind:
+      walk_unwind_rules(caller, state.stack, trace);
+      break;
+    case StackMode::frame_pointers:
+      walk_frame_pointers(caller, state.stack, trace);
+      break;
+  }
+  const std::uint32_t number = state.dictionary.find(trace.hash, state.segment_serial);
+  return __builtin_expect(number != 0, 1) ? number : define_stack(state, time, trace);
+}
+
+void count_allocation(ThreadLocal& thread, std::uint64_t size) {
+  ThreadState* state = thread.state;
+  if (state == nullptr || state->counts_small == 0) state = prepare_to_record(thread);
+  if (state == nullptr) return;
+  state->writer.count_allocation(size);
+  count_operation(*state);
+}
+
+std::atomic<bool> noted_full_set{false};
+
+}  // namespace
+
+[[gnu::noinline]] void record_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                                         const CallFrame& caller) {
+  const std::uint64_t time = time_now();
+  if (process.large_bytes != 0 && !process.recorded.insert(address)) {
+    // Its release could not be told from a small one's.
+    if (!noted_full_set.exchange(true))
+      process.file.note(
+          "more than a million large allocations were live: some were counted and not recorded");
+    return count_allocation(thread, size);
+  }
+  if (ThreadState* state = ready_to_record(thread)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    state->writer.allocate(time, address, size, stack);
+  }
+  done(thread);
+}
+
+[[gnu::noinline]] void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                                               const CallFrame& caller) {
+  ThreadState* state = thread.state;
+  const bool was_ready = state != nullptr && state->counts_small != 0;
+  // The sampler has chosen it, or has not been asked.
+  if (!was_ready) {
+    state = prepare_to_record(thread);
+    if (state == nullptr) return;
+  }
+  const bool is_chosen = was_ready || state->sampler.chooses(size);
+  if (is_chosen && process.recorded.insert(address)) {
+    const std::uint64_t time = time_now();
+    if ((state = ready_to_record(thread)) != nullptr)
+      state->writer.sample(time, address, size, stack_of(*state, time, caller));
+  } else {
+    count_allocation(thread, size);
+  }
+  done(thread);
+}
+
+[[gnu::noinline]] void record_release(ThreadLocal& thread, const Release& release) {
+  if (ThreadState* state = ready_to_record(thread)) state->writer.release(release.time, release.address);
+  done(thread);
+}
+
+void count_release_slowly(ThreadLocal& thread) {
+  if (ThreadState* state = prepare_to_record(thread)) state->writer.count_release();
+  done(thread);
+}
+
+void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    state->writer.map(time, address, size, stack);
+  }
+  done(thread);
+}
+
+void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time) {
+  if (ThreadState* state = ready_to_record(thread)) state->writer.unmap(time, address, size);
+  done(thread);
+}
+
+[[gnu::noinline, gnu::cold]] void look_at_clock(ThreadState& state) {
+  state.operations_to_clock = kOperationsBetweenLooks;
+  const std::uint64_t now = time_now();
+  // Units are 20 to 40 ns: 2^22 of them are about a tenth of a second.
+  constexpr std::uint64_t kInterval = 1 << 22;
+  if (now - state.counters_written < kInterval || !state.writer.has_room()) return;
+  state.counters_written = now;
+  if (state.writer.has_counted()) state.writer.flush_counters(now);
+}
+
+}  // namespace headroom::tracer

@@ -1,0 +1,70 @@
+// What the hooks call when something was allocated or released. The thread's guard is up.
+//
+// The short ways, a small allocation or release that is only counted, are here to be inlined into the hooks.
+#pragma once
+
+#include <cstdint>
+
+#include "tracer/clock.h"
+#include "tracer/process.h"
+#include "tracer/thread_state.h"
+
+namespace headroom::tracer {
+
+void record_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                       const CallFrame& caller);
+void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                             const CallFrame& caller);
+void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller);
+void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time);
+// The counters become a record of their own ten times a second.
+void look_at_clock(ThreadState& state);
+inline constexpr std::uint32_t kOperationsBetweenLooks = 1024;
+
+[[gnu::always_inline]] inline void count_operation(ThreadState& state) {
+  if (__builtin_expect(--state.operations_to_clock == 0, 0)) look_at_clock(state);
+}
+
+// After an allocator gave `size` bytes at `pointer`.
+[[gnu::always_inline]] inline void on_allocation(ThreadLocal& thread, const void* pointer, std::uint64_t size,
+                                                 const CallFrame& caller) {
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  if (size >= process.large_bytes) return record_allocation(thread, address, size, caller);
+  ThreadState* const state = thread.state;
+  if (__builtin_expect(state == nullptr || state->counts_small == 0 || state->sampler.chooses(size), 0))
+    return record_small_allocation(thread, address, size, caller);
+  state->writer.count_allocation(size);
+  count_operation(*state);
+}
+
+// A release is decided on before the allocator takes the memory back, because from then on another thread may
+// get it, and written when it is known that it took place (a realloc may fail).
+struct Release {
+  std::uint64_t address = 0;
+  std::uint64_t time = 0;
+  bool is_recorded = false;  // its allocation was recorded, so this is too; else it is counted
+};
+[[gnu::always_inline]] inline Release begin_release(const void* pointer) {
+  Release release{reinterpret_cast<std::uint64_t>(pointer)};
+  const bool is_full = process.large_bytes == 0;
+  if (is_full || __builtin_expect(process.recorded.may_hold(release.address), 0)) {
+    release.is_recorded = is_full || process.recorded.remove(release.address);
+    release.time = time_now();
+  }
+  return release;
+}
+void record_release(ThreadLocal& thread, const Release& release);
+void count_release_slowly(ThreadLocal& thread);
+[[gnu::always_inline]] inline void finish_release(ThreadLocal& thread, const Release& release) {
+  if (release.is_recorded) return record_release(thread, release);
+  ThreadState* const state = thread.state;
+  if (__builtin_expect(state == nullptr || state->counts_small == 0, 0)) return count_release_slowly(thread);
+  state->writer.count_release();
+  count_operation(*state);
+}
+// It did not take place after all.
+inline void cancel_release(const Release& release) {
+  if (release.is_recorded && process.large_bytes != 0) process.recorded.insert(release.address);
+}
+
+}  // namespace headroom::tracer

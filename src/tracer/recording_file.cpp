@@ -1,0 +1,271 @@
+#include "tracer/recording_file.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "tracer/clock.h"
+#include "tracer/memory.h"
+
+namespace headroom::tracer {
+namespace {
+
+using namespace recording;
+
+constexpr std::uint64_t kMappedBytes = std::uint64_t{kHeaderBytes} + kDefaultMetadataBytes;
+constexpr std::uint64_t kMetadataStep = 64 << 10;
+constexpr std::uint64_t kMostRingSlots = 1 << 22;
+#ifndef MADV_POPULATE_WRITE
+constexpr int MADV_POPULATE_WRITE = 23;  // Linux 5.14
+#endif
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kMachine = 62;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kMachine = 183;
+#else
+#error "recordings are defined for x86-64 and AArch64"
+#endif
+
+// A descriptor out of the way of programs that count on the small numbers.
+int move_up(int fd) {
+  constexpr int kOutOfTheWay = 500;
+  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
+  if (high < 0) return fd;
+  ::close(fd);
+  return high;
+}
+
+// Whether the recording at `path` is of this process, before an execve. Then it has ended, and in order.
+bool close_earlier_recording(const char* path) {
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool is_ours = false;
+  struct stat info {};
+  if (::fstat(fd, &info) == 0 && static_cast<std::uint64_t>(info.st_size) >= kHeaderBytes) {
+    if (void* page = map_memory(kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) {
+      auto* header = static_cast<FileHeader*>(page);
+      is_ours = std::memcmp(header->magic, kMagic, sizeof kMagic) == 0 && header->pid == ::getpid();
+      if (is_ours) header->flags.fetch_or(kFlagClosed);
+      unmap_memory(page, kHeaderBytes);
+    }
+  }
+  ::close(fd);
+  return is_ours;
+}
+
+}  // namespace
+
+bool RecordingFile::open_new(const char* path) {
+  fd_ = ::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) return false;
+  fd_ = move_up(fd_);
+  std::snprintf(path_, sizeof path_, "%s", path);
+  return true;
+}
+
+bool RecordingFile::open_for_process(const char* path) {
+  generation_ = 0;
+  if (open_new(path)) return true;
+  if (errno != EEXIST) return false;
+  if (close_earlier_recording(path)) generation_ = 1;
+  char name[sizeof path_];
+  if (std::snprintf(name, sizeof name, "%s.d", path) >= static_cast<int>(sizeof name) - 32) return false;
+  ::mkdir(name, 0777);
+  constexpr std::uint32_t kMostGenerations = 100'000;
+  for (; generation_ < kMostGenerations; ++generation_) {
+    std::snprintf(name, sizeof name, "%s.d/%d-%u.hrec", path, ::getpid(), generation_);
+    if (open_new(name)) return true;
+    if (errno != EEXIST) return false;
+    close_earlier_recording(name);
+  }
+  return false;
+}
+
+bool RecordingFile::create(const char* path, const Options& options) {
+  if (!open_for_process(path)) return false;
+  struct stat info {};
+  ::fstat(fd_, &info);
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
+  metadata_backed_ = kMetadataStep - kHeaderBytes;
+  if (!allocate(0, kMetadataStep) || ::ftruncate(fd_, kMappedBytes) != 0) return false;
+  void* mapped = map_memory(kMappedBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (mapped == nullptr) return false;
+  auto* header = static_cast<FileHeader*>(mapped);
+  header->version = kVersion;
+  header->header_bytes = kHeaderBytes;
+  header->metadata_bytes = kDefaultMetadataBytes;
+  header->segment_bytes = kDefaultSegmentBytes;
+  header->flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u);
+  header->time_shift = process_clock.shift;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  header->first_ticks = process_clock.first_ticks = ticks_now();
+  header->first_monotonic_ns = monotonic_ns();
+  header->last_ticks = header->first_ticks;
+  header->last_monotonic_ns = header->first_monotonic_ns;
+  header->first_realtime_ns =
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  header->pid = ::getpid();
+  header->parent_pid = ::getppid();
+  header->page_bytes = static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
+  header->machine = kMachine;
+  header->large_bytes = options.large_bytes;
+  header->sample_period_bytes = options.sample_period;
+  header->segments_limit = options.segments;
+  header->exec_generation = generation_;
+  // A file that outgrows RLIMIT_FSIZE is a deadly signal for the program.
+  rlimit file_size{};
+  if (::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY) {
+    const std::uint64_t left = file_size.rlim_cur > kMappedBytes ? file_size.rlim_cur - kMappedBytes : 0;
+    if (left / kDefaultSegmentBytes < header->segments_limit)
+      header->segments_limit = left / kDefaultSegmentBytes;
+  }
+  if (options.ring) {
+    if (header->segments_limit > kMostRingSlots) header->segments_limit = kMostRingSlots;
+    slots_in_use_ = reserve_array<std::atomic<std::uint8_t>>(header->segments_limit);
+    if (slots_in_use_ == nullptr) return false;
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memcpy(header->magic, kMagic, sizeof kMagic);
+  header_ = header;
+  return true;
+}
+
+void RecordingFile::abandon() {
+  if (slots_in_use_ != nullptr) unmap_memory(slots_in_use_, header_->segments_limit);
+  if (header_ != nullptr) unmap_memory(header_, kMappedBytes);
+  if (fd_ >= 0 && own_descriptor()) ::close(fd_);
+  header_ = nullptr;
+  slots_in_use_ = nullptr;
+  fd_ = -1;
+  calibrating_ = false;
+  backing_metadata_.reset();
+}
+
+// A program that closes all descriptors (daemons do) closes ours too, and may get the same number for a file
+// of its own. So the descriptor is looked at before each use, and opened anew if it is not ours any more.
+bool RecordingFile::own_descriptor() {
+  struct stat info {};
+  if (fd_ >= 0 && ::fstat(fd_, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_) return true;
+  const int again = ::open(path_, O_RDWR | O_CLOEXEC);
+  if (again < 0) return false;
+  if (::fstat(again, &info) != 0 || info.st_dev != device_ || info.st_ino != inode_) {
+    ::close(again);
+    return false;
+  }
+  fd_ = move_up(again);
+  return true;
+}
+
+bool RecordingFile::allocate(std::uint64_t offset, std::uint64_t bytes) {
+  if (::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) return true;
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
+  // A file system that cannot reserve space: writing zeros does. Nothing was written there yet, or it is a
+  // slot of the ring whose old records are given up.
+  static const char zeros[16384] = {};
+  for (std::uint64_t done = 0; done < bytes; done += sizeof zeros)
+    if (::pwrite(fd_, zeros, sizeof zeros, static_cast<off_t>(offset + done)) != sizeof zeros) return false;
+  return true;
+}
+
+std::uint64_t RecordingFile::segment_offset(std::uint64_t slot) const {
+  return kMappedBytes + slot * kDefaultSegmentBytes;
+}
+
+bool RecordingFile::claim(Segment& segment) {
+  if (!own_descriptor()) return false;
+  const std::uint64_t limit = header_->segments_limit;
+  std::atomic<std::uint64_t>& claimed = header_->segments_claimed;
+  if (slots_in_use_ == nullptr) {
+    std::uint64_t number = claimed.load(std::memory_order_relaxed);
+    do {
+      if (number >= limit) return false;
+    } while (!claimed.compare_exchange_weak(number, number + 1));
+    segment.number = segment.slot = number;
+  } else {
+    // The oldest slot that no other thread is still writing to.
+    bool found = false;
+    for (std::uint64_t tries = 0; tries < limit && !found; ++tries) {
+      segment.number = claimed.fetch_add(1);
+      segment.slot = segment.number % limit;
+      found = slots_in_use_[segment.slot].exchange(1, std::memory_order_acquire) == 0;
+    }
+    if (!found) return false;
+  }
+  void* memory =
+      map_memory(kDefaultSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, segment_offset(segment.slot));
+  if (memory == nullptr) {
+    if (slots_in_use_ != nullptr) slots_in_use_[segment.slot].store(0);
+    return false;
+  }
+  segment.memory = static_cast<std::uint8_t*>(memory);
+  calibrate();
+  return true;
+}
+
+void RecordingFile::give_back(Segment& segment) {
+  if (segment.memory == nullptr) return;
+  unmap_memory(segment.memory, kDefaultSegmentBytes);
+  if (slots_in_use_ != nullptr) slots_in_use_[segment.slot].store(0, std::memory_order_release);
+  segment.memory = nullptr;
+}
+
+bool RecordingFile::back(const Segment& segment, std::uint64_t bytes) {
+  const std::uint64_t begin = bytes - kBackingStep;
+  if (!own_descriptor() || !allocate(segment_offset(segment.slot) + begin, kBackingStep)) return false;
+  // All pages at once are cheaper than a fault each. An older kernel knows no such thing and faults.
+  ::madvise(segment.memory + begin, kBackingStep, MADV_POPULATE_WRITE);
+  calibrate();
+  return true;
+}
+
+bool RecordingFile::back_metadata(std::uint64_t end) {
+  if (end <= metadata_backed_.load(std::memory_order_acquire)) return true;
+  const Locked locked(backing_metadata_);
+  std::uint64_t backed = metadata_backed_.load(std::memory_order_relaxed);
+  for (; backed < end; backed += kMetadataStep) {
+    if (!own_descriptor() || !allocate(kHeaderBytes + backed, kMetadataStep)) return false;
+    metadata_backed_.store(backed + kMetadataStep, std::memory_order_release);
+  }
+  return true;
+}
+
+void RecordingFile::write_metadata(MetadataKind kind, std::uint32_t id, const Piece* pieces,
+                                   std::size_t count) {
+  if (header_ == nullptr) return;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].bytes;
+  const std::size_t padded = (bytes + 7) / 8 * 8;
+  const std::uint64_t begin = header_->metadata_used.fetch_add(sizeof(MetadataHeader) + padded);
+  const std::uint64_t end = begin + sizeof(MetadataHeader) + padded;
+  if (end > kDefaultMetadataBytes || !back_metadata(end)) return;
+  std::uint8_t* at = reinterpret_cast<std::uint8_t*>(header_) + kHeaderBytes + begin;
+  auto* record = reinterpret_cast<MetadataHeader*>(at);
+  record->bytes = static_cast<std::uint32_t>(bytes);
+  record->kind = kind;
+  record->id = id;
+  at += sizeof(MetadataHeader);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(at, pieces[i].data, pieces[i].bytes);
+    at += pieces[i].bytes;
+  }
+  record->magic.store(kMetadataMagic, std::memory_order_release);
+}
+
+void RecordingFile::note(const char* sentence) {
+  write_metadata(MetadataKind::note, 0, {sentence, std::strlen(sentence)});
+}
+
+void RecordingFile::calibrate() {
+  if (header_ == nullptr || calibrating_.exchange(true)) return;
+  header_->last_ticks.store(ticks_now(), std::memory_order_relaxed);
+  header_->last_monotonic_ns.store(monotonic_ns(), std::memory_order_relaxed);
+  calibrating_.store(false);
+}
+
+}  // namespace headroom::tracer

@@ -1,0 +1,77 @@
+// The file that one process records into: its header and metadata are mapped for as long as the process
+// lives, and segments are claimed, mapped and given back by the threads that write them.
+//
+// Disk space is had before it is written to, in steps of 128 KiB: a write through a mapping that finds the
+// disk full would kill the program by SIGBUS, an allocation that fails only costs events.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "recording/format.h"
+#include "tracer/lock.h"
+#include "tracer/options.h"
+
+namespace headroom::tracer {
+
+inline constexpr std::uint64_t kBackingStep = 128 << 10;
+
+// A segment that a thread has to itself.
+struct Segment {
+  std::uint8_t* memory = nullptr;  // null: none
+  std::uint64_t number = 0;        // in the order of claims
+  std::uint64_t slot = 0;          // its place in the file
+};
+
+class RecordingFile {
+ public:
+  // Creates the recording of this process: `path` itself for the first process of the tree, else
+  // `path`.d/PID-GENERATION.hrec. False when there is to be none.
+  bool create(const char* path, const Options& options);
+  // Forgets, in the child after fork, what is the parent's. The parent's file stays as it is.
+  void abandon();
+
+  recording::FileHeader* header() const { return header_; }
+  bool is_open() const { return header_ != nullptr; }
+
+  // False when the limit is reached, all slots of the ring are in use, or memory cannot be mapped.
+  bool claim(Segment& segment);
+  void give_back(Segment& segment);
+  // Makes the first `bytes` of a segment, a multiple of the step, safe to write to. False when the disk is
+  // full.
+  bool back(const Segment& segment, std::uint64_t bytes);
+
+  // Writes a metadata record whose payload is these pieces; drops it when the area or the disk is full.
+  struct Piece {
+    const void* data;
+    std::size_t bytes;
+  };
+  void write_metadata(recording::MetadataKind kind, std::uint32_t id, const Piece* pieces, std::size_t count);
+  void write_metadata(recording::MetadataKind kind, std::uint32_t id, Piece piece) {
+    write_metadata(kind, id, &piece, 1);
+  }
+  void note(const char* sentence);
+
+  // Takes the second of the two points that turn ticks into time.
+  void calibrate();
+
+ private:
+  bool open_new(const char* path);
+  bool open_for_process(const char* path);
+  bool own_descriptor();
+  bool allocate(std::uint64_t offset, std::uint64_t bytes);
+  bool back_metadata(std::uint64_t end);
+  std::uint64_t segment_offset(std::uint64_t slot) const;
+
+  int fd_ = -1;
+  std::uint64_t device_ = 0, inode_ = 0;  // of the file behind fd_
+  std::uint32_t generation_ = 0;
+  recording::FileHeader* header_ = nullptr;
+  std::atomic<std::uint8_t>* slots_in_use_ = nullptr;  // of a ring
+  std::atomic<std::uint64_t> metadata_backed_{0};
+  Lock backing_metadata_;
+  std::atomic<bool> calibrating_{false};
+  char path_[4096] = {};
+};
+
+}  // namespace headroom::tracer

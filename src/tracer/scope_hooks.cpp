@@ -1,0 +1,20 @@
+// The functions behind include/headroom/scope.h, and the same under their plain names for callers that look
+// them up at run time (Python's ctypes, dlsym).
+#include <cstring>
+
+#include "recording/format.h"
+#include "tracer/real_functions.h"
+#include "tracer/scopes.h"
+
+using namespace headroom::tracer;
+
+HEADROOM_HOOK void headroom_trace_scope_push(const char* name) {
+  if (name == nullptr) name = "";
+  push_scope(headroom::recording::ScopeSource::program, name, std::strlen(name));
+}
+
+HEADROOM_HOOK void headroom_trace_scope_pop(void) { pop_scope(); }
+
+HEADROOM_HOOK void headroom_scope_push(const char* name) { headroom_trace_scope_push(name); }
+
+HEADROOM_HOOK void headroom_scope_pop(void) { headroom_trace_scope_pop(); }

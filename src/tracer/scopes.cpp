@@ -1,0 +1,195 @@
+#include "tracer/scopes.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "tracer/clock.h"
+#include "tracer/lock.h"
+#include "tracer/memory.h"
+#include "tracer/process.h"
+#include "tracer/scope_table.h"
+#include "tracer/thread_state.h"
+
+namespace headroom::tracer {
+namespace {
+
+using recording::MetadataKind;
+using recording::ScopeRecord;
+using recording::ScopeSource;
+
+constexpr std::uint32_t kMostScopes = 1 << 16;
+constexpr std::uint32_t kIndexSlots = 4 * kMostScopes;  // a quarter full at most: a search ends soon
+constexpr std::size_t kNameBytes = 16 << 20;            // reserved; what is not used costs nothing
+
+struct Scope {
+  std::uint32_t parent;
+  ScopeSource source;
+  std::uint32_t name_at, name_length;
+};
+
+// Scopes are only added. An index slot is set after the scope is whole, so a search needs no lock.
+struct ScopeTable {
+  Lock lock;
+  Scope* scopes = nullptr;  // [0] is the root
+  std::atomic<std::uint32_t>* index = nullptr;
+  char* names = nullptr;
+  std::uint32_t count = 1;
+  std::size_t names_used = 0;
+  bool is_full = false;
+  std::atomic<bool> is_made{false};
+};
+ScopeTable table;
+
+bool make_table() {
+  if (table.is_made.load(std::memory_order_acquire)) return true;
+  const Locked locked(table.lock);
+  if (table.is_made.load(std::memory_order_relaxed)) return true;
+  table.scopes = reserve_array<Scope>(kMostScopes);
+  table.index = reserve_array<std::atomic<std::uint32_t>>(kIndexSlots);
+  table.names = reserve_array<char>(kNameBytes);
+  if (table.scopes == nullptr || table.index == nullptr || table.names == nullptr) return false;
+  table.is_made.store(true, std::memory_order_release);
+  return true;
+}
+
+std::uint64_t hash_of(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
+  std::uint64_t hash = (std::uint64_t{parent} << 8 | static_cast<std::uint32_t>(source)) + length;
+  for (std::size_t i = 0; i < length; ++i)
+    hash = (hash ^ static_cast<unsigned char>(name[i])) * 0x100000001b3;
+  return hash * 0x9e3779b97f4a7c15;
+}
+
+bool is_same(const Scope& scope, std::uint32_t parent, ScopeSource source, const char* name,
+             std::size_t length) {
+  return scope.parent == parent && scope.source == source && scope.name_length == length &&
+         std::memcmp(table.names + scope.name_at, name, length) == 0;
+}
+
+// The scope's id, or 0 and the slot where it belongs.
+std::uint32_t find(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length,
+                   std::uint32_t& slot) {
+  slot = static_cast<std::uint32_t>(hash_of(parent, source, name, length) >> 40) % kIndexSlots;
+  for (;; slot = (slot + 1) % kIndexSlots) {
+    const std::uint32_t id = table.index[slot].load(std::memory_order_acquire);
+    if (id == 0 || is_same(table.scopes[id], parent, source, name, length)) return id;
+  }
+}
+
+void write_scope_metadata(std::uint32_t id) {
+  const Scope& scope = table.scopes[id];
+  const ScopeRecord record{scope.parent, scope.source};
+  const RecordingFile::Piece pieces[] = {{&record, sizeof record},
+                                         {table.names + scope.name_at, scope.name_length}};
+  process.file.write_metadata(MetadataKind::scope, id, pieces, 2);
+}
+
+std::uint32_t add(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
+  const Locked locked(table.lock);
+  std::uint32_t slot = 0;
+  if (const std::uint32_t id = find(parent, source, name, length, slot)) return id;
+  if (table.count == kMostScopes || kNameBytes - table.names_used < length) {
+    if (!table.is_full)
+      process.file.note("too many different scopes: the latest are counted to those around them");
+    table.is_full = true;
+    return parent;
+  }
+  const std::uint32_t id = table.count++;
+  std::memcpy(table.names + table.names_used, name, length);
+  table.scopes[id] = {parent, source, static_cast<std::uint32_t>(table.names_used),
+                      static_cast<std::uint32_t>(length)};
+  table.names_used += length;
+  write_scope_metadata(id);
+  table.index[slot].store(id, std::memory_order_release);
+  return id;
+}
+
+}  // namespace
+
+std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || !is_recording(thread)) return 0;
+  const Guard guard(thread);
+  const ErrnoKeeper keep;
+  if (!recording_is_ours()) start_recording_in_child(thread);
+  if (length > kMaxScopeName) length = kMaxScopeName;
+  if (!make_table()) return parent;
+  std::uint32_t slot = 0;
+  const std::uint32_t id = find(parent, source, name, length, slot);
+  return id != 0 ? id : add(parent, source, name, length);
+}
+
+std::uint32_t current_scope() { return thread_local_state.scope; }
+
+void set_scope(std::uint32_t id) {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.scope == id) return;
+  if (thread.guard != 0 || !is_recording(thread)) {
+    thread.scope = id;
+    return;
+  }
+  const Guard guard(thread);
+  ThreadState* state = thread.state;
+  if (state == nullptr || !state->writer.has_room()) state = prepare_to_record(thread);
+  thread.scope = id;
+  if (state != nullptr) write_scope(*state, time_now(), id);
+}
+
+int push_scope(ScopeSource source, const char* name, std::size_t length, std::uint32_t range) {
+  ThreadLocal& thread = thread_local_state;
+  const std::uint32_t depth = thread.scope_depth++;
+  if (depth < kMaxScopeDepth) {
+    const std::uint32_t id = intern_scope(thread.scope, source, name, length);
+    thread.outer_scopes[depth] = thread.scope;
+    thread.ranges[depth] = range;
+    set_scope(id);
+  }
+  return static_cast<int>(depth);
+}
+
+int pop_scope() {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.scope_depth == 0) return 0;
+  const std::uint32_t depth = thread.scope_depth--;
+  if (depth <= kMaxScopeDepth) set_scope(thread.outer_scopes[depth - 1]);
+  return static_cast<int>(depth);
+}
+
+void end_range(std::uint32_t range) {
+  ThreadLocal& thread = thread_local_state;
+  const std::uint32_t depth = thread.scope_depth < kMaxScopeDepth ? thread.scope_depth : kMaxScopeDepth;
+  for (std::uint32_t i = depth; i-- > 0;) {
+    if (thread.ranges[i] != range) continue;
+    if (i + 1 == thread.scope_depth) {
+      pop_scope();
+      return;
+    }
+    // The scopes inside it stay; leaving the next of them leads past this one.
+    thread.outer_scopes[i + 1] = thread.outer_scopes[i];
+    for (std::uint32_t j = i; j + 1 < depth; ++j) {
+      thread.outer_scopes[j] = thread.outer_scopes[j + 1];
+      thread.ranges[j] = thread.ranges[j + 1];
+    }
+    --thread.scope_depth;
+    return;
+  }
+}
+
+void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope) {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || !is_recording(thread)) return;
+  const Guard guard(thread);
+  const ErrnoKeeper keep;
+  if (!recording_is_ours()) start_recording_in_child(thread);
+  const recording::ProfileRecord record{start_monotonic_ns, scope, 0};
+  const RecordingFile::Piece pieces[] = {{&record, sizeof record}, {path, std::strlen(path)}};
+  process.file.write_metadata(MetadataKind::runtime_profile, 0, pieces, 2);
+}
+
+void rewrite_scopes() {
+  if (!table.is_made.load(std::memory_order_acquire)) return;
+  for (std::uint32_t id = 1; id < table.count; ++id) write_scope_metadata(id);
+}
+
+void reset_scope_lock() { table.lock.reset(); }
+
+}  // namespace headroom::tracer

@@ -1,0 +1,42 @@
+// Scopes of the traced program: which layer, range or graph node a thread works for.
+//
+// A scope is a path in a tree; its id is small, dense and the same for all threads of the process. Safe from
+// any thread and from inside a hook: nothing here allocates through what the tracer hooks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "recording/format.h"
+
+namespace headroom::tracer {
+
+// The id of this scope, a number above its parent's; the same triple gives the same id. Writes the scope into
+// the recording's metadata when it is new. 0 (the root) when nothing is recorded, and `parent` when the table
+// of scopes is full (a note in the recording says so). Names are cut at kMaxScopeName bytes.
+std::uint32_t intern_scope(std::uint32_t parent, recording::ScopeSource source, const char* name,
+                           std::size_t length);
+
+// The calling thread's scope; 0 outside of any.
+std::uint32_t current_scope();
+
+// From now on the calling thread works for `id`; written into its events. Cheap when nothing changes.
+void set_scope(std::uint32_t id);
+
+// The stack of nested ranges of the calling thread, for callers that push and pop (scope.h, NVTX). Past the
+// depth limit only the depth is counted, so that pushes and pops stay in pairs. A pop without a push does
+// nothing. Both return the depth before. `range` names a range that end_range() may end before those inside
+// it; 0: none.
+int push_scope(recording::ScopeSource source, const char* name, std::size_t length, std::uint32_t range = 0);
+int pop_scope();
+// Ends a range that the calling thread pushed; does nothing about another thread's.
+void end_range(std::uint32_t range);
+
+// A profile that a runtime writes of itself at `path`; its own zero is `start_monotonic_ns`
+// (CLOCK_MONOTONIC), and `scope` is the session that it tells of.
+void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope);
+
+inline constexpr std::size_t kMaxScopeName = 1024;
+inline constexpr std::uint32_t kMaxScopeDepth = 64;
+
+}  // namespace headroom::tracer

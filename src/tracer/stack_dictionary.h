@@ -1,0 +1,31 @@
+// Which stacks the current segment of a thread has defined, by their hash: a direct-mapped table of 2048
+// stacks (24 KiB). A stack that is pushed out by another is defined again, which costs bytes but no truth.
+#pragma once
+
+#include <cstdint>
+
+namespace headroom::tracer {
+
+class StackDictionary {
+ public:
+  // The stack's number in the segment; 0 if it has none.
+  std::uint32_t find(std::uint64_t hash, std::uint32_t segment) const {
+    const Entry& entry = entries_[index_of(hash)];
+    return entry.hash == hash && entry.segment == segment ? entry.number : 0;
+  }
+  void put(std::uint64_t hash, std::uint32_t segment, std::uint32_t number) {
+    entries_[index_of(hash)] = {hash, segment, number};
+  }
+
+ private:
+  static constexpr unsigned kBits = 11;
+  // The hash is a product, whose upper bits depend on all of it.
+  static std::uint64_t index_of(std::uint64_t hash) { return hash >> (64 - kBits); }
+  struct Entry {
+    std::uint64_t hash;
+    std::uint32_t segment, number;
+  };
+  Entry entries_[1 << kBits];
+};
+
+}  // namespace headroom::tracer

@@ -1,0 +1,91 @@
+// What a thread needs to record. The thread-local part is small and always there; the rest is had at the
+// thread's first event and handed on, with its half-full segment, when the thread ends.
+#pragma once
+
+#include <cstdint>
+
+#include "recording/record_writer.h"
+#include "tracer/call_frame.h"
+#include "tracer/recording_file.h"
+#include "tracer/sampler.h"
+#include "tracer/scopes.h"
+#include "tracer/stack_dictionary.h"
+
+namespace headroom::tracer {
+
+// Lies in memory that the kernel wipes in a child after fork, so that all zeros must mean "not usable": a
+// child that wrote into its parent's segments would spoil them.
+struct ThreadState {
+  recording::RecordWriter writer;
+  std::uint32_t counts_small = 0;         // 1: small allocations may be counted in the open segment
+  std::uint32_t operations_to_clock = 0;  // small ones until the next look at the clock
+  std::uint64_t quota = 0;                // events that it may still write before it asks again
+  Sampler sampler;
+  std::uint32_t segment_serial = 0;  // for the dictionary; 0 is none
+  std::uint32_t thread_index = 0;
+  std::uint32_t segment_thread = 0, segment_scope = 0;  // what a reader takes the next record to be of
+  StackBounds stack;
+  std::uint64_t counters_written = 0;  // time
+  std::uint64_t backed_bytes = 0;      // of the segment
+  std::uint64_t gap = 0;               // events not written since the last record
+  std::uint64_t retry_in = 0;          // drops until the next try to get a segment
+  std::uint32_t registry_slot = 0;
+  Segment segment;
+  std::uint64_t frames[recording::kMaxFrames] = {};
+  StackDictionary dictionary;
+};
+
+struct ThreadLocal {
+  ThreadState* state = nullptr;
+  std::uint32_t guard = 0;  // not 0: inside of a hook; what is called meanwhile is not the program's doing
+  std::uint32_t nested_calls = 0;  // of malloc while the guard was up
+  std::uint32_t scope = 0;
+  bool has_ended = false;  // the thread's last destructors have run
+  // Of the scopes pushed and not popped, outermost first: the scope around each, and the id of an NVTX range
+  // that may end out of order, else 0.
+  std::uint32_t scope_depth = 0;
+  std::uint32_t outer_scopes[kMaxScopeDepth] = {};
+  std::uint32_t ranges[kMaxScopeDepth] = {};
+};
+// Defined and constant-initialised in one place; "initial-exec" is one instruction and never allocates.
+extern constinit thread_local ThreadLocal thread_local_state __attribute__((tls_model("initial-exec")));
+
+// Up while the tracer works or an allocator does.
+class Guard {
+ public:
+  explicit Guard(ThreadLocal& thread) : thread_(thread) {
+    ++thread_.guard;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~Guard() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    --thread_.guard;
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  ThreadLocal& thread_;
+};
+
+// Makes the thread's state fit to take a record: attached, with room in a segment, within the bound on
+// events. Null when the event is lost, which is counted. The slow side of recording.
+ThreadState* prepare_to_record(ThreadLocal& thread);
+
+// Needs room for a record. What was counted in the scope before is written first.
+void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope);
+
+// The thread has ended: its state is for the next.
+void detach(ThreadLocal& thread);
+
+// Writes the calling thread's name, if it is recorded.
+void write_thread_name(ThreadLocal& thread);
+
+// In a child after fork: all states are free, and the parent's segments are unmapped.
+void reset_threads();
+// Makes all states unusable, where the kernel does not do so by itself at fork.
+void wipe_threads();
+// A page that reads as 0 in a child after fork.
+std::atomic<std::uint32_t>* create_fork_mark();
+
+}  // namespace headroom::tracer

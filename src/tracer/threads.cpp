@@ -1,0 +1,275 @@
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "tracer/clock.h"
+#include "tracer/lock.h"
+#include "tracer/memory.h"
+#include "tracer/process.h"
+#include "tracer/thread_state.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+namespace headroom::tracer {
+
+constinit thread_local ThreadLocal thread_local_state;
+
+namespace {
+
+// The states that were ever made. What a child after fork needs to know of them is here, because they are
+// wiped.
+struct Registered {
+  ThreadState* state;
+  std::uint8_t* segment;  // mapped, or null
+  std::uint32_t next_free;
+};
+constexpr std::uint32_t kMostThreads = 1 << 15;  // at a time
+constexpr std::uint32_t kNone = 0;               // slots count from 1
+
+Lock lock;
+Registered* registry = nullptr;
+std::uint32_t registered = 0;
+std::uint32_t first_free = kNone;
+
+constexpr std::uint64_t kQuotaStep = 256;
+constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
+constexpr std::uint64_t kDropsBetweenTries = 1024;
+
+// --- the end of a thread
+
+pthread_key_t end_key;
+bool has_end_key = false;
+
+// Runs with the destructors of other libraries' thread data, which may allocate: so it puts itself off to the
+// last round of four.
+void on_thread_end(void* round) {
+  const auto number = reinterpret_cast<std::uintptr_t>(round);
+  if (number < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(end_key, reinterpret_cast<void*>(number + 1));
+    return;
+  }
+  ThreadLocal& thread = thread_local_state;
+  const Guard guard(thread);
+  thread.has_ended = true;
+  detach(thread);
+}
+
+// --- attaching
+
+ThreadState* new_state() {
+  if (registry == nullptr) registry = reserve_array<Registered>(kMostThreads + 1);
+  if (registry == nullptr || registered == kMostThreads) return nullptr;
+  auto* state = reserve_array<ThreadState>(1);
+  if (state == nullptr) return nullptr;
+  ::madvise(state, sizeof *state, MADV_WIPEONFORK);
+  registry[++registered] = {state, nullptr, kNone};
+  state->registry_slot = registered;
+  return state;
+}
+
+ThreadState* take_state() {
+  const Locked locked(lock);
+  if (!has_end_key) has_end_key = pthread_key_create(&end_key, on_thread_end) == 0;
+  if (first_free == kNone) return new_state();
+  Registered& entry = registry[first_free];
+  entry.state->registry_slot = first_free;  // wiped in a child
+  first_free = entry.next_free;
+  return entry.state;
+}
+
+void give_state(ThreadState* state) {
+  const Locked locked(lock);
+  registry[state->registry_slot].next_free = first_free;
+  first_free = state->registry_slot;
+}
+
+ThreadState* attach(ThreadLocal& thread) {
+  ThreadState* state = take_state();
+  if (state == nullptr) return nullptr;
+  state->thread_index = static_cast<std::uint32_t>(process.file.header()->threads_seen.fetch_add(1));
+  state->stack = stack_bounds_of_this_thread();
+  state->sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
+  state->quota = 0;
+  if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
+  thread.state = state;
+  write_thread_name(thread);
+  return state;
+}
+
+void note_once(std::atomic<bool>& noted, const char* sentence) {
+  if (!noted.exchange(true)) process.file.note(sentence);
+}
+std::atomic<bool> noted_full_disk{false}, noted_limit{false}, noted_bound{false};
+
+// --- room in a segment
+
+bool open_segment(ThreadLocal& thread, ThreadState& state) {
+  state.counts_small = 0;
+  if (state.segment.memory == nullptr || state.writer.is_open()) {
+    state.writer.close();
+    process.file.give_back(state.segment);
+    registry[state.registry_slot].segment = nullptr;
+    if (!process.file.claim(state.segment)) return false;
+    registry[state.registry_slot].segment = state.segment.memory;
+  }
+  // Else a segment was claimed earlier, and then the disk was full.
+  if (!process.file.back(state.segment, kBackingStep)) return false;
+  state.backed_bytes = kBackingStep;
+  state.writer.open(state.segment.memory, kBackingStep, state.segment.number, state.thread_index,
+                    thread.scope, time_now());
+  state.segment_thread = state.thread_index;
+  state.segment_scope = thread.scope;
+  ++state.segment_serial;
+  return true;
+}
+
+bool make_room(ThreadLocal& thread, ThreadState& state) {
+  const bool can_grow = state.writer.is_open() && state.backed_bytes < recording::kDefaultSegmentBytes;
+  if (can_grow && process.file.back(state.segment, state.backed_bytes + kBackingStep)) {
+    state.backed_bytes += kBackingStep;
+    state.writer.extend(state.backed_bytes);
+    return true;
+  }
+  // A disk that is full for the next step is full for a new segment, too.
+  return !can_grow && open_segment(thread, state);
+}
+
+// The segment was another thread's, or a change of scope could not be written when it happened.
+void take_over(ThreadLocal& thread, ThreadState& state) {
+  const std::uint64_t now = time_now();
+  if (state.segment_thread != state.thread_index) {
+    state.writer.thread(now, state.thread_index);
+    state.segment_thread = state.thread_index;
+    state.segment_scope = 0;
+  }
+  if (state.segment_scope != thread.scope) write_scope(state, now, thread.scope);
+}
+
+bool take_quota(ThreadState& state) {
+  if (process.options.events == 0) {
+    state.quota = kUnlimited;
+    return true;
+  }
+  std::uint64_t left = process.events_left.load();
+  std::uint64_t share = 0;
+  do {
+    if (left == 0) {
+      note_once(noted_bound, "the recording stopped at the bound on its events");
+      return false;
+    }
+    share = left < kQuotaStep ? left : kQuotaStep;
+  } while (!process.events_left.compare_exchange_weak(left, left - share));
+  state.quota = share;
+  return true;
+}
+
+ThreadState* drop_event(ThreadState* state) {
+  process.file.header()->events_dropped.fetch_add(1, std::memory_order_relaxed);
+  if (state != nullptr) ++state->gap;
+  return nullptr;
+}
+
+void note_why_there_is_no_room(const ThreadState& state) {
+  if (state.segment.memory != nullptr)
+    note_once(noted_full_disk, "no disk space was left for the recording: events were dropped");
+  else
+    note_once(noted_limit, "the recording reached its limit of segments: events were dropped");
+}
+
+}  // namespace
+
+[[gnu::noinline, gnu::cold]] ThreadState* prepare_to_record(ThreadLocal& thread) {
+  const ErrnoKeeper keep;
+  if (!recording_is_ours()) start_recording_in_child(thread);
+  if (process.phase.load(std::memory_order_acquire) != Phase::recording) return nullptr;
+  ThreadState* state = thread.state;
+  if (state == nullptr) state = attach(thread);
+  if (state == nullptr) return drop_event(nullptr);
+  if (state->retry_in > 0) {
+    --state->retry_in;
+    return drop_event(state);
+  }
+  if (state->quota == 0 && !take_quota(*state)) return drop_event(state);
+  if (!state->writer.has_room() && !make_room(thread, *state)) {
+    note_why_there_is_no_room(*state);
+    state->counts_small = 0;
+    state->retry_in = kDropsBetweenTries;
+    return drop_event(state);
+  }
+  if (state->segment_thread != state->thread_index || state->segment_scope != thread.scope)
+    take_over(thread, *state);
+  if (state->gap > 0) {
+    state->writer.gap(time_now(), state->gap);
+    process.file.header()->events_dropped.fetch_sub(state->gap, std::memory_order_relaxed);
+    state->gap = 0;
+  }
+  state->counts_small = 1;
+  return state;
+}
+
+void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope) {
+  if (state.writer.has_counted()) state.writer.flush_counters(time);
+  state.writer.scope(time, scope);
+  state.writer.set_counted_scope(scope);
+  state.segment_scope = scope;
+}
+
+void detach(ThreadLocal& thread) {
+  ThreadState* state = thread.state;
+  if (state == nullptr || !recording_is_ours()) return;
+  const ErrnoKeeper keep;
+  write_thread_name(thread);
+  state->counts_small = 0;
+  state->retry_in = 0;
+  if (process.options.events != 0) process.events_left.fetch_add(state->quota);
+  state->quota = 0;
+  if (state->writer.has_counted() && state->writer.has_room()) state->writer.flush_counters(time_now());
+  if (state->writer.has_counted()) {
+    // What it counted stays in the header of its segment, so nobody else may count there.
+    state->writer.close();
+    process.file.give_back(state->segment);
+    registry[state->registry_slot].segment = nullptr;
+  }
+  thread.state = nullptr;
+  give_state(state);
+}
+
+void write_thread_name(ThreadLocal& thread) {
+  if (thread.state == nullptr || !recording_is_ours()) return;
+  char name[17] = {};
+  ::prctl(PR_GET_NAME, name);
+  const std::uint32_t ids[] = {static_cast<std::uint32_t>(::syscall(SYS_gettid)), 0};
+  const RecordingFile::Piece pieces[] = {{ids, sizeof ids}, {name, std::strlen(name)}};
+  process.file.write_metadata(recording::MetadataKind::thread, thread.state->thread_index, pieces, 2);
+}
+
+void reset_threads() {
+  lock.reset();
+  first_free = kNone;
+  for (std::uint32_t slot = 1; slot <= registered; ++slot) {
+    if (registry[slot].segment != nullptr)
+      unmap_memory(registry[slot].segment, recording::kDefaultSegmentBytes);
+    registry[slot].segment = nullptr;
+    registry[slot].next_free = first_free;
+    first_free = slot;
+  }
+  noted_full_disk = noted_limit = noted_bound = false;
+}
+
+void wipe_threads() {
+  for (std::uint32_t slot = 1; slot <= registered; ++slot)
+    std::memset(static_cast<void*>(registry[slot].state), 0, sizeof(ThreadState));
+}
+
+std::atomic<std::uint32_t>* create_fork_mark() {
+  auto* mark = reserve_array<std::atomic<std::uint32_t>>(1);
+  if (mark != nullptr) ::madvise(mark, 4096, MADV_WIPEONFORK);
+  return mark;
+}
+
+}  // namespace headroom::tracer

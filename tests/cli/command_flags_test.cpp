@@ -1,0 +1,139 @@
+// What the command line promises whatever the verb does: where output goes, and what is refused before
+// anything runs.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "base/files.h"
+#include "base/subprocess.h"
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// The write end of a pipe that nobody reads, as `| true` leaves it.
+UniqueFd broken_pipe() {
+  auto pipe = Pipe::create();
+  EXPECT_TRUE(pipe);
+  return std::move(pipe->write_end);
+}
+
+CommandOptions output_to(const UniqueFd& fd) {
+  CommandOptions options;
+  options.stdout_fd = fd.get();
+  return options;
+}
+
+// The folder of a finished run.
+std::string finished_run(Bench& bench) {
+  bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "2", "--model",
+             "m=" + bench.model("m", "")});
+  return bench.run_folder().string();
+}
+
+TEST(Output, AClosedPipeIsQuiet) {
+  const UniqueFd pipe = broken_pipe();
+  Bench bench;
+  const std::string folder = finished_run(bench);
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"generate", "man"},
+                                                    {"--help"},
+                                                    {"bench", "-h"},
+                                                    {"report", folder},
+                                                    {"report", folder, "--json"},
+                                                    {"bench", "--conf", "0.5", "--dump-config"}}) {
+    const CommandResult result = run_headroom(arguments, output_to(pipe));
+    EXPECT_EQ(result.exit_code, 0) << arguments.front() << ": " << result.err;
+    EXPECT_THAT(result.err, IsEmpty()) << arguments.front();
+  }
+}
+
+TEST(Output, AClosedPipeLeavesABenchItsWorkAndItsExitCode) {
+  const UniqueFd pipe = broken_pipe();
+  for (const bool one_is_missing : {false, true}) {
+    Bench bench;
+    std::vector<std::string> arguments{"--source",    bench.pictures(), "--backend",
+                                       "misbehaving", "--max-frames",   "2",
+                                       "--json",      "--model",        "m=" + bench.model("m", "")};
+    if (one_is_missing) arguments.insert(arguments.end(), {"--model", "missing=nope.onnx"});
+    const CommandResult result = bench.run(arguments, output_to(pipe));
+    EXPECT_EQ(result.exit_code, one_is_missing ? 1 : 0) << result.err;
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("roken pipe")));
+    EXPECT_EQ(get_bool(bench.report(), "complete"), true);
+  }
+}
+
+TEST(Output, AFullDiskIsOneSentenceAndAFault) {
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  if (!full) GTEST_SKIP() << absent_message("/dev/full");
+  Bench bench;
+  const std::string folder = finished_run(bench);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"generate", "man"}, {"--version"}, {"report", folder}}) {
+    const CommandResult result = run_headroom(arguments, output_to(full));
+    EXPECT_EQ(result.exit_code, 3) << arguments.front();
+    EXPECT_EQ(
+        result.err,
+        "error: cannot write to standard output: No space left on device; check where it is redirected to\n");
+  }
+}
+
+TEST(Output, AClosedStandardOutputIsNotTheNextFileOpened) {
+  const std::string binary = (fs::path(HEADROOM_BINARY_DIR) / "bin/headroom").string();
+  const int status = std::system((binary + " generate man >&- 2>/dev/null").c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+TEST(CommandFlags, AModelThatIsMissingAmongOthersFailsAlone) {
+  Bench bench;
+  fs::create_directory(bench.path() / "folder.misbehave");
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "2", "--model",
+                 "missing=nope.onnx", "--model", "m=" + bench.model("m", ""), "--model",
+                 "folder=" + (bench.path() / "folder.misbehave").string()});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
+  EXPECT_EQ(get_text(model_of(bench.report(), "missing"), "status"), "failed");
+  EXPECT_THAT(get_text(model_of(bench.report(), "missing"), "error"), HasSubstr("nope.onnx"));
+  EXPECT_EQ(get_text(model_of(bench.report(), "folder"), "status"), "failed");
+  EXPECT_THAT(get_text(model_of(bench.report(), "folder"), "error"), HasSubstr("folder.misbehave"));
+}
+
+TEST(CommandFlags, AnUnwritablePreparedFolderIsWrongUse) {
+  Bench bench;
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
+                                          "m=" + bench.model("m", ""), "--prepared-dir", "/proc/prepared"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("choose a writable place with --prepared-dir"));
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_TRUE(bench.run_folder().empty()) << "no run was begun";
+}
+
+TEST(CommandFlags, AValueOutOfRangeIsWrongUseWhereverItStands) {
+  Bench bench;
+  const std::vector<std::string> run{"--source",    bench.pictures(), "--backend",
+                                     "misbehaving", "--model",        "m=" + bench.model("m", "")};
+  const auto refused = [&](std::vector<std::string> more, CommandOptions options, const std::string& part) {
+    more.insert(more.begin(), run.begin(), run.end());
+    const CommandResult result = bench.run(more, std::move(options));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(part));
+    EXPECT_TRUE(bench.run_folder().empty()) << "no run was begun";
+  };
+  refused({"--timeout", "1e9"}, {}, "--timeout 1e9 is out of range");
+  refused({"--workspace", "1MiB"}, {}, "--workspace 1MiB is out of range");
+  CommandOptions environment;
+  environment.environment = {{"HEADROOM_METRICS_INTERVAL", "0"}};
+  refused({}, environment, "HEADROOM_METRICS_INTERVAL: --metrics-interval 0 is out of range");
+  write_text(bench.path() / "bench.toml", "\n[limits]\nmemory = \"1KiB\"\n");
+  refused({"--config", (bench.path() / "bench.toml").string()}, {},
+          "bench.toml:3: --mem-limit 1KiB is out of range");
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,45 @@
+/* Calls every function of malloc's family with a size of its own, so that a recording of it can be checked
+ * event by event. Prints nothing; allocates nothing else. */
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static volatile size_t too_much = (size_t)1 << 60;
+static void* volatile kept; /* the compiler must not take pairs away */
+
+static void drop(void* pointer) {
+  kept = pointer;
+  free(kept);
+}
+
+int main(void) {
+  void* pointer = NULL;
+  void* volatile nothing = NULL;
+  drop(malloc(100001));
+  drop(calloc(2, 50001)); /* 100002 */
+  drop(memalign(64, 100003));
+  drop(aligned_alloc(64, 100004));
+  if (posix_memalign(&pointer, 4096, 100005) == 0) drop(pointer);
+  drop(valloc(100006));
+  drop(pvalloc(100007));
+  drop(reallocarray(NULL, 3, 33336)); /* 100008 */
+  drop(realloc(nothing, 100009));
+
+  /* One that grows, shrinks, fails to grow, and is freed by realloc. */
+  pointer = malloc(200001);
+  pointer = realloc(pointer, 2000002);
+  pointer = realloc(pointer, 203);
+  kept = pointer;
+  if (realloc(kept, too_much) != NULL) return 1;
+  if (reallocarray(kept, too_much, 1 << 10) != NULL) return 1;
+  memset(kept, 1, 203);
+  kept = realloc(kept, 0);
+  free(nothing);
+
+  pointer = mmap(NULL, 300000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  pointer = mremap(pointer, 300000, 400000, MREMAP_MAYMOVE);
+  munmap(pointer, 400000);
+  return 0;
+}

@@ -1,0 +1,19 @@
+// Opens and closes the same library several times, and lets it allocate each time:
+//
+//     trace_guest_loader PLUGIN.so TIMES
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+int main(int, char** argv) {
+  for (int i = 0; i < std::atoi(argv[2]); ++i) {
+    void* handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr || dlerror() != nullptr) return 1;
+    const auto allocate = reinterpret_cast<void* (*)()>(dlsym(handle, "plugin_allocate"));
+    if (allocate == nullptr) return 2;
+    std::free(allocate());
+    if (dlclose(handle) != 0) return 3;
+    // A library that is not there leaves its own error behind, which is the program's to read.
+    if (dlopen("libthere-is-no-such-library.so", RTLD_NOW) != nullptr || dlerror() == nullptr) return 4;
+  }
+}

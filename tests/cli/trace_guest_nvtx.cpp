@@ -1,0 +1,52 @@
+// NVTX ranges of all kinds; in each it allocates a block of its own size. Built where NVTX's headers are.
+#include <nvtx3/nvToolsExt.h>
+
+#include <cstdlib>
+
+namespace {
+
+void* volatile kept;
+void allocate(std::size_t size) {
+  kept = std::malloc(size);
+  std::free(kept);
+}
+
+nvtxEventAttributes_t event(const char* name) {
+  nvtxEventAttributes_t attributes{};
+  attributes.version = NVTX_VERSION;
+  attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  attributes.message.ascii = name;
+  return attributes;
+}
+
+}  // namespace
+
+int main() {
+  allocate(55501);
+  nvtxRangePushA("narrow");
+  allocate(55502);
+  nvtxRangePushW(L"wide \u00e9");
+  allocate(55503);
+  nvtxRangePop();
+  const auto by_event = event("event");
+  nvtxRangePushEx(&by_event);
+  allocate(55504);
+  nvtxRangePop();
+  nvtxRangePop();
+  const nvtxDomainHandle_t domain = nvtxDomainCreateA("domain");
+  auto registered = event("");
+  registered.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  registered.message.registered = nvtxDomainRegisterStringA(domain, "registered");
+  nvtxDomainRangePushEx(domain, &registered);
+  allocate(55505);
+  nvtxDomainRangePop(domain);
+  // Ranges that end in the order in which they began.
+  const nvtxRangeId_t first = nvtxRangeStartA("first");
+  const nvtxRangeId_t second = nvtxRangeStartA("second");
+  allocate(55506);
+  nvtxRangeEnd(first);
+  allocate(55507);
+  nvtxRangeEnd(second);
+  allocate(55508);
+}

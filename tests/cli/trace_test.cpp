@@ -1,0 +1,240 @@
+// `headroom trace` as a person uses it, with the real preload library.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
+#include "recording/recording.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+class Trace : public testing::Test {
+ protected:
+  // headroom trace FLAGS --out FILE -- COMMAND, in a fresh folder.
+  CommandResult trace(const Words& command, const Words& flags = {}, CommandOptions options = {}) {
+    Words words{"trace"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--out", recording().string(), "--"});
+    words.insert(words.end(), command.begin(), command.end());
+    if (options.folder.empty()) options.folder = folder_.path();
+    return run_headroom(words, options);
+  }
+  CommandResult shell(const std::string& script, const Words& flags = {}) {
+    return trace({"/bin/sh", "-c", script}, flags);
+  }
+  fs::path recording() const { return folder_ / "a.hrec"; }
+  fs::path tree() const { return folder_ / "a.hrec.d"; }
+
+  struct Read {
+    recording::RecordingInfo info;
+    std::uint64_t events = 0, allocations = 0, allocated_bytes = 0;
+    std::vector<std::string> problems;
+  };
+  static Read read(const fs::path& path) {
+    auto recording = recording::Recording::open(path);
+    EXPECT_TRUE(recording.has_value()) << recording.error().sentence();
+    if (!recording) return {};
+    Read result;
+    recording->for_each_event([&](const MemoryEvent& event) {
+      ++result.events;
+      if (event.kind != MemoryEventKind::allocate) return;
+      ++result.allocations;
+      result.allocated_bytes += event.size;
+    });
+    result.info = recording->info();
+    result.problems = recording->problems();
+    return result;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Trace, TheCommandKeepsItsTerminalItsOutputAndItsStatus) {
+  const auto result = shell("echo to-out; echo to-err >&2; exit 7", {"--full"});
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_EQ(result.out, "to-out\n");
+  EXPECT_THAT(result.err, AllOf(HasSubstr("to-err\n"), HasSubstr("ended with exit code 7"),
+                                HasSubstr("next: headroom report a.hrec\n")));
+  EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 13);
+  const Read recorded = read(recording());
+  EXPECT_TRUE(recorded.info.closed);
+  EXPECT_TRUE(recorded.info.full);
+  EXPECT_GT(recorded.allocations, 0u);
+  EXPECT_THAT(recorded.problems, IsEmpty());
+  ASSERT_EQ(recorded.info.command.size(), 3u);
+  EXPECT_EQ(recorded.info.command[1], "-c");
+  EXPECT_FALSE(fs::exists(tree())) << "one process needs no index";
+}
+
+TEST_F(Trace, FlagsBehindTheDashesAreTheCommands) {
+  const auto result = trace({"/bin/echo", "--help", "-h", "--"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, Not(HasSubstr("headroom")));
+}
+
+TEST_F(Trace, EveryProcessOfTheTreeIsRecordedAndListed) {
+  const auto result = shell("/bin/ls / > /dev/null; /bin/cat /dev/null; exec /bin/echo done", {"--full"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "done\n");
+  const auto index = parse_json(read_text(tree() / "index.json"));
+  ASSERT_TRUE(index.has_value());
+  std::vector<std::string> programs;
+  for (const Json& entry : get_member(*index, "recordings")) {
+    EXPECT_EQ(get_bool(entry, "growing"), false);
+    EXPECT_EQ(get_text(entry, "error"), "");
+    const Json& command = get_member(entry, "command");
+    ASSERT_FALSE(command.empty());
+    programs.push_back(fs::path(command[0].get<std::string>()).filename());
+    const fs::path file = tree() / get_text(entry, "file");
+    EXPECT_EQ(read(file).info.pid, get_integer(entry, "pid"));
+  }
+  EXPECT_EQ(programs.front(), "sh");
+  for (const char* program : {"ls", "cat", "echo"}) EXPECT_THAT(programs, testing::Contains(program));
+}
+
+TEST_F(Trace, ADeathBySignalIsNamedAndKeepsTheRecording) {
+  const auto result = shell("kill -9 $$", {"--full"});
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("SIGKILL (signal 9)"), HasSubstr("not closed by the process")));
+  const Read recorded = read(recording());
+  EXPECT_FALSE(recorded.info.closed);
+  EXPECT_GT(recorded.allocations, 0u);
+  EXPECT_THAT(recorded.problems, IsEmpty());
+}
+
+TEST_F(Trace, ASignalGoesOnToTheCommand) {
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    if (!fs::exists(folder_ / "ready")) return true;
+    ::kill(conductor, SIGTERM);
+    return false;
+  };
+  const auto result =
+      trace({"/bin/sh", "-c", "trap 'echo got it; exit 5' TERM; : > ready; while :; do sleep 0.05; done"}, {},
+            options);
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_EQ(result.out, "got it\n");
+  EXPECT_TRUE(fs::exists(recording()));
+}
+
+TEST_F(Trace, WhatOutlivesTheCommandIsCountedAndGoesOn) {
+  // The shell ends when the sleep records: it is the program that the forked shell became.
+  const auto result =
+      shell("sleep 60 > /dev/null 2>&1 & echo $!; until ls a.hrec.d/$!-1.hrec > /dev/null 2>&1; do :; done");
+  const pid_t survivor = std::stoi(result.out);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(::kill(survivor, 0), 0) << "it was killed or broken";
+  const auto index = parse_json(read_text(tree() / "index.json"));
+  ASSERT_TRUE(index.has_value());
+  int growing = 0;
+  for (const Json& entry : get_member(*index, "recordings")) growing += get_bool(entry, "growing") == true;
+  EXPECT_EQ(growing, 1);
+  EXPECT_THAT(result.err, HasSubstr("1 of its processes still run"));
+  ::kill(survivor, SIGKILL);
+}
+
+TEST_F(Trace, ARecordingTakesOnlyWhatItUses) {
+  ASSERT_EQ(shell("exit 0", {"--full"}).exit_code, 0);
+  struct stat info {};
+  ASSERT_EQ(::stat(recording().c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 128 << 10);
+  EXPECT_LT(info.st_size, (4 << 20) + (128 << 10));
+}
+
+TEST_F(Trace, TheDefaultPlaceIsARunFolder) {
+  CommandOptions options;
+  options.folder = folder_.path();
+  const auto result = run_headroom({"trace", "--", "/bin/true"}, options);
+  EXPECT_EQ(result.exit_code, 0);
+  std::vector<fs::path> runs;
+  for (const auto& entry : fs::directory_iterator(folder_ / "outputs")) runs.push_back(entry.path());
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_TRUE(fs::exists(runs[0] / "true.hrec"));
+  EXPECT_THAT(result.err,
+              HasSubstr("next: headroom report outputs/" + runs[0].filename().string() + "/true.hrec"));
+}
+
+TEST_F(Trace, NothingIsOverwrittenUnlessAsked) {
+  ASSERT_EQ(shell("exit 0").exit_code, 0);
+  const auto again = shell("echo ran");
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("exists already"), HasSubstr("--force")));
+  EXPECT_EQ(again.out, "") << "the command ran";
+  EXPECT_EQ(shell("exit 0", {"--force"}).exit_code, 0);
+}
+
+TEST_F(Trace, WhatCannotBeTracedIsRefusedBeforeItRuns) {
+  const fs::path plain = folder_ / "plain";
+  write_text(plain, "#!/bin/sh\n");
+  const auto refused = [&](const Words& command, const Words& flags, const char* why) {
+    const auto result = trace(command, flags);
+    EXPECT_EQ(result.exit_code, 2) << why;
+    EXPECT_THAT(result.err, HasSubstr(why));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_FALSE(fs::exists(recording()));
+  };
+  refused({"no-such-program-anywhere"}, {}, "PATH");
+  refused({"/nowhere/app"}, {}, "No such file");
+  refused({plain.string()}, {}, "not executable");
+  refused({}, {}, "needs a command");
+  refused({"/bin/true"}, {"--ring", "1MiB"}, "too small");
+  refused({"/bin/true"}, {"--ring", "64MiB", "--max-events", "5"}, "together");
+  refused({"/bin/true"}, {"--large", "0B"}, "zero");
+  refused({"/bin/true"}, {"--max-size", "64"}, "--max-size");
+  const auto before = run_headroom({"trace", "/bin/true", "--", "x"});
+  EXPECT_EQ(before.exit_code, 2);
+  EXPECT_THAT(before.err, HasSubstr("before --"));
+}
+
+TEST_F(Trace, ALibraryThatIsAbsentOrDoesNotRecordIsNamed) {
+  CommandOptions options;
+  options.environment = {{"HEADROOM_TRACER", "/nowhere/libheadroom_trace.so"}};
+  const auto absent = trace({"/bin/true"}, {}, options);
+  EXPECT_EQ(absent.exit_code, 2);
+  EXPECT_THAT(absent.err, HasSubstr("/nowhere/libheadroom_trace.so"));
+
+  // A library that loads and records nothing: the command's own status stands, unless it was a success.
+  const std::string silent = HEADROOM_BINARY_DIR "/test-plugins/libheadroom_backend_misbehaving.so";
+  options.environment = {{"HEADROOM_TRACER", silent}};
+  const auto failed = trace({"/bin/sh", "-c", "exit 9"}, {}, options);
+  EXPECT_EQ(failed.exit_code, 9);
+  EXPECT_THAT(failed.err, HasSubstr("no recording appeared"));
+  EXPECT_EQ(trace({"/bin/true"}, {}, options).exit_code, 3);
+}
+
+TEST_F(Trace, TheEnvironmentGivesFlagsAndTheCommandLineWins) {
+  CommandOptions options;
+  options.environment = {{"HEADROOM_FULL", "true"}, {"HEADROOM_RING", "64MiB"}};
+  ASSERT_EQ(trace({"/bin/true"}, {}, options).exit_code, 0);
+  EXPECT_TRUE(read(recording()).info.full);
+  EXPECT_TRUE(read(recording()).info.ring);
+  ASSERT_EQ(trace({"/bin/true"}, {"--force", "--max-size", "64MiB"}, options).exit_code, 0);
+  EXPECT_FALSE(read(recording()).info.ring);
+}
+
+TEST_F(Trace, ARecordingStaysWithinItsSize) {
+  if (!dependency_file("/usr/bin/python3")) GTEST_SKIP() << absent_message("python3");
+  const Words program{"/usr/bin/python3", "-S", "-c", "for i in range(3000000): bytearray(600)"};
+  for (const char* bound : {"--max-size", "--ring"}) {
+    ASSERT_EQ(trace(program, {"--full", "--force", bound, "16MiB"}).exit_code, 0);
+    EXPECT_LE(fs::file_size(recording()), 16u << 20) << bound;
+    const Read recorded = read(recording());
+    EXPECT_GT(recorded.events, 100'000u) << bound;
+    EXPECT_GT(recorded.info.events_dropped + recorded.info.segments_overwritten, 0u) << bound;
+  }
+  ASSERT_EQ(trace(program, {"--full", "--force", "--max-events", "1000"}).exit_code, 0);
+  EXPECT_LE(read(recording()).events, 1100u);
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,47 @@
+// The analysis of recordings and its views on any bytes: they end, what they add up is consistent, and no
+// control character gets to the terminal.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "analysis/recording_analysis.h"
+#include "report/recording_views.h"
+
+namespace {
+
+// Sums of a damaged file may wrap; they wrap alike.
+void check_sums(const headroom::analysis::RecordingAnalysis& analysis) {
+  std::uint64_t stacks = 0, layers = 0, threads = 0;
+  for (const auto& stack : analysis.stacks) stacks += static_cast<std::uint64_t>(stack.live.peak_bytes);
+  for (const auto& layer : analysis.layers) layers += static_cast<std::uint64_t>(layer.self.peak_bytes);
+  for (const auto& thread : analysis.threads) threads += static_cast<std::uint64_t>(thread.live.peak_bytes);
+  const auto peak = static_cast<std::uint64_t>(analysis.peak_bytes.value);
+  if (stacks != peak || layers != peak || threads != peak) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace headroom;
+  const int fd = ::memfd_create("recording", MFD_CLOEXEC);
+  if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
+  if (auto recording = recording::Recording::open("/proc/self/fd/" + std::to_string(fd))) {
+    const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 50});
+    check_sums(analysis);
+    const report::RecordingReport report{"a.hrec",
+                                         recording->info(),
+                                         recording->stacks(),
+                                         analysis,
+                                         report::module_offsets(recording->info()),
+                                         {},
+                                         true};
+    for (const char letter : report::recording_to_terminal(report, false, 80))
+      if (static_cast<unsigned char>(letter) < 0x20 && letter != '\n') std::abort();
+    if (!parse_json(to_text(report::recording_to_json(report)))) std::abort();
+  }
+  ::close(fd);
+  return 0;
+}

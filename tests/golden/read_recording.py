@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Reads a Headroom recording (.hrec) by docs/recording-format.md alone and prints what it holds as JSON.
+
+    read_recording.py FILE.hrec
+
+Pure Python 3, standard library only. It proves that the document is enough, and is a start for a
+reader in another language.
+"""
+import heapq
+import json
+import math
+import struct
+import sys
+
+FILE_HEADER = struct.Struct("<8s6I5Q2i2I7QI")
+SEGMENT_HEADER = struct.Struct("<2I2Q2I")
+METADATA_MAGIC, SEGMENT_MAGIC = 0x4154454D, 0x47455348
+FULL, RING, CLOSED = 1, 2, 4
+ALLOCATE, RELEASE, MAP, UNMAP, SCOPE, STACK, SAMPLE, COUNTERS, GAP, THREAD = range(1, 11)
+EXTENSION = 15
+
+
+class Damage(Exception):
+    """The rest of a segment makes no sense."""
+
+
+def text_of(content):
+    return content.decode("utf-8", "replace")
+
+
+def words_of(content):
+    return [text_of(word) for word in content.split(b"\0")[:-1]]
+
+
+class Records:
+    """The committed bytes of a segment, read from front to back."""
+
+    def __init__(self, content):
+        self.content, self.at = content, 0
+
+    def byte(self):
+        if self.at >= len(self.content):
+            raise Damage("a record is cut off")
+        self.at += 1
+        return self.content[self.at - 1]
+
+    def varint(self):
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & (2**64 - 1)
+        raise Damage("a number has no end")
+
+    def signed(self):
+        value = self.varint()
+        return value >> 1 if value % 2 == 0 else -(value >> 1) - 1
+
+
+class Recording:
+    def __init__(self, content):
+        self.content = content
+        self.problems = []
+        self.read_header()
+        self.read_metadata()
+
+    def read_header(self):
+        if len(self.content) < 4096:
+            raise SystemExit("shorter than a header")
+        (magic, self.version, self.header_bytes, self.metadata_bytes, self.segment_bytes, flags, self.time_shift,
+         first_ticks, first_ns, self.first_realtime_ns, last_ticks, last_ns, self.pid, self.parent_pid,
+         self.page_bytes, self.machine, self.large_bytes, self.sample_period, self.segments_limit,
+         self.segments_claimed, self.metadata_used, self.threads_seen, self.events_dropped,
+         self.generation) = FILE_HEADER.unpack_from(self.content)
+        if magic != b"HEADROOM" or self.version != 1:
+            raise SystemExit("not a recording of version 1")
+        self.full, self.ring, self.closed = bool(flags & FULL), bool(flags & RING), bool(flags & CLOSED)
+        ticks = last_ticks - first_ticks
+        self.ns_per_unit = ((last_ns - first_ns) / ticks if ticks else 1.0) * 2**self.time_shift
+
+    def read_metadata(self):
+        self.command, self.modules, self.notes = [], [], []
+        self.scopes, self.threads = {}, {}
+        end = self.header_bytes + min(self.metadata_used, self.metadata_bytes)
+        end = min(end, len(self.content))
+        at = self.header_bytes
+        while at + 16 <= end:
+            magic, size, kind, number = struct.unpack_from("<4I", self.content, at)
+            if magic != METADATA_MAGIC or at + 16 + size > end:
+                at += 8  # a hole: the next record begins at a multiple of eight
+                continue
+            self.read_metadata_record(kind, number, self.content[at + 16:at + 16 + size])
+            at += 16 + (size + 7) // 8 * 8
+
+    def read_metadata_record(self, kind, number, payload):
+        if kind == 1:
+            self.command = words_of(payload)
+        elif kind == 4:
+            bias, start, end, _ticks, id_bytes, _ = struct.unpack_from("<4Q2I", payload)
+            self.modules.append({"path": text_of(payload[40 + id_bytes:]), "build_id": payload[40:40 + id_bytes].hex(),
+                                 "start": start, "end": end, "load_bias": bias})
+        elif kind == 6:
+            parent, _source = struct.unpack_from("<2I", payload)
+            self.scopes[number] = (parent, text_of(payload[8:]))
+        elif kind == 7:
+            self.threads[number] = (struct.unpack_from("<I", payload)[0], text_of(payload[8:]))
+        elif kind == 10:
+            self.notes.append(text_of(payload))
+
+    def path_of(self, scope):
+        names = []
+        while scope in self.scopes:
+            scope, name = self.scopes[scope]
+            names.append(name)
+        return "/".join(reversed(names))
+
+    def events(self):
+        """(time in units, segment number, position, kind, fields) of all segments, in the order of time."""
+        segments = []
+        begin = self.header_bytes + self.metadata_bytes
+        slots = min(self.segments_claimed, self.segments_limit) if self.ring else self.segments_claimed
+        for slot in range(slots):
+            at = begin + slot * self.segment_bytes
+            if at + 64 > len(self.content):
+                self.problems.append("segments are missing")
+                break
+            magic, thread, number, base_time, scope, committed = SEGMENT_HEADER.unpack_from(self.content, at)
+            if magic != SEGMENT_MAGIC:
+                continue
+            records = Records(self.content[at + 64:at + min(64 + committed, self.segment_bytes)])
+            segments.append(self.segment_events(number, self.decode(records, base_time, thread, scope)))
+        return heapq.merge(*segments, key=lambda event: event[:4])
+
+    def segment_events(self, number, decoded):
+        try:
+            for position, (time, kind, fields) in enumerate(decoded):
+                # Of the same moment, a release comes first; within a segment the order stands.
+                yield time, kind != RELEASE, number, position, kind, fields
+        except Damage as damage:
+            self.problems.append(f"segment {number}: {damage}")
+
+    def decode(self, records, time, thread, scope):
+        address, stacks, before = 0, [()], ()
+        while records.at < len(records.content):
+            tag = records.byte()
+            kind, delta = tag & 15, tag >> 4
+            time += delta if delta < 15 else 15 + records.varint()
+            if kind in (ALLOCATE, MAP, SAMPLE):
+                address += records.signed()
+                size, stack = records.varint(), records.varint()
+                if stack >= len(stacks):
+                    raise Damage("a stack is named before it is defined")
+                yield time, kind, (thread, scope, address * 8 % 2**64, size, stacks[stack])
+            elif kind == RELEASE:
+                address += records.signed()
+                yield time, kind, (thread, scope, address * 8 % 2**64)
+            elif kind == UNMAP:
+                address += records.signed()
+                yield time, kind, (thread, scope, address * 8 % 2**64, records.varint())
+            elif kind == SCOPE:
+                scope = records.varint()
+                yield time, kind, (thread, scope)
+            elif kind == STACK:
+                count, shared = records.varint(), records.varint()
+                if shared > count or shared > len(before) or count > 64:
+                    raise Damage("a stack cannot be read")
+                frames = list(before[len(before) - shared:])  # outer frames, innermost first
+                caller = frames[0] if frames else 0
+                for _ in range(count - shared):
+                    caller = (caller + records.signed()) % 2**64
+                    frames.insert(0, caller)
+                before = tuple(frames)
+                stacks.append(before)
+            elif kind == COUNTERS:
+                of, allocations, size, releases = (records.varint() for _ in range(4))
+                yield time, kind, (thread, of, allocations, size, releases)
+            elif kind == GAP:
+                yield time, kind, (thread, records.varint())
+            elif kind == THREAD:
+                thread, scope = records.varint(), 0
+            elif kind == EXTENSION:
+                records.varint()
+                records.at += records.varint()
+            else:
+                raise Damage("a record of an unknown kind")
+
+
+def summary(recording):
+    """The figures that every reader must agree on."""
+    counts = {"events": 0, "allocations": 0, "deallocations": 0, "total_allocated_bytes": 0, "gap_events": 0}
+    live, live_bytes, peak_bytes, peak_units = {}, 0, 0, 0
+    stacks, by_scope = set(), {}
+
+    def count(scope, allocations, size):
+        counts["allocations"] += allocations
+        counts["total_allocated_bytes"] += size
+        path = recording.path_of(scope)
+        by_scope[path] = by_scope.get(path, 0) + size
+
+    for time, _, _, _, kind, fields in recording.events():
+        counts["events"] += 1
+        if kind in (ALLOCATE, SAMPLE):
+            thread, scope, address, size, stack = fields
+            # A sample stands for so many bytes that were not written; what was counted is in the counters.
+            weight = 1.0
+            if kind == SAMPLE and recording.sample_period and size:
+                weight = 1 / -math.expm1(-size / recording.sample_period)
+            live_bytes -= live.get(address, 0)
+            live[address] = int(size * weight + 0.5)
+            live_bytes += live[address]
+            stacks.add(stack)
+            count(scope, 1, size)
+            if live_bytes > peak_bytes:
+                peak_bytes, peak_units = live_bytes, time
+        elif kind == RELEASE:
+            counts["deallocations"] += 1
+            live_bytes -= live.pop(fields[2], 0)
+        elif kind == COUNTERS:
+            _thread, scope, allocations, size, releases = fields
+            counts["deallocations"] += releases
+            count(scope, allocations, size)
+        elif kind == MAP:
+            stacks.add(fields[4])
+        elif kind == GAP:
+            counts["gap_events"] += fields[1]
+    stacks.discard(())
+    return {
+        **counts,
+        "peak_bytes": peak_bytes,
+        "peak_time_seconds": peak_units * recording.ns_per_unit * 1e-9,
+        "leaked_bytes": live_bytes,
+        "leaked_blocks": len(live),
+        "stacks": len(stacks),
+        "bytes_by_scope": by_scope,
+        "command": recording.command,
+        "pid": recording.pid,
+        "full": recording.full,
+        "closed": recording.closed,
+        "dropped_events": recording.events_dropped,
+        "modules": recording.modules,
+        "threads": {number: name for number, (_, name) in recording.threads.items()},
+        "notes": recording.notes,
+        "problems": recording.problems,
+    }
+
+
+def main():
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    with open(sys.argv[1], "rb") as file:
+        recording = Recording(file.read())
+    json.dump(summary(recording), sys.stdout, indent=2)
+    print()
+
+
+if __name__ == "__main__":
+    main()

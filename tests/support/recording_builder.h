@@ -1,0 +1,103 @@
+// Makes a valid recording (.hrec) of given events, with the writer that the preload library uses. One unit of
+// time is one nanosecond unless the options say otherwise.
+//
+//   test::RecordingBuilder builder(folder / "a.hrec");
+//   const auto layer = builder.scope("conv1");
+//   builder.enter_scope(0, 10, layer);
+//   builder.allocate(0, 20, 0x1000, 4096, {0x401000, 0x402000});  // thread, time, address, size, stack
+//   builder.release(0, 30, 0x1000);
+//   auto recording = recording::Recording::open(builder.finish());
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recording/format.h"
+#include "recording/record_writer.h"
+
+namespace headroom::test {
+
+struct RecordingOptions {
+  bool full = true;
+  bool ring = false;
+  bool closed = true;
+  std::uint32_t segment_bytes = 64 << 10;
+  std::uint32_t metadata_bytes = 64 << 10;
+  std::uint64_t segments_limit = 256;  // events past it are counted as dropped (the oldest go, in a ring)
+  std::uint64_t large_bytes = 4096;
+  std::uint64_t sample_period_bytes = 512 << 10;
+  std::uint32_t time_shift = 0;
+  double nanoseconds_per_tick = 1;
+  std::int32_t pid = 4242, parent_pid = 4241;
+  std::uint32_t exec_generation = 0;
+  std::vector<std::string> command{"/usr/bin/program", "--flag"};
+};
+
+class RecordingBuilder {
+ public:
+  using Frames = std::vector<std::uint64_t>;  // innermost first
+
+  explicit RecordingBuilder(std::filesystem::path path, RecordingOptions options = {});
+
+  // Metadata. A scope's id is 1, 2, … in the order of the calls; its parent must exist.
+  std::uint32_t scope(const std::string& name, std::uint32_t parent = 0,
+                      recording::ScopeSource source = recording::ScopeSource::program);
+  void thread(std::uint32_t index, std::uint32_t tid, const std::string& name);
+  void module(const std::string& path, const std::string& build_id_bytes, std::uint64_t start,
+              std::uint64_t end, std::uint64_t load_bias, std::uint64_t ticks = 0);
+  void module_gone(std::uint64_t load_bias, std::uint64_t ticks);
+  // ONNX Runtime's own profile, whose zero is `start` nanoseconds after the recording's.
+  void profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope);
+  void note(const std::string& sentence);
+  void metadata(recording::MetadataKind kind, std::uint32_t id, std::string_view payload);
+
+  // Events of a thread. Times of a thread never run backwards; addresses are multiples of 8.
+  void allocate(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
+                const Frames& stack = {});
+  void sample(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
+              const Frames& stack = {});
+  void release(std::uint32_t thread, std::uint64_t time, std::uint64_t address);
+  void map(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
+           const Frames& stack = {});
+  void unmap(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size);
+  void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
+  void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
+                std::uint64_t bytes, std::uint64_t releases);
+  void gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events);
+  // The records that follow in this thread's segment are `other`'s.
+  void hand_over(std::uint32_t thread, std::uint64_t time, std::uint32_t other);
+
+  // The writer of the thread's segment, with room for a record; null where the limit is reached.
+  recording::RecordWriter* writer(std::uint32_t thread, std::uint64_t time);
+  // The thread's next event goes to a new segment.
+  void end_segment(std::uint32_t thread);
+
+  // Writes the file and returns its path.
+  std::filesystem::path finish();
+
+ private:
+  using Segment = std::unique_ptr<std::uint64_t[]>;
+  struct ThreadState {
+    recording::RecordWriter writer;
+    std::size_t slot = 0;
+    std::uint32_t scope = 0;
+    std::map<Frames, std::uint32_t> stacks;  // those that the segment defines
+  };
+
+  std::uint32_t stack_of(std::uint32_t thread, std::uint64_t time, const Frames& frames);
+
+  std::filesystem::path path_;
+  RecordingOptions options_;
+  std::string metadata_;
+  std::vector<Segment> segments_;
+  std::map<std::uint32_t, ThreadState> threads_;
+  std::uint64_t claimed_ = 0, dropped_ = 0, last_time_ = 0;
+  std::uint32_t scopes_ = 0;
+};
+
+}  // namespace headroom::test

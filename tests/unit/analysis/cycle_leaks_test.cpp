@@ -1,0 +1,137 @@
+#include "analysis/cycle_leaks.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "analysis/recording_analysis.h"
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::analysis {
+namespace {
+
+SeriesGrowth growth(const std::vector<std::int64_t>& bytes) {
+  std::vector<std::int64_t> cycles(bytes.size());
+  std::iota(cycles.begin(), cycles.end(), 1);
+  return growth_of(cycles, bytes, 0);
+}
+
+TEST(Growth, FourCyclesProveNothing) { EXPECT_EQ(growth({1, 2, 3, 4}).growth, Growth::unknown); }
+
+TEST(Growth, SteadyGrowthIsALeak) {
+  const SeriesGrowth five = growth({10, 20, 30, 40, 50});
+  EXPECT_EQ(five.growth, Growth::leak);
+  EXPECT_DOUBLE_EQ(five.per_cycle, 10);
+  EXPECT_EQ(growth({100, 100, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109}).growth, Growth::leak);
+}
+
+TEST(Growth, OneOddCycleDoesNotHideALeak) {
+  const SeriesGrowth result = growth({10, 20, 30, 40, 50, 60, 70, 9000, 90, 100, 110, 120});
+  EXPECT_EQ(result.growth, Growth::leak);
+  EXPECT_DOUBLE_EQ(result.per_cycle, 10);
+}
+
+// Arenas of runtimes grow for three or four cycles and then stay.
+TEST(Growth, WarmingUpIsNoLeak) {
+  EXPECT_EQ(growth({10, 20, 30, 40, 40, 40, 40, 40, 40, 40}).growth, Growth::grew_then_stayed);
+  EXPECT_EQ(growth({10, 20, 30, 40, 40}).growth, Growth::grew_then_stayed);
+  EXPECT_EQ(growth({10, 50, 50, 50, 50, 50, 50, 50}).growth, Growth::grew_then_stayed);
+}
+
+TEST(Growth, NoiseAndShrinkingAreNone) {
+  EXPECT_EQ(growth({50, 50, 50, 50, 50, 50}).growth, Growth::none);
+  EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 50, 51, 49, 50}).growth, Growth::none);
+  EXPECT_EQ(growth({90, 80, 70, 60, 50, 40}).growth, Growth::none);
+}
+
+TEST(Growth, LessThanTheNoiseOfAnEstimateIsNone) {
+  const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 20, 30, 40, 50, 60};
+  EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none);
+}
+
+// A program that loads once and then runs `cycles` times; each Run keeps `leak` bytes, and the first ones
+// fill a cache.
+LeakVerdict verdict_of(int cycles, std::uint64_t leak, bool phases = false) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  const auto load = builder.scope("load"), run = builder.scope("Run"), node = builder.scope("conv", run);
+  const test::RecordingBuilder::Frames weights{0x401000}, cache{0x402000}, scratch{0x403000}, leaky{0x404000};
+  std::uint64_t time = 0, address = 0x10000;
+  builder.enter_scope(0, ++time, load);
+  builder.allocate(0, ++time, address += 0x1000, 100'000, weights);
+  builder.enter_scope(0, ++time, 0);
+  if (phases)
+    for (const char* name : {"check", "prepare", "tune"}) {
+      builder.enter_scope(0, ++time, builder.scope(name));
+      builder.enter_scope(0, ++time, 0);
+    }
+  for (int i = 0; i < cycles; ++i) {
+    builder.enter_scope(0, ++time, run);
+    if (i < 3) builder.allocate(0, ++time, address += 0x1000, 5000, cache);
+    builder.enter_scope(0, ++time, node);
+    builder.allocate(0, ++time, 0x8000, 777, scratch);
+    builder.release(0, ++time, 0x8000);
+    if (leak > 0) builder.allocate(0, ++time, address += 0x1000, leak, leaky);
+    builder.enter_scope(0, ++time, 0);
+  }
+  auto opened = recording::Recording::open(builder.finish());
+  EXPECT_TRUE(opened.has_value());
+  return analyze_recording(*opened, {}).leaks;
+}
+
+TEST(CycleWatch, NamesTheStackThatLeaks) {
+  const LeakVerdict verdict = verdict_of(20, 64);
+  EXPECT_EQ(verdict.growth, Growth::leak);
+  EXPECT_EQ(verdict.cycle, "Run");
+  EXPECT_EQ(verdict.cycles, 20);
+  EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 64);
+  ASSERT_EQ(verdict.stacks.size(), 2U);
+  EXPECT_EQ(verdict.stacks[0].growth, Growth::leak);
+  EXPECT_DOUBLE_EQ(verdict.stacks[0].bytes_per_cycle, 64);
+  EXPECT_EQ(verdict.stacks[0].last_bytes, 20 * 64);
+  EXPECT_EQ(verdict.stacks[1].growth, Growth::grew_then_stayed) << "the cache";
+}
+
+TEST(CycleWatch, ThousandsOfCyclesAreSampled) {
+  const LeakVerdict verdict = verdict_of(5000, 16);
+  EXPECT_EQ(verdict.growth, Growth::leak);
+  EXPECT_EQ(verdict.cycles, 5000);
+  EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 16);
+  EXPECT_LT(verdict.live_bytes.size(), 48U);
+  EXPECT_GE(verdict.live_bytes.size(), 20U);
+}
+
+TEST(CycleWatch, ACacheIsNoLeak) {
+  const LeakVerdict verdict = verdict_of(20, 0);
+  EXPECT_EQ(verdict.growth, Growth::grew_then_stayed);
+  ASSERT_EQ(verdict.stacks.size(), 1U);
+}
+
+TEST(CycleWatch, FewCyclesGiveNoVerdict) {
+  const LeakVerdict verdict = verdict_of(4, 64);
+  EXPECT_EQ(verdict.growth, Growth::unknown);
+  EXPECT_TRUE(verdict.cycle.empty());
+}
+
+// A session is part of the path of each Run, but no thread is ever in it alone.
+TEST(CycleWatch, ALayerThatIsOnlyPassedThroughIsNoCycle) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec");
+  const auto session = builder.scope("session"), run = builder.scope("Run", session);
+  std::uint64_t time = 0;
+  for (int i = 0; i < 8; ++i) {
+    builder.enter_scope(0, ++time, run);
+    builder.enter_scope(0, ++time, 0);
+  }
+  auto opened = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_EQ(analyze_recording(*opened, {}).leaks.cycle, "session/Run");
+}
+
+TEST(CycleWatch, PhasesThatComeOnceDoNotCrowdOutTheCycle) {
+  EXPECT_EQ(verdict_of(20, 64, true).cycle, "Run");
+}
+
+}  // namespace
+}  // namespace headroom::analysis

@@ -1,0 +1,277 @@
+// Small recordings whose figures were worked out by hand.
+#include "analysis/recording_analysis.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::analysis {
+namespace {
+
+using test::RecordingBuilder;
+using test::RecordingOptions;
+
+const RecordingBuilder::Frames kLoad{0x401010, 0x400500}, kRun{0x402020, 0x400500};
+
+class RecordingAnalysisTest : public testing::Test {
+ protected:
+  RecordingBuilder builder(RecordingOptions options = {}) {
+    return RecordingBuilder(folder_ / "a.hrec", options);
+  }
+
+  RecordingAnalysis analyze(RecordingBuilder& recording) {
+    auto opened = recording::Recording::open(recording.finish());
+    EXPECT_TRUE(opened.has_value());
+    return analyze_recording(*opened, {});
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(RecordingAnalysisTest, AnEmptyRecordingIsAllZero) {
+  auto recording = builder();
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_TRUE(analysis.complete);
+  EXPECT_EQ(analysis.events, 0);
+  EXPECT_EQ(analysis.allocations, 0);
+  EXPECT_EQ(analysis.peak_bytes.value, 0);
+  EXPECT_EQ(analysis.leaked_bytes.value, 0);
+  EXPECT_EQ(analysis.leaks.growth, Growth::unknown);
+  EXPECT_TRUE(analysis.timeline.points.empty());
+}
+
+TEST_F(RecordingAnalysisTest, TotalsPeakAndLeft) {
+  auto recording = builder();
+  recording.allocate(0, 10, 0x1000, 100, kLoad);
+  recording.allocate(0, 20, 0x2000, 50, kRun);
+  recording.release(0, 30, 0x2000);              // the thread's event after its allocation: temporary
+  recording.allocate(1, 40, 0x3000, 300, kRun);  // 400 live: the peak
+  recording.release(0, 50, 0x1000);
+  recording.allocate(1, 60, 0x1000, 40, kLoad);
+  recording.release(1, 70, 0x9000);  // of before the recording
+  const RecordingAnalysis analysis = analyze(recording);
+
+  EXPECT_TRUE(analysis.full);
+  EXPECT_TRUE(analysis.complete);
+  EXPECT_EQ(analysis.events, 7);
+  EXPECT_EQ(analysis.allocations, 4);
+  EXPECT_EQ(analysis.deallocations, 3);
+  EXPECT_EQ(analysis.total_allocated_bytes, 490);
+  EXPECT_EQ(analysis.unknown_releases, 1);
+  EXPECT_EQ(analysis.missed_releases, 0);
+  EXPECT_EQ(analysis.peak_bytes.value, 400);
+  EXPECT_FALSE(analysis.peak_bytes.standard_error.has_value()) << "everything was recorded: exact";
+  EXPECT_EQ(analysis.peak_time, Nanoseconds{40});
+  EXPECT_EQ(analysis.peak_blocks.value, 2);
+  EXPECT_EQ(analysis.leaked_bytes.value, 340);
+  EXPECT_EQ(analysis.leaked_blocks.value, 2);
+  EXPECT_EQ(analysis.temporary, 1);
+
+  ASSERT_EQ(analysis.stacks.size(), 3U);  // none, load, run
+  const StackFigures& load = analysis.stacks[1];
+  EXPECT_EQ(load.allocations, 2);
+  EXPECT_EQ(load.allocated_bytes, 140);
+  EXPECT_EQ(load.live.peak_bytes, 100);
+  EXPECT_EQ(load.live.peak_blocks, 1);
+  EXPECT_EQ(load.live.end_bytes, 40);
+  EXPECT_EQ(load.temporary, 0);
+  EXPECT_EQ(load.block_bytes, std::nullopt) << "100 and 40";
+  const StackFigures& run = analysis.stacks[2];
+  EXPECT_EQ(run.allocations, 2);
+  EXPECT_EQ(run.allocated_bytes, 350);
+  EXPECT_EQ(run.live.peak_bytes, 300);
+  EXPECT_EQ(run.live.end_bytes, 300);
+  EXPECT_EQ(run.most_bytes, 300);
+  EXPECT_EQ(run.temporary, 1);
+
+  ASSERT_EQ(analysis.threads.size(), 2U);
+  EXPECT_EQ(analysis.threads[0].allocations, 2);
+  EXPECT_EQ(analysis.threads[0].releases, 2);
+  EXPECT_EQ(analysis.threads[0].live.peak_bytes, 100);
+  EXPECT_EQ(analysis.threads[0].live.end_bytes, 0);
+  EXPECT_EQ(analysis.threads[1].allocated_bytes, 340);
+  EXPECT_EQ(analysis.threads[1].live.end_bytes, 340);
+
+  // 32–63: 50 and 40; 64–127: 100; 256–511: 300.
+  ASSERT_EQ(analysis.size_classes.size(), 3U);
+  EXPECT_EQ(analysis.size_classes[0].smallest, 32U);
+  EXPECT_EQ(analysis.size_classes[0].largest, 63U);
+  EXPECT_EQ(analysis.size_classes[0].allocations, 2);
+  EXPECT_EQ(analysis.size_classes[0].live.end_bytes, 40);
+  EXPECT_EQ(analysis.size_classes[2].live.peak_bytes, 300);
+
+  // 50 bytes lived 10 ns (8 to 15), 100 bytes 40 ns (32 to 63).
+  ASSERT_EQ(analysis.lifetimes.size(), 2U);
+  EXPECT_EQ(analysis.lifetimes[0].below, Nanoseconds{16});
+  EXPECT_EQ(analysis.lifetimes[0].bytes, 50);
+  EXPECT_EQ(analysis.lifetimes[1].below, Nanoseconds{64});
+  EXPECT_EQ(analysis.lifetimes[1].blocks, 1);
+}
+
+TEST_F(RecordingAnalysisTest, TheFirstOfEqualPeaksCounts) {
+  auto recording = builder();
+  for (std::uint64_t time = 10; time < 50; time += 20) {
+    recording.allocate(0, time, 0x1000, 64, time == 10 ? kLoad : kRun);
+    recording.release(0, time + 10, 0x1000);
+  }
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_EQ(analysis.peak_time, Nanoseconds{10});
+  EXPECT_EQ(analysis.stacks[1].live.peak_bytes, 64);
+  EXPECT_EQ(analysis.stacks[2].live.peak_bytes, 0);
+}
+
+TEST_F(RecordingAnalysisTest, OnlyTheThreadsOwnEventsBreakATemporary) {
+  auto recording = builder();
+  recording.allocate(0, 10, 0x1000, 8);
+  recording.allocate(1, 20, 0x2000, 8);
+  recording.release(0, 30, 0x1000);  // thread 0's next event
+  recording.allocate(1, 40, 0x3000, 8);
+  recording.release(1, 50, 0x2000);  // 0x3000 came between
+  recording.release(0, 60, 0x3000);  // another thread's
+  EXPECT_EQ(analyze(recording).temporary, 1);
+}
+
+TEST_F(RecordingAnalysisTest, AnAddressGivenOutTwiceHeals) {
+  auto recording = builder();
+  recording.allocate(0, 10, 0x1000, 100);
+  recording.gap(0, 20, 7);
+  recording.allocate(0, 30, 0x1000, 30);
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_EQ(analysis.missed_releases, 1);
+  EXPECT_EQ(analysis.gaps, 1);
+  EXPECT_EQ(analysis.dropped_events, 7);
+  EXPECT_FALSE(analysis.complete);
+  EXPECT_EQ(analysis.leaked_bytes.value, 30);
+  EXPECT_EQ(analysis.peak_bytes.value, 100);
+  EXPECT_EQ(analysis.deallocations, 0);
+}
+
+TEST_F(RecordingAnalysisTest, AKilledProcessIsIncomplete) {
+  auto recording = builder({.closed = false});
+  recording.allocate(0, 10, 0x1000, 100);
+  EXPECT_FALSE(analyze(recording).complete);
+}
+
+TEST_F(RecordingAnalysisTest, MappingsStayApartFromTheHeap) {
+  auto recording = builder();
+  recording.map(0, 10, 0x10000, 0x3000, kLoad);
+  recording.allocate(0, 20, 0x1000, 100);
+  recording.unmap(0, 30, 0x11000, 0x1000);  // the middle page
+  recording.map(0, 40, 0x20000, 5000);      // two pages
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_EQ(analysis.peak_bytes.value, 100);
+  EXPECT_EQ(analysis.mapped.maps, 2);
+  EXPECT_EQ(analysis.mapped.unmaps, 1);
+  EXPECT_EQ(analysis.mapped.mapped_bytes, 0x3000 + 5000);
+  EXPECT_EQ(analysis.mapped.peak_bytes, 0x4000);
+  EXPECT_EQ(analysis.mapped.peak_time, Nanoseconds{40});
+  EXPECT_EQ(analysis.mapped.bytes_at_heap_peak, 0x3000);
+  EXPECT_EQ(analysis.mapped.end_bytes, 0x4000);
+  EXPECT_EQ(analysis.allocations, 1);
+}
+
+TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
+  // A byte is sampled with probability 1/1000, so a block of 1000 with 1 − 1/e: it stands for 1.582 of them.
+  auto recording = builder({.full = false, .sample_period_bytes = 1000});
+  const auto layer = recording.scope("load");
+  recording.allocate(0, 10, 0x10000, 8000, kLoad);
+  recording.sample(0, 20, 0x20000, 1000, kRun);
+  recording.sample(0, 30, 0x30000, 1000, kRun);
+  recording.counters(0, 40, layer, 90, 7000, 60);
+  recording.release(0, 50, 0x20000);
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_FALSE(analysis.full);
+  EXPECT_EQ(analysis.allocations, 93);
+  EXPECT_EQ(analysis.sampled_allocations, 2);
+  EXPECT_EQ(analysis.counted_allocations, 90);
+  EXPECT_EQ(analysis.deallocations, 61);
+  EXPECT_EQ(analysis.total_allocated_bytes, 8000 + 2000 + 7000);
+  EXPECT_EQ(analysis.events, 5) << "a record of counters is one";
+  EXPECT_EQ(analysis.temporary, std::nullopt) << "what was not recorded may lie between";
+  EXPECT_FALSE(analysis.fragmentation.has_value());
+
+  const double weight = 1 / (1 - std::exp(-1.0));
+  const auto estimated =
+      static_cast<double>(std::llround(1000 * static_cast<double>(static_cast<float>(weight))));
+  EXPECT_EQ(analysis.peak_bytes.value, 8000 + 2 * static_cast<std::int64_t>(estimated));
+  ASSERT_TRUE(analysis.peak_bytes.standard_error.has_value());
+  // √(Σ (1 − p)·(1000/p)²) of the live samples with p = 0.632, and one period.
+  EXPECT_NEAR(*analysis.peak_bytes.standard_error,
+              std::hypot(std::sqrt(2 * (1 - 1 / weight)) * estimated, 1000), 0.01);
+  EXPECT_NEAR(*analysis.leaked_bytes.standard_error, std::hypot(std::sqrt(1 - 1 / weight) * estimated, 1000),
+              0.01);
+  EXPECT_EQ(analysis.leaked_blocks.value, 93 - 61);
+  EXPECT_FALSE(analysis.leaked_blocks.standard_error.has_value()) << "all were counted";
+  EXPECT_TRUE(analysis.stacks[2].sampled);
+  EXPECT_FALSE(analysis.stacks[1].sampled);
+  ASSERT_EQ(analysis.layers.size(), 2U);
+  EXPECT_EQ(analysis.layers[1].allocations, 90);
+  EXPECT_EQ(analysis.layers[1].allocated_bytes, 7000);
+  EXPECT_EQ(analysis.layers[1].releases, 60);
+}
+
+TEST_F(RecordingAnalysisTest, WithoutSmallAllocationsAllIsExact) {
+  auto recording = builder({.full = false});
+  recording.allocate(0, 10, 0x10000, 8000, kLoad);
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_EQ(analysis.peak_bytes.value, 8000);
+  EXPECT_FALSE(analysis.peak_bytes.standard_error.has_value());
+}
+
+TEST_F(RecordingAnalysisTest, NoSampleIsNoProofOfNothing) {
+  auto recording = builder({.full = false});
+  recording.counters(0, 10, 0, 100, 3000, 40);
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_EQ(analysis.leaked_bytes.value, 0);
+  EXPECT_EQ(analysis.leaked_bytes.standard_error, 3000.0) << "no more than was allocated";
+  EXPECT_EQ(analysis.leaked_blocks.value, 60);
+}
+
+TEST_F(RecordingAnalysisTest, WhatIsAllocatedAgainAndAgainCouldBeReused) {
+  auto recording = builder();
+  std::uint64_t time = 0;
+  for (int i = 0; i < 20; ++i) {
+    recording.allocate(0, ++time, 0x1000, 640, kRun);
+    recording.allocate(0, ++time, 0x2000, 640, kRun);
+    recording.release(0, ++time, 0x1000);
+    recording.release(0, ++time, 0x2000);
+    recording.allocate(0, ++time, 0x10000 + 0x1000 * static_cast<std::uint64_t>(i), 9999, kLoad);
+  }
+  const RecordingAnalysis analysis = analyze(recording);
+  ASSERT_EQ(analysis.reuse.size(), 1U) << "kLoad keeps what it allocates";
+  const ReuseCandidate& candidate = analysis.reuse[0];
+  EXPECT_EQ(candidate.stack, analysis.stacks[1].stack);
+  EXPECT_EQ(candidate.calls_saved, 38);
+  EXPECT_EQ(candidate.most_blocks, 2);
+  EXPECT_EQ(candidate.pool_bytes, 1280);
+  EXPECT_EQ(candidate.bytes_not_churned, 38 * 640);
+  EXPECT_EQ(analysis.stacks[1].block_bytes, 640);
+}
+
+TEST_F(RecordingAnalysisTest, LiveAtAnyTime) {
+  auto recording = builder();
+  const auto layer = recording.scope("conv");
+  recording.allocate(0, 10, 0x1000, 100, kLoad);
+  recording.enter_scope(0, 15, layer);
+  recording.allocate(0, 20, 0x2000, 50, kRun);
+  recording.release(0, 30, 0x1000);
+  auto opened = recording::Recording::open(recording.finish());
+  ASSERT_TRUE(opened.has_value());
+  const std::vector<Nanoseconds> times{{0}, {10}, {25}, {30}, {99}};
+  const auto moments = live_at(*opened, times);
+  ASSERT_EQ(moments.size(), 5U);
+  EXPECT_EQ(moments[0].bytes, 0);
+  EXPECT_EQ(moments[1].bytes, 100) << "with the events of that very moment";
+  EXPECT_EQ(moments[2].bytes, 150);
+  EXPECT_EQ(moments[2].blocks, 2);
+  EXPECT_EQ(moments[2].bytes_by_stack, (std::vector<std::int64_t>{0, 100, 50}));
+  EXPECT_EQ(moments[2].bytes_by_layer, (std::vector<std::int64_t>{100, 50}));
+  EXPECT_EQ(moments[3].bytes, 50);
+  EXPECT_EQ(moments[4].bytes, 50);
+}
+
+}  // namespace
+}  // namespace headroom::analysis

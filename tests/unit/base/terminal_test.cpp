@@ -1,0 +1,89 @@
+#include "base/terminal.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/subprocess.h"
+#include "support/test_support.h"
+
+namespace headroom {
+namespace {
+
+// What a process that prints to `fd` says about its output at the end. In a child, because standard output
+// and its first error are the process's own.
+std::string status_after_printing_to(int fd) {
+  auto answer = Pipe::create();
+  EXPECT_TRUE(answer);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGPIPE, SIG_IGN);
+    ::dup2(fd, STDOUT_FILENO);
+    print_output("one line\n");
+    print_output("another\n");
+    const Status status = output_status();
+    [[maybe_unused]] const auto sent =
+        write_all(answer->write_end.get(), status ? "fine" : status.error().sentence());
+    ::_exit(0);
+  }
+  answer->write_end.reset();
+  std::string text(4096, '\0');
+  const ssize_t got = ::read(answer->read_end.get(), text.data(), text.size());
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  ::waitpid(child, nullptr, 0);
+  return text;
+}
+
+TEST(PrintOutput, AFullDiskIsToldAtTheEnd) {
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  if (!full) GTEST_SKIP() << test::absent_message("/dev/full");
+  EXPECT_EQ(status_after_printing_to(full.get()),
+            "cannot write to standard output: No space left on device; check where it is redirected to");
+}
+
+TEST(PrintOutput, AClosedPipeIsNoError) {
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  pipe->read_end.reset();
+  EXPECT_EQ(status_after_printing_to(pipe->write_end.get()), "fine");
+}
+
+TEST(PrintOutput, WhatIsPrintedArrivesWhole) {
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  EXPECT_EQ(status_after_printing_to(pipe->write_end.get()), "fine");
+  std::string text(4096, '\0');
+  const ssize_t got = ::read(pipe->read_end.get(), text.data(), text.size());
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(text.substr(0, static_cast<std::size_t>(got)), "one line\nanother\n");
+}
+
+TEST(TerminalControl, IsLeftOut) {
+  EXPECT_EQ(without_terminal_control("\033[0;93m2026 [W:onnxruntime]\033[m said\033[1A"),
+            "2026 [W:onnxruntime] said");
+  EXPECT_EQ(without_terminal_control("\033]0;title\aa\033]8;;link\033\\b"), "ab");
+  EXPECT_EQ(without_terminal_control("a\033(Bb\0337c\rd\be\x7f"), "abcde");
+  EXPECT_EQ(without_terminal_control("tab\tand µ, 顔\n"), "tab\tand µ, 顔\n");
+}
+
+TEST(TerminalControl, ASequenceThatIsCutOffEndsWithTheText) {
+  for (const char* cut : {"a\033", "a\033[", "a\033[31", "a\033]0;title", "a\033]0;x\033", "a\033("})
+    EXPECT_EQ(without_terminal_control(cut), "a");
+}
+
+TEST(Log, TheFileHoldsNoEscapes) {
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(log::open_file(folder / "run.log"));
+  log::debug("[_worker] {}", "\033[0;93mwarning from a runtime\033[m");
+  log::close_file();
+  const std::string text = test::read_text(folder / "run.log");
+  EXPECT_THAT(text, testing::HasSubstr("[_worker] warning from a runtime\n"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("\033")));
+}
+
+}  // namespace
+}  // namespace headroom

@@ -1,0 +1,86 @@
+#include "cli/model_flags.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/bench_flags.h"
+#include "support/test_support.h"
+
+namespace headroom::cli {
+namespace {
+namespace fs = std::filesystem;
+
+class ModelFlags : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directory(folder_ / "size=s");
+    for (const char* name : {"a.onnx", "b.onnx", "size=s/m.onnx"}) test::write_text(folder_ / name, "x");
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  static std::string error_of(const std::string& text) {
+    const auto model = parse_model(text);
+    return model ? "" : model.error().sentence();
+  }
+  std::string error_of_both(const std::string& one, const std::string& other) {
+    BenchOptions options;
+    const auto values = parse_flags(
+        bench_verb(), {"--model", one + "=" + path("a.onnx"), "--model", other + "=" + path("b.onnx")});
+    const auto read = read_models(*values, options);
+    return read ? "" : read.error().sentence();
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(ModelFlags, NameAndPath) {
+  const auto named = parse_model("face v1.0=" + path("a.onnx"));
+  ASSERT_TRUE(named) << named.error().sentence();
+  EXPECT_EQ(named->name, "face v1.0");
+  EXPECT_EQ(named->path, path("a.onnx"));
+  EXPECT_EQ(parse_model(path("a.onnx"))->name, "a");
+  EXPECT_EQ(parse_model(path("size=s/m.onnx"))->path, path("size=s/m.onnx")) << "a path may hold '='";
+  EXPECT_EQ(parse_model("/nowhere/size=s/m.onnx")->path, "/nowhere/size=s/m.onnx");
+}
+
+TEST_F(ModelFlags, SettingsBehindThePath) {
+  const auto model = parse_model("m=a.onnx,task=yolox,conf=0.6,backend=onnxruntime,iou=1");
+  ASSERT_TRUE(model) << model.error().sentence();
+  EXPECT_EQ(model->path, "a.onnx");
+  EXPECT_EQ(model->task, "yolox");
+  EXPECT_EQ(model->backend, "onnxruntime");
+  EXPECT_EQ(model->confidence, 0.6);
+  EXPECT_EQ(model->iou, 1.0);
+  EXPECT_EQ(parse_model("m=a.onnx")->confidence, std::nullopt);
+  EXPECT_EQ(parse_model("m=odd,name.onnx")->path, "odd,name.onnx");
+  EXPECT_EQ(parse_model("m=x,task=y/m.onnx")->path, "x,task=y/m.onnx") << "part of a path";
+  EXPECT_EQ(error_of("m=a.onnx,conf=high"), "conf 'high' of a model is not a number from 0 to 1");
+  EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "iou '1.5' of a model is not a number from 0 to 1");
+}
+
+TEST_F(ModelFlags, ANameThatCannotBeIsNamed) {
+  EXPECT_EQ(
+      error_of("../x=" + path("a.onnx")),
+      "a model cannot be named '../x': a name may hold letters, digits, spaces, '.', '_' and '-', and no "
+      "slash; write --model NAME=PATH");
+  EXPECT_THAT(error_of("a b/c=" + path("a.onnx")), testing::HasSubstr("cannot be named 'a b/c'"));
+  EXPECT_THAT(error_of("a:b=" + path("a.onnx")), testing::HasSubstr("cannot be named 'a:b'"));
+  EXPECT_EQ(error_of("=" + path("a.onnx")), "a model's name is empty; write --model NAME=PATH");
+  EXPECT_EQ(error_of("m="), "the model 'm' has no path; write --model NAME=PATH");
+  EXPECT_EQ(error_of("größe=" + path("a.onnx")), "");
+}
+
+TEST_F(ModelFlags, ANameFromAFileIsAlwaysPossible) {
+  EXPECT_EQ(model_name_of("/x/yolo (1).onnx"), "yolo _1_");
+  EXPECT_EQ(model_name_of("/"), "model");
+  EXPECT_TRUE(check_model_name(model_name_of("/x/a\nb:c.onnx")));
+}
+
+TEST_F(ModelFlags, NamesAndTheirFilesAreDistinct) {
+  EXPECT_EQ(error_of_both("m", "m"), "two models are named 'm'; give each its own with --model NAME=PATH");
+  EXPECT_EQ(
+      error_of_both("a b", "a_b"),
+      "the models 'a b' and 'a_b' cannot both be measured: the files of both would be named 'a_b'; give one "
+      "of them another name with --model NAME=PATH");
+  EXPECT_EQ(error_of_both("a b", "a-b"), "");
+}
+
+}  // namespace
+}  // namespace headroom::cli

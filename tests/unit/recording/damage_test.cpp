@@ -1,0 +1,216 @@
+// Recordings that were cut off, overwritten or flipped: an error or a partial answer that says so, never a
+// crash. Run with the address sanitizer these say more.
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "unit/recording/events.h"
+
+namespace headroom::recording {
+namespace {
+
+namespace fs = std::filesystem;
+using test::RecordingBuilder;
+using test::RecordingOptions;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr std::uint32_t kSmallSegment = 4096, kSmallMetadata = 1024;
+
+// A small recording with all kinds of records, threads, stacks, scopes and modules.
+std::string small_recording(const fs::path& path, RecordingOptions options = {}) {
+  options.segment_bytes = kSmallSegment;
+  options.metadata_bytes = kSmallMetadata;
+  RecordingBuilder builder(path, options);
+  const auto scope = builder.scope("layer");
+  builder.thread(0, 1, "main");
+  builder.module("/lib/x.so", "id", 0x1000, 0x2000, 0);
+  for (std::uint64_t time = 1; time < 300; ++time) {
+    const auto thread = static_cast<std::uint32_t>(time % 3);
+    if (time % 50 == 0) builder.enter_scope(thread, time, scope);
+    if (time % 60 == 0) builder.counters(thread, time, scope, 10, 100, 5);
+    if (time % 70 == 0) builder.map(thread, time, 0x100000 * time, 4096);
+    builder.allocate(thread, time, 0x1000 * time, time, {0x10 + time % 5, 0x10});
+    if (time > 10) builder.release(thread, time, 0x1000 * (time - 10));
+  }
+  return test::read_text(builder.finish());
+}
+
+struct Opened {
+  bool opened = false;
+  Seen seen;
+};
+
+Opened open_file(const fs::path& path) {
+  auto recording = Recording::open(path);
+  if (!recording) return {};
+  return {true, read_events(*recording)};
+}
+
+Opened open_bytes(const fs::path& path, const std::string& bytes) {
+  test::write_text(path, bytes);
+  return open_file(path);
+}
+
+template <class Value>
+void put(std::string& bytes, std::size_t offset, Value value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+std::string error_of(const fs::path& path, const std::string& bytes) {
+  test::write_text(path, bytes);
+  const auto recording = Recording::open(path);
+  return recording ? "" : recording.error().sentence();
+}
+
+TEST(Damage, WhatIsNoRecordingIsRefusedInASentence) {
+  test::TemporaryFolder folder;
+  const std::string good = small_recording(folder / "good.hrec");
+  const fs::path path = folder / "bad.hrec";
+  EXPECT_FALSE(Recording::open(folder / "absent.hrec").has_value());
+  EXPECT_FALSE(Recording::open(folder.path()).has_value());
+  EXPECT_THAT(error_of(path, ""), HasSubstr("0 bytes"));
+  EXPECT_THAT(error_of(path, std::string(10'000, 'x')), HasSubstr("not a Headroom recording"));
+  std::string later = good;
+  put(later, offsetof(FileHeader, version), kVersion + 1);
+  EXPECT_THAT(error_of(path, later), HasSubstr("version 2"));
+  std::string damaged = good;
+  put(damaged, offsetof(FileHeader, segment_bytes), std::uint32_t{0});
+  EXPECT_THAT(error_of(path, damaged), HasSubstr("damaged"));
+}
+
+TEST(Damage, CutOffAtEveryLength) {
+  test::TemporaryFolder folder;
+  const fs::path path = folder / "a.hrec";
+  small_recording(path);
+  const std::size_t whole = open_file(path).seen.events.size();
+  constexpr std::size_t kSegmentsBegin = kHeaderBytes + kSmallMetadata;
+  for (std::size_t length = fs::file_size(path); length > 0; --length) {
+    // Where the bytes mean nothing (the rest of the header, the zeros behind the records), every 64th will
+    // do.
+    const std::size_t in_segment = length < kSegmentsBegin ? 0 : (length - kSegmentsBegin) % kSmallSegment;
+    if ((length < kHeaderBytes || in_segment > 1500) && length % 64 != 0) continue;
+    fs::resize_file(path, length);
+    const Opened cut = open_file(path);
+    EXPECT_EQ(cut.opened, length >= kHeaderBytes) << length;
+    if (!cut.opened) continue;
+    EXPECT_LE(cut.seen.events.size(), whole);
+    // Events are never lost in silence.
+    if (cut.seen.events.size() < whole) {
+      EXPECT_THAT(cut.seen.problems, Not(IsEmpty())) << length;
+    }
+  }
+}
+
+TEST(Damage, EveryBitOfTheHeaderAndManyOthersFlipped) {
+  test::TemporaryFolder folder;
+  const fs::path path = folder / "a.hrec";
+  const std::string good = small_recording(path);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto put_byte = [&](std::size_t at, char byte) {
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+    file.flush();
+  };
+  const auto flip = [&](std::size_t at, unsigned bit) {
+    put_byte(at, static_cast<char>(good[at] ^ (1 << bit)));
+    for (const MemoryEvent& event : open_file(path).seen.events) ASSERT_GE(event.weight, 0);
+    put_byte(at, good[at]);
+  };
+  for (std::size_t at = 0; at < sizeof(FileHeader); ++at)
+    for (unsigned bit = 0; bit < 8; ++bit) flip(at, bit);
+  std::mt19937 random(20261121);
+  for (int i = 0; i < 3000; ++i)
+    flip(kHeaderBytes + random() % (good.size() - kHeaderBytes), static_cast<unsigned>(random() % 8));
+  EXPECT_EQ(test::read_text(path), good);
+}
+
+// A thread that is killed between claiming its place in the metadata and filling it leaves zeros.
+TEST(Damage, AHoleInTheMetadataHidesOnlyItself) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  builder.metadata(MetadataKind::note, 0, "before");
+  builder.metadata(MetadataKind::note, 0, "hidden, and long enough to hold a header of its own");
+  builder.metadata(MetadataKind::note, 0, "after");
+  std::string bytes = test::read_text(builder.finish());
+  const std::size_t hidden = bytes.find("hidden") - sizeof(MetadataHeader);
+  put(bytes, hidden, std::uint32_t{0});
+  test::write_text(folder / "hole.hrec", bytes);
+  const auto recording = Recording::open(folder / "hole.hrec");
+  ASSERT_TRUE(recording.has_value());
+  EXPECT_THAT(recording->info().notes, testing::ElementsAre("before", "after"));
+  EXPECT_THAT(recording->problems(), Contains(HasSubstr("could not be read")));
+}
+
+// A segment that was claimed by a thread that died before its first record.
+TEST(Damage, AnUnusedSegmentIsNoProblem) {
+  test::TemporaryFolder folder;
+  std::string bytes = small_recording(folder / "good.hrec");
+  const std::size_t whole = open_bytes(folder / "a.hrec", bytes).seen.events.size();
+  bytes.resize(bytes.size() + kSmallSegment);
+  std::uint64_t claimed = 0;
+  std::memcpy(&claimed, bytes.data() + offsetof(FileHeader, segments_claimed), sizeof claimed);
+  put(bytes, offsetof(FileHeader, segments_claimed), claimed + 1);
+  const Opened opened = open_bytes(folder / "a.hrec", bytes);
+  EXPECT_EQ(opened.seen.events.size(), whole);
+  EXPECT_THAT(opened.seen.problems, IsEmpty());
+}
+
+TEST(Damage, OneBadSegmentLeavesTheOthers) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  builder.allocate(0, 1, 0x1000, 8);
+  builder.allocate(1, 2, 0x2000, 8);
+  builder.allocate(1, 3, 0x3000, 8);
+  std::string bytes = test::read_text(builder.finish());
+  const std::size_t second =
+      kHeaderBytes + RecordingOptions().metadata_bytes + RecordingOptions().segment_bytes;
+  // Its first record names a stack that is not defined.
+  RecordWriter writer;
+  std::vector<std::uint64_t> segment(RecordingOptions().segment_bytes / 8);
+  writer.open(segment.data(), segment.size() * 8, 1, 1, 0, 2);
+  writer.allocate(2, 0x2000, 8, 7);
+  std::memcpy(bytes.data() + second, segment.data(), segment.size() * 8);
+  const Opened opened = open_bytes(folder / "b.hrec", bytes);
+  ASSERT_EQ(opened.seen.events.size(), 1u);
+  EXPECT_EQ(opened.seen.events[0].address, 0x1000u);
+  EXPECT_THAT(opened.seen.problems, Contains(HasSubstr("before it is defined")));
+}
+
+// What a later version may add without becoming unreadable: kTagExtension, kind, bytes, payload.
+TEST(Versions, RecordsOfALaterVersionAreSteppedOver) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  builder.allocate(0, 10, 0x1000, 8);
+  std::string bytes = test::read_text(builder.finish());
+  const std::size_t segment = kHeaderBytes + RecordingOptions().metadata_bytes;
+  std::uint32_t committed = 0;
+  const std::size_t committed_at = segment + offsetof(SegmentHeader, committed);
+  std::memcpy(&committed, bytes.data() + committed_at, sizeof committed);
+  // 5 units later: kind 300, three bytes that mean nothing to this reader; 2 units later a release.
+  const std::vector<std::uint8_t> added{kTagExtension | 5 << 4, 0xac, 2, 3, 0xff, 0xff, 0xff,
+                                        kTagRelease | 2 << 4,   0};
+  std::memcpy(bytes.data() + segment + sizeof(SegmentHeader) + committed, added.data(), added.size());
+  put(bytes, committed_at, static_cast<std::uint32_t>(committed + added.size()));
+  const Opened opened = open_bytes(folder / "later.hrec", bytes);
+  EXPECT_THAT(opened.seen.problems, IsEmpty());
+  ASSERT_EQ(opened.seen.events.size(), 2u);
+  EXPECT_EQ(opened.seen.events[1].kind, MemoryEventKind::release);
+  EXPECT_EQ(opened.seen.events[1].address, 0x1000u);
+  EXPECT_EQ(opened.seen.events[1].time.count, 17);
+}
+
+TEST(Damage, ARecordingThatWasNotClosedSaysSo) {
+  test::TemporaryFolder folder;
+  RecordingOptions options;
+  options.closed = false;
+  small_recording(folder / "killed.hrec", options);
+  const auto recording = Recording::open(folder / "killed.hrec");
+  ASSERT_TRUE(recording.has_value());
+  EXPECT_FALSE(recording->info().closed);
+}
+
+}  // namespace
+}  // namespace headroom::recording

@@ -1,0 +1,33 @@
+// What a test reads from a recording.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "recording/recording.h"
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::recording {
+
+struct Seen {
+  std::vector<MemoryEvent> events;
+  std::vector<std::string> problems;
+};
+
+inline Seen read_events(Recording& recording) {
+  Seen seen;
+  recording.for_each_event([&](const MemoryEvent& event) { seen.events.push_back(event); });
+  seen.problems = recording.problems();
+  return seen;
+}
+
+// Of a file that opens.
+inline Seen read_events(const std::filesystem::path& path) {
+  auto recording = Recording::open(path);
+  EXPECT_TRUE(recording.has_value()) << recording.error().sentence();
+  return recording ? read_events(*recording) : Seen{};
+}
+
+}  // namespace headroom::recording

@@ -1,0 +1,173 @@
+// The document is enough: a reader in Python, written from docs/recording-format.md with nothing but Python's
+// standard library, agrees with the C++ reader.
+#include <fcntl.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/json.h"
+#include "base/subprocess.h"
+#include "unit/recording/events.h"
+
+namespace headroom::recording {
+namespace {
+
+using test::RecordingBuilder;
+using test::RecordingOptions;
+using testing::ElementsAre;
+
+bool python_is_here() { return std::system("python3 -c '' 2>/dev/null") == 0; }
+
+Json python_reads(const std::filesystem::path& recording, const std::filesystem::path& answer) {
+  const UniqueFd out(::open(answer.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  SpawnOptions options;
+  options.command = {"python3", HEADROOM_SOURCE_DIR "/tests/golden/read_recording.py", recording.string()};
+  options.stdout_fd = out.get();
+  auto child = Subprocess::spawn(options);
+  EXPECT_TRUE(child.has_value() && child->wait().success());
+  auto document = parse_json(test::read_text(answer));
+  return document ? *document : Json();
+}
+
+struct Figures {
+  std::int64_t events = 0, allocations = 0, deallocations = 0, allocated_bytes = 0, gap_events = 0;
+  std::int64_t live_bytes = 0, peak_bytes = 0;
+  double peak_seconds = 0;
+  std::map<std::uint64_t, std::int64_t> live;
+  std::map<std::string, std::int64_t> bytes_by_scope;
+};
+
+Figures figures_of(Recording& recording) {
+  Figures figures;
+  const auto count = [&](const MemoryEvent& event, std::uint64_t allocations) {
+    figures.allocations += static_cast<std::int64_t>(allocations);
+    figures.allocated_bytes += static_cast<std::int64_t>(event.size);
+    figures.bytes_by_scope[recording.path_of(event.scope)] += static_cast<std::int64_t>(event.size);
+  };
+  recording.for_each_event([&](const MemoryEvent& event) {
+    figures.events += event.kind != MemoryEventKind::release_counters;  // one record with the counters
+    switch (event.kind) {
+      case MemoryEventKind::allocate:
+      case MemoryEventKind::sampled_allocate: {
+        std::int64_t& block = figures.live[event.address];
+        figures.live_bytes -= block;
+        block = static_cast<std::int64_t>(static_cast<double>(event.size) * event.weight + 0.5);
+        figures.live_bytes += block;
+        count(event, 1);
+        if (figures.live_bytes > figures.peak_bytes) {
+          figures.peak_bytes = figures.live_bytes;
+          figures.peak_seconds = event.time.seconds();
+        }
+        break;
+      }
+      case MemoryEventKind::release:
+        ++figures.deallocations;
+        if (const auto block = figures.live.find(event.address); block != figures.live.end()) {
+          figures.live_bytes -= block->second;
+          figures.live.erase(block);
+        }
+        break;
+      case MemoryEventKind::counters:
+        count(event, event.count);
+        break;
+      case MemoryEventKind::release_counters:
+        figures.deallocations += static_cast<std::int64_t>(event.count);
+        break;
+      case MemoryEventKind::gap:
+        figures.gap_events += static_cast<std::int64_t>(event.count);
+        break;
+      default:
+        break;
+    }
+  });
+  return figures;
+}
+
+void expect_same(Recording& recording, const Json& python) {
+  const Figures figures = figures_of(recording);
+  EXPECT_EQ(get_integer(python, "events"), figures.events);
+  EXPECT_EQ(get_integer(python, "allocations"), figures.allocations);
+  EXPECT_EQ(get_integer(python, "deallocations"), figures.deallocations);
+  EXPECT_EQ(get_integer(python, "total_allocated_bytes"), figures.allocated_bytes);
+  EXPECT_EQ(get_integer(python, "gap_events"), figures.gap_events);
+  EXPECT_EQ(get_integer(python, "peak_bytes"), figures.peak_bytes);
+  EXPECT_NEAR(*get_number(python, "peak_time_seconds"), figures.peak_seconds, 1e-8);
+  EXPECT_EQ(get_integer(python, "leaked_bytes"), figures.live_bytes);
+  EXPECT_EQ(get_integer(python, "leaked_blocks"), static_cast<std::int64_t>(figures.live.size()));
+  EXPECT_EQ(get_integer(python, "stacks"), static_cast<std::int64_t>(recording.stacks().size()) - 1);
+  EXPECT_EQ(get_integer(python, "dropped_events"),
+            static_cast<std::int64_t>(recording.info().events_dropped));
+  EXPECT_EQ(get_member(python, "command"), Json(recording.info().command));
+  EXPECT_EQ(get_bool(python, "closed"), recording.info().closed);
+  const Json& scopes = get_member(python, "bytes_by_scope");
+  EXPECT_EQ(scopes.size(), figures.bytes_by_scope.size());
+  for (const auto& [path, bytes] : figures.bytes_by_scope)
+    EXPECT_EQ(get_integer(scopes, path), bytes) << path;
+}
+
+// All kinds of records, many threads and segments, addresses that are given out again.
+std::filesystem::path busy_recording(const std::filesystem::path& path, RecordingOptions options) {
+  options.segment_bytes = 16 << 10;
+  options.time_shift = 3;
+  options.nanoseconds_per_tick = 0.4;
+  RecordingBuilder builder(path, options);
+  const auto session = builder.scope("session", 0, ScopeSource::session);
+  const std::vector<std::uint32_t> scopes{0, session, builder.scope("conv1", session, ScopeSource::node),
+                                          builder.scope("größe", session, ScopeSource::node)};
+  builder.thread(0, 100, "main");
+  builder.module("/usr/lib/libc.so.6", std::string("\x01\xfe", 2), 0x7000, 0x9000, 0x7000);
+  std::mt19937_64 random(20261121);
+  std::vector<std::uint64_t> live;
+  std::uint64_t time = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    time += random() % 60;
+    const auto thread = static_cast<std::uint32_t>(random() % 5);
+    if (i % 97 == 0) builder.enter_scope(thread, time, scopes[random() % scopes.size()]);
+    if (i % 501 == 0) builder.counters(thread, time, scopes[random() % scopes.size()], 10, 500, 9);
+    if (i % 701 == 0) builder.map(thread, time, (1ULL << 46) + (random() % 100) * 4096, 8192, {0x70, 0x71});
+    if (i % 703 == 0) builder.unmap(thread, time, 1ULL << 46, 4096);
+    if (i % 5003 == 0) builder.gap(thread, time, 17);
+    const bool allocate = live.size() < 10 || (live.size() < 300 && random() % 2 == 0);
+    if (!allocate) {
+      std::swap(live[random() % live.size()], live.back());
+      builder.release(thread, ++time, live.back());
+      live.pop_back();
+      continue;
+    }
+    const std::uint64_t address = 0x500000000000 + (random() % 4096) * 64;
+    if (std::find(live.begin(), live.end(), address) != live.end()) continue;
+    live.push_back(address);
+    const RecordingBuilder::Frames stack{0x7000 + random() % 50, 0x8000 + random() % 3, 0x9000};
+    if (!options.full && random() % 3 == 0)
+      builder.sample(thread, time, address, 16 + random() % 2000, stack);
+    else
+      builder.allocate(thread, time, address, random() % 100'000, stack);
+  }
+  return builder.finish();
+}
+
+class PythonReader : public testing::TestWithParam<const char*> {};
+
+TEST_P(PythonReader, AgreesWithOurs) {
+  if (!python_is_here()) GTEST_SKIP() << test::absent_message("python3");
+  const std::string kind = GetParam();
+  test::TemporaryFolder folder;
+  RecordingOptions options;
+  options.full = kind != "sampled";
+  options.ring = kind == "ring";
+  if (kind == "ring" || kind == "limit") options.segments_limit = 6;
+  const auto path = busy_recording(folder / "a.hrec", options);
+  if (kind == "killed") std::filesystem::resize_file(path, std::filesystem::file_size(path) * 2 / 3);
+  auto recording = Recording::open(path);
+  ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
+  expect_same(*recording, python_reads(path, folder / "answer.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Recordings, PythonReader,
+                         testing::Values("full", "sampled", "ring", "limit", "killed"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+}  // namespace
+}  // namespace headroom::recording

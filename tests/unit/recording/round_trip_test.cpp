@@ -1,0 +1,221 @@
+// What the writer wrote, the reader gives back.
+#include <limits>
+
+#include "recording/varint.h"
+#include "unit/recording/events.h"
+
+namespace headroom::recording {
+namespace {
+
+using test::RecordingBuilder;
+using test::RecordingOptions;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Kind = MemoryEventKind;
+using Frames = RecordingBuilder::Frames;
+
+std::vector<std::uint64_t> frames_of(const Recording& recording, const MemoryEvent& event) {
+  const auto frames = recording.stacks().frames(event.stack);
+  return {frames.begin(), frames.end()};
+}
+
+TEST(Varint, AnyNumberComesBackInAtMostTenBytes) {
+  for (const std::uint64_t value :
+       {std::uint64_t{0}, std::uint64_t{127}, std::uint64_t{128}, std::uint64_t{16383}, std::uint64_t{16384},
+        std::uint64_t{1} << 62, std::numeric_limits<std::uint64_t>::max()}) {
+    std::uint8_t bytes[10];
+    const std::uint8_t* end = put_varint(bytes, value);
+    const std::uint8_t* at = bytes;
+    EXPECT_EQ(get_varint(at, end), value);
+    EXPECT_EQ(at, end);
+    const std::uint8_t* cut = bytes;
+    EXPECT_EQ(get_varint(cut, end - 1), 0u);
+    EXPECT_EQ(cut, nullptr);
+  }
+}
+
+TEST(Varint, SmallNumbersOfEitherSignAreShort) {
+  EXPECT_THAT((std::vector{zigzag(0), zigzag(-1), zigzag(1), zigzag(-2)}), ElementsAre(0, 1, 2, 3));
+  for (const std::int64_t value :
+       {std::int64_t{0}, std::int64_t{-64}, std::numeric_limits<std::int64_t>::min(),
+        std::numeric_limits<std::int64_t>::max()})
+    EXPECT_EQ(unzigzag(zigzag(value)), value);
+}
+
+TEST(RoundTrip, EveryKindOfEvent) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const auto model = builder.scope("model", 0, ScopeSource::session);
+  const auto layer = builder.scope("conv1", model, ScopeSource::node);
+  const Frames stack{0x401000, 0x402000, 0x403000};
+  builder.enter_scope(0, 10, layer);
+  builder.allocate(0, 20, 0x7f0000001000, 5000, stack);
+  builder.sample(0, 21, 0x7f0000004000, 100, stack);
+  builder.map(0, 22, 0x7f1000000000, 1 << 20);
+  builder.unmap(0, 5000, 0x7f1000000000, 1 << 20);
+  builder.release(0, 5000, 0x7f0000001000);
+  builder.counters(0, 5001, model, 70, 7000, 60);
+  builder.gap(0, 1'000'000'000'000, 33);
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
+  const Seen seen = read_events(*recording);
+  EXPECT_THAT(seen.problems, IsEmpty());
+  std::vector<Kind> kinds;
+  std::vector<std::int64_t> times;
+  for (const MemoryEvent& event : seen.events) {
+    kinds.push_back(event.kind);
+    times.push_back(event.time.count);
+  }
+  ASSERT_THAT(kinds,
+              ElementsAre(Kind::enter_scope, Kind::allocate, Kind::sampled_allocate, Kind::map, Kind::unmap,
+                          Kind::release, Kind::counters, Kind::release_counters, Kind::gap));
+  EXPECT_THAT(times, ElementsAre(10, 20, 21, 22, 5000, 5000, 5001, 5001, 1'000'000'000'000));
+
+  EXPECT_EQ(seen.events[1].address, 0x7f0000001000u);
+  EXPECT_EQ(seen.events[1].size, 5000u);
+  EXPECT_EQ(seen.events[1].scope.index, layer);
+  EXPECT_EQ(seen.events[1].weight, 1);
+  EXPECT_EQ(frames_of(*recording, seen.events[1]), stack);
+  EXPECT_EQ(seen.events[2].stack, seen.events[1].stack);
+  // A sample of s bytes stands for 1 / (1 − e^(−s / period)) allocations.
+  EXPECT_NEAR(seen.events[2].weight, 512.0 * 1024 / 100, 1);
+  EXPECT_EQ(seen.events[3].stack.index, 0u);
+  EXPECT_EQ(seen.events[4].size, 1u << 20);
+  EXPECT_EQ(seen.events[5].address, 0x7f0000001000u);
+  EXPECT_EQ(seen.events[6].scope.index, model);
+  EXPECT_EQ(seen.events[6].count, 70u);
+  EXPECT_EQ(seen.events[6].size, 7000u);
+  EXPECT_EQ(seen.events[7].scope.index, model);
+  EXPECT_EQ(seen.events[7].count, 60u);
+  // The counters were of another scope; the thread is where it was.
+  EXPECT_EQ(seen.events[8].scope.index, layer);
+  EXPECT_EQ(seen.events[8].count, 33u);
+  EXPECT_EQ(recording->path_of(ScopeId{layer}), "model/conv1");
+  EXPECT_EQ(recording->path_of(ScopeId{99}), "");
+}
+
+TEST(RoundTrip, WhatIsKnownOfTheProcess) {
+  test::TemporaryFolder folder;
+  RecordingOptions options;
+  options.full = false;
+  options.exec_generation = 3;
+  options.command = {"/opt/a b", "", "--x"};
+  RecordingBuilder builder(folder / "a.hrec", options);
+  builder.thread(0, 77, "main");
+  builder.thread(2, 79, "worker");
+  builder.module("/lib/libx.so", std::string("\xab\x01", 2), 0x1000, 0x3000, 0x1000, 10);
+  builder.module("/lib/liby.so", "", 0x5000, 0x6000, 0x5000, 20);
+  builder.module_gone(0x1000, 30);
+  const auto session = builder.scope("session", 0, ScopeSource::session);
+  builder.profile("/tmp/profile.json", 500, session);
+  builder.note("the disk was full");
+  builder.metadata(static_cast<MetadataKind>(1000), 0, "of a later version");
+  builder.allocate(0, 40, 0x1000, 8);
+  const auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
+  const RecordingInfo& info = recording->info();
+  EXPECT_THAT(info.command, ElementsAre("/opt/a b", "", "--x"));
+  EXPECT_EQ(info.executable, "/opt/a b");
+  EXPECT_EQ(info.host_system, "Linux");
+  EXPECT_EQ(info.host_machine, "x86_64");
+  EXPECT_EQ(info.pid, 4242);
+  EXPECT_EQ(info.parent_pid, 4241);
+  EXPECT_EQ(info.exec_generation, 3);
+  EXPECT_FALSE(info.full);
+  EXPECT_TRUE(info.closed);
+  EXPECT_EQ(info.large_bytes, 4096u);
+  ASSERT_EQ(info.threads.size(), 3u);
+  EXPECT_EQ(info.threads[0].tid, 77);
+  EXPECT_EQ(info.threads[1].name, "");
+  EXPECT_EQ(info.threads[2].name, "worker");
+  ASSERT_EQ(info.modules.size(), 2u);
+  EXPECT_EQ(info.modules[0].build_id, "ab01");
+  EXPECT_EQ(info.modules[0].path, "/lib/libx.so");
+  EXPECT_EQ(info.modules[0].loaded.count, 10);
+  ASSERT_TRUE(info.modules[0].unloaded.has_value());
+  EXPECT_EQ(info.modules[0].unloaded->count, 30);
+  EXPECT_FALSE(info.modules[1].unloaded.has_value());
+  ASSERT_EQ(info.profiles.size(), 1u);
+  EXPECT_EQ(info.profiles[0].start.count, 500);
+  EXPECT_EQ(info.profiles[0].session.index, session);
+  EXPECT_THAT(info.notes, ElementsAre("the disk was full"));
+  EXPECT_THAT(recording->problems(), IsEmpty());
+}
+
+TEST(RoundTrip, StacksShareTheirOuterFramesAndKeepOneIdInAllSegments) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const std::vector<Frames> stacks{
+      {0x30, 0x20, 0x10}, {0x31, 0x20, 0x10},        {0x40, 0x31, 0x20, 0x10}, {0x10}, {0x99},
+      {0x30, 0x20, 0x10}, {0xffffffffffffff00, 0x10}};
+  std::uint64_t time = 0;
+  for (int segment = 0; segment < 2; ++segment) {
+    for (const Frames& stack : stacks) {
+      ++time;
+      builder.allocate(0, time, 0x1000 * time, 64, stack);
+    }
+    builder.end_segment(0);
+  }
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value());
+  EXPECT_EQ(recording->info().segments, 2u);
+  const Seen seen = read_events(*recording);
+  ASSERT_EQ(seen.events.size(), 2 * stacks.size());
+  for (std::size_t i = 0; i < seen.events.size(); ++i) {
+    EXPECT_EQ(frames_of(*recording, seen.events[i]), stacks[i % stacks.size()]);
+    EXPECT_EQ(seen.events[i].stack, seen.events[i % stacks.size()].stack);
+  }
+  EXPECT_EQ(seen.events[0].stack, seen.events[5].stack);
+  EXPECT_EQ(recording->stacks().size(), 7u);  // with the empty one
+  EXPECT_EQ(read_events(*recording).events[3].stack, seen.events[3].stack) << "a second walk gives other ids";
+}
+
+TEST(RoundTrip, TheDeepestStackFits) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  Frames deep;
+  for (std::uint64_t i = 0; i < kMaxFrames; ++i)
+    deep.push_back(i % 2 == 0 ? 0x10 + i : std::numeric_limits<std::uint64_t>::max() - i);
+  builder.allocate(0, 1, 0x1000, 1, deep);
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value());
+  const Seen seen = read_events(*recording);
+  ASSERT_EQ(seen.events.size(), 1u);
+  EXPECT_EQ(frames_of(*recording, seen.events[0]), deep);
+}
+
+TEST(RoundTrip, UnitsOfTimeBecomeNanoseconds) {
+  test::TemporaryFolder folder;
+  RecordingOptions options;
+  options.time_shift = 4;  // a unit is 16 ticks
+  options.nanoseconds_per_tick = 0.5;
+  RecordingBuilder builder(folder / "a.hrec", options);
+  builder.allocate(0, 1000, 0x1000, 8);
+  builder.release(0, 1'000'000'000, 0x1000);
+  const Seen seen = read_events(builder.finish());
+  ASSERT_EQ(seen.events.size(), 2u);
+  EXPECT_NEAR(static_cast<double>(seen.events[0].time.count), 8000, 1);
+  EXPECT_NEAR(static_cast<double>(seen.events[1].time.count), 8e9, 10);
+}
+
+TEST(RoundTrip, AClockThatRunsBackwardsStandsStill) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  builder.allocate(0, 100, 0x1000, 8);
+  builder.release(0, 40, 0x1000);
+  builder.allocate(0, 120, 0x2000, 8);
+  const Seen seen = read_events(builder.finish());
+  ASSERT_EQ(seen.events.size(), 3u);
+  EXPECT_EQ(seen.events[1].time.count, 100);
+  EXPECT_EQ(seen.events[2].time.count, 120);
+}
+
+TEST(RoundTrip, AnEmptyRecordingIsWhole) {
+  test::TemporaryFolder folder;
+  const Seen seen = read_events(RecordingBuilder(folder / "a.hrec").finish());
+  EXPECT_THAT(seen.events, IsEmpty());
+  EXPECT_THAT(seen.problems, IsEmpty());
+}
+
+}  // namespace
+}  // namespace headroom::recording

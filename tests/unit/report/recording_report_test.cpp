@@ -1,0 +1,162 @@
+// What the views of a recording say, beyond their golden files.
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "report/display_width.h"
+#include "report/recording_views.h"
+#include "report/stack_text.h"
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+
+TEST(ShortFunction, LeavesOutParametersAndTemplateArguments) {
+  EXPECT_EQ(short_function("main"), "main");
+  EXPECT_EQ(short_function("Session::run(std::span<Tensor const, 4ul>) const"), "Session::run");
+  EXPECT_EQ(short_function("void copy<float, (Layout)2>(float*, int (*)(int))"), "copy");
+  EXPECT_EQ(short_function("(anonymous namespace)::load(char const*)"), "load");
+  EXPECT_EQ(short_function("Functor::operator()(int) const"), "Functor::operator()");
+  EXPECT_EQ(short_function("operator<<(std::ostream&, int)"), "operator<<");
+  EXPECT_EQ(short_function("std::vector<std::pair<int, int>>::push_back(int&&)"), "std::vector::push_back");
+  EXPECT_EQ(short_function("libfoo.so+0x1a2b"), "libfoo.so+0x1a2b");
+  EXPECT_EQ(short_function(""), "");
+}
+
+struct Fixture {
+  test::TemporaryFolder folder;
+  recording::Recording recording;
+  analysis::RecordingAnalysis analysis;
+
+  static Fixture of(const std::function<void(test::RecordingBuilder&)>& fill,
+                    test::RecordingOptions options = {}) {
+    test::TemporaryFolder scratch;
+    test::RecordingBuilder builder(scratch / "a.hrec", options);
+    fill(builder);
+    auto opened = recording::Recording::open(builder.finish());
+    EXPECT_TRUE(opened.has_value());
+    auto figures = analysis::analyze_recording(*opened, {});
+    return {.folder = {}, .recording = std::move(*opened), .analysis = std::move(figures)};
+  }
+  RecordingReport report(FrameNames names) const {
+    return {"a.hrec", recording.info(), recording.stacks(), analysis, std::move(names), {}, false};
+  }
+};
+
+FrameNames numbered(std::vector<std::string> names) {
+  return [names = std::move(names)](std::uint64_t address) { return std::vector{names.at(address)}; };
+}
+
+TEST(OneLineStack, BeginsBehindWhatPassesAllocationsOnAndEndsAtMain) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    builder.allocate(0, 10, 0x1000, 8, {1, 2, 3, 3, 4, 5});
+  });
+  const RecordingReport report =
+      fixture.report(numbered({"", "operator new(unsigned long)", "PyObject_Malloc", "descend(int)", "main",
+                               "__libc_start_call_main"}));
+  EXPECT_EQ(one_line_stack(report, StackId{1}, 80), "descend ← main");
+  EXPECT_EQ(frames_of(report, StackId{1}).size(), 6U);
+  EXPECT_EQ(one_line_stack(report, StackId{0}, 80), "(no stack was taken)");
+}
+
+TEST(OneLineStack, AStackOfAllocatorsOnlyShowsThem) {
+  const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1, 2}); });
+  const RecordingReport report = fixture.report(numbered({"", "xmalloc", "xcalloc"}));
+  EXPECT_EQ(one_line_stack(report, StackId{1}, 80), "xmalloc ← xcalloc");
+}
+
+TEST(ModuleOffsets, NameThePlaceWhenFunctionsAreUnknown) {
+  recording::RecordingInfo info;
+  recording::Module module;
+  module.path = "/usr/lib/libfoo.so";
+  module.load_bias = 0x7000;
+  module.start = 0x8000;
+  module.end = 0x9000;
+  info.modules.push_back(module);
+  const FrameNames names = module_offsets(info);
+  EXPECT_EQ(names(0x8011), std::vector<std::string>{"libfoo.so+0x1010"}) << "the call, not what follows it";
+  EXPECT_EQ(names(0x9001), std::vector<std::string>{"0x9001"});
+}
+
+TEST(RecordingText, NeverIsWiderThanAskedFor) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    const auto layer = builder.scope("a layer with a long name " + std::string(200, 'x'));
+    builder.enter_scope(0, 1, layer);
+    for (std::uint64_t i = 0; i < 100; ++i)
+      builder.allocate(0, 10 + i, 0x1010 + 0x100 * i, 8 + i, {1 + i % 3});
+    for (std::uint64_t i = 0; i < 100; i += 2) builder.release(0, 200 + i, 0x1010 + 0x100 * i);
+    builder.gap(0, 1000, 5);
+  });
+  const RecordingReport report =
+      fixture.report(numbered({"", std::string(300, 'f'), "g(" + std::string(300, 'p') + ")", "h"}));
+  for (const int width : {60, 80, 200}) {
+    const std::string text = recording_to_terminal(report, false, width);
+    for (const std::string_view line : split(text, '\n')) EXPECT_LE(display_width(line), width) << line;
+  }
+}
+
+TEST(RecordingText, FitsOneScreen) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    std::uint64_t time = 0;
+    for (std::uint64_t layer = 1; layer < 40; ++layer) {
+      builder.enter_scope(0, ++time, builder.scope("layer" + std::to_string(layer)));
+      for (std::uint64_t i = 0; i < 20; ++i) {
+        builder.allocate(0, ++time, 0x100010 * layer, 64 * layer, {layer});
+        builder.release(0, ++time, 0x100010 * layer);
+      }
+      builder.allocate(0, ++time, 0x100010 * layer, 64 * layer, {layer});
+    }
+  });
+  const RecordingReport report =
+      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
+  const std::string text = recording_to_terminal(report, false, 80);
+  EXPECT_LE(split(text, '\n').size(), 46U) << text;
+}
+
+TEST(RecordingText, LooksIntoTheProcessThatCounts) {
+  const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1}); });
+  RecordingReport report = fixture.report(numbered({"", "main"}));
+  report.others.push_back({.file = "a b.hrec.d/7-0.hrec", .pid = 7, .peak_bytes = 1 << 20});
+  EXPECT_THAT(recording_to_terminal(report, false, 80),
+              testing::HasSubstr("headroom report 'a b.hrec.d/7-0.hrec'"));
+}
+
+TEST(RecordingText, TheCommandToRepeatIsQuotedForTheShell) {
+  test::RecordingOptions options;
+  options.full = false;
+  options.command = {"python3", "-c", "print('a')\nprint(1)", "a b", "it's", "\x1b[31m"};
+  const Fixture fixture = Fixture::of([](auto&) {}, options);
+  const std::string text = recording_to_terminal(fixture.report(numbered({})), false, 80);
+  EXPECT_THAT(text,
+              testing::HasSubstr("headroom trace --full -- python3 -c $'print(\\'a\\')\\nprint(1)' 'a b' "
+                                 "'it'\\''s' $'\\x1b[31m'"));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST(RecordingJson, SaysWhatIsEstimated) {
+  test::RecordingOptions sampled;
+  sampled.full = false;
+  const auto fill = [](test::RecordingBuilder& builder) {
+    builder.sample(0, 10, 0x1000, 100, {1});
+    builder.counters(0, 20, 0, 10, 1000, 3);
+  };
+  const Fixture estimated = Fixture::of(fill, sampled);
+  const Json json = recording_to_json(estimated.report(numbered({"", "main"})));
+  EXPECT_TRUE(json.contains("peak_bytes_standard_error"));
+  EXPECT_FALSE(json.contains("temporary_allocations"));
+  EXPECT_FALSE(json.contains("fragmentation"));
+  EXPECT_FALSE(json.contains("leaked_blocks_standard_error")) << "allocations and releases were counted";
+  EXPECT_EQ(json["stacks"][0]["estimated"], true);
+
+  const Fixture exact = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 100, {1}); });
+  const Json exact_json = recording_to_json(exact.report(numbered({"", "main"})));
+  EXPECT_FALSE(exact_json.contains("peak_bytes_standard_error"));
+  EXPECT_TRUE(exact_json.contains("temporary_allocations"));
+  EXPECT_TRUE(exact_json.contains("fragmentation"));
+  EXPECT_EQ(exact_json["leaks"]["verdict"], "unknown");
+  EXPECT_EQ(exact_json["complete"], true);
+}
+
+}  // namespace
+}  // namespace headroom::report

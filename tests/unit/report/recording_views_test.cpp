@@ -1,0 +1,148 @@
+// The views of small recordings against their golden files. After an intended change:
+//   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*Golden*'
+// and read the difference with git before you keep it.
+#include "report/recording_views.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+namespace fs = std::filesystem;
+
+using test::RecordingBuilder;
+
+constexpr std::uint64_t kBase = 0x400000, kMillisecond = 1'000'000;
+
+void add_program(RecordingBuilder& builder) {
+  builder.module("/opt/app/bin/detector", std::string(20, '\x11'), kBase, kBase + 0x100000, kBase);
+  builder.thread(0, 4242, "main");
+  builder.thread(1, 4243, "worker");
+}
+
+// Loads weights, then runs 12 times: each Run keeps 3 KB, and allocates and frees a workspace.
+void leaking_model(RecordingBuilder& builder) {
+  add_program(builder);
+  const auto session = builder.scope("detector.onnx", 0, recording::ScopeSource::session);
+  const auto load = builder.scope("load", session, recording::ScopeSource::load);
+  const auto run = builder.scope("Run", session, recording::ScopeSource::run);
+  const auto conv = builder.scope("conv1", run, recording::ScopeSource::node);
+  const RecordingBuilder::Frames weights{kBase + 0x1011, kBase + 0x2021},
+      workspace{kBase + 0x3031, kBase + 0x2055}, log{kBase + 0x4041, kBase + 0x2055};
+  std::uint64_t time = kMillisecond;
+  builder.enter_scope(0, time, load);
+  builder.allocate(0, time += kMillisecond, 0x7f0000000010, 12 << 20, weights);
+  builder.enter_scope(0, time += kMillisecond, 0);
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    builder.enter_scope(0, time += kMillisecond, run);
+    builder.enter_scope(0, time += kMillisecond, conv);
+    builder.allocate(0, time += kMillisecond, 0x7f0001000010, 2 << 20, workspace);
+    builder.allocate(0, time += kMillisecond, 0x500010 + 0x2000 * i, 3000, log);
+    builder.release(0, time += kMillisecond, 0x7f0001000010);
+    builder.enter_scope(0, time += kMillisecond, 0);
+  }
+  builder.map(1, time += kMillisecond, 0x7e0000000000, 64 << 20, {kBase + 0x5051});
+}
+
+// What is left of a ring in default mode, after a kill.
+void killed_sampled(RecordingBuilder& builder) {
+  add_program(builder);
+  builder.note("the program was killed");
+  builder.allocate(0, kMillisecond, 0x10010, 1 << 20, {kBase + 0x1011});
+  builder.sample(0, 2 * kMillisecond, 0x200010, 600, {kBase + 0x3031});
+  builder.counters(0, 3 * kMillisecond, 0, 4000, 900'000, 3100);
+  builder.gap(1, 4 * kMillisecond, 250);
+  builder.release(1, 5 * kMillisecond, 0x999010);
+}
+
+void nothing(RecordingBuilder&) {}
+
+struct Sample {
+  std::string name;
+  test::RecordingOptions options;
+  void (*fill)(RecordingBuilder&);
+  bool tree = false;
+};
+
+std::vector<Sample> samples() {
+  test::RecordingOptions full, killed, empty;
+  full.command = {"/opt/app/bin/detector", "--images", "a folder"};
+  killed.command = {"/opt/app/bin/detector"};
+  killed.full = killed.closed = false;
+  empty.command = {"/bin/true"};
+  return {{"leaking_model", full, leaking_model, true},
+          {"killed_sampled", killed, killed_sampled},
+          {"nothing", empty, nothing}};
+}
+
+// As a symbolizer would: one address has an inlined function.
+std::vector<std::string> names_of(std::uint64_t return_address) {
+  switch (return_address - kBase) {
+    case 0x1011:
+      return {"std::vector<float>::resize(unsigned long)", "Weights::read(std::string const&)"};
+    case 0x2021:
+      return {"Session::load()"};
+    case 0x2055:
+      return {"Session::run(Tensor const&) const", "main"};
+    case 0x3031:
+      return {"(anonymous namespace)::workspace(long)"};
+    case 0x4041:
+      return {"Log::append(char const*)"};
+    default:
+      return {"detector+0x5050"};
+  }
+}
+
+class RecordingViewsGolden : public testing::TestWithParam<Sample> {
+ protected:
+  void compare(const std::string& file, const auto& view) {
+    const test::TemporaryFolder folder;
+    RecordingBuilder builder(folder / "a.hrec", GetParam().options);
+    GetParam().fill(builder);
+    auto recording = recording::Recording::open(builder.finish());
+    ASSERT_TRUE(recording.has_value());
+    const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 20});
+    RecordingReport report{"a.hrec", recording->info(), recording->stacks(), analysis, names_of, {}, false};
+    if (GetParam().tree) {
+      report.others = {{.file = "a.hrec.d/4300-0.hrec",
+                        .command = "/bin/sh -c true",
+                        .pid = 4300,
+                        .allocations = 5,
+                        .deallocations = 4,
+                        .total_allocated_bytes = 5000,
+                        .peak_bytes = 4000,
+                        .leaked_bytes = 16,
+                        .events = 9,
+                        .complete = true},
+                       {.file = "a.hrec.d/4301-0.hrec",
+                        .problem = "cannot read a.hrec.d/4301-0.hrec: its header is damaged"}};
+      report.add_others = true;
+    }
+    const std::string text = view(report);
+    const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/recording" / GetParam().name / file;
+    if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
+      fs::create_directories(path.parent_path());
+      test::write_text(path, text);
+      return;
+    }
+    ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
+    EXPECT_EQ(test::read_text(path), text) << "differs from " << path;
+  }
+};
+
+TEST_P(RecordingViewsGolden, Terminal) {
+  compare("terminal.txt",
+          [](const RecordingReport& report) { return recording_to_terminal(report, false, 80); });
+}
+TEST_P(RecordingViewsGolden, Json) {
+  compare("report.json", [](const RecordingReport& report) { return to_text(recording_to_json(report)); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Samples, RecordingViewsGolden, testing::ValuesIn(samples()),
+                         [](const auto& sample) { return sample.param.name; });
+
+}  // namespace
+}  // namespace headroom::report

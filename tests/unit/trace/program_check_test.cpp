@@ -1,0 +1,142 @@
+// Which commands can be traced, judged by their files.
+#include "trace/program_check.h"
+
+#include <elf.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "support/test_support.h"
+
+namespace headroom::trace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const fs::path kLibrary = "/proc/self/exe";  // its architecture is what counts
+
+std::string why_not(const fs::path& program) {
+  const auto status = check_traceable(program, kLibrary);
+  if (status) return "";
+  EXPECT_EQ(status.error().kind, ErrorKind::usage);
+  return status.error().sentence();
+}
+
+// This test's own program, changed; it is dynamically linked for this machine.
+std::string own_program() { return test::read_text("/proc/self/exe"); }
+
+fs::path executable(const fs::path& path, const std::string& content, mode_t mode = 0755) {
+  test::write_text(path, content);
+  ::chmod(path.c_str(), mode);
+  return path;
+}
+
+template <class Edit>
+std::string with_headers(std::string program, Edit edit) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, program.data(), sizeof header);
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    char* at = program.data() + header.e_phoff + i * sizeof segment;
+    std::memcpy(&segment, at, sizeof segment);
+    if (segment.p_type == PT_INTERP) edit(program, segment);
+    std::memcpy(at, &segment, sizeof segment);
+  }
+  return program;
+}
+
+TEST(ProgramCheck, AnOrdinaryProgramPasses) { EXPECT_EQ(why_not("/proc/self/exe"), ""); }
+
+TEST(ProgramCheck, AStaticProgramIsRefused) {
+  test::TemporaryFolder folder;
+  const auto without_loader =
+      with_headers(own_program(), [](std::string&, Elf64_Phdr& segment) { segment.p_type = PT_NULL; });
+  EXPECT_THAT(why_not(executable(folder / "static", without_loader)), HasSubstr("statically linked"));
+  EXPECT_EQ(why_not(executable(folder / "ld-linux-any.so.2", without_loader)), "") << "the loader preloads";
+}
+
+TEST(ProgramCheck, AnotherCLibraryIsRefused) {
+  test::TemporaryFolder folder;
+  const auto musl = with_headers(own_program(), [](std::string& program, Elf64_Phdr& segment) {
+    std::strcpy(program.data() + segment.p_offset, "/lib/ld-musl.so.1");
+  });
+  EXPECT_THAT(why_not(executable(folder / "app", musl)), HasSubstr("musl"));
+}
+
+TEST(ProgramCheck, AnotherArchitectureIsRefusedByName) {
+  test::TemporaryFolder folder;
+  std::string program = own_program();
+  Elf64_Ehdr header;
+  std::memcpy(&header, program.data(), sizeof header);
+  header.e_machine = header.e_machine == EM_RISCV ? EM_X86_64 : EM_RISCV;
+  std::memcpy(program.data(), &header, sizeof header);
+  EXPECT_THAT(why_not(executable(folder / "app", program)),
+              HasSubstr(header.e_machine == EM_RISCV ? "for RISC-V" : "for x86-64"));
+}
+
+TEST(ProgramCheck, AScriptIsJudgedByItsInterpreter) {
+  test::TemporaryFolder folder;
+  const auto without_loader =
+      with_headers(own_program(), [](std::string&, Elf64_Phdr& segment) { segment.p_type = PT_NULL; });
+  const fs::path interpreter = executable(folder / "interpreter", without_loader);
+  const fs::path script = executable(folder / "script", "#! " + interpreter.string() + " -x\nsay hello\n");
+  EXPECT_THAT(why_not(script), AllOf(HasSubstr("statically linked"), HasSubstr("interpreter")));
+  EXPECT_EQ(why_not(executable(folder / "ordinary", "#!/bin/sh\nexit 0\n")), "");
+  EXPECT_EQ(why_not(executable(folder / "without_first_line", "exit 0\n")), "");
+  EXPECT_THAT(why_not(executable(folder / "orphan", "#!/nowhere/interpreter\n")),
+              HasSubstr("does not exist"));
+  const fs::path own = folder / "endless";
+  EXPECT_THAT(why_not(executable(own, "#!" + own.string() + "\n")), HasSubstr("without end"));
+}
+
+TEST(ProgramCheck, AProgramThatGainsRightsIsRefused) {
+  test::TemporaryFolder folder;
+  struct statvfs mount {};
+  ASSERT_EQ(::statvfs(folder.path().c_str(), &mount), 0);
+  if ((mount.f_flag & ST_NOSUID) != 0) GTEST_SKIP() << "this file system gives no rights";
+  const fs::path program = executable(folder / "app", own_program(), 04755);
+  EXPECT_EQ(why_not(program), "") << "set to the user who runs it, it gains nothing";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can make another user's program";
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::chown(program.c_str(), kNobody, kNobody), 0);
+  ::chmod(program.c_str(), 04755);
+  EXPECT_THAT(why_not(program), HasSubstr("setuid"));
+  ::chmod(program.c_str(), 02755);
+  EXPECT_THAT(why_not(program), HasSubstr("setgid"));
+  ::chmod(program.c_str(), 0755);
+  EXPECT_EQ(why_not(program), "");
+}
+
+TEST(ProgramCheck, AProgramThatCannotBeReadPasses) {
+  EXPECT_EQ(why_not("/nowhere/at/all"), "");  // find_program() says that it does not exist
+}
+
+TEST(FindProgram, LooksInPathUnlessThereIsASlash) {
+  const auto shell = find_program("sh");
+  ASSERT_TRUE(shell.has_value()) << shell.error().sentence();
+  EXPECT_TRUE(shell->is_absolute());
+  EXPECT_TRUE(find_program("/bin/sh").has_value());
+}
+
+TEST(FindProgram, SaysWhatIsWrong) {
+  test::TemporaryFolder folder;
+  const fs::path plain = executable(folder / "plain", "x", 0644);
+  const auto sentence = [](const std::string& name) {
+    const auto found = find_program(name);
+    if (found) return std::string();
+    EXPECT_EQ(found.error().kind, ErrorKind::usage);
+    return found.error().sentence();
+  };
+  EXPECT_THAT(sentence(""), HasSubstr("without a name"));
+  EXPECT_THAT(sentence("no-such-program-anywhere"), HasSubstr("PATH"));
+  EXPECT_THAT(sentence("/nowhere/app"), HasSubstr("No such file"));
+  EXPECT_THAT(sentence(folder.path().string()), HasSubstr("folder"));
+  EXPECT_THAT(sentence(plain.string()), HasSubstr("not executable"));
+}
+
+}  // namespace
+}  // namespace headroom::trace

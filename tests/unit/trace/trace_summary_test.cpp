@@ -1,0 +1,89 @@
+// The dozen lines at the end of a trace.
+#include "trace/trace_summary.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+#include "trace/heap_figures.h"
+
+namespace headroom::trace {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TraceOutcome outcome_of(recording::Recording& recording) {
+  TraceOutcome outcome;
+  outcome.command = {"./app", "--flag"};
+  outcome.end.status.exit_code = 0;
+  outcome.end.duration = {1'500'000'000};
+  outcome.recording = "/out/app.hrec";
+  const auto analysis = analysis::analyze_recording(recording, {});
+  outcome.info = recording.info();
+  outcome.events = analysis.events;
+  outcome.figures = heap_figures(analysis);
+  return outcome;
+}
+
+recording::Recording two_layers(const test::TemporaryFolder& folder) {
+  test::RecordingBuilder builder(folder / "a.hrec");
+  const auto small = builder.scope("small"), large = builder.scope("large");
+  builder.enter_scope(0, 1, small);
+  builder.allocate(0, 10, 0x1000, 1 << 20);
+  builder.enter_scope(0, 20, large);
+  builder.allocate(0, 30, 0x200000, 3 << 20);
+  builder.release(0, 40, 0x200000);
+  return std::move(*recording::Recording::open(builder.finish()));
+}
+
+TEST(Summary, TellsTheFiguresAndTheNextCommand) {
+  test::TemporaryFolder folder;
+  auto recording = two_layers(folder);
+  const std::string text = trace_summary(outcome_of(recording));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("./app ended with exit code 0 after 1.500 s"), HasSubstr("4.0 MiB at 30 ns"),
+                    HasSubstr("large 3.0 MiB, small 1.0 MiB"), HasSubstr("2, 4.0 MiB in all; 1 released"),
+                    HasSubstr("1.0 MiB in 1 allocation"), HasSubstr("/out/app.hrec")));
+  EXPECT_TRUE(text.ends_with("next: headroom report /out/app.hrec\n")) << text;
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
+  EXPECT_THAT(text, Not(HasSubstr("dropped")));
+}
+
+TEST(Summary, NamesTheSignalAndTheOutOfMemoryKiller) {
+  test::TemporaryFolder folder;
+  auto recording = two_layers(folder);
+  TraceOutcome outcome = outcome_of(recording);
+  outcome.end.status.signal = SIGKILL;
+  EXPECT_THAT(trace_summary(outcome),
+              AllOf(HasSubstr("SIGKILL (signal 9)"), Not(HasSubstr("out-of-memory"))));
+  outcome.end.out_of_memory = true;
+  EXPECT_THAT(trace_summary(outcome), HasSubstr("out-of-memory killer"));
+}
+
+TEST(Summary, EverythingAtOnceIsStillShort) {
+  test::TemporaryFolder folder;
+  auto recording = two_layers(folder);
+  TraceOutcome outcome = outcome_of(recording);
+  outcome.of_descendant = true;
+  outcome.tree = "/out/app.hrec.d";
+  outcome.programs = 14;
+  outcome.still_running = 2;
+  outcome.problems = {"first", "second"};
+  const std::string text = trace_summary(outcome);
+  EXPECT_THAT(text, AllOf(HasSubstr("14"), HasSubstr("2 of its processes still run"),
+                          HasSubstr("first (and 1 more)"), HasSubstr("/usr/bin/program 4242")));
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
+}
+
+TEST(Summary, WithoutARecordingThereIsNoNextCommand) {
+  TraceOutcome outcome;
+  outcome.command = {"./app"};
+  EXPECT_THAT(trace_summary(outcome), Not(HasSubstr("next:")));
+}
+
+}  // namespace
+}  // namespace headroom::trace

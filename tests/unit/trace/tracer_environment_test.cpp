@@ -1,0 +1,126 @@
+// What the preload library is told.
+#include "trace/tracer_environment.h"
+
+#include <cstdlib>
+#include <map>
+
+#include "recording/format.h"
+#include "support/test_support.h"
+
+namespace headroom::trace {
+namespace {
+
+using testing::HasSubstr;
+
+// Sets a variable for the time of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    value != nullptr ? ::setenv(name, value, 1) : ::unsetenv(name);
+  }
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+std::map<std::string, std::string> environment_of(const TraceOptions& options) {
+  std::map<std::string, std::string> variables;
+  for (auto& [name, value] : tracer_environment(options, "/out/a.hrec", gibibytes(1)))
+    variables[name] = value;
+  return variables;
+}
+
+TraceOptions with_library() {
+  TraceOptions options;
+  options.library = "/opt/libheadroom_trace.so";
+  return options;
+}
+
+TEST(TracerSettings, DefaultsAndFlags) {
+  TraceOptions options;
+  EXPECT_EQ(tracer_settings(options, mebibytes(64)),
+            "full=0,layers=auto,limit=59,events=0,large=4096,period=524288");
+  options.full = true;
+  options.stacks = "off";
+  options.layers = false;
+  options.ring = mebibytes(32);
+  options.large = kibibytes(64);
+  options.sample_period = mebibytes(1);
+  EXPECT_EQ(tracer_settings(options, mebibytes(64)),
+            "full=1,stacks=off,layers=off,ring=27,events=0,large=65536,period=1048576");
+  TraceOptions events;
+  events.max_events = 1000;
+  EXPECT_THAT(tracer_settings(events, mebibytes(64)), HasSubstr("events=1000"));
+}
+
+TEST(TracerSettings, ARecordingNeverOutgrowsItsSize) {
+  for (const Bytes size : {kSmallestRecording, mebibytes(100), gibibytes(8)}) {
+    const std::uint64_t segments = segments_in(size);
+    const std::uint64_t bytes = recording::kHeaderBytes + recording::kDefaultMetadataBytes +
+                                segments * recording::kDefaultSegmentBytes;
+    EXPECT_LE(bytes, static_cast<std::uint64_t>(size.count));
+    EXPECT_GT(bytes + recording::kDefaultSegmentBytes, static_cast<std::uint64_t>(size.count));
+  }
+}
+
+TEST(TracerSettings, TheDefaultLimitLeavesHalfOfTheDiskFree) {
+  test::TemporaryFolder folder;
+  const Bytes limit = default_size_limit(folder / "a.hrec");
+  EXPECT_LE(limit, gibibytes(8));
+  EXPECT_GE(limit, kSmallestRecording);
+}
+
+TEST(TracerEnvironment, PutsTheLibraryBeforeWhatIsPreloaded) {
+  const Variable nvtx("NVTX_INJECTION64_PATH", nullptr);
+  {
+    const Variable preload("LD_PRELOAD", nullptr);
+    const auto variables = environment_of(with_library());
+    EXPECT_EQ(variables.at("LD_PRELOAD"), "/opt/libheadroom_trace.so");
+    EXPECT_EQ(variables.at("HEADROOM_TRACE_FILE"), "/out/a.hrec");
+    EXPECT_EQ(variables.at("NVTX_INJECTION64_PATH"), "/opt/libheadroom_trace.so");
+  }
+  {
+    const Variable preload("LD_PRELOAD", "/usr/lib/libjemalloc.so.2");
+    EXPECT_EQ(environment_of(with_library()).at("LD_PRELOAD"),
+              "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
+  }
+  {
+    const Variable preload("LD_PRELOAD", "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
+    EXPECT_EQ(environment_of(with_library()).at("LD_PRELOAD"),
+              "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
+  }
+}
+
+TEST(TracerEnvironment, AnotherToolKeepsItsRanges) {
+  TraceOptions options = with_library();
+  {
+    const Variable nvtx("NVTX_INJECTION64_PATH", "/opt/nsys.so");
+    EXPECT_EQ(environment_of(options).count("NVTX_INJECTION64_PATH"), 0u);
+  }
+  const Variable nvtx("NVTX_INJECTION64_PATH", nullptr);
+  options.layers = false;
+  EXPECT_EQ(environment_of(options).count("NVTX_INJECTION64_PATH"), 0u);
+}
+
+TEST(Library, MustBeThereAndNameable) {
+  test::TemporaryFolder folder;
+  const auto absent = check_library(folder / "libheadroom_trace.so");
+  ASSERT_FALSE(absent.has_value());
+  EXPECT_THAT(absent.error().sentence(), HasSubstr("No such file"));
+  for (const char* name : {"a b.so", "a:b.so"}) {
+    test::write_text(folder / name, "x");
+    const auto unnameable = check_library(folder / name);
+    ASSERT_FALSE(unnameable.has_value());
+    EXPECT_THAT(unnameable.error().sentence(), HasSubstr("LD_PRELOAD"));
+  }
+  test::write_text(folder / "good.so", "x");
+  EXPECT_TRUE(check_library(folder / "good.so").has_value());
+}
+
+}  // namespace
+}  // namespace headroom::trace

@@ -1,0 +1,56 @@
+#include "tracer/address_set.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace headroom::tracer {
+namespace {
+
+std::uint64_t address(std::uint64_t number) { return 0x7f0000000000 + number * 16; }
+
+TEST(TracerAddressSet, HoldsWhatWasInsertedUntilItIsRemoved) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  EXPECT_FALSE(set.may_hold(address(1)));
+  EXPECT_FALSE(set.remove(address(1)));
+  ASSERT_TRUE(set.insert(address(1)));
+  EXPECT_TRUE(set.may_hold(address(1)));
+  EXPECT_FALSE(set.remove(address(2)));
+  EXPECT_TRUE(set.remove(address(1)));
+  EXPECT_FALSE(set.remove(address(1)));
+  EXPECT_FALSE(set.may_hold(address(1)));
+}
+
+TEST(TracerAddressSet, AMillionIsRefusedHonestly) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  std::vector<std::uint64_t> taken;
+  constexpr std::uint64_t kTries = 1'200'000;  // there are 1,048,576 slots
+  for (std::uint64_t i = 0; i < kTries; ++i)
+    if (set.insert(address(i * 7))) taken.push_back(address(i * 7));
+  EXPECT_GT(taken.size(), 900'000u);
+  EXPECT_LT(taken.size(), kTries);
+  for (const std::uint64_t one : taken) ASSERT_TRUE(set.may_hold(one) && set.remove(one));
+  for (const std::uint64_t one : taken) ASSERT_FALSE(set.remove(one));
+}
+
+TEST(TracerAddressSet, ThreadsDoNotDisturbEachOther) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (std::uint64_t t = 0; t < 4; ++t)
+    threads.emplace_back([&set, &wrong, t] {
+      for (std::uint64_t i = 0; i < 100'000; ++i) {
+        const std::uint64_t mine = address((i % 1000) * 4 + t);
+        if (!set.insert(mine) || !set.may_hold(mine) || !set.remove(mine)) ++wrong;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace headroom::tracer

@@ -1,0 +1,110 @@
+// The recording stays within its bounds, and says what it left out.
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+std::uint64_t segment_bytes(std::uint64_t segments) {
+  return recording::kHeaderBytes + recording::kDefaultMetadataBytes +
+         segments * recording::kDefaultSegmentBytes;
+}
+
+std::uint64_t events_in_gaps(const SeenRecording& seen) {
+  std::uint64_t events = 0;
+  for (const SeenEvent& event : seen.events)
+    if (event.event.kind == MemoryEventKind::gap) events += event.event.count;
+  return events;
+}
+
+TEST(TraceBounds, ALimitDropsTheLatestEventsAndCountsThem) {
+  TracedGuest traced("full=1,limit=2");
+  ASSERT_TRUE(traced.run({guest("trace_storm"), "1000000", "1"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_LE(seen.info.file_bytes, segment_bytes(2));
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("limit of segments")));
+  const std::size_t kept = seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release);
+  EXPECT_GT(kept, 200'000u);
+  EXPECT_NEAR(static_cast<double>(kept + seen.info.events_dropped), 1'002'000, 2'100);
+}
+
+TEST(TraceBounds, ARingKeepsTheLatestEvents) {
+  TracedGuest traced("full=1,ring=3");
+  ASSERT_TRUE(traced.run({guest("trace_storm"), "1000000", "1"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_LE(seen.info.file_bytes, segment_bytes(3));
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_EQ(seen.info.events_dropped, 0u);
+  EXPECT_GT(seen.info.segments_overwritten, 0u);
+  ASSERT_FALSE(seen.events.empty());
+  EXPECT_GT(seen.events.front().event.time.count, 0);
+  // The storm's end is in it: nothing of the slots is live any more.
+  std::map<std::uint64_t, int> live;
+  for (const SeenEvent& event : seen.events) {
+    if (event.event.kind == MemoryEventKind::allocate) live[event.event.address] = 1;
+    if (event.event.kind == MemoryEventKind::release) live.erase(event.event.address);
+  }
+  EXPECT_LT(live.size(), 10u);
+}
+
+TEST(TraceBounds, ARingSmallerThanTheNumberOfThreadsDropsAndNeverMixes) {
+  TracedGuest traced("full=1,ring=2");
+  ASSERT_TRUE(traced.run({guest("trace_guest_threads"), "20", "3"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_LE(seen.info.file_bytes, segment_bytes(2));
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_GT(seen.info.events_dropped + events_in_gaps(seen), 0u);
+}
+
+TEST(TraceBounds, TheNumberOfEventsIsExact) {
+  TracedGuest traced("full=1,events=5000");
+  ASSERT_TRUE(traced.run({guest("trace_storm"), "100000", "1"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release), 5000u);
+  EXPECT_GT(seen.info.events_dropped, 90'000u);
+  EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("bound on its events")));
+}
+
+// Past RLIMIT_FSIZE the kernel kills; the tracer must stay below.
+TEST(TraceBounds, ALimitOnTheSizeOfFilesDoesNotKillTheProgram) {
+  TracedGuest traced;
+  const std::string command = "ulimit -f 7168; exec " + guest("trace_storm") + " 1000000 1";  // in KiB
+  ASSERT_TRUE(traced.run({"/bin/bash", "-c", command}).status.success());
+  for (const auto& [name, seen] : traced.others()) {
+    EXPECT_LE(seen.info.file_bytes, 7u << 20);
+    EXPECT_GT(seen.info.events_dropped, 0u);
+    EXPECT_GT(seen.events.size(), 100'000u);
+  }
+}
+
+// A disk that runs full costs events, not the program. Mounting one takes a privilege, which not everybody
+// has.
+TEST(TraceBounds, AFullDiskDoesNotKillTheProgram) {
+  TracedGuest traced;
+  const auto disk = traced.folder() / "disk";
+  std::filesystem::create_directory(disk);
+  const auto file = disk / "root.hrec";
+  traced.set_environment("HEADROOM_TRACE_FILE", file.string());
+  const std::string command = "mount -t tmpfs -o size=2m tmpfs " + disk.string() +
+                              " 2>/dev/null || exit 99; " + guest("trace_storm") +
+                              " 1000000 1; status=$?; cp --sparse=always " + file.string() + " " +
+                              traced.root_path().string() + "; exit $status";
+  const GuestRun run =
+      traced.run({"/usr/bin/env", "-u", "LD_PRELOAD", "unshare", "-m", "/bin/bash", "-c",
+                  "export LD_PRELOAD_LATER=" + trace_library() + "; " + [&] {
+                    std::string later = command;
+                    const std::string storm = guest("trace_storm");
+                    later.replace(later.find(storm), storm.size(), "LD_PRELOAD=$LD_PRELOAD_LATER " + storm);
+                    return later;
+                  }()});
+  if (run.status.exit_code == 99 || run.status.exit_code == 1)
+    GTEST_SKIP() << "a small disk cannot be mounted here";
+  ASSERT_TRUE(run.status.success()) << run.status.describe();
+  const SeenRecording seen = traced.root();
+  EXPECT_GT(seen.events.size(), 50'000u);
+  EXPECT_GT(seen.info.events_dropped + events_in_gaps(seen), 0u);
+  EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("disk space")));
+}
+
+}  // namespace
+}  // namespace headroom::test

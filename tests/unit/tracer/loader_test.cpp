@@ -1,0 +1,41 @@
+// Libraries that come and go.
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+TEST(TraceLoader, APluginsAllocationsLieInItsModuleAtTheirTime) {
+  for (const char* mode : {"fp", "unwind"}) {
+    TracedGuest traced(std::string("full=1,stacks=") + mode);
+    ASSERT_EQ(
+        traced.run({guest("trace_guest_loader"), guest("libtrace_guest_plugin.so"), "5"}).status.exit_code,
+        0);
+    const SeenRecording seen = traced.root();
+    std::vector<const recording::Module*> plugins;
+    for (const auto& module : seen.info.modules)
+      if (module.path.ends_with("libtrace_guest_plugin.so")) plugins.push_back(&module);
+    ASSERT_EQ(plugins.size(), 5u) << mode;
+    std::size_t in_place = 0;
+    for (const SeenEvent& event : seen.events) {
+      if (event.event.size != 99901) continue;
+      ASSERT_FALSE(event.frames.empty());
+      for (const auto* plugin : plugins)
+        if (event.frames[0] >= plugin->start && event.frames[0] < plugin->end &&
+            plugin->loaded <= event.event.time && plugin->unloaded && *plugin->unloaded >= event.event.time)
+          ++in_place;
+    }
+    EXPECT_EQ(in_place, 5u) << mode;
+    for (const auto* plugin : plugins) EXPECT_EQ(plugin->build_id.size(), 40u);
+  }
+}
+
+TEST(TraceLoader, ALibraryIsFoundInThePlaceThatItsCallersFileNames) {
+  // The plugin is opened by its bare name, which only the caller's own RUNPATH leads to.
+  TracedGuest traced;
+  const GuestRun run = traced.run({guest("trace_guest_runpath_loader"), "libtrace_guest_plugin.so", "2"});
+  EXPECT_EQ(run.status.exit_code, 0);
+  EXPECT_EQ(traced.root().allocations_of(99901), 2u);
+}
+
+}  // namespace
+}  // namespace headroom::test

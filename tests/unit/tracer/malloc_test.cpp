@@ -1,0 +1,166 @@
+// What a program does with malloc's family, operator new and mmap is recorded event by event, in full mode,
+// and adds up to the byte in default mode.
+#include <sstream>
+
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+TEST(TraceMalloc, EachFunctionOfTheFamilyIsOneAllocationAndOneRelease) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_TRUE(seen.info.full);
+  EXPECT_TRUE(seen.info.closed);
+  for (std::uint64_t size = 100001; size <= 100009; ++size) {
+    EXPECT_EQ(seen.allocations_of(size), 1u) << size;
+    EXPECT_EQ(seen.released_of(size), 1u) << size;
+  }
+}
+
+TEST(TraceMalloc, ReallocIsAReleaseAndAnAllocationUnlessItFails) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  const SeenRecording seen = traced.root();
+  for (const std::uint64_t size : {200001u, 2000002u, 203u}) {
+    EXPECT_EQ(seen.allocations_of(size), 1u) << size;
+    EXPECT_EQ(seen.released_of(size), 1u) << size;
+  }
+  EXPECT_EQ(seen.allocations_of(std::uint64_t{1} << 60), 0u);
+}
+
+TEST(TraceMalloc, MappingsAreRecordedWithTheirSizes) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  const SeenRecording seen = traced.root();
+  std::vector<std::uint64_t> mapped, unmapped;
+  for (const SeenEvent& event : seen.events) {
+    if (event.event.kind == MemoryEventKind::map) mapped.push_back(event.event.size);
+    if (event.event.kind == MemoryEventKind::unmap) unmapped.push_back(event.event.size);
+  }
+  EXPECT_THAT(mapped, testing::ElementsAre(300000u, 400000u));
+  EXPECT_THAT(unmapped, testing::ElementsAre(300000u, 400000u));
+}
+
+TEST(TraceMalloc, OperatorNewIsCountedOnceAndItsExceptionsPass) {
+  for (const char* program : {"trace_guest_new", "trace_guest_own_new"}) {
+    TracedGuest traced;
+    ASSERT_TRUE(traced.run({guest(program)}).status.success()) << program;
+    const SeenRecording seen = traced.root();
+    for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u, 88832u, 88896u, 89600u}) {
+      EXPECT_EQ(seen.allocations_of(size), 1u) << program << " " << size;
+      EXPECT_EQ(seen.released_of(size), 1u) << program << " " << size;
+    }
+  }
+}
+
+// The guest's own account: small allocations, bytes and releases, large ones, bytes and releases.
+std::vector<std::uint64_t> figures_of(const std::string& output) {
+  std::istringstream in(output);
+  std::vector<std::uint64_t> figures(6);
+  for (std::uint64_t& figure : figures) in >> figure;
+  return figures;
+}
+
+TEST(TraceMalloc, FullModeAgreesWithTheProgramsOwnAccount) {
+  TracedGuest traced;
+  const GuestRun run = traced.run({guest("trace_guest_small")});
+  ASSERT_TRUE(run.status.success());
+  const auto figures = figures_of(run.output);
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(seen.info.events_dropped, 0u);
+  std::uint64_t small = 0, small_bytes = 0, large = 0, large_bytes = 0;
+  for (const SeenEvent& event : seen.events) {
+    if (event.event.kind != MemoryEventKind::allocate) continue;
+    (event.event.size < 4096 ? small : large) += 1;
+    (event.event.size < 4096 ? small_bytes : large_bytes) += event.event.size;
+  }
+  // What the C and C++ libraries allocate for themselves comes on top: a few blocks, of which the pool for
+  // exceptions (72,704 bytes) and the guest's table of slots (8192) are the largest.
+  EXPECT_GE(small, figures[0]);
+  EXPECT_LE(small, figures[0] + 20);
+  EXPECT_GE(large, figures[3]);
+  EXPECT_LE(large, figures[3] + 5);
+  EXPECT_GE(large_bytes, figures[4]);
+  EXPECT_LE(large_bytes, figures[4] + 200'000);
+  EXPECT_LE(small_bytes, figures[1] + 10'000);
+}
+
+TEST(TraceMalloc, DefaultModeAddsUpExactly) {
+  TracedGuest traced("full=0,large=4096,period=65536");
+  const GuestRun run = traced.run({guest("trace_guest_small")});
+  ASSERT_TRUE(run.status.success());
+  const auto figures = figures_of(run.output);
+  const SeenRecording seen = traced.root();
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_FALSE(seen.info.full);
+  std::uint64_t small = 0, small_bytes = 0, large = 0, releases = 0, samples = 0;
+  double estimated_bytes = 0;
+  for (const SeenEvent& event : seen.events) switch (event.event.kind) {
+      case MemoryEventKind::counters:
+        small += event.event.count;
+        small_bytes += event.event.size;
+        break;
+      case MemoryEventKind::sampled_allocate:
+        ++samples;
+        small += 1;
+        small_bytes += event.event.size;
+        estimated_bytes += event.event.weight * static_cast<double>(event.event.size);
+        break;
+      case MemoryEventKind::allocate:
+        ++large;
+        break;
+      case MemoryEventKind::release:
+        ++releases;
+        break;
+      case MemoryEventKind::release_counters:
+        releases += event.event.count;
+        break;
+      default:
+        break;
+    }
+  EXPECT_GE(small, figures[0]);
+  EXPECT_LE(small, figures[0] + 20);
+  EXPECT_GE(small_bytes, figures[1]);
+  EXPECT_LE(small_bytes, figures[1] + 10'000);
+  EXPECT_GE(large, figures[3]);
+  EXPECT_LE(large, figures[3] + 5);
+  EXPECT_GE(releases, figures[2] + figures[5]);
+  EXPECT_LE(releases, figures[2] + figures[5] + 20);
+  // About 50 MB of small blocks in samples of 64 KiB: 760 samples, give or take 28. Five of those are
+  // allowed.
+  EXPECT_GT(samples, 600u);
+  EXPECT_NEAR(estimated_bytes / static_cast<double>(small_bytes), 1, 0.2);
+}
+
+TEST(TraceMalloc, StacksLeadFromTheLeafToMain) {
+  for (const char* mode : {"fp", "unwind"}) {
+    TracedGuest traced(std::string("full=1,stacks=") + mode);
+    ASSERT_TRUE(traced.run({guest("trace_storm"), "2000", "1"}).status.success());
+    const SeenRecording seen = traced.root();
+    const recording::Module* program = nullptr;
+    for (const auto& module : seen.info.modules)
+      if (module.path.ends_with("/trace_storm")) program = &module;
+    ASSERT_NE(program, nullptr);
+    EXPECT_EQ(program->build_id.size(), 40u);
+    std::size_t storm = 0;
+    for (const SeenEvent& event : seen.events) {
+      if (event.event.kind != MemoryEventKind::allocate || event.frames.empty()) continue;
+      const auto in_program = [&](std::uint64_t frame) {
+        return frame >= program->start && frame < program->end;
+      };
+      if (!in_program(event.frames[0])) continue;
+      // Ten functions, storm and main.
+      if (std::count_if(event.frames.begin(), event.frames.end(), in_program) >= 12) ++storm;
+    }
+    EXPECT_GT(storm, 900u) << mode;
+  }
+  TracedGuest without("full=1,stacks=off");
+  ASSERT_TRUE(without.run({guest("trace_storm"), "2000", "1"}).status.success());
+  for (const SeenEvent& event : without.root().events) ASSERT_TRUE(event.frames.empty());
+}
+
+}  // namespace
+}  // namespace headroom::test

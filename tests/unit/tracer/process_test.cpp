@@ -1,0 +1,190 @@
+// The ways in which processes begin and end.
+#include <csignal>
+#include <fstream>
+
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+GuestRun run_process(TracedGuest& traced, const std::string& mode) {
+  return traced.run({guest("trace_guest_process"), mode});
+}
+
+TEST(TraceProcess, EveryOrderlyEndClosesTheRecording) {
+  for (const char* mode : {"exit", "_exit", "_Exit", "quick_exit"}) {
+    TracedGuest traced;
+    EXPECT_EQ(run_process(traced, mode).status.exit_code, 7) << mode;
+    const SeenRecording seen = traced.root();
+    EXPECT_TRUE(seen.info.closed) << mode;
+    EXPECT_EQ(seen.allocations_of(77701), 3u) << mode;
+    EXPECT_EQ(seen.released_of(77701), 3u) << mode;
+    EXPECT_EQ(seen.allocations_of(77702), 0u) << mode;
+    EXPECT_THAT(seen.problems, testing::IsEmpty()) << mode;
+  }
+}
+
+TEST(TraceProcess, ACrashLeavesAWholeRecordingThatIsNotClosed) {
+  for (const auto& [mode, signal] : {std::pair{"abort", SIGABRT}, std::pair{"kill", SIGKILL}}) {
+    TracedGuest traced;
+    EXPECT_EQ(run_process(traced, mode).status.signal, signal);
+    const SeenRecording seen = traced.root();
+    EXPECT_FALSE(seen.info.closed) << mode;
+    EXPECT_EQ(seen.allocations_of(77701), 3u) << mode;
+    EXPECT_THAT(seen.problems, testing::IsEmpty()) << mode;
+  }
+}
+
+TEST(TraceProcess, ACrashInDefaultModeLosesNoCounts) {
+  TracedGuest traced("full=0,large=1000000,period=1000000000000");
+  EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
+  std::uint64_t bytes = 0;
+  for (const SeenEvent& seen : traced.root().events)
+    if (seen.event.kind == MemoryEventKind::counters) bytes += seen.event.size;
+  EXPECT_GE(bytes, 3u * 77701);
+}
+
+TEST(TraceProcess, AProgramThatSurvivesFaultsIsRecordedOn) {
+  TracedGuest traced;
+  ASSERT_TRUE(run_process(traced, "fault").status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(seen.allocations_of(77703), 10u);
+  EXPECT_EQ(seen.released_of(77703), 10u);
+  EXPECT_EQ(seen.allocations_of(77702), 4u);
+}
+
+TEST(TraceProcess, AllocationsInSignalHandlersAreRecorded) {
+  TracedGuest traced;
+  ASSERT_TRUE(run_process(traced, "handler").status.success());
+  EXPECT_EQ(traced.root().allocations_of(77704), 10u);
+}
+
+TEST(TraceProcess, ChildrenHaveRecordingsOfTheirOwn) {
+  TracedGuest traced;
+  ASSERT_TRUE(run_process(traced, "fork").status.success());
+  const SeenRecording root = traced.root();
+  EXPECT_EQ(root.allocations_of(77701), 3u);
+  EXPECT_EQ(root.allocations_of(77702), 4u);
+  EXPECT_EQ(root.allocations_of(77705), 0u);
+  const auto others = traced.others();
+  ASSERT_EQ(others.size(), 2u);
+  std::size_t children = 0, grandchildren = 0;
+  for (const auto& [name, seen] : others) {
+    EXPECT_EQ(name, std::to_string(seen.info.pid) + "-0.hrec");
+    EXPECT_TRUE(seen.info.closed);
+    EXPECT_THAT(seen.problems, testing::IsEmpty());
+    EXPECT_EQ(seen.allocations_of(77701), 0u);
+    EXPECT_FALSE(seen.info.modules.empty());
+    if (seen.info.parent_pid == root.info.pid) {
+      children += seen.allocations_of(77705);
+    } else {
+      grandchildren += seen.allocations_of(77706);
+    }
+  }
+  EXPECT_EQ(children, 5u);
+  EXPECT_EQ(grandchildren, 6u);
+}
+
+TEST(TraceProcess, ForkAmongBusyThreadsSpoilsNoRecording) {
+  for (const char* options : {"full=1", "full=0"}) {
+    TracedGuest traced(options);
+    ASSERT_TRUE(run_process(traced, "fork-many").status.success());
+    const auto others = traced.others();
+    EXPECT_EQ(others.size(), 50u);
+    for (const auto& [name, seen] : others) {
+      EXPECT_THAT(seen.problems, testing::IsEmpty()) << name;
+      EXPECT_EQ(seen.allocations_of(77705), 5u) << name;
+      EXPECT_EQ(seen.released_of(77705), 5u) << name;
+    }
+    const SeenRecording root = traced.root();
+    EXPECT_THAT(root.problems, testing::IsEmpty());
+    EXPECT_EQ(root.allocations_of(77702), 4u);
+    EXPECT_EQ(root.info.events_dropped, 0u);
+  }
+}
+
+TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
+  TracedGuest traced;
+  EXPECT_EQ(run_process(traced, "exec").status.exit_code, 7);
+  const SeenRecording root = traced.root();
+  EXPECT_TRUE(root.info.closed);
+  EXPECT_EQ(root.info.exec_generation, 0);
+  EXPECT_EQ(root.allocations_of(77701), 3u);
+  const auto others = traced.others();
+  ASSERT_EQ(others.size(), 1u);
+  const auto& [name, next] = *others.begin();
+  EXPECT_EQ(name, std::to_string(root.info.pid) + "-1.hrec");
+  EXPECT_EQ(next.info.exec_generation, 1);
+  EXPECT_EQ(next.allocations_of(77701), 3u);
+}
+
+TEST(TraceProcess, ChildrenThatOnlyExecLeaveTheirParentsRecordingAlone) {
+  for (const char* mode : {"vfork", "spawn"}) {
+    TracedGuest traced;
+    ASSERT_TRUE(run_process(traced, mode).status.success()) << mode;
+    const SeenRecording root = traced.root();
+    EXPECT_EQ(root.allocations_of(77701), 3u) << mode;
+    EXPECT_EQ(root.allocations_of(77702), 4u) << mode;
+    for (const auto& [name, seen] : traced.others()) EXPECT_EQ(seen.info.executable, "/usr/bin/true") << name;
+  }
+}
+
+TEST(TraceProcess, AFailedVforkChildDoesNotCloseItsParentsRecording) {
+  TracedGuest traced;
+  traced.set_environment("PATH", "/nowhere");
+  ASSERT_TRUE(run_process(traced, "vfork").status.success());
+  EXPECT_EQ(traced.root().allocations_of(77702), 4u);
+}
+
+TEST(TraceProcess, DescriptorsThatAreClosedAndReusedAreNotWrittenTo) {
+  TracedGuest traced;
+  const auto file = traced.folder() / "own.txt";
+  ASSERT_TRUE(traced.run({guest("trace_guest_process"), "close-all", file.string()}).status.success());
+  EXPECT_EQ(read_text(file), "mine alone\n");
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(seen.info.events_dropped, 0u);
+  EXPECT_EQ(seen.allocations_of(64), 300'000u);
+  EXPECT_EQ(seen.allocations_of(77702), 4u);
+}
+
+TEST(TraceProcess, WithoutTheVariablesNothingIsWritten) {
+  TracedGuest traced;
+  traced.set_environment("HEADROOM_TRACE_FILE", "");
+  ASSERT_TRUE(run_process(traced, "fork").status.success());
+  EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
+}
+
+TEST(TraceProcess, AStaticProgramRunsUntouched) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_static"), "1000"}).status.success());
+  EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
+}
+
+TEST(TraceProcess, AFileThatCannotBeMadeDisturbsNobody) {
+  TracedGuest traced;
+  traced.set_environment("HEADROOM_TRACE_FILE", "/proc/no-such-folder/root.hrec");
+  ASSERT_TRUE(run_process(traced, "fork").status.success());
+}
+
+// The recording's clock against the guest's: what lies between two events took at least as long as the guest
+// slept.
+TEST(TraceProcess, TimesAreInNanoseconds) {
+  TracedGuest traced;
+  const auto before = std::chrono::steady_clock::now();
+  ASSERT_TRUE(traced
+                  .run({"/bin/bash", "-c",
+                        guest("trace_guest_process") + " fork; sleep 0.1; exec " +
+                            guest("trace_guest_process") + " exit || true"})
+                  .status.exit_code == 7);
+  const auto longest = std::chrono::steady_clock::now() - before;
+  std::int64_t first = INT64_MAX, last = 0;
+  for (const auto& [name, seen] : traced.others()) {
+    first = std::min(first, seen.info.started_realtime_ns);
+    last = std::max(last, seen.info.started_realtime_ns + seen.info.duration.count);
+  }
+  EXPECT_GE(last - first, 99'000'000);
+  EXPECT_LE(last - first, std::chrono::nanoseconds(longest).count() * 101 / 100);
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,85 @@
+// The recorder without the hooks: threads that record at once, checked by a reader. This is what
+// ThreadSanitizer sees.
+#include "tracer/recorder.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <thread>
+#include <vector>
+
+#include "recording/recording.h"
+#include "support/test_support.h"
+#include "tracer/scopes.h"
+
+namespace headroom::tracer {
+namespace {
+
+const CallFrame kNowhere{};
+
+void allocate(std::uint64_t address, std::uint64_t size) {
+  ThreadLocal& thread = thread_local_state;
+  const Guard guard(thread);
+  on_allocation(thread, reinterpret_cast<void*>(address), size, kNowhere);
+}
+void release(std::uint64_t address) {
+  ThreadLocal& thread = thread_local_state;
+  const Guard guard(thread);
+  finish_release(thread, begin_release(reinterpret_cast<void*>(address)));
+}
+
+// One process has one recording, so this is one test.
+TEST(TracerRecorder, ThreadsRecordAtOnceAndNothingIsLost) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder / "core.hrec").string();
+  ::setenv("HEADROOM_TRACE_FILE", path.c_str(), 1);
+  ::setenv("HEADROOM_TRACE_OPTIONS", "full=1,stacks=off", 1);
+  ASSERT_TRUE(is_recording(thread_local_state));
+  constexpr std::uint64_t kThreads = 8, kRounds = 4, kBlocks = 10'000;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < kThreads; ++t)
+      threads.emplace_back([t] {
+        const char name[] = {'l', 'a', 'y', 'e', 'r', static_cast<char>('0' + t)};
+        const std::uint32_t scope = intern_scope(0, recording::ScopeSource::node, name, sizeof name);
+        set_scope(scope);
+        for (std::uint64_t i = 1; i <= kBlocks; ++i) {
+          const std::uint64_t address = (t << 32) + i * 64;
+          allocate(address, t * 1000 + i % 1000);
+          if (i % 2 == 0) release(address);
+        }
+        set_scope(0);
+      });
+    for (auto& thread : threads) thread.join();
+  }
+  {
+    const Guard guard(thread_local_state);
+    finish_recording();
+  }
+  auto opened = recording::Recording::open(path);
+  ASSERT_TRUE(opened) << opened.error().sentence();
+  EXPECT_TRUE(opened->info().closed);
+  EXPECT_EQ(opened->info().events_dropped, 0u);
+  std::vector<std::uint64_t> allocations(kThreads, 0), releases(kThreads, 0);
+  std::uint64_t in_wrong_scope = 0;
+  opened->for_each_event([&](const MemoryEvent& event) {
+    const std::uint64_t t = event.address >> 32;
+    if (event.kind == MemoryEventKind::allocate) {
+      ++allocations[t];
+      if (opened->path_of(event.scope) != "layer" + std::to_string(t)) ++in_wrong_scope;
+      EXPECT_EQ(event.size / 1000, t);
+    }
+    if (event.kind == MemoryEventKind::release) ++releases[t];
+  });
+  EXPECT_TRUE(opened->problems().empty());
+  EXPECT_EQ(in_wrong_scope, 0u);
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    EXPECT_EQ(allocations[t], kRounds * kBlocks);
+    EXPECT_EQ(releases[t], kRounds * kBlocks / 2);
+  }
+  // Threads that come later continue the segments of those that ended.
+  EXPECT_LE(opened->info().segments, kThreads * 2);
+}
+
+}  // namespace
+}  // namespace headroom::tracer

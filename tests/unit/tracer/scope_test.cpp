@@ -1,0 +1,68 @@
+// Scopes that a program names itself.
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(TraceScopes, TheHeadersScopesNest) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_THAT(seen.scopes_of(66601), ElementsAre(""));
+  EXPECT_THAT(seen.scopes_of(66602), ElementsAre("model"));
+  EXPECT_THAT(seen.scopes_of(66603), ElementsAre("model/conv1"));
+  EXPECT_THAT(seen.scopes_of(66604), ElementsAre("model/conv2"));
+  EXPECT_THAT(seen.scopes_of(66605), ElementsAre("model"));
+  EXPECT_THAT(seen.scopes_of(66606), ElementsAre(""));
+  EXPECT_EQ(seen.allocations_of(66603), 3u);
+  EXPECT_THAT(seen.scopes_of(66608), ElementsAre(""));
+  // The same name in the same place is one scope: model, its two, and 64 deep ones.
+  EXPECT_EQ(seen.info.scopes.size(), 1u + 3u + 64u);
+}
+
+TEST(TraceScopes, CountsOfDefaultModeGoToTheirScope) {
+  TracedGuest traced("full=0,large=1000000,period=1000000000000");
+  ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+  std::map<std::string, std::uint64_t> bytes;
+  for (const SeenEvent& seen : traced.root().events)
+    if (seen.event.kind == MemoryEventKind::counters) bytes[seen.scope] += seen.event.size;
+  EXPECT_EQ(bytes["model"], 3u * (66602 + 66605));
+  EXPECT_EQ(bytes["model/conv1"], 3u * 66603);
+  EXPECT_EQ(bytes["model/conv2"], 3u * 66604);
+}
+
+TEST(TraceScopes, AProgramThatIsNotTracedRunsWithoutTheLibrary) {
+  SpawnOptions spawn;
+  spawn.command = {guest("trace_guest_scopes")};
+  auto process = Subprocess::spawn(spawn);
+  ASSERT_TRUE(process);
+  EXPECT_TRUE(process->wait().success());
+}
+
+TEST(TraceScopes, NvtxRangesAreScopes) {
+  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_THAT(seen.scopes_of(55501), ElementsAre(""));
+  EXPECT_THAT(seen.scopes_of(55502), ElementsAre("narrow"));
+  EXPECT_THAT(seen.scopes_of(55503), ElementsAre("narrow/wide é"));
+  EXPECT_THAT(seen.scopes_of(55504), ElementsAre("narrow/event"));
+  EXPECT_THAT(seen.scopes_of(55505), ElementsAre("registered"));
+  EXPECT_THAT(seen.scopes_of(55506), ElementsAre("first/second"));
+  EXPECT_THAT(seen.scopes_of(55507), ElementsAre("first/second"));
+  EXPECT_THAT(seen.scopes_of(55508), ElementsAre(""));
+  EXPECT_EQ(seen.info.scopes.at(1).source, recording::ScopeSource::nvtx);
+}
+
+TEST(TraceScopes, NvtxIsLeftAloneWithoutLayers) {
+  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedGuest traced("full=1,layers=off");
+  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  EXPECT_THAT(traced.root().scopes_of(55503), ElementsAre(""));
+}
+
+}  // namespace
+}  // namespace headroom::test
