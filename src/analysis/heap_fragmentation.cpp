@@ -79,7 +79,7 @@ void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
   moments_.push_back(fragmentation_of(std::move(blocks), time));
   if (moments_.size() >= kMostMoments) {
     // Every other one goes, and the next ones come half as often.
-    for (std::size_t i = 0; 2 * i + 1 < moments_.size(); ++i) moments_[i] = std::move(moments_[2 * i + 1]);
+    for (std::size_t i = 0; 2 * i + 1 < moments_.size(); ++i) moments_[i] = moments_[2 * i + 1];
     moments_.resize(moments_.size() / 2);
     stride_ *= 2;
   }

@@ -84,6 +84,7 @@ Recording& Recording::operator=(Recording&& other) noexcept {
   scale_time_shift_ = other.scale_time_shift_;
   segments_ = std::move(other.segments_);
   stacks_ = std::move(other.stacks_);
+  nodes_ = std::move(other.nodes_);
   problems_ = std::move(other.problems_);
   open_problems_ = std::move(other.open_problems_);
   return *this;
@@ -100,6 +101,7 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
   recording.info_.scopes.resize(1);
   recording.read_metadata();
   recording.find_segments();
+  recording.read_profiles(path);
   recording.problems_ = recording.open_problems_;
   return recording;
 }
@@ -247,7 +249,7 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     case MetadataKind::runtime_profile: {
       const auto record = payload.take<ProfileRecord>();
       const auto since = static_cast<std::int64_t>(record.start_monotonic_ns - header.first_monotonic_ns);
-      info_.profiles.push_back({payload.rest(), Nanoseconds{since}, ScopeId{record.scope}});
+      info_.profiles.push_back({payload.rest(), Nanoseconds{since}, ScopeId{record.scope}, {}});
       return;
     }
     case MetadataKind::host: {
@@ -313,6 +315,57 @@ void Recording::find_segments() {
   info_.duration = time_of_ticks(first_ticks_ + (header.last_ticks.load() - header.first_ticks));
 }
 
+// A recording is often carried elsewhere with its folder: a profile is looked for where it was written, then
+// there.
+void Recording::read_profiles(const std::filesystem::path& recording) {
+  for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
+    RuntimeProfile& profile = info_.profiles[i];
+    std::filesystem::path path = profile.path;
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) {
+      path = recording.string() + ".d";
+      if (recording.parent_path().extension() == ".d") path = recording.parent_path();
+      path /= std::filesystem::path(profile.path).filename();
+    }
+    auto data = read_runtime_profile(path);
+    if (!data) {
+      open_problems_.push_back(fmt::format("the nodes of {} are not told apart: {}", path_of(profile.session),
+                                           data.error().sentence()));
+      continue;
+    }
+    profile.data = std::move(*data);
+    add_nodes(i);
+  }
+}
+
+// Scopes for the nodes below each scope in which the session ran, and the moments when they change on each
+// thread.
+void Recording::add_nodes(std::uint32_t index) {
+  const RuntimeProfile& profile = info_.profiles[index];
+  const auto is_session = [&](ScopeId scope) {
+    return scope == profile.session ||
+           (scope.index < info_.scopes.size() && profile.session.index < info_.scopes.size() &&
+            info_.scopes[scope.index].source == ScopeSource::session &&
+            info_.scopes[scope.index].name == info_.scopes[profile.session.index].name);
+  };
+  const std::size_t recorded = info_.scopes.size();
+  for (std::uint32_t run = 1; run < recorded; ++run) {
+    if (info_.scopes[run].source != ScopeSource::run || !is_session(info_.scopes[run].parent)) continue;
+    nodes_.add_run_scope(index, ScopeId{run}, ScopeId{static_cast<std::uint32_t>(info_.scopes.size())});
+    for (const NodeInfo& node : profile.data.nodes)
+      info_.scopes.push_back({ScopeId{run}, ScopeSource::node, node.name});
+  }
+  for (std::uint32_t thread = 0; thread < info_.threads.size(); ++thread) {
+    std::vector<NodeEdge> edges;
+    for (const NodeRun& run : profile.data.runs) {
+      if (run.tid != info_.threads[thread].tid) continue;
+      edges.push_back({profile.start + run.start, index, run.node, true});
+      edges.push_back({profile.start + run.start + run.duration, index, run.node, false});
+    }
+    if (!edges.empty()) nodes_.add(ThreadIndex{thread}, edges);
+  }
+}
+
 void Recording::report_damage(const SegmentDecoder& decoder) {
   if (decoder.damage() == nullptr) return;
   constexpr std::size_t kMostProblems = 100;
@@ -322,11 +375,10 @@ void Recording::report_damage(const SegmentDecoder& decoder) {
                                     decoder.bytes_left()));
 }
 
-std::string Recording::path_of(ScopeId scope) const {
+std::string path_of(const RecordingInfo& info, ScopeId scope) {
   std::string path;
-  for (std::uint32_t id = scope.index; id != 0 && id < info_.scopes.size();
-       id = info_.scopes[id].parent.index)
-    path = path.empty() ? info_.scopes[id].name : info_.scopes[id].name + "/" + path;
+  for (std::uint32_t id = scope.index; id != 0 && id < info.scopes.size(); id = info.scopes[id].parent.index)
+    path = path.empty() ? info.scopes[id].name : info.scopes[id].name + "/" + path;
   return path;
 }
 

@@ -14,6 +14,8 @@
 #include "base/result.h"
 #include "model/memory_event.h"
 #include "recording/format.h"
+#include "recording/node_ranges.h"
+#include "recording/runtime_profile.h"
 #include "recording/segment_decoder.h"
 #include "recording/stack_table.h"
 
@@ -42,6 +44,7 @@ struct RuntimeProfile {
   std::string path;
   Nanoseconds start;  // since the start of the recording
   ScopeId session;
+  RuntimeProfileData data;  // empty where the file is gone or cannot be read; problems() says so
 };
 
 struct RecordingInfo {
@@ -62,6 +65,9 @@ struct RecordingInfo {
   std::vector<std::string> notes;
 };
 
+// "model/layer1/conv": names of a scope and its parents; empty for the root.
+std::string path_of(const RecordingInfo& info, ScopeId scope);
+
 class Recording {
  public:
   static Result<Recording> open(const std::filesystem::path& path);
@@ -70,8 +76,7 @@ class Recording {
   ~Recording();
 
   const RecordingInfo& info() const { return info_; }
-  // "model/layer1/conv": names of a scope and its parents; empty for the root.
-  std::string path_of(ScopeId scope) const;
+  std::string path_of(ScopeId scope) const { return recording::path_of(info_, scope); }
 
   // Calls visit(const MemoryEvent&) for each event, ordered by time; releases come before allocations of the
   // same moment, so that an address that one thread frees and another gets is never live twice. May be called
@@ -91,7 +96,11 @@ class Recording {
   void read_metadata();
   void read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at, std::size_t bytes);
   void find_segments();
+  void read_profiles(const std::filesystem::path& recording);
+  void add_nodes(std::uint32_t profile);
   Nanoseconds time_of_ticks(std::uint64_t ticks) const;
+  template <class Visit>
+  void walk(Visit&& visit);  // the events as they were recorded
   void report_damage(const SegmentDecoder& decoder);
 
   const std::uint8_t* bytes_ = nullptr;
@@ -102,11 +111,19 @@ class Recording {
   unsigned scale_time_shift_ = 0;
   std::vector<SegmentSpan> segments_;  // by base time
   StackTable stacks_;
+  NodeRanges nodes_;
   std::vector<std::string> problems_, open_problems_;
 };
 
 template <class Visit>
 void Recording::for_each_event(Visit&& visit) {
+  if (nodes_.empty()) return walk(visit);
+  nodes_.rewind();
+  walk([&](const MemoryEvent& event) { nodes_.visit(event, visit); });
+}
+
+template <class Visit>
+void Recording::walk(Visit&& visit) {
   problems_ = open_problems_;
   // One decoder for each segment whose time has come; seldom more than there are threads.
   std::vector<SegmentDecoder> active;

@@ -2,6 +2,7 @@
 // docs/trace-report.md names the keys.
 #include <algorithm>
 
+#include "analysis/session_memory.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_views.h"
@@ -91,6 +92,35 @@ std::vector<std::size_t> leading_stacks(const std::vector<StackFigures>& stacks)
     return stacks[a].live.peak_bytes > stacks[b].live.peak_bytes;
   });
   return chosen;
+}
+
+Json node_json(const NodeMemory& node) {
+  Json object = {{"name", node.name}, {"operation", node.operation}, {"provider", node.provider}};
+  object["runs"] = node.runs;
+  object["duration_ns"] = node.duration.count;
+  set_if(object, "output_bytes", node.output);
+  set_if(object, "activation_bytes", node.activations);
+  set_if(object, "parameter_bytes", node.parameters);
+  set_if(object, "arena_in_use_bytes", node.in_use);
+  return object;
+}
+
+Json sessions_json(const RecordingReport& report) {
+  Json sessions = Json::array();
+  for (const SessionMemory& session : session_memory(report.info, report.analysis)) {
+    Json object = {{"name", session.name}};
+    object["loaded_bytes"] = session.loaded.count;
+    object["run_bytes"] = session.run.count;
+    set_if(object, "weights_bytes", session.weights);
+    set_if(object, "tensors_bytes", session.tensors);
+    set_if(object, "arena_in_use_bytes", session.in_use);
+    set_if(object, "arena_held_bytes", session.arena_held);
+    object["peak_node"] = session.peak_node;
+    Json& nodes = object["nodes"] = Json::array();
+    for (const NodeMemory& node : session.nodes) nodes.push_back(node_json(node));
+    sessions.push_back(std::move(object));
+  }
+  return sessions;
 }
 
 Json stacks_json(const RecordingReport& report) {
@@ -308,6 +338,7 @@ Json recording_to_json(const RecordingReport& report) {
                     {"at_heap_peak_bytes", mapped.bytes_at_heap_peak},
                     {"at_end_bytes", mapped.end_bytes}};
   json["layers"] = layers_json(analysis);
+  if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
   json["stacks"] = stacks_json(report);
   json["threads"] = threads_json(report);
   Json& classes = json["size_classes"] = Json::array();

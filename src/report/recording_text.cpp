@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/session_memory.h"
 #include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
@@ -67,6 +68,7 @@ class Screen {
     what_ran();
     figures();
     layers();
+    sessions();
     stacks();
     leaks();
     churn();
@@ -167,6 +169,31 @@ class Screen {
       line(figures + fit_to_width(path, std::max(kShortestPlace, room)) + own);
     }
     and_more(count_above_zero(analysis_.layers, at_peak), order.size());
+  }
+
+  // What each model holds, by kind.
+  void sessions() {
+    for (const SessionMemory& session : session_memory(report_.info, analysis_)) {
+      heading(fmt::format("What {} holds at the peak", session.name));
+      const auto kind = [&](Bytes bytes, const std::string& what) {
+        if (bytes > Bytes{})
+          line(fmt::format("{}{}", share_of_peak(bytes.count), wrap(what, width_ - 20, 20)));
+      };
+      kind(session.loaded,
+           session.weights
+               ? fmt::format("left by loading: weights ({} by the runtime's word), graph, kernels",
+                             format_bytes(*session.weights))
+               : "left by loading: weights, graph, kernels");
+      if (!session.in_use || !session.arena_held) {
+        kind(session.run, "allocated in its runs");
+        continue;
+      }
+      const Bytes tensors = session.tensors.value_or(*session.in_use);
+      kind(tensors, fmt::format("tensors in the arena, at its fullest after {}", session.peak_node));
+      kind(*session.in_use - tensors, "rounding of tensors by the arena");
+      kind(*session.arena_held - *session.in_use, "held by the arena and unused then");
+      kind(session.run - *session.arena_held, "allocated in its runs beside the arena");
+    }
   }
 
   void stacks() {

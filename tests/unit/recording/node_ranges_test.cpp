@@ -1,0 +1,119 @@
+// The runtime's own profile joined with a recording: allocations of a run go to the node that ran.
+#include "unit/recording/events.h"
+
+namespace headroom::recording {
+namespace {
+
+using test::RecordingBuilder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// As ONNX Runtime 1.29 writes it: sizes are texts, times microseconds.
+constexpr const char* kProfile = R"([
+{"cat":"Session","pid":1,"tid":77,"dur":900,"ts":1,"ph":"X","name":"model_run","args":{}},
+{"cat":"Node","pid":1,"tid":77,"dur":10,"ts":20,"ph":"X","name":"conv1_kernel_time","args":{"op_name":"Conv",
+ "provider":"CPUExecutionProvider","output_size":"4096","parameter_size":"64","mem_bytes_in_use":"8192",
+ "mem_bytes_requested_in_use":"4096","mem_arena_held":"16384"}},
+{"cat":"Node","pid":1,"tid":77,"dur":5,"ts":30,"ph":"X","name":"relu_kernel_time","args":{"op_name":"Relu"}}
+])";
+
+class NodeRangesTest : public testing::Test {
+ protected:
+  // A session whose run lasts from 10 to 100 µs of the recording, which began 5 µs before the profile.
+  std::filesystem::path record(const std::string& profile_path) {
+    RecordingBuilder builder(folder_ / "a.hrec");
+    const auto session = builder.scope("net", 0, ScopeSource::session);
+    const auto run = builder.scope("run", session, ScopeSource::run);
+    builder.thread(0, 77, "main");
+    builder.thread(1, 78, "other");
+    builder.profile(profile_path, 5'000, session);
+    builder.allocate(0, 8'000, 0x1000, 8);
+    builder.enter_scope(0, 10'000, run);
+    builder.allocate(0, 20'000, 0x2000, 8);  // before the first node: 25 µs
+    builder.allocate(0, 26'000, 0x3000, 8);  // conv1
+    builder.allocate(1, 27'000, 0x4000, 8);  // another thread
+    builder.allocate(0, 37'000, 0x5000, 8);  // relu
+    builder.allocate(0, 50'000, 0x6000, 8);  // after the last
+    builder.enter_scope(0, 100'000, 0);
+    builder.allocate(0, 110'000, 0x7000, 8);
+    return builder.finish();
+  }
+  std::vector<std::string> layers_of_allocations(Recording& recording) {
+    std::vector<std::string> layers;
+    recording.for_each_event([&](const MemoryEvent& event) {
+      if (event.kind == MemoryEventKind::allocate) layers.push_back(recording.path_of(event.scope));
+    });
+    return layers;
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(NodeRangesTest, AllocationsOfARunGoToItsNodes) {
+  const std::string profile = (folder_ / "profile.json").string();
+  test::write_text(profile, kProfile);
+  auto recording = Recording::open(record(profile));
+  ASSERT_TRUE(recording) << recording.error().sentence();
+  const auto expected = ElementsAre("", "net/run", "net/run/conv1", "", "net/run/relu", "net/run", "");
+  EXPECT_THAT(layers_of_allocations(*recording), expected);
+  EXPECT_THAT(layers_of_allocations(*recording), expected) << "the second walk";
+  EXPECT_THAT(recording->problems(), IsEmpty());
+}
+
+TEST_F(NodeRangesTest, NodesAreEnteredAndLeft) {
+  const std::string profile = (folder_ / "profile.json").string();
+  test::write_text(profile, kProfile);
+  auto recording = Recording::open(record(profile));
+  ASSERT_TRUE(recording);
+  std::vector<std::pair<std::int64_t, std::string>> entered;
+  recording->for_each_event([&](const MemoryEvent& event) {
+    if (event.kind == MemoryEventKind::enter_scope)
+      entered.emplace_back(event.time.count, recording->path_of(event.scope));
+  });
+  using Entry = std::pair<std::int64_t, std::string>;
+  EXPECT_THAT(entered,
+              ElementsAre(Entry{10'000, "net/run"}, Entry{25'000, "net/run/conv1"}, Entry{35'000, "net/run"},
+                          Entry{35'000, "net/run/relu"}, Entry{40'000, "net/run"}, Entry{100'000, ""}));
+}
+
+TEST_F(NodeRangesTest, AProfileIsFoundBesideARecordingThatWasCarried) {
+  std::filesystem::create_directories(folder_ / "a.hrec.d");
+  test::write_text(folder_ / "a.hrec.d" / "profile.json", kProfile);
+  auto recording = Recording::open(record("/on/another/machine/profile.json"));
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run/conv1");
+}
+
+TEST_F(NodeRangesTest, WithoutItsProfileARunStaysWholeAndSaysSo) {
+  auto recording = Recording::open(record("/on/another/machine/profile.json"));
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run");
+  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("the nodes of net are not told apart")));
+}
+
+TEST_F(NodeRangesTest, AProfileSaysWhatItsArenaHeld) {
+  const std::string path = (folder_ / "profile.json").string();
+  test::write_text(path, kProfile);
+  const auto profile = read_runtime_profile(path);
+  ASSERT_TRUE(profile);
+  ASSERT_EQ(profile->nodes.size(), 2u);
+  EXPECT_EQ(profile->nodes[0].operation, "Conv");
+  EXPECT_EQ(profile->nodes[0].output, Bytes{4096});
+  EXPECT_EQ(profile->runs[0].arena_held, Bytes{16384});
+  EXPECT_FALSE(profile->runs[1].in_use) << "absent is not zero";
+}
+
+TEST_F(NodeRangesTest, WhatIsNoProfileIsAnError) {
+  for (const char* text : {"", "{", "{}", "7", "[1,", "\"x\""}) {
+    test::write_text(folder_ / "bad.json", text);
+    EXPECT_FALSE(read_runtime_profile(folder_ / "bad.json")) << text;
+  }
+  test::write_text(folder_ / "odd.json",
+                   R"([1, null, {"cat":"Node","name":7}, {"cat":"Node","name":"x_kernel_time"}])");
+  const auto odd = read_runtime_profile(folder_ / "odd.json");
+  ASSERT_TRUE(odd);
+  EXPECT_EQ(odd->nodes.size(), 1u);
+}
+
+}  // namespace
+}  // namespace headroom::recording
