@@ -113,7 +113,7 @@ constexpr Nanoseconds kPartialInterval{5'000'000'000};
 
 // The ticker of a model that runs alone: also hands out what it has shown so far, for the case that nobody
 // lives to see its end.
-Tick ticker_with_partial_results(const BenchContext& context, const PreparedModel& model, Tick tick) {
+Tick ticker_with_partial_results(const BenchContext& context, const PreparedModel& model, const Tick& tick) {
   return [&context, &model, tick, last = monotonic_now()](const std::vector<WorkerRun*>& runs) mutable {
     tick(runs);
     if (monotonic_now() - last < kPartialInterval) return;

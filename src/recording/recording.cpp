@@ -329,8 +329,8 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
     }
     auto data = read_runtime_profile(path);
     if (!data) {
-      open_problems_.push_back(fmt::format("the nodes of {} are not told apart: {}", path_of(profile.session),
-                                           data.error().sentence()));
+      info_.notes.push_back(fmt::format("the nodes of {} are not told apart: {}", path_of(profile.session),
+                                        data.error().sentence()));
       continue;
     }
     profile.data = std::move(*data);

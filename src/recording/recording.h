@@ -44,7 +44,7 @@ struct RuntimeProfile {
   std::string path;
   Nanoseconds start;  // since the start of the recording
   ScopeId session;
-  RuntimeProfileData data;  // empty where the file is gone or cannot be read; problems() says so
+  RuntimeProfileData data;  // empty where the file is gone or cannot be read; notes say so
 };
 
 struct RecordingInfo {
