@@ -94,7 +94,7 @@ fs::path DebugFiles::debug_file_of(const std::string& build_id) {
   std::vector<fs::path> folders = symbol_folders_;
   folders.push_back(under_sysroot(kDebugFolder));
   for (const fs::path& folder : folders)
-    if (const fs::path path = folder / debug_path(build_id); has_build_id(path, build_id)) return path;
+    if (fs::path path = folder / debug_path(build_id); has_build_id(path, build_id)) return path;
   index_symbol_folders();
   const auto found = by_build_id_.find(build_id);
   return found == by_build_id_.end() ? fs::path() : found->second.debug;
@@ -102,7 +102,7 @@ fs::path DebugFiles::debug_file_of(const std::string& build_id) {
 
 fs::path DebugFiles::code_file_of(const std::string& build_id) {
   for (const fs::path& folder : symbol_folders_)
-    if (const fs::path path = folder / code_path(build_id); has_build_id(path, build_id)) return path;
+    if (fs::path path = folder / code_path(build_id); has_build_id(path, build_id)) return path;
   index_symbol_folders();
   const auto found = by_build_id_.find(build_id);
   return found == by_build_id_.end() ? fs::path() : found->second.code;

@@ -9,7 +9,7 @@ namespace headroom::trace {
 namespace {
 
 std::string bytes_of(const analysis::Figure& figure) {
-  const std::string text = format_bytes(Bytes{figure.value});
+  std::string text = format_bytes(Bytes{figure.value});
   if (figure.standard_error.value_or(0) < 1) return text;
   return fmt::format("about {} (± {})", text,
                      format_bytes(Bytes{static_cast<std::int64_t>(*figure.standard_error)}));

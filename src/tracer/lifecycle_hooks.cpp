@@ -48,19 +48,19 @@ NextFunction<int (*)(int, unsigned long, unsigned long, unsigned long, unsigned 
 
 }  // namespace
 
-HEADROOM_HOOK [[noreturn]] void _exit(int status) {
+HEADROOM_HOOK __attribute__((noreturn)) void _exit(int status) {
   finish_quietly();
   next_exit_now.get()(status);
   __builtin_unreachable();
 }
 
-HEADROOM_HOOK [[noreturn]] void _Exit(int status) {
+HEADROOM_HOOK __attribute__((noreturn)) void _Exit(int status) {
   finish_quietly();
   next_exit_now_c.get()(status);
   __builtin_unreachable();
 }
 
-HEADROOM_HOOK [[noreturn]] void quick_exit(int status) {
+HEADROOM_HOOK __attribute__((noreturn)) void quick_exit(int status) {
   finish_quietly();
   next_quick_exit.get()(status);
   __builtin_unreachable();

@@ -23,9 +23,9 @@ namespace {
 HEADROOM_HOOK void* malloc(std::size_t size) {
   if (!real.is_resolved() && !resolve_allocator()) return bootstrap_allocate(size, 16);
   ThreadLocal& thread = thread_local_state;
-  if (!should_record(thread)) return real.malloc(size);
+  if (!should_record(thread)) return real.allocate(size);
   const Guard guard(thread);
-  void* const pointer = real.malloc(size);
+  void* const pointer = real.allocate(size);
   if (pointer != nullptr) on_allocation(thread, pointer, size, caller_of_this_function());
   return pointer;
 }
@@ -53,7 +53,7 @@ HEADROOM_HOOK void* calloc(std::size_t count, std::size_t size) {
 namespace {
 
 void* move_out_of_bootstrap(void* pointer, std::size_t size) {
-  void* const moved = real.malloc(size);
+  void* const moved = real.allocate(size);
   const std::size_t old_size = bootstrap_size(pointer);
   if (moved != nullptr) std::memcpy(moved, pointer, old_size < size ? old_size : size);
   return moved;

@@ -58,7 +58,7 @@ Operator<NewNothrow> next_new_nothrow("_ZnwmRKSt9nothrow_t"), next_new_array_not
 Operator<NewAligned> next_new_aligned("_ZnwmSt11align_val_t"), next_new_array_aligned("_ZnamSt11align_val_t");
 Operator<NewAlignedNothrow> next_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t"),
     next_new_array_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t");
-Operator<Delete> next_delete("_ZdlPv"), next_delete_array("_ZdaPv");
+Operator<Delete> next_delete("_ZdlPv");
 
 enum class Way : int { untried, through_malloc, own };
 std::atomic<Way> way{Way::untried};

@@ -42,6 +42,7 @@ struct RealAllocator {
   void* (*valloc)(std::size_t);
   void* (*pvalloc)(std::size_t);
   void* (*reallocarray)(void*, std::size_t, std::size_t);
+  void* allocate(std::size_t size) const { return malloc.load(std::memory_order_relaxed)(size); }
   bool is_resolved() const { return __builtin_expect(malloc.load(std::memory_order_acquire) != nullptr, 1); }
 };
 extern RealAllocator real;
