@@ -24,7 +24,7 @@ template <unsigned Level, unsigned Way>
   void* pointer = nullptr;
   if constexpr (Level == kDepth)
     pointer = std::malloc(size);
-  else if (Level < kForks && (path >> Level & 1) != 0)
+  else if (Level <= kForks && (path >> (Level - 1) & 1) != 0)
     pointer = allocate_along<Level + 1, 1>(path, size);
   else
     pointer = allocate_along<Level + 1, 0>(path, size);

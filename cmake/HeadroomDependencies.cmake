@@ -23,6 +23,7 @@ else()
     target_link_libraries(headroom_opencv INTERFACE ${HEADROOM_OPENCV_${module}})
   endforeach()
   find_package(CLI11 2.1 REQUIRED)
+  find_package(ZLIB 1.2 REQUIRED)  # exports
 
   # Symbolisation: libdw and libelf (ELF, DWARF), libiberty (demangling of C++ and Rust).
   find_path(HEADROOM_ELFUTILS_INCLUDE elfutils/libdwfl.h REQUIRED)

@@ -13,6 +13,7 @@ build_packages=(
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
   libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
   libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # names of addresses
+  zlib1g-dev=1:1.2                                                                                        # exports
   opencv-doc=4.6                                                                                          # the demo's pictures
 )
 test_packages=(

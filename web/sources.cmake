@@ -1,4 +1,4 @@
-# The files that the page is built from.
+# The files that the pages are built from.
 set(web_sources
   build.mjs
   tsconfig.json
@@ -16,6 +16,28 @@ set(web_sources
   src/page.html
   src/page.tsx
   src/printing.ts
+  src/recording/data.ts
+  src/recording/flame_graph.tsx
+  src/recording/heap_cells.tsx
+  src/recording/layer_names.ts
+  src/recording/main.tsx
+  src/recording/memory_chart.tsx
+  src/recording/page.tsx
+  src/recording/place.tsx
+  src/recording/places.ts
+  src/recording/recording.css
+  src/recording/sections/distributions.tsx
+  src/recording/sections/fragmentation.tsx
+  src/recording/sections/header.tsx
+  src/recording/sections/layers_table.tsx
+  src/recording/sections/leaks.tsx
+  src/recording/sections/live_at.tsx
+  src/recording/sections/notes.tsx
+  src/recording/sections/processes.tsx
+  src/recording/sections/reuse.tsx
+  src/recording/sortable_table.tsx
+  src/recording/stacked_points.ts
+  src/recording/tree.ts
   src/report.ts
   src/sections/definitions.tsx
   src/sections/header.tsx

@@ -43,7 +43,12 @@ std::string flag_lines(const Flag& flag) {
   else
     head.resize(kFlagColumn, ' ');
   std::string help = flag.help;
-  if (!flag.choices.empty()) help += fmt::format(" ({})", fmt::join(flag.choices, "|"));
+  if (!flag.choices.empty()) {
+    const std::string choices = fmt::format(" ({})", fmt::join(flag.choices, "|"));
+    // A list that is longer than a line needs places to wrap.
+    const bool fits = choices.size() <= kWidth - kFlagColumn;
+    help += fits ? choices : fmt::format(" ({})", fmt::join(flag.choices, " | "));
+  }
   if (!flag.default_text.empty()) help += fmt::format(" [{}]", flag.default_text);
   if (!flag.aliases.empty()) help += fmt::format(" (also --{})", fmt::join(flag.aliases, ", --"));
   return head + wrap(help, kFlagColumn, kFlagColumn) + "\n";

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/terminal.h"
 #include "recording/recording.h"
+#include "report/recording_html.h"
 #include "report/recording_views.h"
 #include "symbols/symbolizer.h"
 #include "trace/recording_files.h"
@@ -62,11 +63,11 @@ bool is_recording(const fs::path& file) {
 }
 
 Result<int> report_recording(const fs::path& file, const FlagValues& values) {
-  for (const char* flag : {"markdown", "csv", "html"})
+  for (const char* flag : {"markdown", "csv"})
     if (values.has(flag))
       return usage_error(fmt::format("--{} shows run folders", flag),
                          fmt::format("{} is a recording", file.string()),
-                         "leave it out, or take --json, or headroom export");
+                         "leave it out, or take --json, --html, or headroom export");
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
   const analysis::RecordingAnalysis analysis = analysis::analyze_recording(*recording, {});
@@ -79,6 +80,11 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
                                        values.toggle("all")};
   if (values.toggle("json")) {
     print_output(to_text(report::recording_to_json(report)));
+  } else if (values.has("html")) {
+    auto page = report::recording_to_html(report, report::take_page_moments(*recording, analysis));
+    if (!page) return forward_error(page);
+    if (auto written = write_file_atomically(values.text("html"), *page); !written)
+      return forward_error(written);
   } else {
     const std::string color = values.text("color");
     const ColorMode mode = color == "always"  ? ColorMode::always

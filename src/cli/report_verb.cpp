@@ -80,7 +80,8 @@ const Verb& report_verb() {
         "recording of headroom trace it prints who held the memory at the peak, what leaks, what churns and "
         "what is fragmented.";
     verb.examples = {"headroom report outputs/2026-11-21_10-30-00", "headroom report program.hrec",
-                     "headroom report RUN --markdown > comment.md", "headroom report RUN --html page.html"};
+                     "headroom report RUN --markdown > comment.md", "headroom report RUN --html page.html",
+                     "headroom report program.hrec --html page.html"};
     verb.positional = "RUN_FOLDER|FILE.hrec";
     const auto toggle = [](const char* name, const char* help) {
       Flag flag;

@@ -1,17 +1,24 @@
-# report.html: builds the page of web/ with Node.js and embeds it in headroom_report. Included by CMakeLists.txt.
+# report.html and the page of a recording: builds the two pages of web/ with Node.js and embeds them in
+# headroom_report. Included by CMakeLists.txt.
 #
 # Node works on a copy in the build folder, so that the source tree stays clean and two build folders never run
 # `npm ci` over each other. HEADROOM_REPORT_PAGE names a page built elsewhere (`npm ci && npm run build` in web/
-# leaves web/dist/report.html), for machines without Node.js or without a network.
+# leaves web/dist/report.html, and recording.html beside it), for machines without Node.js or without a network.
 set(HEADROOM_REPORT_PAGE "" CACHE FILEPATH "An already built web/dist/report.html; empty: build it with Node.js")
 target_sources(headroom_report PRIVATE
-  ${CMAKE_CURRENT_LIST_DIR}/html.cpp ${CMAKE_CURRENT_LIST_DIR}/html_page.cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/html.cpp ${CMAKE_CURRENT_LIST_DIR}/html_page.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/recording_html_page.cpp)
 
 if(HEADROOM_REPORT_PAGE)
-  if(NOT EXISTS ${HEADROOM_REPORT_PAGE})
-    message(FATAL_ERROR "HEADROOM_REPORT_PAGE is ${HEADROOM_REPORT_PAGE}, and there is no such file.")
-  endif()
+  get_filename_component(page_folder ${HEADROOM_REPORT_PAGE} DIRECTORY)
   set(report_page ${HEADROOM_REPORT_PAGE})
+  set(recording_page ${page_folder}/recording.html)
+  foreach(page ${report_page} ${recording_page})
+    if(NOT EXISTS ${page})
+      message(FATAL_ERROR "HEADROOM_REPORT_PAGE is ${HEADROOM_REPORT_PAGE}, and there is no ${page}. "
+        "`npm run build` in web/ writes both pages.")
+    endif()
+  endforeach()
 else()
   find_program(HEADROOM_NODE NAMES node nodejs)
   find_program(HEADROOM_NPM npm)
@@ -29,6 +36,7 @@ else()
   set(web_source ${CMAKE_SOURCE_DIR}/web)
   set(web_build ${CMAKE_BINARY_DIR}/web)
   set(report_page ${web_build}/dist/report.html)
+  set(recording_page ${web_build}/dist/recording.html)
   add_custom_command(OUTPUT ${web_build}/packages.stamp
     COMMAND ${CMAKE_COMMAND} -E make_directory ${web_build}
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/package.json ${web_source}/package-lock.json ${web_build}
@@ -39,14 +47,17 @@ else()
     COMMENT "Installing the page's packages (npm ci)" VERBATIM)
   include(${web_source}/sources.cmake)  # sets web_sources, relative to web/
   list(TRANSFORM web_sources PREPEND ${web_source}/ OUTPUT_VARIABLE web_source_files)
-  add_custom_command(OUTPUT ${report_page}
+  add_custom_command(OUTPUT ${report_page} ${recording_page}
     COMMAND ${CMAKE_COMMAND} -E copy_directory ${web_source}/src ${web_build}/src
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/build.mjs ${web_source}/tsconfig.json ${web_build}
-    COMMAND ${HEADROOM_NODE} ${web_build}/build.mjs ${report_page}
+    COMMAND ${HEADROOM_NODE} ${web_build}/build.mjs ${web_build}/dist
     DEPENDS ${web_build}/packages.stamp ${web_source_files}
-    COMMENT "Building the page of report.html" VERBATIM)
+    COMMENT "Building the pages of web/" VERBATIM)
 endif()
 
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/html_page.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_REPORT_PAGE=\"${report_page}\""
   OBJECT_DEPENDS ${report_page})  # .incbin is invisible to the compiler's own dependency scan
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/recording_html_page.cpp PROPERTIES
+  COMPILE_DEFINITIONS "HEADROOM_RECORDING_PAGE=\"${recording_page}\""
+  OBJECT_DEPENDS ${recording_page})

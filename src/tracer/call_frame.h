@@ -1,9 +1,12 @@
 // Where a thread was when it called into the tracer, and the bounds within which its stack may be read.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "recording/format.h"
 
 namespace headroom::tracer {
 
@@ -35,24 +38,50 @@ struct StackBounds {
 // Of the calling thread. Allocates nothing.
 StackBounds stack_bounds_of_this_thread();
 
-// What hashes of stacks begin with. It changes when a module goes: the same addresses may mean something else
-// then.
+// Changes when a module goes: the same addresses may mean something else then.
 extern std::atomic<std::uint64_t> stack_epoch;
 inline void forget_stacks() { stack_epoch.fetch_add(1, std::memory_order_relaxed); }
 
-// Return addresses, innermost first, with a hash of them.
+// Return addresses, innermost first, with a hash of them: the sum of each times a number of its place's own,
+// whose products do not wait for each other.
 struct StackTrace {
   std::uint64_t* frames;  // room for recording::kMaxFrames
   std::uint32_t count = 0;
   std::uint64_t hash = stack_epoch.load(std::memory_order_relaxed);
   void add(std::uint64_t pc) {
+    hash += pc * factors[count];
     frames[count++] = pc;
-    hash = (hash ^ pc) * 0x9e3779b97f4a7c15;
   }
+  bool is_full() const { return count == recording::kMaxFrames; }
+
+  static const std::array<std::uint64_t, recording::kMaxFrames> factors;
+};
+
+// What a thread's last walk found, to make the next one fast.
+//
+// A walk by rules is a chain: each return address must be loaded before the next rule can be, about 5 ns a
+// frame. But most frames of a thread lie where those of its last walk lay. Where the stack pointer and the
+// rule are the same as then, so are the places of the caller's address and frame pointer; so these can be
+// read at once, for many frames ahead, while the processor still checks that the rules are the same. Nothing
+// is taken on trust: each address is read from the stack again, and its rule is looked up.
+struct WalkHistory {
+  struct Step {
+    std::uint64_t rule;        // of the frame's address, as in its word (frame_rules.h); kNever matches none
+    std::uint64_t sp, fp;      // where the step starts
+    std::uint64_t fp_matters;  // all ones if the rule counts from the frame pointer, else 0
+    std::uint64_t return_at;   // where the return address lies,
+    std::uint64_t fp_at;       // and the caller's frame pointer; 0: it is the same
+    std::uint64_t caller_sp;
+  };
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  std::uint32_t count = 0;
+  Step steps[recording::kMaxFrames];  // outermost first, so that they can stay where they are
+  Step fresh[recording::kMaxFrames];  // of the walk that goes on, innermost first
 };
 
 // Each follows the chain as far as it makes sense: stack pointers that rise, aligned, within the bounds.
 void walk_frame_pointers(const CallFrame& start, const StackBounds& bounds, StackTrace& trace);
-void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, StackTrace& trace);
+void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHistory& history,
+                       StackTrace& trace);
 
 }  // namespace headroom::tracer

@@ -47,18 +47,16 @@ bool counter_is_steady() {
 
 }  // namespace
 
-Clock choose_clock() {
-  Clock clock;
-  clock.counter = counter_is_steady();
-  process_clock = clock;
+void choose_clock() {
+  process_clock.counter = counter_is_steady();
   // How many ticks a microsecond has, roughly: it only chooses the unit.
   const std::uint64_t ns_before = monotonic_ns(), ticks_before = ticks_now();
   std::uint64_t ns = ns_before;
   while (ns - ns_before < 4'000) ns = monotonic_ns();
   const std::uint64_t ticks_a_microsecond = (ticks_now() - ticks_before) * 1000 / (ns - ns_before);
-  clock.shift = 0;
-  while ((std::uint64_t{2000} << clock.shift) <= kCoarsestUnit * ticks_a_microsecond) ++clock.shift;
-  return clock;
+  process_clock.shift = 0;
+  while ((std::uint64_t{2000} << process_clock.shift) <= kCoarsestUnit * ticks_a_microsecond)
+    ++process_clock.shift;
 }
 
 }  // namespace headroom::tracer

@@ -4,7 +4,7 @@
 // module's .eh_frame, as a little program for each function. Running it takes about a microsecond, so its
 // outcome is kept: one 64-bit word an address, in one table for all threads. A word is read and written
 // whole, so there is no lock, and a stack of ten frames costs ten loads more than one with frame pointers.
-// The table has 16384 words (128 KiB), direct mapped; two addresses that fall on one word take turns.
+// The table has 32768 words (256 KiB), direct mapped; two addresses that fall on one word take turns.
 #pragma once
 
 #include <atomic>
@@ -32,19 +32,23 @@ struct FrameRule {
 // Computes the rule from the module's unwind information (call_frame_info.cpp).
 FrameRule find_frame_rule(std::uint64_t pc);
 
-inline constexpr unsigned kRuleIndexBits = 14;
+inline constexpr unsigned kRuleIndexBits = 15;
 extern std::atomic<std::uint64_t> frame_rule_words[1 << kRuleIndexBits];
 
 // Forgets all rules: a module has gone, and another may take its addresses.
 void forget_frame_rules();
 FrameRule learn_frame_rule(std::uint64_t pc);
 
-// A word: 34 bits of the address · 3 of kind · 19 of cfa_offset/8 · 8 that depend on the machine. With its
+// A word: 33 bits of the address · 3 of kind · 19 of cfa_offset/8 · 8 that depend on the machine. With its
 // index a word tells all 48 bits of its address.
 namespace frame_rule_word {
 inline std::uint64_t tag_of(std::uint64_t pc) { return pc >> kRuleIndexBits; }
 inline std::uint64_t index_of(std::uint64_t pc) {
   return (pc ^ (pc >> (kRuleIndexBits + 1))) & ((1u << kRuleIndexBits) - 1);
+}
+inline constexpr std::uint64_t kRuleBits = (std::uint64_t{1} << 30) - 1;
+inline std::uint64_t load(std::uint64_t pc) {
+  return frame_rule_words[index_of(pc)].load(std::memory_order_relaxed);
 }
 inline FrameRule unpack(std::uint64_t word) {
   FrameRule rule;

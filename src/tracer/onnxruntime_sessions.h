@@ -9,8 +9,8 @@
 namespace headroom::tracer {
 
 // The runtime's profile is ended after so many runs: the first shows the arena grow, the next two the steady
-// state, and from then on a run costs nothing more than two scope records. Not more, because the runtime keeps
-// the profile in the traced program's own heap, about 5 KiB a node and run, until it is ended.
+// state, and from then on a run costs nothing more than two scope records. Not more, because the runtime
+// keeps the profile in the traced program's own heap, about 5 KiB a node and run, until it is ended.
 inline constexpr std::uint32_t kProfiledRuns = 3;
 
 struct OpenSession {

@@ -94,7 +94,7 @@ void after_fork_in_child() {
     return false;
   }
   process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
-  process_clock = choose_clock();
+  choose_clock();
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
   open_recording(path);
   return process.phase.load() == Phase::recording;
@@ -111,6 +111,7 @@ void start_recording_in_child(ThreadLocal& thread) {
   process.phase.store(Phase::starting);
   process.file.abandon();
   reset_threads();
+  process_clock.is_shared = false;
   forget_modules();
   reset_scope_lock();
   thread.state = nullptr;

@@ -49,7 +49,7 @@ bool is_tracer_code(std::uint64_t pc) {
     case StackMode::off:
       return 0;
     case StackMode::unwind:
-      walk_unwind_rules(caller, state.stack, trace);
+      walk_unwind_rules(caller, state.stack, state.history, trace);
       break;
     case StackMode::frame_pointers:
       walk_frame_pointers(caller, state.stack, trace);

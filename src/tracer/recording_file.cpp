@@ -130,7 +130,7 @@ bool RecordingFile::create(const char* path, const Options& options) {
     slots_in_use_ = reserve_array<std::atomic<std::uint8_t>>(header->segments_limit);
     if (slots_in_use_ == nullptr) return false;
   }
-  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_release);  // a file with the magic has a whole header
   std::memcpy(header->magic, kMagic, sizeof kMagic);
   header_ = header;
   return true;

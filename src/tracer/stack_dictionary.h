@@ -1,5 +1,5 @@
-// Which stacks the current segment of a thread has defined, by their hash: a direct-mapped table of 2048
-// stacks (24 KiB). A stack that is pushed out by another is defined again, which costs bytes but no truth.
+// Which stacks the current segment of a thread has defined, by their hash: a direct-mapped table of 4096
+// stacks (64 KiB). A stack that is pushed out by another is defined again, which costs bytes but no truth.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class StackDictionary {
   }
 
  private:
-  static constexpr unsigned kBits = 11;
+  static constexpr unsigned kBits = 12;
   // The hash is a product, whose upper bits depend on all of it.
   static std::uint64_t index_of(std::uint64_t hash) { return hash >> (64 - kBits); }
   struct Entry {

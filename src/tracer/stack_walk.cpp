@@ -17,6 +17,22 @@ namespace headroom::tracer {
 std::atomic<std::uint64_t> stack_epoch{0};
 
 namespace {
+constexpr std::array<std::uint64_t, recording::kMaxFrames> odd_random_numbers() {
+  std::array<std::uint64_t, recording::kMaxFrames> numbers{};
+  std::uint64_t state = 0x9e3779b97f4a7c15;
+  for (std::uint64_t& number : numbers) {  // splitmix64
+    std::uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    number = (z ^ (z >> 31)) | 1;
+  }
+  return numbers;
+}
+}  // namespace
+
+constinit const std::array<std::uint64_t, recording::kMaxFrames> StackTrace::factors = odd_random_numbers();
+
+namespace {
 
 constexpr std::uint64_t kLowestCode = 4096;  // what is below is no return address
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
@@ -102,53 +118,132 @@ StackBounds stack_bounds_of_this_thread() {
 void walk_frame_pointers(const CallFrame& start, const StackBounds& bounds, StackTrace& trace) {
   const StackReader stack{readable_from(start.sp, bounds)};
   CallFrame frame = start;
-  while (frame.pc >= kLowestCode && trace.count < recording::kMaxFrames) {
+  while (frame.pc >= kLowestCode && !trace.is_full()) {
     trace.add(frame.pc);
     if (!step_by_frame_pointer(stack, frame)) break;
   }
 }
 
-void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, StackTrace& trace) {
-  StackReader stack{readable_from(start.sp, bounds)};
-  CallFrame frame = start;
-  while (frame.pc >= kLowestCode && trace.count < recording::kMaxFrames) {
-    trace.add(frame.pc);
-    const FrameRule rule = rule_at(frame.pc);
-    std::uint64_t cfa = 0;
-    switch (rule.kind) {
-      case FrameRule::kSp:
-        cfa = frame.sp + rule.cfa_offset;
-        break;
-      case FrameRule::kFp:
-        cfa = frame.fp + rule.cfa_offset;
-        break;
-      case FrameRule::kFpIndirect: {  // a function that aligned its stack: the CFA was stored near its frame
-                                      // pointer
-        const std::uint64_t stored = frame.fp - rule.cfa_offset;
-        if (!stack.may_read(stored) || stored < frame.sp) return;
-        cfa = word_at(stored);
-        break;
-      }
-      case FrameRule::kSignal:
-        if (!step_over_signal(stack, frame)) return;
-        continue;
-      case FrameRule::kUnknown:
-        if (!step_by_frame_pointer(stack, frame)) return;
-        continue;
-      case FrameRule::kOutermost:
-        return;
+namespace {
+
+using Step = WalkHistory::Step;
+
+// The rule of this address as it stands in its word; kNever if it does not fit into one.
+std::uint64_t rule_bits_of(std::uint64_t pc) {
+  const std::uint64_t word = frame_rule_word::load(pc);
+  return word >> 30 == frame_rule_word::tag_of(pc) ? word & frame_rule_word::kRuleBits : WalkHistory::kNever;
+}
+
+// Goes to the caller by the rule of the frame's address, and remembers the way in `step`. False: there is no
+// caller, or the chain makes no sense.
+[[gnu::noinline]] bool step_by_rule(StackReader& stack, CallFrame& frame, Step& step) {
+  const FrameRule rule = rule_at(frame.pc);
+  step = {WalkHistory::kNever, frame.sp, frame.fp, 0, 0, 0, 0};
+  std::uint64_t cfa = 0;
+  switch (rule.kind) {
+    case FrameRule::kSp:
+      cfa = frame.sp + rule.cfa_offset;
+      break;
+    case FrameRule::kFp:
+      cfa = frame.fp + rule.cfa_offset;
+      break;
+    case FrameRule::kFpIndirect: {  // a function that aligned its stack: the CFA was stored near its frame
+                                    // pointer
+      const std::uint64_t stored = frame.fp - rule.cfa_offset;
+      if (stored < frame.sp || !stack.may_read(stored) || !stack.may_read(frame.fp)) return false;
+      cfa = word_at(stored);
+      break;
     }
-    if (cfa <= frame.sp || cfa > stack.bounds.high) return;
-    const std::uint64_t return_at = cfa - rule.return_offset;
-    if (!stack.may_read(return_at)) return;
-    if (rule.fp_offset != 0) {
-      const std::uint64_t fp_at = rule.kind == FrameRule::kFpIndirect ? frame.fp : cfa - rule.fp_offset;
-      if (!stack.may_read(fp_at)) return;
-      frame.fp = word_at(fp_at);
-    }
-    frame.pc = plain_address(word_at(return_at));
-    frame.sp = cfa;
+    case FrameRule::kSignal:
+      return step_over_signal(stack, frame);
+    case FrameRule::kUnknown:
+      return step_by_frame_pointer(stack, frame);
+    case FrameRule::kOutermost:
+      return false;
   }
+  const std::uint64_t return_at = cfa - rule.return_offset, fp_at = cfa - rule.fp_offset;
+  if (cfa <= frame.sp || cfa > stack.bounds.high || !stack.may_read(return_at)) return false;
+  if (rule.kind == FrameRule::kFpIndirect) {
+    frame = {plain_address(word_at(return_at)), cfa, word_at(frame.fp)};
+    return true;
+  }
+  const bool restores_fp = rule.fp_offset != 0;
+  if (restores_fp && !stack.may_read(fp_at)) return false;
+  step.rule = rule_bits_of(frame.pc);
+  step.fp_matters = rule.kind == FrameRule::kFp ? ~std::uint64_t{0} : 0;
+  step.return_at = return_at;
+  step.fp_at = restores_fp ? fp_at : 0;
+  step.caller_sp = cfa;
+  frame = {plain_address(word_at(return_at)), cfa, restores_fp ? word_at(fp_at) : frame.fp};
+  return true;
+}
+
+// The same for a frame whose stack pointer is that of a remembered step: by it if the rule is the same, too.
+[[gnu::always_inline]] inline bool step_from(Step& step, StackReader& stack, CallFrame& frame) {
+  const std::uint64_t as_then = frame_rule_word::tag_of(frame.pc) << 30 | step.rule;
+  const std::uint64_t differs =
+      (frame_rule_word::load(frame.pc) ^ as_then) | ((frame.fp ^ step.fp) & step.fp_matters);
+  if (__builtin_expect(differs != 0, 0)) {
+    CallFrame next = frame;  // a copy, so that `frame` may stay in registers
+    const bool goes_on = step_by_rule(stack, next, step);
+    frame = next;
+    return goes_on;
+  }
+  frame.pc = plain_address(word_at(step.return_at));
+  frame.sp = step.caller_sp;
+  if (step.fp_at != 0) frame.fp = word_at(step.fp_at);
+  return true;
+}
+
+}  // namespace
+
+void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHistory& history,
+                       StackTrace& result) {
+  StackReader stack{readable_from(start.sp, bounds)};
+  const bool is_own_stack = stack.bounds.high == bounds.high;
+  if (!is_own_stack) history.count = 0;
+  Step* const steps = history.steps;
+  std::uint32_t fresh_count = 0;
+  std::uint32_t known = history.count;  // steps[0, known) are of the last walk and lie at or above the frame
+  StackTrace trace = result;            // copies, to be kept in registers
+  CallFrame frame = start;
+  bool goes_on = frame.pc >= kLowestCode;
+  while (goes_on) {
+    while (known > 0 && steps[known - 1].sp < frame.sp) --known;
+    if (known == 0 || steps[known - 1].sp != frame.sp) {
+      trace.add(frame.pc);
+      CallFrame next = frame;
+      goes_on = step_by_rule(stack, next, history.fresh[fresh_count++]);
+      frame = next;
+      goes_on = goes_on && frame.pc >= kLowestCode && !trace.is_full();
+      continue;
+    }
+    // Where a frame of the last walk was: along its way, and in its place, as long as the stack pointers
+    // agree.
+    std::uint32_t at = known;
+    do {
+      --at;
+      trace.add(frame.pc);
+      goes_on = step_from(steps[at], stack, frame) && frame.pc >= kLowestCode && !trace.is_full();
+    } while (goes_on && at > 0 && steps[at - 1].sp == frame.sp);
+    if (!goes_on || at == 0) break;
+    // It parts, and perhaps meets the old way again further out.
+    while (known > at) history.fresh[fresh_count++] = steps[--known];
+  }
+  // Beyond the outermost frame that is remembered: the last walk was cut at the most frames.
+  Step unremembered;
+  while (goes_on) {
+    trace.add(frame.pc);
+    CallFrame next = frame;
+    goes_on = step_by_rule(stack, next, unremembered);
+    frame = next;
+    goes_on = goes_on && frame.pc >= kLowestCode && !trace.is_full();
+  }
+  result = trace;
+  if (!is_own_stack) return;
+  if (known + fresh_count > recording::kMaxFrames) known = 0;
+  for (std::uint32_t i = 0; i < fresh_count; ++i) steps[known + i] = history.fresh[fresh_count - 1 - i];
+  history.count = known + fresh_count;
 }
 
 }  // namespace headroom::tracer

@@ -32,6 +32,7 @@ struct ThreadState {
   std::uint32_t registry_slot = 0;
   Segment segment;
   std::uint64_t frames[recording::kMaxFrames] = {};
+  WalkHistory history;
   StackDictionary dictionary;
 };
 

@@ -45,11 +45,17 @@ constexpr std::uint64_t kDropsBetweenTries = 1024;
 pthread_key_t end_key;
 bool has_end_key = false;
 
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uintptr_t kLastRound = 1;  // ThreadSanitizer forgets the thread in the last
+#else
+constexpr std::uintptr_t kLastRound = PTHREAD_DESTRUCTOR_ITERATIONS;
+#endif
+
 // Runs with the destructors of other libraries' thread data, which may allocate: so it puts itself off to the
 // last round of four.
 void on_thread_end(void* round) {
   const auto number = reinterpret_cast<std::uintptr_t>(round);
-  if (number < PTHREAD_DESTRUCTOR_ITERATIONS) {
+  if (number < kLastRound) {
     pthread_setspecific(end_key, reinterpret_cast<void*>(number + 1));
     return;
   }
@@ -92,9 +98,11 @@ ThreadState* attach(ThreadLocal& thread) {
   ThreadState* state = take_state();
   if (state == nullptr) return nullptr;
   state->thread_index = static_cast<std::uint32_t>(process.file.header()->threads_seen.fetch_add(1));
+  if (state->thread_index > 0) process_clock.is_shared.store(true, std::memory_order_relaxed);
   state->stack = stack_bounds_of_this_thread();
   state->sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
   state->quota = 0;
+  state->history.count = 0;  // another thread's stack
   if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
   thread.state = state;
   write_thread_name(thread);

@@ -4,74 +4,9 @@
 // and `npm ci` in web/; exits 77 (skipped) where one of them is absent.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
-import {createRequire} from 'node:module';
-import {tmpdir} from 'node:os';
-import {dirname, join, resolve} from 'node:path';
-import {fileURLToPath, pathToFileURL} from 'node:url';
-
-const BROWSER = process.env.CHROMIUM ?? '/usr/bin/chromium';
-const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
-  '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-const HOSTILE_NAME = '</script><!--<script>alert(1)</script>&amp;"\'';
-const SIZES = [{name: 'desktop', width: 1280, height: 900}, {name: 'phone', width: 390, height: 844}];
-
-function skip(reason) {
-  console.log(`skipped: ${reason}`);
-  process.exit(77);
-}
-
-const web = resolve(dirname(fileURLToPath(import.meta.url)), '../../web');
-let playwright;
-try {
-  playwright = createRequire(join(web, 'package.json'))('playwright-core');
-} catch {
-  skip('playwright-core is not installed; run npm ci --ignore-scripts in web/');
-}
-if (!existsSync(BROWSER)) skip(`there is no browser at ${BROWSER}; CHROMIUM names another`);
-const writer = process.argv[2];
-if (!writer) throw new Error('usage: report_page_test.mjs WRITER [--screenshots FOLDER]');
-const screenshots = process.argv[3] === '--screenshots' ? process.argv[4] : undefined;
-if (screenshots) mkdirSync(screenshots, {recursive: true});
-
-const folder = mkdtempSync(join(tmpdir(), 'headroom-page-'));
-const context_options = (size, scheme) => ({
-  viewport: {width: size.width, height: size.height}, colorScheme: scheme, hasTouch: size.name === 'phone', reducedMotion: 'reduce',
-});
-
-// Opens a page in a fresh profile; everything that it says or asks for is kept.
-async function with_page(kind, size, scheme, check) {
-  const run_folder = join(folder, kind);
-  const profile = mkdtempSync(join(folder, 'profile-'));
-  const context = await playwright.chromium.launchPersistentContext(profile,
-    {executablePath: BROWSER, args: FLAGS, ...context_options(size, scheme)});
-  const page = await context.newPage();
-  const complaints = [];
-  const requests = [];
-  page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
-  page.on('pageerror', (error) => complaints.push(String(error)));
-  page.on('dialog', (dialog) => { complaints.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
-  const address = pathToFileURL(join(run_folder, 'report.html')).href;
-  page.on('request', (request) => { if (request.url() !== address && !request.url().startsWith('data:')) requests.push(request.url()); });
-  await page.goto(address);
-  await page.waitForSelector('h1, .broken');
-  await page.waitForTimeout(200);  // resize observers and the charts' own microtasks
-  try {
-    await check(page);
-    assert.deepEqual(complaints, [], 'the page complained');
-    assert.deepEqual(requests, [], 'the page asked for something');
-  } finally {
-    await context.close();
-  }
-}
-
-// Colours used on a canvas: one means that nothing was drawn.
-const colors_of_canvas = (canvas) => {
-  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  const seen = new Set();
-  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
-  return seen.size;
-};
+import {existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {join, resolve} from 'node:path';
+import {check_accessibility, check_width, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, web, with_page, writer} from './browser.mjs';
 
 // Of the models the first is open; a link to another opens that one. Then all are, for the checks that follow.
 async function check_folding(page) {
@@ -100,52 +35,10 @@ async function check_charts(page) {
 }
 
 async function check_layout(page) {
-  // Charts follow a new width in their own time, which a busy machine stretches: they get seconds to settle.
-  const settled = () => document.documentElement.scrollWidth <= innerWidth;
-  await page.waitForFunction(settled, null, {timeout: 10_000}).catch(() => {});
-  const [content, window_width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-  assert.ok(content <= window_width, `the page is ${content} px wide in a window of ${window_width}`);
+  await check_width(page);
+  const window_width = page.viewportSize().width;
   const [table, frame] = await page.$eval('.models-frame', (element) => [element.scrollWidth, element.clientWidth]);
   assert.ok(table <= frame, `the table of models is cut off in a window of ${window_width}`);
-}
-
-// WCAG contrast of every text against the nearest painted ground.
-const poor_contrasts = () => {
-  const parse = (color) => (color.match(/[\d.]+/g) ?? []).map(Number);
-  const luminance = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const ground_of = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const color = parse(getComputedStyle(at).backgroundColor);
-      if (color.length === 3 || color[3] === 1) return color;
-    }
-    return [255, 255, 255];
-  };
-  const poor = [];
-  const walker = document.createTreeWalker(document.getElementById('page'), NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.textContent.trim() || element.closest('dialog:not([open]), title')) continue;
-    const style = getComputedStyle(element);
-    const ink = luminance(parse(element.closest('svg.chart-svg, .histogram svg') ? style.fill : style.color));
-    const ground = luminance(ground_of(element));
-    const contrast = (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
-    if (contrast < 4.5) poor.push(`${contrast.toFixed(2)} "${walker.currentNode.textContent.trim().slice(0, 30)}"`);
-  }
-  return poor;
-};
-
-async function check_accessibility(page) {
-  assert.deepEqual(await page.evaluate(poor_contrasts), [], 'text of low contrast');
-  const levels = await page.$$eval('h1, h2, h3', (heads) => heads.map((head) => Number(head.tagName[1])));
-  assert.equal(levels.filter((level) => level === 1).length, 1);
-  levels.forEach((level, i) => assert.ok(i === 0 || level <= levels[i - 1] + 1, 'a heading level is left out'));
-  const nameless = await page.$$eval('button, a, [role=img], [role=region], section', (elements) => elements
-    .filter((element) => !(element.getAttribute('aria-label') || element.getAttribute('aria-labelledby') || element.textContent.trim()))
-    .map((element) => element.outerHTML.slice(0, 80)));
-  assert.deepEqual(nameless, [], 'elements without a name');
 }
 
 async function check_words(page) {
@@ -177,22 +70,7 @@ async function check_sorting(page) {
 }
 
 async function check_keyboard(page) {
-  const stops = [];
-  let last = -Infinity;
-  for (let i = 0; i < 200; i++) {
-    await page.keyboard.press('Tab');
-    const stop = await page.evaluate(() => {
-      const element = document.activeElement;
-      if (!element || element === document.body) return null;
-      const style = getComputedStyle(element);
-      const all = [...document.querySelectorAll('*')];
-      return {what: element.className || element.tagName, order: all.indexOf(element), focused: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2};
-    });
-    if (!stop || stop.order <= last) break;  // left the page, or began again
-    assert.ok(stop.focused, `the focus on ${stop.what} cannot be seen`);
-    last = stop.order;
-    stops.push(stop.what);
-  }
+  const stops = await tab_stops(page);
   assert.ok(stops.includes('skip') && stops.filter((what) => what === 'plot').length >= 5, `tab stops: ${stops}`);
 
   const plot = page.locator('.plot').first();
@@ -251,37 +129,33 @@ async function check_golden_reports() {
   }
 }
 
-try {
-  for (const [kind, ...more] of [['rich'], ['bare', 'empty']]) {
-    mkdirSync(join(folder, kind));
-    execFileSync(writer, [join(folder, kind), ...more]);
-  }
-  for (const size of SIZES) {
-    for (const scheme of ['light', 'dark']) {
-      await with_page('rich', size, scheme, async (page) => {
-        await check_words(page);
-        await check_folding(page);
-        await check_charts(page);
-        await check_layout(page);
-        await check_accessibility(page);
-        if (screenshots) await page.screenshot({path: join(screenshots, `${size.name}-${scheme}.png`), fullPage: true});
-        await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
-        await check_sorting(page);
-        for (const width of [320, 600, 800, 1000, 1050, size.width]) {
-          await page.setViewportSize({width, height: size.height});
-          await check_layout(page);
-        }
-        if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
-      });
-      console.log(`ok: ${size.name}, ${scheme}`);
-    }
-  }
-  await with_page('bare', SIZES[0], 'light', async (page) => {
-    assert.match(await page.textContent('.verdict'), /No model was measured\./);
-    assert.match(await page.textContent('.banner'), /Incomplete/);
-  });
-  console.log('ok: a run without anything in it');
-  await check_golden_reports();
-} finally {
-  rmSync(folder, {recursive: true, force: true});
+for (const [kind, ...more] of [['rich'], ['bare', 'empty']]) {
+  mkdirSync(join(folder, kind));
+  execFileSync(writer, [join(folder, kind), ...more]);
 }
+for (const size of SIZES) {
+  for (const scheme of ['light', 'dark']) {
+    await with_page('rich', size, scheme, async (page) => {
+      await check_words(page);
+      await check_folding(page);
+      await check_charts(page);
+      await check_layout(page);
+      await check_accessibility(page);
+      if (screenshots) await page.screenshot({path: join(screenshots, `${size.name}-${scheme}.png`), fullPage: true});
+      await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
+      await check_sorting(page);
+      for (const width of [320, 600, 800, 1000, 1050, size.width]) {
+        await page.setViewportSize({width, height: size.height});
+        await check_layout(page);
+      }
+      if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
+    });
+    console.log(`ok: ${size.name}, ${scheme}`);
+  }
+}
+await with_page('bare', SIZES[0], 'light', async (page) => {
+  assert.match(await page.textContent('.verdict'), /No model was measured\./);
+  assert.match(await page.textContent('.banner'), /Incomplete/);
+});
+console.log('ok: a run without anything in it');
+await check_golden_reports();

@@ -57,9 +57,9 @@ TEST_P(TraceAllocator, ForksLive) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Debian, TraceAllocator,
-                         testing::Values("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
-                                         "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
-                                         "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0"));
+                         testing::Values(HEADROOM_SYSTEM_LIBRARIES "/libjemalloc.so.2",
+                                         HEADROOM_SYSTEM_LIBRARIES "/libtcmalloc_minimal.so.4",
+                                         HEADROOM_SYSTEM_LIBRARIES "/libmimalloc.so.2.0"));
 
 }  // namespace
 }  // namespace headroom::test

@@ -1,0 +1,142 @@
+#include "cli/export_verb.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "base/log.h"
+#include "base/terminal.h"
+#include "cli/exit_code.h"
+#include "cli/recording_report.h"
+#include "exporters/exporter_list.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const exporters::Exporter& exporter : exporters::exporter_list()) names.emplace_back(exporter.name);
+  return names;
+}
+
+constexpr exporters::Metric kMetricChoices[] = {exporters::Metric::peak, exporters::Metric::leaked,
+                                                exporters::Metric::temporary, exporters::Metric::allocated};
+
+std::optional<exporters::Metric> metric_of(const FlagValues& values) {
+  for (const exporters::Metric metric : kMetricChoices)
+    if (values.text("metric") == name_of(metric)) return metric;
+  return std::nullopt;
+}
+
+// "run.hrec" becomes "run.speedscope.json", beside it.
+fs::path output_beside(fs::path recording, std::string_view extension) {
+  return recording.replace_extension(extension);
+}
+
+// As a shell takes it for one word.
+std::string shell_word(const std::string& word) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_./-+=:,@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+Status check(const fs::path& file, const fs::path& out, const exporters::Exporter& exporter,
+             const FlagValues& values) {
+  if (values.has("metric") && !exporter.takes_metric)
+    return usage_error(fmt::format("--metric does not go with --to {}", exporter.name),
+                       "that format carries all of them", "leave it out");
+  if (out != "-" && is_recording(out))
+    return usage_error(fmt::format("{} would replace {}", out.string(),
+                                   out == file ? "the recording itself" : "a recording"),
+                       "", "name another file with --out");
+  return {};
+}
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(export_verb(), arguments);
+  if (!values) return forward_error(values);
+  if (values->positionals().size() != 1 || !values->has("to"))
+    return usage_error("headroom export takes one recording and a format",
+                       fmt::format("--to {}", fmt::join(format_names(), "|")),
+                       "headroom export run.hrec --to speedscope");
+  const fs::path file = values->positionals().front();
+  const exporters::Exporter& exporter = *exporters::find_exporter(values->text("to"));
+  const fs::path out =
+      values->has("out") ? fs::path(values->text("out")) : output_beside(file, exporter.extension);
+  if (auto fine = check(file, out, exporter, *values); !fine) return forward_error(fine);
+
+  auto recording = recording::Recording::open(file);
+  if (!recording) return forward_error(recording);
+  symbols::SymbolizerOptions options;
+  for (const std::string& folder : values->all("symbols")) options.symbol_folders.emplace_back(folder);
+  symbols::Symbolizer symbolizer(recording->info().modules, std::move(options));
+  auto sink = exporters::OutputSink::open(out);
+  if (!sink) return forward_error(sink);
+  if (auto written = exporter.write({*recording, symbolizer, file.string(), metric_of(*values)}, *sink);
+      !written)
+    return forward_error(written);
+  if (auto finished = sink->finish(); !finished) return forward_error(finished);
+  for (const std::string& problem : recording->problems()) log::warning("{}", problem);
+  if (out == "-") return 0;
+  print_output(fmt::format("{} ({})\n\n{}\n", out.string(),
+                           format_bytes({static_cast<std::int64_t>(sink->bytes())}),
+                           fmt::format(fmt::runtime(exporter.next), shell_word(out.string()))));
+  return 0;
+}
+
+std::string formats_paragraph() {
+  std::string text = "Writes a recording of headroom trace for other tools. Formats:";
+  for (const exporters::Exporter& exporter : exporters::exporter_list())
+    text += fmt::format("{} {} ({})", &exporter == &exporters::exporter_list().front() ? "" : ";",
+                        exporter.name, exporter.summary);
+  return text + ".";
+}
+
+}  // namespace
+
+const Verb& export_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "export";
+    verb.summary = "Write a recording for other tools: speedscope, flamegraph, …";
+    verb.usage = "headroom export FILE.hrec --to FORMAT [FLAGS]";
+    verb.description = formats_paragraph();
+    verb.examples = {"headroom export run.hrec --to speedscope",
+                     "headroom export run.hrec --to collapsed --metric leaked --out -"};
+    verb.positional = "FILE.hrec";
+    const auto flag = [](const char* name, FlagKind kind, const char* value_name, const char* help) {
+      Flag made;
+      made.name = name;
+      made.kind = kind;
+      made.value_name = value_name;
+      made.help = help;
+      made.common = true;
+      return made;
+    };
+    Flag to = flag("to", FlagKind::choice, "FORMAT", "the format");
+    to.choices = format_names();
+    Flag out = flag("out", FlagKind::text, "FILE", "write to FILE; - is standard output");
+    out.default_text = "beside FILE.hrec";
+    Flag symbols =
+        flag("symbols", FlagKind::text, "DIR", "also look for the recorded modules' symbols in DIR");
+    symbols.repeated = true;
+    Flag metric = flag("metric", FlagKind::choice, "WORD", "which bytes of a stack are meant");
+    for (const exporters::Metric choice : kMetricChoices) metric.choices.emplace_back(name_of(choice));
+    metric.default_text = "peak";
+    verb.flags = {to, out, symbols, metric};
+    return verb;
+  }();
+  return kVerb;
+}
+
+int run_export_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+
+}  // namespace headroom::cli

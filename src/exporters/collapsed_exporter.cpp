@@ -1,0 +1,24 @@
+// Collapsed stacks: a line a stack, outermost frame first, and its bytes; what flamegraph.pl and inferno
+// read.
+#include <map>
+
+#include "analysis/live_counter.h"
+#include "exporters/exporter_list.h"
+#include "exporters/named_stacks.h"
+
+namespace headroom::exporters {
+
+Status write_collapsed(const ExportInput& input, OutputSink& sink) {
+  const Metric metric = input.metric.value_or(Metric::peak);
+  const NamedStacks named = name_stacks(input);
+  if (metric == Metric::temporary && !named.has_temporary) return no_temporary_allocations(input);
+  // Functions of one name in several files are one here.
+  std::map<std::string, std::int64_t> lines;
+  for (const NamedStack& stack : named.stacks)
+    if (stack[metric].bytes > 0)
+      analysis::add_wrapping(lines[joined(named, stack.frames)], stack[metric].bytes);
+  for (const auto& [line, bytes] : lines) sink.print("{} {}\n", line, bytes);
+  return {};
+}
+
+}  // namespace headroom::exporters

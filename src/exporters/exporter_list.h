@@ -1,0 +1,25 @@
+// The formats of `headroom export`. To add one: a file <name>_exporter.cpp, a line here and in the list, a
+// golden test, a paragraph in docs/export.md.
+#pragma once
+
+#include <vector>
+
+#include "exporters/export_input.h"
+
+namespace headroom::exporters {
+
+const std::vector<Exporter>& exporter_list();
+const Exporter* find_exporter(std::string_view name);
+
+Status write_speedscope(const ExportInput& input, OutputSink& sink);
+Status write_collapsed(const ExportInput& input, OutputSink& sink);
+Status write_pprof(const ExportInput& input, OutputSink& sink);
+Status write_csv(const ExportInput& input, OutputSink& sink);
+Status write_timeline_json(const ExportInput& input, OutputSink& sink);
+Status write_heaptrack(const ExportInput& input, OutputSink& sink);
+Status write_perfetto(const ExportInput& input, OutputSink& sink);
+
+// What to say when --metric temporary meets a recording of samples.
+tl::unexpected<Error> no_temporary_allocations(const ExportInput& input);
+
+}  // namespace headroom::exporters

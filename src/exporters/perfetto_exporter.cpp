@@ -1,0 +1,215 @@
+// A Perfetto trace (https://perfetto.dev/docs/reference/trace-packet-proto): the heap and the program's own
+// mappings as counters of the process, and each thread's layers as slices. Field numbers are those of the
+// schema.
+#include <algorithm>
+#include <set>
+
+#include "analysis/live_counter.h"
+#include "analysis/live_map.h"
+#include "analysis/mapping_ledger.h"
+#include "exporters/exporter_list.h"
+#include "exporters/layer_walk.h"
+#include "exporters/protobuf_message.h"
+
+namespace headroom::exporters {
+namespace {
+
+using analysis::LayerIndex;
+using analysis::LiveBlock;
+
+enum EventType { kSliceBegin = 1, kSliceEnd = 2, kCounter = 4 };
+enum Track : std::uint64_t { kProcess = 1, kHeap = 2, kMapped = 3, kFirstThread = 16 };
+constexpr int kUnitBytes = 3;
+
+class TraceWriter {
+ public:
+  TraceWriter(const recording::RecordingInfo& info, OutputSink& sink) : info_(info), sink_(sink) {
+    ProtobufMessage process;
+    process.integer(1, info.pid);
+    process.text(6, valid_utf8(info.command.empty() ? info.executable : info.command.front()));
+    ProtobufMessage track;
+    track.integer(1, std::uint64_t{kProcess});
+    track.message(3, process);
+    put_track(track);
+    put_counter_track(kHeap, "heap");
+    put_counter_track(kMapped, "mapped by the program");
+  }
+
+  void counter(Track track, std::int64_t time, std::int64_t value) {
+    ProtobufMessage event;
+    event.integer(9, kCounter);
+    event.integer(11, std::uint64_t{track});
+    event.integer(30, value);
+    put_event(time, event);
+  }
+  void begin(ThreadIndex thread, std::int64_t time, std::string_view layer) {
+    ProtobufMessage event;
+    event.integer(9, kSliceBegin);
+    event.integer(11, track_of(thread));
+    event.text(22, "layer");
+    event.text(23, valid_utf8(layer));
+    put_event(time, event);
+  }
+  void end(ThreadIndex thread, std::int64_t time) {
+    ProtobufMessage event;
+    event.integer(9, kSliceEnd);
+    event.integer(11, track_of(thread));
+    put_event(time, event);
+  }
+
+ private:
+  std::uint64_t track_of(ThreadIndex thread) {
+    const std::uint64_t uuid = std::uint64_t{kFirstThread} + thread.index;
+    if (!threads_.insert(thread.index).second) return uuid;
+    const recording::Thread known =
+        thread.index < info_.threads.size() ? info_.threads[thread.index] : recording::Thread{};
+    ProtobufMessage descriptor;
+    descriptor.integer(1, info_.pid);
+    descriptor.integer(2, known.tid != 0 ? known.tid : std::int64_t{thread.index});
+    if (!known.name.empty()) descriptor.text(5, valid_utf8(known.name));
+    ProtobufMessage track;
+    track.integer(1, uuid);
+    track.message(4, descriptor);
+    track.integer(5, std::uint64_t{kProcess});
+    put_track(track);
+    return uuid;
+  }
+
+  void put_counter_track(Track uuid, std::string_view name) {
+    ProtobufMessage counter;
+    counter.integer(3, kUnitBytes);
+    ProtobufMessage track;
+    track.integer(1, std::uint64_t{uuid});
+    track.text(2, name);
+    track.integer(5, std::uint64_t{kProcess});
+    track.message(8, counter);
+    put_track(track);
+  }
+
+  void put_track(const ProtobufMessage& track) {
+    ProtobufMessage packet;
+    packet.message(60, track);
+    put(packet);
+  }
+  void put_event(std::int64_t time, const ProtobufMessage& event) {
+    ProtobufMessage packet;
+    packet.integer(8, time);
+    packet.message(11, event);
+    put(packet);
+  }
+  // All packets are one sequence, and the first says that nothing came before it.
+  void put(ProtobufMessage& packet) {
+    packet.integer(10, 1);
+    if (std::exchange(is_first_, false)) packet.integer(13, 1);
+    ProtobufMessage trace;
+    trace.message(1, packet);
+    sink_.write(trace.bytes());
+  }
+
+  const recording::RecordingInfo& info_;
+  OutputSink& sink_;
+  std::set<std::uint32_t> threads_;
+  bool is_first_ = true;
+};
+
+// A counter with no more than two values for each stretch of time: its highest and its last.
+class CounterCurve {
+ public:
+  CounterCurve(TraceWriter& writer, Track track, Nanoseconds duration)
+      : writer_(writer), track_(track), width_(std::max<std::int64_t>(1, duration.count / kStretches)) {}
+
+  void set(std::int64_t time, std::int64_t value) {
+    if (time >= end_ && has_value_) flush();
+    if (!has_value_ || value > highest_.value) highest_ = {time, value};
+    if (!has_value_) end_ = time + width_;
+    last_ = {time, value};
+    has_value_ = true;
+  }
+  void flush() {
+    if (!has_value_) return;
+    writer_.counter(track_, highest_.time, highest_.value);
+    if (last_.time > highest_.time) writer_.counter(track_, last_.time, last_.value);
+    has_value_ = false;
+  }
+
+ private:
+  static constexpr std::int64_t kStretches = 50'000;  // 3 MB of counters at the most
+  struct Point {
+    std::int64_t time = 0, value = 0;
+  };
+  TraceWriter& writer_;
+  Track track_;
+  std::int64_t width_, end_ = 0;
+  Point highest_, last_;
+  bool has_value_ = false;
+};
+
+class EventWalk {
+ public:
+  EventWalk(const recording::Recording& recording, OutputSink& sink)
+      : writer_(recording.info(), sink),
+        walk_(recording),
+        heap_(writer_, kHeap, recording.info().duration),
+        mapped_(writer_, kMapped, recording.info().duration),
+        mappings_(recording.info().page_bytes) {}
+
+  void visit(const MemoryEvent& event) {
+    time_ns_ = std::max(time_ns_, event.time.count);
+    LiveBlock block;
+    if (event.kind == MemoryEventKind::map || event.kind == MemoryEventKind::unmap) {
+      change_mappings(event);
+    } else if (event.kind == MemoryEventKind::enter_scope) {
+      enter(event);
+    } else if (event.kind == MemoryEventKind::release) {
+      enter(event);
+      if (live_.take(event.address, block)) change(block, -1);
+    } else if (analysis::is_allocation(event)) {
+      enter(event);
+      if (!analysis::make_block(event, 0, time_ns_, block)) return;
+      LiveBlock replaced;
+      if (live_.insert(block, replaced)) change(replaced, -1);
+      change(block, 1);
+    }
+  }
+
+  void finish() {
+    heap_.flush();
+    mapped_.flush();
+  }
+
+ private:
+  void enter(const MemoryEvent& event) {
+    walk_.go(
+        event, [&](LayerIndex) { writer_.end(event.thread, time_ns_); },
+        [&](LayerIndex layer) { writer_.begin(event.thread, time_ns_, walk_.layers()[layer].name); });
+  }
+  void change(const LiveBlock& block, std::int64_t sign) {
+    analysis::add_wrapping(live_bytes_, sign * block.bytes());
+    heap_.set(time_ns_, live_bytes_);
+  }
+  void change_mappings(const MemoryEvent& event) {
+    if (event.kind == MemoryEventKind::map)
+      mappings_.map(event.address, event.size);
+    else
+      mappings_.unmap(event.address, event.size);
+    mapped_.set(time_ns_, mappings_.mapped_bytes());
+  }
+
+  TraceWriter writer_;
+  LayerWalk walk_;
+  CounterCurve heap_, mapped_;
+  analysis::MappingLedger mappings_;
+  analysis::LiveMap live_;
+  std::int64_t time_ns_ = 0, live_bytes_ = 0;
+};
+
+}  // namespace
+
+Status write_perfetto(const ExportInput& input, OutputSink& sink) {
+  EventWalk walk(input.recording, sink);
+  input.recording.for_each_event([&](const MemoryEvent& event) { walk.visit(event); });
+  walk.finish();
+  return {};
+}
+
+}  // namespace headroom::exporters

@@ -1,0 +1,163 @@
+#include "report/recording_html_moments.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "analysis/glibc_chunk.h"
+#include "analysis/live_map.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+constexpr std::size_t kMostMoments = 64, kFewestMoments = 8;
+// A moment keeps 8 bytes for each stack: with a million stacks there are fewer moments, not gigabytes.
+constexpr std::size_t kMostMomentStacks = 8 << 20;
+constexpr std::size_t kMostHeapMaps = 16;
+// What is further apart is not one heap, as in src/analysis/heap_fragmentation.cpp.
+constexpr std::uint64_t kLargestHole = 32 << 20;
+constexpr std::uint64_t kMostCells = 4096, kSmallestCell = 64;
+// glibc's arenas are a handful; a damaged file may name millions.
+constexpr std::size_t kMostExtents = 64;
+
+// The fullest moment of each stretch of time, in one number of bytes that the caller keeps up to date.
+class FullestMoments {
+ public:
+  FullestMoments(Nanoseconds duration, std::size_t stretches)
+      : width_(std::max<std::int64_t>(1, duration.count / static_cast<std::int64_t>(stretches) + 1)),
+        best_(stretches) {}
+
+  // `before` was live until this moment, `now` is from it on.
+  void changed(std::int64_t time, std::int64_t before, std::int64_t now) {
+    const auto stretch = static_cast<std::size_t>(
+        std::clamp<std::int64_t>(time / width_, 0, static_cast<std::int64_t>(best_.size()) - 1));
+    Best& best = best_[stretch];
+    if (!best.seen) best = {true, static_cast<std::int64_t>(stretch) * width_, before};
+    if (now > best.bytes) best = {true, time, now};
+  }
+  std::vector<Nanoseconds> times() const {
+    std::vector<Nanoseconds> times;
+    for (const Best& best : best_)
+      if (best.seen) times.push_back({best.time});
+    return times;
+  }
+
+ private:
+  struct Best {
+    bool seen = false;
+    std::int64_t time = 0, bytes = 0;
+  };
+  std::int64_t width_;
+  std::vector<Best> best_;
+};
+
+// Of the moments that the analysis looked at: the worst, the largest, the end, and others spread evenly.
+std::vector<Nanoseconds> heap_map_times(const HeapFragmentation& fragmentation) {
+  const auto& moments = fragmentation.moments;
+  std::vector<Nanoseconds> times;
+  if (moments.empty()) return times;
+  for (const std::size_t chosen : {fragmentation.worst, fragmentation.largest, moments.size() - 1})
+    times.push_back(moments[chosen].time);
+  const std::size_t more = std::min(moments.size(), kMostHeapMaps - times.size());
+  for (std::size_t i = 0; i < more; ++i) times.push_back(moments[i * moments.size() / more].time);
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  return times;
+}
+
+std::uint64_t begin_of(const LiveBlock& block) { return block.address - kChunkHeader; }
+std::uint64_t end_of(const LiveBlock& block) { return begin_of(block) + chunk_bytes(block.size); }
+
+void fill(HeapExtent& extent, std::uint64_t cell_bytes, std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t cell = (at - extent.address) / cell_bytes;
+    const std::uint64_t until = std::min(end, extent.address + (cell + 1) * cell_bytes);
+    extent.live_bytes[cell] += until - at;
+    at = until;
+  }
+}
+
+}  // namespace
+
+HeapMap map_of_heap(std::vector<LiveBlock> blocks, Nanoseconds time) {
+  HeapMap map;
+  map.figures = fragmentation_of(blocks, time);
+  std::erase_if(blocks, [](const LiveBlock& block) {
+    return is_own_mapping(block.address, block.size) || block.address < kChunkHeader;
+  });
+  std::sort(blocks.begin(), blocks.end(),
+            [](const LiveBlock& a, const LiveBlock& b) { return a.address < b.address; });
+  // Another allocator, or a damaged file, packs closer than glibc: a block ends where the next one begins.
+  const auto end_at = [&](std::size_t i) {
+    return i + 1 < blocks.size() ? std::min(end_of(blocks[i]), begin_of(blocks[i + 1])) : end_of(blocks[i]);
+  };
+  std::vector<std::size_t> last;  // block of each extent
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i == 0 || begin_of(blocks[i]) - end_at(i - 1) >= kLargestHole) {
+      if (map.extents.size() == kMostExtents) break;
+      map.extents.push_back({begin_of(blocks[i]), 0, {}});
+      last.emplace_back();
+    }
+    map.extents.back().bytes = end_at(i) - map.extents.back().address;
+    last.back() = i;
+  }
+  std::uint64_t bytes = 0;
+  for (const HeapExtent& extent : map.extents) bytes += extent.bytes;
+  map.cell_bytes = std::bit_ceil(std::max(kSmallestCell, bytes / kMostCells + 1));
+  std::size_t block = 0;
+  for (std::size_t e = 0; e < map.extents.size(); ++e) {
+    HeapExtent& extent = map.extents[e];
+    extent.live_bytes.resize((extent.bytes + map.cell_bytes - 1) / map.cell_bytes);
+    for (; block <= last[e]; ++block) fill(extent, map.cell_bytes, begin_of(blocks[block]), end_at(block));
+  }
+  return map;
+}
+
+PageMoments take_page_moments(recording::Recording& recording, const RecordingAnalysis& analysis) {
+  const std::size_t most = std::clamp(kMostMomentStacks / std::max<std::size_t>(1, analysis.stacks.size()),
+                                      kFewestMoments, kMostMoments);
+  FullestMoments fullest(analysis.duration, most - 2);  // and the peak and the end
+  const std::vector<Nanoseconds> map_times =
+      analysis.fragmentation ? heap_map_times(*analysis.fragmentation) : std::vector<Nanoseconds>{};
+
+  PageMoments moments;
+  LiveMap live;
+  std::int64_t bytes = 0;
+  const auto take_maps_before = [&](std::int64_t time) {
+    while (moments.heaps.size() < map_times.size() && map_times[moments.heaps.size()].count < time) {
+      std::vector<LiveBlock> blocks;
+      blocks.reserve(live.size());
+      live.for_each([&](const LiveBlock& block) { blocks.push_back(block); });
+      moments.heaps.push_back(map_of_heap(std::move(blocks), map_times[moments.heaps.size()]));
+    }
+  };
+  recording.for_each_event([&](const MemoryEvent& event) {
+    const std::int64_t before = bytes;
+    LiveBlock block, replaced;
+    if (event.kind == MemoryEventKind::release) {
+      take_maps_before(event.time.count);
+      if (live.take(event.address, block)) bytes -= block.bytes();
+    } else if (is_allocation(event)) {
+      take_maps_before(event.time.count);
+      if (!make_block(event, 0, event.time.count, block)) return;
+      if (live.insert(block, replaced)) bytes -= replaced.bytes();
+      bytes += block.bytes();
+    } else {
+      return;
+    }
+    fullest.changed(event.time.count, before, bytes);
+  });
+  take_maps_before(std::numeric_limits<std::int64_t>::max());
+
+  std::vector<Nanoseconds> times = fullest.times();
+  times.push_back(analysis.peak_time);
+  times.push_back(analysis.duration);
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  moments.live = live_at(recording, times);
+  return moments;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,38 @@
+// What the page shows beyond the analysis: who held the memory at moments spread over the recording, and
+// which parts of the heap were live then.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/heap_fragmentation.h"
+#include "analysis/recording_analysis.h"
+#include "recording/recording.h"
+
+namespace headroom::report {
+
+// Neighbouring blocks and the holes between them, cut into cells of equal size.
+struct HeapExtent {
+  std::uint64_t address = 0, bytes = 0;
+  std::vector<std::uint64_t> live_bytes;  // of each cell, with headers and rounding
+};
+
+struct HeapMap {
+  analysis::FragmentationMoment figures;
+  std::uint64_t cell_bytes = 0;
+  std::vector<HeapExtent> extents;  // by address
+};
+
+struct PageMoments {
+  std::vector<analysis::LiveMoment> live;  // ascending, among them the peak and the end
+  std::vector<HeapMap> heaps;              // ascending; of full recordings only
+};
+
+// Two more passes over the events. The time is cut into equal stretches, and each gives its fullest moment.
+PageMoments take_page_moments(recording::Recording& recording, const analysis::RecordingAnalysis& analysis);
+
+// The map of one moment, of any set of live blocks.
+HeapMap map_of_heap(std::vector<analysis::LiveBlock> blocks, Nanoseconds time);
+
+}  // namespace headroom::report

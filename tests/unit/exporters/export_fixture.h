@@ -1,0 +1,41 @@
+// A recording of given events, and what an exporter makes of it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "exporters/exporter_list.h"
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::exporters {
+
+class ExportFixture {
+ public:
+  using Fill = std::function<void(test::RecordingBuilder&)>;
+  explicit ExportFixture(const Fill& fill, test::RecordingOptions options = {});
+
+  // The file that `--to format` makes; fails the test where there is none.
+  std::string write(std::string_view format, std::optional<Metric> metric = {});
+  Status try_write(std::string_view format, std::optional<Metric> metric, const std::filesystem::path& file);
+  recording::Recording& recording() { return *recording_; }
+  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+
+ private:
+  test::TemporaryFolder folder_;
+  std::optional<recording::Recording> recording_;
+};
+
+// Two layers, one inside the other, and every kind of figure:
+//   time 20  model       0x1000 of 1000 bytes from stack {2, 10}: live at the end
+//   time 40  model/conv  0x2000 of 4000 bytes from {3, 10}: released at 60; with it the heap is fullest
+//   time 55  model       a release of what was never allocated
+//   time 70  outside     0x3000 of 500 bytes without a stack: released by the next event, temporary
+// The peak is 5000 bytes, 1000 leak, 5500 were allocated, 500 temporary. The call
+// before the return address 2 is named "0x1".
+void fill_two_layers(test::RecordingBuilder& builder);
+
+// Twelve random threads, layers and stacks with every kind of event; always the same for a seed.
+void fill_at_random(test::RecordingBuilder& builder, unsigned seed, int events);
+
+}  // namespace headroom::exporters

@@ -1,0 +1,187 @@
+// The page of a recording: what is put into it, without a browser (tests/web has that).
+#include "report/recording_html.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/json.h"
+#include "report/recording_html_live.h"
+#include "sample_recording.h"
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+
+using analysis::LiveBlock;
+using analysis::LiveMoment;
+using test::sample_recording;
+using test::SampleRecording;
+
+Json data_of(const std::string& page, const std::string& id) {
+  const std::string begin = "<script type=\"application/json\" id=\"" + id + "\">";
+  const auto from = page.find(begin);
+  if (from == std::string::npos) return {};
+  const auto at = from + begin.size();
+  auto json = parse_json(page.substr(at, page.find("</script>", at) - at));
+  EXPECT_TRUE(json.has_value());
+  return json ? *json : Json();
+}
+
+std::int64_t sum(const Json& figures) {
+  return std::accumulate(
+      figures.begin(), figures.end(), std::int64_t{0},
+      [](std::int64_t total, const Json& figure) { return total + figure.get<std::int64_t>(); });
+}
+
+TEST(RecordingHtml, HoldsTheFiguresAndNoNameBecomesMarkup) {
+  const test::TemporaryFolder folder;
+  auto sample = sample_recording(SampleRecording::model, folder.path());
+  const auto page = sample.page();
+  ASSERT_TRUE(page.has_value());
+  EXPECT_EQ(page->find("alert(1)</script>"), std::string::npos);
+  EXPECT_EQ(page->find("<!--<script>"), std::string::npos);
+  EXPECT_EQ(data_of(*page, "recording"), recording_to_json(sample.report()));
+  EXPECT_NE(data_of(*page, "live").dump().find("alert(1)"), std::string::npos) << "as text it is there";
+  EXPECT_FALSE(data_of(*page, "heap").empty());
+}
+
+TEST(RecordingHtml, EveryMomentAddsUpByStackAndByLayer) {
+  const test::TemporaryFolder folder;
+  auto sample = sample_recording(SampleRecording::model, folder.path());
+  const PageMoments moments = take_page_moments(sample.recording, sample.analysis);
+  const Json live = live_moments_json(sample.report(), moments.live);
+  ASSERT_GT(live["moments"].size(), 20U);
+  bool has_peak = false;
+  for (const Json& moment : live["moments"]) {
+    EXPECT_EQ(sum(moment["stack_bytes"]) + moment["other_bytes"].get<std::int64_t>(), moment["bytes"]);
+    EXPECT_EQ(sum(moment["layer_bytes"]), moment["bytes"]);
+    EXPECT_EQ(moment["other_layers_bytes"], 0);
+    has_peak |= moment["bytes"] == sample.analysis.peak_bytes.value &&
+                moment["time_ns"] == sample.analysis.peak_time.count;
+  }
+  EXPECT_TRUE(has_peak);
+  EXPECT_EQ(live["moments"].back()["bytes"], sample.analysis.leaked_bytes.value);
+}
+
+TEST(RecordingHtml, StacksShareTheirOuterFunctionsAndInlinedOnesAreFrames) {
+  const test::TemporaryFolder folder;
+  auto sample = sample_recording(SampleRecording::model, folder.path());
+  const PageMoments moments = take_page_moments(sample.recording, sample.analysis);
+  const Json live = live_moments_json(sample.report(), moments.live);
+  const Json& frame = live["stacks"]["frame"];
+  const Json& parent = live["stacks"]["parent"];
+  std::vector<std::string> paths;
+  for (std::size_t node = 0; node < frame.size(); ++node) {
+    std::string path;
+    for (std::size_t at = node; at != 0; at = parent[at].get<std::size_t>()) {
+      EXPECT_LT(parent[at].get<std::size_t>(), at) << "parents come first";
+      path = "/" + live["frames"][frame[at].get<std::size_t>()].get<std::string>() + path;
+    }
+    paths.push_back(path);
+  }
+  EXPECT_EQ(std::count(paths.begin(), paths.end(), "/main"), 1);
+  EXPECT_THAT(paths,
+              testing::Contains("/main/detector::Model::load()/detector::read_file(std::filesystem::path "
+                                "const&)/operator new(unsigned long)"));
+}
+
+TEST(RecordingHtml, ASampledRecordingHasNoMapAndAnEmptyOneStillAPage) {
+  const test::TemporaryFolder folder;
+  const auto sampled = sample_recording(SampleRecording::sampled, folder.path()).page();
+  ASSERT_TRUE(sampled.has_value());
+  EXPECT_TRUE(data_of(*sampled, "heap").empty());
+  EXPECT_EQ(data_of(*sampled, "recording")["complete"], false);
+  const auto empty = sample_recording(SampleRecording::empty, folder.path()).page();
+  ASSERT_TRUE(empty.has_value());
+  EXPECT_EQ(data_of(*empty, "recording")["peak_bytes"], 0);
+}
+
+TEST(RecordingHtml, ARangeNamedAnewEachStepAndEndlessNamesDoNotSwellThePage) {
+  const test::TemporaryFolder folder;
+  test::RecordingOptions options;
+  options.metadata_bytes = 1 << 20;
+  test::RecordingBuilder builder(folder / "steps.hrec", options);
+  constexpr std::uint64_t kSteps = 5000;
+  for (std::uint64_t step = 1; step <= kSteps; ++step) {
+    builder.enter_scope(0, step, builder.scope("step " + std::to_string(step)));
+    builder.allocate(0, step, 0x10000 * step, 100 + step, {step});
+  }
+  auto opened = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(opened.has_value());
+  auto analysis = analysis::analyze_recording(*opened, {});
+  const PageMoments moments = take_page_moments(*opened, analysis);
+  const FrameNames long_names = [](std::uint64_t address) {
+    return std::vector{std::to_string(address) + std::string(100'000, 'T')};
+  };
+  const auto page = recording_to_html(
+      {"steps.hrec", opened->info(), opened->stacks(), analysis, long_names, {}, false}, moments);
+  ASSERT_TRUE(page.has_value());
+  EXPECT_LT(page->size(), 25'000'000U);
+  const Json recording = data_of(*page, "recording");
+  EXPECT_EQ(recording["layers"].size() + recording["layers_left_out"].get<std::size_t>(),
+            recording_to_json({"steps.hrec",
+                               opened->info(),
+                               opened->stacks(),
+                               analysis,
+                               [](std::uint64_t) { return std::vector<std::string>{"f"}; },
+                               {},
+                               false})["layers"]
+                .size());
+  EXPECT_EQ(recording["layers"].front()["layer_name"], "step 5000") << "the largest stay";
+  const Json last = data_of(*page, "live")["moments"].back();
+  EXPECT_GT(last["other_layers_bytes"], 0);
+  EXPECT_EQ(sum(last["layer_bytes"]) + last["other_layers_bytes"].get<std::int64_t>(), last["bytes"]);
+  EXPECT_EQ(sum(last["stack_bytes"]) + last["other_bytes"].get<std::int64_t>(), last["bytes"]);
+}
+
+LiveBlock block_at(std::uint64_t address, std::uint64_t size) {
+  LiveBlock block;
+  block.address = address;
+  block.size = size;
+  return block;
+}
+
+std::uint64_t live_in(const HeapExtent& extent) {
+  return std::accumulate(extent.live_bytes.begin(), extent.live_bytes.end(), std::uint64_t{0});
+}
+
+TEST(MapOfHeap, CellsHoldTheBlocksAndTheHolesBetweenThem) {
+  // Chunks of 0x1000 at 0, 0x1000 and 0x4000: a hole of 0x2000 between the second and the third.
+  const HeapMap map =
+      map_of_heap({block_at(0x14008, 0xff8), block_at(0x10008, 0xff8), block_at(0x11008, 0xff8)}, {7});
+  ASSERT_EQ(map.extents.size(), 1U);
+  const HeapExtent& extent = map.extents.front();
+  EXPECT_EQ(extent.address, 0x10000U);
+  EXPECT_EQ(extent.bytes, 0x5000U);
+  EXPECT_EQ(map.cell_bytes, 64U);
+  ASSERT_EQ(extent.live_bytes.size(), 0x5000U / 64);
+  EXPECT_EQ(live_in(extent), 0x3000U);
+  EXPECT_EQ(extent.live_bytes[0x1fc0 / 64], 64U);
+  EXPECT_EQ(extent.live_bytes[0x2000 / 64], 0U);
+  EXPECT_EQ(extent.live_bytes[0x4000 / 64], 64U);
+  EXPECT_EQ(map.figures.free_bytes, 0x2000);
+}
+
+TEST(MapOfHeap, WhatIsFarApartIsAnotherExtentAndMappingsAreNone) {
+  const HeapMap map = map_of_heap(
+      {block_at(0x10008, 24), block_at(0x10008 + (64 << 20), 24), block_at(0x7f0000000010, 1 << 20)}, {0});
+  EXPECT_EQ(map.extents.size(), 2U);
+}
+
+TEST(MapOfHeap, BlocksThatOverlapAreCutAndMillionsOfExtentsAreNot) {
+  const HeapMap overlapping = map_of_heap({block_at(0x10008, 1 << 20), block_at(0x10048, 24)}, {0});
+  ASSERT_EQ(overlapping.extents.size(), 1U);
+  EXPECT_EQ(live_in(overlapping.extents.front()), overlapping.extents.front().bytes);
+  std::vector<LiveBlock> scattered;
+  for (std::uint64_t i = 1; i < 1000; ++i) scattered.push_back(block_at(i << 30 | 8, 24));
+  const HeapMap many = map_of_heap(scattered, {0});
+  EXPECT_LE(many.extents.size(), 64U);
+  EXPECT_EQ(many.figures.extents, 999);
+  EXPECT_EQ(map_of_heap({}, {0}).extents.size(), 0U);
+}
+
+}  // namespace
+}  // namespace headroom::report

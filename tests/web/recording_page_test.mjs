@@ -1,0 +1,155 @@
+// The page of a recording in a real browser, from file://, as a reader opens it: desktop and phone, light and dark.
+//   node recording_page_test.mjs WRITER [--screenshots FOLDER]
+// WRITER is tests/write_recording_page of the build folder; it writes the page with the real recording_to_html. Needs
+// Chromium and `npm ci` in web/; exits 77 (skipped) where one of them is absent.
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import {mkdirSync} from 'node:fs';
+import {join} from 'node:path';
+import {check_accessibility, check_width, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, with_page, writer} from './browser.mjs';
+
+const live_title = (page) => page.textContent('#live-title');
+
+async function check_words(page) {
+  assert.equal(await page.textContent('h1'), 'detector');
+  assert.ok((await page.textContent('.command')).includes(HOSTILE_NAME), 'an argument is text');
+  assert.match(await page.textContent('.figures'), /Peak1[0-9]\.\d MiB/);
+  assert.match(await live_title(page), /the peak: 1[0-9]\.\d MiB in \d+ blocks/);
+  assert.match(await page.textContent('#leaks'), /It leaks: .* a cycle, over 12 cycles of detector\.onnx\/Run\..*Places that grow.*Log::keep/);
+  assert.match(await page.textContent('#reuse'), /convolve/);
+  assert.match(await page.textContent('#fragmentation'), /When the heap was largest.*Map of the heap.*In the way/);
+  assert.match(await page.textContent('#sizes'), /Blocks by lifetime/);
+  assert.equal(await page.locator('.banner').count(), 0);
+}
+
+async function check_charts(page) {
+  const canvases = await page.$$('canvas');
+  assert.equal(canvases.length, 3, 'memory, what was live, map of the heap');
+  for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
+}
+
+// The mouse brushes a range; then the page shows a moment inside of it, and goes back to the peak.
+async function check_brushing(page) {
+  const before = await live_title(page);
+  await page.locator('.brushable').scrollIntoViewIfNeeded();
+  const plot = await page.locator('.brushable .u-over').boundingBox();
+  const at = (share) => [plot.x + share * plot.width, plot.y + plot.height / 2];
+  await page.mouse.move(...at(0.2));
+  await page.mouse.down();
+  await page.mouse.move(...at(0.3), {steps: 4});
+  await page.mouse.up();
+  assert.equal((await page.locator('.brushable .u-over').boundingBox()).y, plot.y, 'the chart moved under the hand');
+  assert.notEqual(await live_title(page), before);
+  const [, from, to] = /Brushed: ([\d.]+) ms to ([\d.]+) ms/.exec(await page.textContent('.chart-tools'));
+  const [, shown] = /Live at ([\d.]+) ms/.exec(await live_title(page));
+  assert.ok(Number(from) <= Number(shown) && Number(shown) <= Number(to), `${shown} ms is not from ${from} to ${to}`);
+  assert.ok((await page.locator('.u-select').boundingBox()).width > 0.09 * plot.width, 'the range is not marked');
+  await page.getByRole('button', {name: 'Zoom to the range'}).click();
+  await page.waitForFunction((width) => document.querySelector('.brushable .u-select').getBoundingClientRect().width > 0.97 * width, plot.width);
+  await page.getByRole('button', {name: 'Whole recording'}).click();
+  await page.getByRole('button', {name: 'Back to the peak'}).click();
+  assert.equal(await live_title(page), before);
+  await page.locator('.brushable .u-over').click({position: {x: 0.02 * plot.width, y: 20}});
+  assert.notEqual(await live_title(page), before, 'a click takes the moment under it');
+  await page.locator('.brushable').press('Escape');
+  assert.equal(await live_title(page), before);
+}
+
+async function check_flame_graph(page) {
+  const words = () => page.textContent('.flame-words');
+  const canvas = page.locator('.flame canvas');
+  assert.ok((await canvas.boundingBox()).height >= 5 * 20, 'the stacks are five deep and more');
+  await canvas.hover({position: {x: 5, y: 30}});
+  assert.match(await words(), /^main.*MiB, /, 'what is under the mouse is told');
+  await canvas.click({position: {x: 5, y: 50}});
+  await page.mouse.move(0, 0);
+  assert.match(await words(), /detector::Model::load\(\).*12\.0 MiB, .*Zoom out/, 'a click zooms');
+  await page.getByRole('button', {name: 'Zoom out'}).click();
+  await page.getByRole('searchbox', {name: 'Search'}).fill('keep');
+  assert.match(await words(), /found in [\d.]+ KiB, /);
+  await page.getByRole('searchbox', {name: 'Search'}).fill('no such function');
+  assert.match(await words(), /nothing found/);
+  await page.getByRole('searchbox', {name: 'Search'}).fill('');
+  await page.getByRole('button', {name: 'By layer'}).click();
+  await page.locator('.flame-frame').focus();
+  await page.keyboard.press('ArrowDown');
+  assert.match(await words(), /^detector\.onnx.*MiB/, 'the arrow keys go from box to box');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.getByRole('button', {name: 'Zoom out'}).count(), 1);
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', {name: 'By call stack'}).click();
+}
+
+async function check_layers(page) {
+  const names = () => page.$$eval('#layers tbody th', (heads) => heads.map((head) => head.textContent));
+  const fields = await page.$$eval('#layers thead button', (heads) => heads.map((head) => head.textContent.replace(/[▲▼]/, '')));
+  for (const field of ['Peak allocated', 'Peak reserved', 'Allocations', 'Deallocations', 'Fragmentation', 'Duration'])
+    assert.ok(fields.includes(field), `no column ${field}`);
+  assert.equal((await names()).length, 15);
+  assert.equal((await names())[0], 'detector.onnx/load load');
+  await page.getByRole('button', {name: 'Show all 25'}).click();
+  assert.equal((await names()).length, 25);
+  assert.ok((await names()).some((name) => name.includes(HOSTILE_NAME)), 'the name of a layer is text');
+  const head = page.locator('#layers thead button', {hasText: 'Entries'});
+  await head.focus();
+  await page.keyboard.press('Enter');
+  assert.equal(await page.locator('#layers th[aria-sort=descending]').textContent(), 'Entries▼');
+  await page.getByRole('searchbox', {name: 'Filter'}).fill('conv_1');
+  assert.equal((await names()).length, 11);
+}
+
+async function check_keyboard(page) {
+  const stops = await tab_stops(page);
+  for (const what of ['skip', 'plot brushable', 'flame-frame', 'scroll']) assert.ok(stops.includes(what), `tab stops: ${stops}`);
+  const before = await live_title(page);
+  await page.locator('.brushable').focus();
+  await page.keyboard.press('Home');
+  assert.match(await page.locator('.readout').first().textContent(), /^0\.00\d s/);
+  await page.keyboard.press('Enter');
+  assert.notEqual(await live_title(page), before, 'Enter takes the moment under the cursor');
+  await page.keyboard.press('Shift+PageDown');
+  assert.match(await page.textContent('.chart-tools'), /Brushed: /);
+  await page.keyboard.press('Escape');
+  assert.equal(await live_title(page), before);
+}
+
+for (const kind of ['model', 'sampled', 'empty']) {
+  mkdirSync(join(folder, kind));
+  execFileSync(writer, [join(folder, kind), kind]);
+}
+for (const size of SIZES) {
+  for (const scheme of ['light', 'dark']) {
+    await with_page('model', size, scheme, async (page) => {
+      await check_words(page);
+      await check_charts(page);
+      await check_width(page);
+      if (screenshots) await page.screenshot({path: join(screenshots, `recording-${size.name}-${scheme}.png`), fullPage: true});
+      await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
+      await check_brushing(page);
+      await check_flame_graph(page);
+      await check_layers(page);
+      await page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
+      await check_accessibility(page);
+      for (const width of [320, 600, 800, 1000, size.width]) {
+        await page.setViewportSize({width, height: size.height});
+        await check_width(page);
+      }
+      if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
+    });
+    console.log(`ok: ${size.name}, ${scheme}`);
+  }
+}
+await with_page('sampled', SIZES[1], 'light', async (page) => {
+  assert.match(await page.textContent('.banner'), /Incomplete.*killed, or is still running.*250 events were dropped in 1 gaps/);
+  assert.match(await page.textContent('.figures'), /≈ [\d.]+ MiB ±/);
+  assert.match(await page.textContent('#fragmentation'), /record with --full/);
+  assert.match(await page.textContent('#leaks'), /No verdict/);
+  await check_accessibility(page);
+  await check_width(page);
+});
+console.log('ok: a recording of samples that was killed');
+await with_page('empty', SIZES[0], 'dark', async (page) => {
+  assert.match(await page.textContent('#page'), /Nothing was allocated/);
+  await check_accessibility(page);
+});
+console.log('ok: a recording without anything in it');

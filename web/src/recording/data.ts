@@ -1,0 +1,194 @@
+// A recording's data, from the inert script elements that src/report/recording_html.cpp wrote into the page.
+// Keys are those of `headroom report FILE.hrec --json` (docs/trace-report.md).
+
+export interface LiveAtPeakAndEnd {
+  at_peak_bytes: number;
+  at_peak_blocks: number;
+  at_end_bytes: number;
+  at_end_blocks: number;
+}
+
+export interface Layer extends LiveAtPeakAndEnd {
+  layer_name: string;  // '' is outside of any layer
+  source?: string;
+  peak_allocated_bytes: number;
+  peak_reserved_bytes: number;
+  total_allocations: number;
+  total_deallocations: number;
+  total_allocated_bytes: number;
+  avg_fragmentation: number;
+  duration_ms?: number;
+  entries?: number;
+  process_peak_bytes: number;
+  self_at_peak_bytes: number;
+  self_at_end_bytes: number;
+}
+
+export interface Stack extends LiveAtPeakAndEnd {
+  frames: string[];  // innermost first
+  allocations: number;
+  allocated_bytes: number;
+  temporary_allocations?: number;
+}
+
+export interface SizeClass extends LiveAtPeakAndEnd {
+  smallest_bytes: number;
+  largest_bytes: number;
+  allocations: number;
+  allocated_bytes: number;
+}
+
+export interface StackGrowth {
+  verdict: string;
+  bytes_per_cycle: number;
+  first_bytes: number;
+  last_bytes: number;
+  frames: string[];
+}
+
+export interface Leaks {
+  verdict: 'unknown' | 'none' | 'grew_then_stayed' | 'leak';
+  cycle?: string;
+  cycles?: number;
+  warm_up_cycles?: number;
+  bytes_per_cycle?: number;
+  smallest_visible_bytes_per_cycle?: number;
+  at_cycles?: number[];
+  live_bytes?: number[];
+  stacks?: StackGrowth[];
+}
+
+export interface Reuse {
+  calls_saved: number;
+  calls_saved_per_second: number;
+  most_blocks: number;
+  pool_bytes: number;
+  not_churned_bytes: number;
+  frames: string[];
+}
+
+export interface Timeline {
+  width_ns: number;
+  layers: string[];
+  start_ns: number[];
+  lowest_bytes: number[];
+  highest_bytes: number[];
+  last_bytes: number[];
+  mapped_bytes: number[];
+  layers_bytes: number[][];  // of each point; of each of `layers`
+  other_layers_bytes: number[];
+}
+
+export interface FragmentationMoment {
+  time_ns: number;
+  live_bytes: number;
+  chunk_bytes: number;
+  extent_bytes: number;
+  free_bytes: number;
+  largest_free_bytes: number;
+  holes: number;
+  internal_ratio: number;
+  external_ratio: number;
+}
+
+export interface Process {
+  file: string;
+  problem?: string;
+  pid?: number;
+  command?: string;
+  complete?: boolean;
+  allocations?: number;
+  peak_bytes?: number;
+  leaked_bytes?: number;
+}
+
+export interface Recording {
+  schema_version: number;
+  file: string;
+  command: string[];
+  folder?: string;
+  pid: number;
+  started_realtime_ns: number;
+  duration_seconds: number;
+  full: boolean;
+  complete: boolean;
+  ended_by_itself: boolean;
+  problems: string[];
+  notes: string[];
+  events: number;
+  allocations: number;
+  deallocations: number;
+  total_allocated_bytes: number;
+  peak_bytes: number;
+  peak_bytes_standard_error?: number;
+  peak_time_seconds: number;
+  peak_blocks: number;
+  leaked_bytes: number;
+  leaked_bytes_standard_error?: number;
+  leaked_blocks: number;
+  temporary_allocations?: number;
+  sample_period_bytes?: number;
+  large_bytes?: number;
+  dropped_events: number;
+  gaps: number;
+  mapped: {maps: number; peak_bytes: number; at_heap_peak_bytes: number};
+  layers: Layer[];
+  layers_left_out?: number;  // those that needed least, where there are very many
+  stacks: Stack[];
+  threads: (LiveAtPeakAndEnd & {index: number; tid?: number; name?: string; allocations: number; deallocations: number; allocated_bytes: number})[];
+  size_classes: SizeClass[];
+  lifetimes: {below_ns: number; blocks: number; bytes: number}[];
+  leaks: Leaks;
+  fragmentation?: {worst: number; largest: number; moments: FragmentationMoment[]};
+  reuse: Reuse[];
+  timeline: Timeline;
+  other_processes?: Process[];
+}
+
+// A tree in columns: node 0 is the root, and a parent comes before its children.
+export interface LiveMoments {
+  frames: string[];
+  stacks: {frame: number[]; parent: number[]};
+  layers: {name: string[]; parent: number[]};
+  moments: LiveMoment[];
+}
+
+export interface LiveMoment {
+  time_ns: number;
+  bytes: number;
+  blocks: number;
+  stack: number[];  // nodes of `stacks`
+  stack_bytes: number[];
+  other_bytes: number;  // of the stacks that are not in the page
+  layer: number[];  // nodes of `layers`; 0 is outside of any
+  layer_bytes: number[];
+  other_layers_bytes: number;  // of the layers that are not in the page
+}
+
+export interface HeapMap extends FragmentationMoment {
+  cell_bytes: number;
+  extents: {address: string; bytes: number; cells: string}[];
+  blocker?: {address: string; size_bytes: number; freed_if_gone_bytes: number; age_ns: number; frames: string[]; extent?: number; offset_bytes?: number};
+}
+
+export interface RecordingData {
+  recording: Recording;
+  live: LiveMoments;
+  heap: HeapMap[];
+}
+
+const SCHEMA_VERSION = 1;
+
+export function read_recording(page: Document): RecordingData {
+  const data_of = <Data,>(id: string): Data => {
+    const element = page.getElementById(id);
+    if (!element) throw new Error('this page holds no recording: it is the empty page that headroom fills in');
+    return JSON.parse(element.textContent ?? '') as Data;
+  };
+  const recording = data_of<Recording>('recording');
+  if (recording.schema_version > SCHEMA_VERSION)
+    throw new Error(`the recording has schema version ${recording.schema_version}, and this page reads version ${SCHEMA_VERSION}`);
+  return {recording, live: data_of<LiveMoments>('live'), heap: data_of<HeapMap[]>('heap')};
+}
+
+export const NO_LAYER = '(outside of any layer)';

@@ -1,0 +1,241 @@
+// Live memory over time, stacked by layer. A range is brushed with the mouse, a finger or Shift and the arrow keys;
+// a click takes the moment under it.
+import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
+import uPlot from 'uplot';
+import {use_width} from '../charts/use_width';
+import {bytes, duration} from '../format';
+import {css_color} from '../theme';
+import type {Timeline} from './data';
+import {layer_color, stack_points, type StackedPoints} from './stacked_points';
+
+export interface Range {
+  from_ns: number;
+  to_ns: number;
+}
+
+interface Props {
+  timeline: Timeline;
+  layer_names: string[];
+  end_ns: number;
+  peak_ns: number;
+  shown_ns: number;  // the moment that is shown below
+  range: Range | null;
+  set_range: (range: Range | null) => void;
+}
+
+const HEIGHT = 300;
+const CLICK = 4;  // pixels that a hand moves in a click
+const FONT = '12px system-ui, sans-serif';
+
+export function MemoryChart({timeline, layer_names, end_ns, peak_ns, shown_ns, range, set_range}: Props) {
+  const frame = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | null>(null);
+  const width = use_width(frame);
+  const points = useMemo(() => stack_points(timeline, end_ns), [timeline, end_ns]);
+  const [cursor, set_cursor] = useState<number | null>(null);
+  const [zoom, set_zoom] = useState<Range | null>(null);
+  const anchor = useRef<number | null>(null);  // where a range by keyboard began
+  const shown = useRef(shown_ns);
+  shown.current = shown_ns;
+  const choose = useRef(set_range);
+  choose.current = set_range;
+
+  useEffect(() => {
+    if (width === 0 || !frame.current) return;
+    if (chart.current) {
+      chart.current.setSize({width, height: HEIGHT});
+      return;
+    }
+    chart.current = new uPlot(options(points, width, set_cursor, (plot) => draw_marks(plot, shown.current, peak_ns)), [points.seconds, ...points.sums] as uPlot.AlignedData, frame.current);
+    return brush(chart.current, (chosen) => choose.current(chosen));
+  }, [width > 0]);
+  useEffect(() => { if (width > 0) chart.current?.setSize({width, height: HEIGHT}); }, [width]);
+
+  useEffect(() => {
+    const redraw = () => chart.current?.redraw(false, true);
+    const scheme = matchMedia('(prefers-color-scheme: dark)');
+    scheme.addEventListener('change', redraw);
+    addEventListener('headroom:relayout', redraw);
+    return () => {
+      scheme.removeEventListener('change', redraw);
+      removeEventListener('headroom:relayout', redraw);
+      chart.current?.destroy();
+    };
+  }, []);
+
+  useEffect(() => {
+    const plot = chart.current;
+    if (!plot) return;
+    plot.setScale('x', zoom ? {min: zoom.from_ns / 1e9, max: zoom.to_ns / 1e9} : {min: points.seconds[0]!, max: points.seconds[points.seconds.length - 1]!});
+  }, [zoom, width > 0]);
+
+  // The plot takes a new scale or size at the end of the task; the range is marked when that has happened.
+  useEffect(() => queueMicrotask(() => {
+    const plot = chart.current;
+    if (!plot) return;
+    const left = range ? plot.valToPos(range.from_ns / 1e9, 'x') : 0;
+    const right = range ? plot.valToPos(range.to_ns / 1e9, 'x') : 0;
+    const whole = plot.over.clientWidth;
+    const begin = Math.max(0, Math.min(whole, left));
+    plot.setSelect({left: begin, width: Math.max(0, Math.min(whole, right) - begin), top: 0, height: range ? plot.over.clientHeight : 0}, false);
+    plot.redraw(false, false);
+  }), [range, shown_ns, zoom, width]);
+
+  const on_key = (event: KeyboardEvent) => {
+    const count = points.seconds.length;
+    const moves: Record<string, number> = {ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20, Home: -count, End: count};
+    const plot = chart.current;
+    if (!plot) return;
+    const time_at = (index: number) => Math.round(points.seconds[index]! * 1e9);
+    if (event.key === 'Enter' && cursor !== null) {
+      set_range({from_ns: time_at(cursor), to_ns: time_at(cursor)});
+    } else if (event.key === 'Escape') {
+      anchor.current = null;
+      set_range(null);
+    } else if (moves[event.key] !== undefined) {
+      const move = moves[event.key]!;
+      const index = Math.min(count - 1, Math.max(0, (cursor ?? (move > 0 ? -1 : count)) + move));
+      if (event.shiftKey) {
+        anchor.current ??= cursor ?? index;
+        const ends = [time_at(anchor.current), time_at(index)].sort((a, b) => a - b);
+        set_range({from_ns: ends[0]!, to_ns: ends[1]!});
+      } else {
+        anchor.current = null;
+      }
+      plot.setCursor({left: plot.valToPos(points.seconds[index]!, 'x'), top: 0});
+      set_cursor(index);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  };
+
+  const is_stretch = range !== null && range.to_ns > range.from_ns;
+  return (
+    <figure class="chart">
+      <div class="readout" aria-live="off">
+        {cursor === null ? 'The fullest moment of each stretch of time.' : <>{points.seconds[cursor]!.toFixed(3)} s <b>{bytes(points.totals[cursor])}</b></>}
+      </div>
+      <div class="plot brushable" ref={frame} tabIndex={0} role="img" onKeyDown={on_key} style={{minHeight: `${HEIGHT}px`}}
+        aria-label={`Memory over time, stacked by layer; at most ${bytes(Math.max(0, ...timeline.highest_bytes))} at ${duration(peak_ns)}. ` +
+          'Arrow keys move the cursor, with Shift they brush a range, Enter takes the moment, Escape goes back to the peak.'} />
+      <ul class="layer-legend" aria-label="Layers">
+        {layer_names.map((name, layer) => points.order.includes(layer) && (
+          <li title={name}>
+            <i style={{background: `var(${layer_color(layer, layer_names.length)})`}} />
+            <span>{name}</span>
+            <b>{cursor !== null && bytes(points.layers[layer]![cursor])}</b>
+          </li>
+        ))}
+      </ul>
+      <p class="chart-tools">
+        <button type="button" disabled={!is_stretch} onClick={() => set_zoom(range)}>Zoom to the range</button>
+        <button type="button" disabled={!zoom} onClick={() => set_zoom(null)}>Whole recording</button>
+        <button type="button" disabled={!range} onClick={() => set_range(null)}>Back to the peak</button>
+        <span class="quiet">{is_stretch ? `Brushed: ${duration(range.from_ns)} to ${duration(range.to_ns)}.` : 'Brush a range, or click at a moment.'}</span>
+      </p>
+    </figure>
+  );
+}
+
+function options(points: StackedPoints, width: number, set_cursor: (index: number | null) => void, draw: (plot: uPlot) => void): uPlot.Options {
+  const axis = (): uPlot.Axis => ({
+    font: FONT,
+    stroke: () => css_color('--ink-soft'),
+    grid: {stroke: () => css_color('--grid-over'), width: 1},
+    ticks: {show: false},
+  });
+  return {
+    width,
+    height: HEIGHT,
+    legend: {show: false},
+    padding: [18, 8, 0, 0],
+    cursor: {y: false, drag: {x: false, y: false}, points: {show: false}},
+    scales: {
+      x: {time: false},
+      y: {range: (_plot, _low, high) => [0, high > 0 ? high * 1.06 : 1]},
+    },
+    axes: [
+      {...axis(), values: (_plot, splits) => splits.map((seconds) => `${Number(seconds.toFixed(4))} s`), space: 80, size: 26},
+      {...axis(), size: 76, values: (_plot, splits) => splits.map(bytes), splits: (_plot, _axis, low, high) => byte_splits(low, high)},
+    ],
+    drawOrder: ['series', 'axes'] as uPlot.DrawOrderKey[],  // the areas are opaque: the grid lies on them
+    series: [
+      {},
+      ...points.order.map((layer): uPlot.Series => ({
+        paths: uPlot.paths.stepped!({align: 1}),
+        points: {show: false},
+        width: 0.5,
+        stroke: () => css_color('--card'),
+        fill: () => css_color(layer_color(layer, points.layers.length)),
+      })),
+    ],
+    hooks: {draw: [draw], setCursor: [(plot) => set_cursor(plot.cursor.idx ?? null)]},
+  };
+}
+
+// Ticks at powers of two, where binary units give round figures.
+function byte_splits(low: number, high: number): number[] {
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / 5)));
+  const splits: number[] = [];
+  for (let value = Math.ceil(low / step) * step; value <= high; value += step) splits.push(value);
+  return splits;
+}
+
+// Pointer events instead of uPlot's own drag, which knows the mouse only.
+function brush(plot: uPlot, choose: (range: Range) => void): () => void {
+  const {over} = plot;
+  let from: number | null = null;
+  const position = (event: PointerEvent) => Math.min(over.clientWidth, Math.max(0, event.clientX - over.getBoundingClientRect().left));
+  const ns_at = (left: number) => Math.round(plot.posToVal(left, 'x') * 1e9);
+  const down = (event: PointerEvent) => {
+    if (event.button !== 0) return;
+    from = position(event);
+    over.setPointerCapture(event.pointerId);
+  };
+  const move = (event: PointerEvent) => {
+    if (from === null) return;
+    const to = position(event);
+    plot.setSelect({left: Math.min(from, to), width: Math.abs(to - from), top: 0, height: over.clientHeight}, false);
+  };
+  const up = (event: PointerEvent) => {
+    if (from === null) return;
+    const to = position(event);
+    const [left, right] = Math.abs(to - from) < CLICK ? [to, to] : [Math.min(from, to), Math.max(from, to)];
+    from = null;
+    choose({from_ns: ns_at(left), to_ns: ns_at(right)});
+  };
+  const cancel = () => { from = null; };
+  const handlers: [string, (event: PointerEvent) => void][] = [['pointerdown', down], ['pointermove', move], ['pointerup', up], ['pointercancel', cancel]];
+  for (const [name, handler] of handlers) over.addEventListener(name, handler as EventListener);
+  return () => {
+    for (const [name, handler] of handlers) over.removeEventListener(name, handler as EventListener);
+  };
+}
+
+// The moment that is shown below, and the peak.
+function draw_marks(plot: uPlot, shown_ns: number, peak_ns: number): void {
+  const {ctx, bbox} = plot;
+  const scale = devicePixelRatio;
+  const mark = (ns: number, text: string, color: string, dash: number[]) => {
+    const x = plot.valToPos(ns / 1e9, 'x', true);
+    if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) return;
+    ctx.save();
+    ctx.strokeStyle = color;
+    ctx.fillStyle = color;
+    ctx.lineWidth = 1.5 * scale;
+    ctx.setLineDash(dash.map((length) => length * scale));
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.font = `600 ${11 * scale}px system-ui, sans-serif`;
+    ctx.textBaseline = 'bottom';
+    const half = ctx.measureText(text).width / 2;
+    ctx.textAlign = 'center';
+    ctx.fillText(text, Math.min(bbox.left + bbox.width - half, Math.max(bbox.left + half, x)), bbox.top - 2 * scale);
+    ctx.restore();
+  };
+  if (Math.abs(shown_ns - peak_ns) > 0) mark(peak_ns, '', css_color('--ink-soft'), [2, 3]);
+  mark(shown_ns, shown_ns === peak_ns ? 'peak' : 'shown below', css_color('--ink'), []);
+}

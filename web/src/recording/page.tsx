@@ -1,0 +1,49 @@
+// The order of the page: what happened, memory over time, who held it at the moment that is chosen there, then the
+// evidence about layers, leaks, churn and holes.
+import {useMemo, useState} from 'preact/hooks';
+import type {RecordingData} from './data';
+import {NO_LAYER} from './data';
+import {display_names} from './layer_names';
+import {MemoryChart, type Range} from './memory_chart';
+import {Distributions} from './sections/distributions';
+import {Fragmentation} from './sections/fragmentation';
+import {Header} from './sections/header';
+import {LayersTable} from './sections/layers_table';
+import {Leaks} from './sections/leaks';
+import {LiveAt} from './sections/live_at';
+import {Notes} from './sections/notes';
+import {Processes} from './sections/processes';
+import {ReuseCandidates} from './sections/reuse';
+import {moment_of} from './tree';
+
+export function Page({data}: {data: RecordingData}) {
+  const {recording, live, heap} = data;
+  const [range, set_range] = useState<Range | null>(null);
+  const peak_ns = Math.round(recording.peak_time_seconds * 1e9);
+  const chosen = useMemo(() => moment_of(live.moments, range?.from_ns ?? peak_ns, range?.to_ns ?? peak_ns), [live, range, peak_ns]);
+  const moment = live.moments[chosen];
+  const layer_names = useMemo(() => [...display_names(recording.timeline.layers.map((path) => path || NO_LAYER)), 'other layers'], [recording]);
+  return (
+    <>
+      <a class="skip" href="#layers">Skip to the layers</a>
+      <Header recording={recording} />
+      <main>
+        <section aria-labelledby="time-title">
+          <h2 id="time-title">Memory over time, by layer</h2>
+          {recording.timeline.start_ns.length > 0
+            ? <MemoryChart timeline={recording.timeline} layer_names={layer_names} end_ns={Math.round(recording.duration_seconds * 1e9)}
+                peak_ns={peak_ns} shown_ns={moment?.time_ns ?? peak_ns} range={range} set_range={set_range} />
+            : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
+        </section>
+        {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}
+        <LayersTable layers={recording.layers} left_out={recording.layers_left_out ?? 0} />
+        <Leaks recording={recording} />
+        <ReuseCandidates reuse={recording.reuse} />
+        <Fragmentation fragmentation={recording.fragmentation} heap={heap} full={recording.full} />
+        <Distributions recording={recording} />
+        {(recording.other_processes ?? []).length > 0 && <Processes processes={recording.other_processes!} />}
+      </main>
+      <Notes recording={recording} live={live} />
+    </>
+  );
+}

@@ -1,0 +1,20 @@
+// A place in the program: the innermost function that says something, and its callers, all of them on demand.
+import {telling_frames} from './places';
+
+const CALLERS_IN_LINE = 3;
+
+export function Place({frames}: {frames: string[]}) {
+  const [first, ...callers] = telling_frames(frames);
+  if (first === undefined) return <span class="quiet">(no stack was taken)</span>;
+  return (
+    <>
+      <span class="place-first">{first}</span>
+      {frames.length > 1 && (
+        <details class="place-callers">
+          <summary>{callers.length > 0 ? `← ${callers.slice(0, CALLERS_IN_LINE).join(' ← ')}${callers.length > CALLERS_IN_LINE ? ' ← …' : ''}` : 'all frames'}</summary>
+          <ol>{frames.map((frame) => <li>{frame}</li>)}</ol>
+        </details>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,74 @@
+// Holes between the live blocks: over time, and as a map of the heap at a moment.
+import {useMemo, useState} from 'preact/hooks';
+import {type Line, TimeChart} from '../../charts/time_chart';
+import {bytes, duration, number, percent} from '../../format';
+import type {HeapMap, Recording} from '../data';
+import {HeapCells} from '../heap_cells';
+import {Place} from '../place';
+
+interface Props {
+  fragmentation: Recording['fragmentation'];
+  heap: HeapMap[];
+  full: boolean;
+}
+
+export function Fragmentation({fragmentation, heap, full}: Props) {
+  const moment = fragmentation?.moments[fragmentation.largest];
+  const largest = moment && moment.extent_bytes > 0 ? moment : undefined;
+  const first = Math.max(0, heap.findIndex((map) => map.time_ns === largest?.time_ns));
+  const [chosen, set_chosen] = useState(first);
+  const seconds = useMemo(() => (fragmentation?.moments ?? []).map((moment) => moment.time_ns / 1e9), [fragmentation]);
+  const lines = useMemo((): Line[] => {
+    const moments = fragmentation?.moments ?? [];
+    return [
+      {label: 'heap’s extents', color: '--series-7', values: moments.map((moment) => moment.extent_bytes)},
+      {label: 'in holes', color: '--series-8', values: moments.map((moment) => moment.free_bytes), fill: true},
+      {label: 'headers and rounding', color: '--series-4', values: moments.map((moment) => moment.chunk_bytes - moment.live_bytes)},
+    ];
+  }, [fragmentation]);
+  const map = heap[Math.min(chosen, heap.length - 1)];
+  return (
+    <section id="fragmentation" aria-labelledby="fragmentation-title">
+      <h2 id="fragmentation-title">Fragmentation</h2>
+      {!full && <p class="quiet">It needs every address: record with --full to see it.</p>}
+      {full && !largest && <p class="quiet">Nothing lay in the heap at the moments that were looked at.</p>}
+      {fragmentation && largest && (
+        <>
+          <p>
+            When the heap was largest ({duration(largest.time_ns)}), {bytes(largest.free_bytes)} of its {bytes(largest.extent_bytes)} were
+            holes ({percent(largest.external_ratio)}), the largest {bytes(largest.largest_free_bytes)}; headers and rounding took {percent(largest.internal_ratio)} of the blocks.
+          </p>
+          {fragmentation.moments.length > 1 && (
+            <TimeChart title="Over time" seconds={seconds} lines={lines} format={bytes} byte_axis height={180}
+              summary={`Holes took at most ${bytes(Math.max(...fragmentation.moments.map((moment) => moment.free_bytes)))}.`} />
+          )}
+        </>
+      )}
+      {map && map.extents.length > 0 && (
+        <>
+          <h3>Map of the heap at {duration(map.time_ns)}</h3>
+          {heap.length > 1 && (
+            <p class="moments">
+              <label>
+                Moment <input type="range" min={0} max={heap.length - 1} step={1} value={chosen} aria-valuetext={duration(map.time_ns)}
+                  onInput={(event) => set_chosen(Number(event.currentTarget.value))} />
+              </label>
+              <button type="button" onClick={() => set_chosen(first)}>When it was largest</button>
+            </p>
+          )}
+          <p class="quiet">
+            {bytes(map.free_bytes)} in {number(map.holes)} holes, the largest {bytes(map.largest_free_bytes)}; {percent(map.external_ratio)} of {bytes(map.extent_bytes)}.
+            A cell is {bytes(map.cell_bytes)}, addresses run from left to right and down.
+          </p>
+          <HeapCells map={map} />
+          {map.blocker && (
+            <div class="blocker-words">
+              In the way: {bytes(map.blocker.size_bytes)} at {map.blocker.address}, {duration(map.blocker.age_ns)} old. Without it there would be one
+              hole of {bytes(map.blocker.freed_if_gone_bytes)}. <Place frames={map.blocker.frames} />
+            </div>
+          )}
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,70 @@
+// What was traced, the figures that come first, and what is missing from the recording.
+import {bytes, duration, number, percent} from '../../format';
+import type {Recording} from '../data';
+
+export function Header({recording}: {recording: Recording}) {
+  const temporary = recording.temporary_allocations;
+  return (
+    <header>
+      <p class="wordmark">Headroom <span>memory recording</span></p>
+      <h1>{program_of(recording)}</h1>
+      {!recording.complete && <Incomplete recording={recording} />}
+      {recording.complete && recording.problems.length > 0 && (
+        <ul class="warnings" aria-label="Problems">{recording.problems.map((problem) => <li>{problem}</li>)}</ul>
+      )}
+      <dl class="figures">
+        <Figure name="Peak" value={estimate(recording.peak_bytes, recording.peak_bytes_standard_error)}
+          note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${number(recording.peak_blocks)} blocks`} />
+        <Figure name="Allocated in all" value={bytes(recording.total_allocated_bytes)}
+          note={`${number(recording.allocations)} allocations, ${number(recording.deallocations)} releases`} />
+        <Figure name="Live at the end" value={estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error)}
+          note={`${number(recording.leaked_blocks)} blocks; not always a leak`} />
+        {temporary !== undefined && (
+          <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
+        )}
+        {recording.mapped.maps > 0 && (
+          <Figure name="Mapped by the program" value={bytes(recording.mapped.peak_bytes)} note="apart from the heap" />
+        )}
+        <Figure name="Duration" value={duration(recording.duration_seconds * 1e9)} note={`${number(recording.events)} events`} />
+      </dl>
+      {recording.command.length > 0 && (
+        <p class="command"><code>{recording.command.map((word) => <><span>{word}</span>{' '}</>)}</code></p>
+      )}
+      <p class="quiet">
+        pid {recording.pid}{recording.folder && <> in <span class="path">{recording.folder}</span></>}, started {started(recording.started_realtime_ns)}.{' '}
+        {recording.full
+          ? `Every allocation was to be recorded: figures are exact${recording.complete ? '' : ', but for what is missing'}.`
+          : `Allocations from ${bytes(recording.large_bytes)} on were recorded each, smaller ones counted and sampled every ${bytes(recording.sample_period_bytes)}: what is live of them is estimated.`}
+      </p>
+    </header>
+  );
+}
+
+function Incomplete({recording}: {recording: Recording}) {
+  return (
+    <div class="banner" role="status">
+      <b>Incomplete.</b> Figures are of what was recorded.
+      <ul>
+        {!recording.ended_by_itself && <li>The process did not end its recording itself: it was killed, or is still running.</li>}
+        {recording.dropped_events > 0 && <li>{number(recording.dropped_events)} events were dropped in {number(recording.gaps)} gaps.</li>}
+        {recording.problems.map((problem) => <li>{problem}</li>)}
+      </ul>
+    </div>
+  );
+}
+
+function Figure({name, value, note}: {name: string; value: string; note: string}) {
+  return <div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>;
+}
+
+function program_of({command, file}: Recording): string {
+  return (command[0] ?? file).replace(/.*\/(?=.)/, '') || file;
+}
+
+export function estimate(count: number, standard_error: number | undefined): string {
+  return standard_error === undefined ? bytes(count) : `≈ ${bytes(count)} ± ${bytes(Math.round(standard_error))}`;
+}
+
+function started(ns: number): string {
+  return ns > 0 ? new Date(ns / 1e6).toISOString().replace('T', ' ').replace(/\..*/, ' UTC') : 'at a time that is not known';
+}

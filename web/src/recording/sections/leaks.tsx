@@ -1,0 +1,97 @@
+// The verdict about leaks, what was live at the ends of the cycles, and the places that grew.
+import {useRef} from 'preact/hooks';
+import {use_width} from '../../charts/use_width';
+import {bytes, number} from '../../format';
+import type {Leaks as LeakFigures, Recording, Stack} from '../data';
+import {Place} from '../place';
+import {SortableTable} from '../sortable_table';
+
+export function Leaks({recording}: {recording: Recording}) {
+  const {leaks} = recording;
+  const suspects = (leaks.stacks ?? []).filter((stack) => stack.last_bytes > stack.first_bytes);
+  const live = recording.stacks.filter((stack) => stack.at_end_bytes > 0);
+  return (
+    <section id="leaks" aria-labelledby="leaks-title">
+      <h2 id="leaks-title">Leaks</h2>
+      <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
+        <p>{verdict_words(leaks)}</p>
+      </div>
+      {leaks.live_bytes && leaks.live_bytes.length > 1 && <CycleChart leaks={leaks} />}
+      {suspects.length > 0 && (
+        <>
+          <h3>{leaks.verdict === 'leak' ? 'Places that grow' : 'Places that grew'}</h3>
+          <SortableTable label="Places that grew over the cycles" rows={suspects} most={8} key_of={(row) => suspects.indexOf(row)} sorted={{column: 'Grown', direction: 'descending'}}
+            columns={[
+              {name: 'Grown', help: 'From the first cycle looked at to the last', sort: (row) => row.last_bytes - row.first_bytes, cell: (row) => bytes(row.last_bytes - row.first_bytes)},
+              {name: 'A cycle', sort: (row) => row.bytes_per_cycle, cell: (row) => bytes(Math.round(row.bytes_per_cycle))},
+              {name: 'Verdict', text: true, first: 'ascending', sort: (row) => row.verdict, cell: (row) => row.verdict.replaceAll('_', ' ')},
+              {name: 'Place', place: true, first: 'ascending', sort: (row) => row.frames.join(), cell: (row) => <Place frames={row.frames} />},
+            ]} />
+        </>
+      )}
+      {live.length > 0 && (
+        <details>
+          <summary>What was still live at the end, by place</summary>
+          <SortableTable<Stack> label="Live at the end" rows={live} most={10} key_of={(row) => recording.stacks.indexOf(row)} sorted={{column: 'At end', direction: 'descending'}}
+            columns={[
+              {name: 'At end', sort: (row) => row.at_end_bytes, cell: (row) => bytes(row.at_end_bytes)},
+              {name: 'Blocks', sort: (row) => row.at_end_blocks, cell: (row) => number(row.at_end_blocks)},
+              {name: 'Place', place: true, first: 'ascending', sort: (row) => row.frames.join(), cell: (row) => <Place frames={row.frames} />},
+            ]} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+function verdict_words(leaks: LeakFigures): string {
+  const cycles = `${number(leaks.cycles)} cycles of ${leaks.cycle}`;
+  const blind = leaks.smallest_visible_bytes_per_cycle ? ` One of less than ${bytes(Math.round(leaks.smallest_visible_bytes_per_cycle))} a cycle would not show in the samples.` : '';
+  switch (leaks.verdict) {
+    case 'leak':
+      return `It leaks: ${bytes(Math.round(leaks.bytes_per_cycle ?? 0))} a cycle, over ${cycles}.`;
+    case 'grew_then_stayed':
+      return `No leak: memory grew in the first cycles and then stayed, over ${cycles}.${blind}`;
+    case 'none':
+      return `No leak over ${cycles}.${blind}`;
+    default:
+      return 'No verdict: nothing repeats often enough. What is live at the end is no proof, since caches and singletons stay on purpose.';
+  }
+}
+
+const WIDEST = 640;
+const HEIGHT = 120;
+const LEFT = 78;
+
+// What was live at the ends of the cycles; from the lowest to the highest, since growth is what counts.
+function CycleChart({leaks}: {leaks: LeakFigures}) {
+  const frame = useRef<HTMLDivElement>(null);
+  const width = Math.min(WIDEST, use_width(frame));
+  const cycles = leaks.at_cycles!;
+  const live = leaks.live_bytes!;
+  const low = Math.min(...live);
+  const high = Math.max(...live);
+  const first = cycles[0]!;
+  const last = cycles[cycles.length - 1]!;
+  const x_of = (cycle: number) => LEFT + ((cycle - first) / Math.max(1, last - first)) * (width - LEFT - 8);
+  const y_of = (held: number) => 8 + (1 - (held - low) / Math.max(1, high - low)) * (HEIGHT - 36);
+  return (
+    <figure class="chart">
+      <figcaption>Live at the ends of the cycles</figcaption>
+      <div ref={frame} style={{minHeight: `${HEIGHT}px`}}>
+        {width > LEFT && (
+          <svg class="spark chart-svg" width={width} height={HEIGHT} role="img"
+            aria-label={`Live at the ends of cycles ${first} to ${last}: from ${bytes(live[0])} to ${bytes(live[live.length - 1])}.`}>
+            <line x1={LEFT} x2={width} y1={HEIGHT - 22} y2={HEIGHT - 22} />
+            <path d={live.map((held, i) => `${i === 0 ? 'M' : 'L'}${x_of(cycles[i]!).toFixed(1)} ${y_of(held).toFixed(1)}`).join('')} />
+            {live.map((held, i) => <circle cx={x_of(cycles[i]!)} cy={y_of(held)} r={2.5}><title>{`cycle ${cycles[i]}: ${bytes(held)}`}</title></circle>)}
+            <text x={LEFT - 8} y={y_of(high) + 4} text-anchor="end">{bytes(high)}</text>
+            {high > low && <text x={LEFT - 8} y={y_of(low) + 4} text-anchor="end">{bytes(low)}</text>}
+            <text x={LEFT} y={HEIGHT - 6}>cycle {first}</text>
+            <text x={width} y={HEIGHT - 6} text-anchor="end">{last}</text>
+          </svg>
+        )}
+      </div>
+    </figure>
+  );
+}

@@ -1,0 +1,92 @@
+// The page of a recording: trees of what was live, their layout, the stacked points, names of places.
+import assert from 'node:assert/strict';
+import {test} from 'node:test';
+import {load} from './load.mjs';
+
+const tree = await load('recording/tree.ts');
+const {stack_points, layer_color} = await load('recording/stacked_points.ts');
+const places = await load('recording/places.ts');
+const {display_names} = await load('recording/layer_names.ts');
+
+// main → load → new (70), main → run → new (20) and run itself (5); 5 have no stack in the page.
+const live = {
+  frames: ['all', 'main', 'load', 'run', 'operator new(unsigned long)'],
+  stacks: {frame: [0, 1, 2, 4, 3, 4], parent: [0, 0, 1, 2, 1, 4]},
+  layers: {name: ['all', 'session', 'Run', 'conv'], parent: [0, 0, 1, 2]},
+  moments: [
+    {time_ns: 10, bytes: 40, blocks: 1, stack: [3], stack_bytes: [40], other_bytes: 0, layer: [0], layer_bytes: [40], other_layers_bytes: 0},
+    {time_ns: 20, bytes: 100, blocks: 4, stack: [3, 5, 4], stack_bytes: [70, 20, 5], other_bytes: 5, layer: [0, 1, 3], layer_bytes: [10, 25, 60], other_layers_bytes: 5},
+    {time_ns: 50, bytes: 60, blocks: 2, stack: [5], stack_bytes: [60], other_bytes: 0, layer: [3], layer_bytes: [60], other_layers_bytes: 0},
+  ],
+};
+
+test('sums go up the stacks, and the rest is a node of its own', () => {
+  const stacks = tree.stack_tree(live, live.moments[1]);
+  assert.deepEqual(stacks.bytes, [100, 95, 70, 70, 25, 20, 5]);
+  assert.equal(stacks.name[6], '(many small stacks)');
+  assert.deepEqual(stacks.children[1], [2, 4], 'the widest first');
+  assert.deepEqual(stacks.depth, [0, 1, 2, 3, 2, 3, 1]);
+  assert.deepEqual(tree.path_to(stacks, 5), [0, 1, 4, 5]);
+  assert.deepEqual(tree.stack_tree(live, live.moments[2]).children[1], [4], 'what holds nothing is not there');
+});
+
+test('layers hold what is inside them', () => {
+  const layers = tree.layer_tree(live, live.moments[1], 'outside');
+  assert.deepEqual(layers.bytes, [100, 85, 60, 60, 10, 5]);
+  assert.deepEqual(layers.name.slice(4), ['outside', '(many small layers)']);
+});
+
+test('an icicle is as wide as what is held, and zooming keeps the callers', () => {
+  const stacks = tree.stack_tree(live, live.moments[1]);
+  const whole = tree.layout(stacks, 0, 0.06);
+  const at = (node) => whole.boxes.find((box) => box.node === node);
+  assert.deepEqual(at(4), {node: 4, row: 2, left: 0.7, width: 0.25});
+  assert.equal(at(6), undefined, 'too narrow to be seen');
+  assert.equal(whole.rows, 4);
+  const zoomed = tree.layout(stacks, 4, 0.001);
+  assert.deepEqual(zoomed.boxes.map(({node, row, width}) => [node, row, width]), [[0, 0, 1], [1, 1, 1], [4, 2, 1], [5, 3, 0.8]]);
+});
+
+test('a search counts what is inside a match once', () => {
+  const stacks = tree.stack_tree(live, live.moments[1]);
+  assert.deepEqual(tree.search(stacks, 'NEW'), {nodes: new Set([3, 5]), bytes: 90});
+  assert.equal(tree.search(stacks, 'n').bytes, 100, 'main has the others inside');
+  assert.deepEqual(tree.search(stacks, ' '), {nodes: new Set(), bytes: 0});
+});
+
+test('a range shows its fullest moment, or the nearest', () => {
+  assert.equal(tree.moment_of(live.moments, 0, 100), 1);
+  assert.equal(tree.moment_of(live.moments, 40, 100), 2);
+  assert.equal(tree.moment_of(live.moments, 30, 34), 1);
+  assert.equal(tree.moment_of(live.moments, 44, 46), 2);
+});
+
+test('stacked points keep the sums, and stay level where nothing happens', () => {
+  const timeline = {
+    width_ns: 10, layers: ['a', 'b'], start_ns: [0, 10, 50], lowest_bytes: [0, 0, 0], highest_bytes: [10, 40, 20], last_bytes: [10, 20, 0],
+    mapped_bytes: [0, 0, 0], layers_bytes: [[10, 0], [20, 16], [20, 0]], other_layers_bytes: [0, 4, 0],
+  };
+  const points = stack_points(timeline, 55);
+  assert.deepEqual(points.seconds.map((s) => Math.round(s * 1e9)), [0, 10, 20, 50, 60]);
+  assert.deepEqual(points.totals, [10, 40, 20, 20, 0]);
+  assert.deepEqual(points.order, [2, 1, 0]);
+  assert.deepEqual(points.sums[1].map(Math.round), [10, 36, 18, 20, 0]);
+  assert.equal(layer_color(2, 3), '--layer-rest');
+  assert.deepEqual(stack_points({...timeline, other_layers_bytes: [0, 0, 0], layers_bytes: [[10, 0], [40, 0], [20, 0]]}, 55).order, [0]);
+});
+
+test('places begin behind what passes allocations on', () => {
+  assert.deepEqual(places.telling_frames(['operator new(unsigned long)', 'std::vector<int>::resize(unsigned long)', 'load(int)', 'load(int)', 'main', '__libc_start_main']),
+    ['load', 'main']);
+  assert.deepEqual(places.telling_frames(['xmalloc']), ['xmalloc']);
+  assert.deepEqual(places.telling_frames([]), []);
+  assert.equal(places.short_function('Session::run(std::span<Tensor const, 4ul>) const'), 'Session::run');
+  assert.equal(places.short_function('operator<<(std::ostream&, int)'), 'operator<<');
+  assert.equal(places.short_function('void copy<float, (Layout)2>(float*, int (*)(int))'), 'copy');
+  assert.equal(places.short_function('(many small stacks)'), '(many small stacks)');
+  assert.ok(places.is_place('libonnxruntime.so.1+0x41be9d') && places.is_place('0x7f00') && !places.is_place('main'));
+});
+
+test('layer names are as long as needed to tell them apart', () => {
+  assert.deepEqual(display_names(['m/run/conv', 'm/load', 'n/run/conv', '(outside of any layer)']), ['m/run/conv', 'load', 'n/run/conv', '(outside of any layer)']);
+});
