@@ -9,8 +9,10 @@ for fuzzer in build/fuzz/fuzz/*_fuzzer; do
   name=$(basename "$fuzzer" _fuzzer)
   work=build/fuzz/corpus/$name
   mkdir -p "$work"
+  seeds=tests/fuzz/corpus/$name
+  [ -d "$seeds" ] || seeds=tests/fuzz/corpus/${name%%_*}  # recording_analysis begins with the recordings of recording
   echo "== $name for $seconds s =="
   (cd build/fuzz && "../../$fuzzer" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=0 -verbosity=0 \
-    "../../$work" "../../tests/fuzz/corpus/$name")
+    "../../$work" "../../$seeds")
 done
 echo "no fuzzer found anything"
