@@ -10,7 +10,7 @@
 #include <cstdarg>
 #include <cstdlib>
 
-#include "tracer/loader.h"
+#include "tracer/modules.h"
 #include "tracer/onnxruntime_hooks.h"
 #include "tracer/process.h"
 #include "tracer/real_functions.h"
@@ -36,7 +36,7 @@ void name_has_changed() {
 
 [[gnu::constructor]] void on_load() {
   ThreadLocal& thread = thread_local_state;
-  if (is_recording(thread) && process.options.layers && has_onnxruntime(RTLD_DEFAULT))
+  if (is_recording(thread) && process.options.layers && onnxruntime_has_come())
     hook_onnxruntime(RTLD_DEFAULT);
 }
 

@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "tracer/frame_rules.h"
-#include "tracer/loader.h"
 #include "tracer/modules.h"
 #include "tracer/onnxruntime_hooks.h"
 #include "tracer/process.h"
@@ -38,21 +37,6 @@ NextFunction<int (*)(void*)> next_dlclose("dlclose");
   return false;
 }
 
-}  // namespace
-
-namespace headroom::tracer {
-
-bool has_onnxruntime(void* handle) {
-  const Guard guard(thread_local_state);
-  if (::dlsym(handle, "OrtGetApiBase") != nullptr) return true;
-  ::dlerror();  // the program must not find an error that is not its own; here it has none of its own pending
-  return false;
-}
-
-}  // namespace headroom::tracer
-
-namespace {
-
 [[gnu::noinline]] void* open_and_look(Dlopen next, const char* file, int mode) {
   void* const handle = next(file, mode);
   ThreadLocal& thread = thread_local_state;
@@ -61,7 +45,7 @@ namespace {
     const Guard guard(thread);
     refresh_modules();
   }
-  if (process.options.layers && has_onnxruntime(handle)) hook_onnxruntime(handle);
+  if (process.options.layers && onnxruntime_has_come()) hook_onnxruntime(handle);
   return handle;
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tracer/clock.h"
+#include "tracer/exported_symbols.h"
 #include "tracer/lock.h"
 #include "tracer/process.h"
 
@@ -37,6 +38,8 @@ Range ranges[kMostModules];
 std::atomic<std::size_t> range_count{0};
 // Code that belongs to no module (a just-in-time compiler's) must not cost a look for each address.
 std::atomic<std::uint64_t> changes_seen{0};
+
+std::atomic<bool> has_new_onnxruntime{false};
 
 struct Look {
   std::uint64_t ticks;  // what new modules are dated: they may have come right after the last look
@@ -109,6 +112,7 @@ int visit_module(dl_phdr_info* info, std::size_t, void* data) {
   if (known_count == kMostModules) return 0;
   known[known_count++] = module;
   write_module(*info, module, id, look.ticks);
+  if (exports_symbol(*info, "OrtGetApiBase")) has_new_onnxruntime = true;
   return 0;
 }
 
@@ -163,6 +167,8 @@ void note_code_address(std::uint64_t pc) {
   ::dl_iterate_phdr(read_change_counts, &changes);
   if (changes != changes_seen.load(std::memory_order_relaxed)) refresh_modules();
 }
+
+bool onnxruntime_has_come() { return has_new_onnxruntime.exchange(false); }
 
 void forget_modules() {
   lock.reset();

@@ -12,6 +12,9 @@ void refresh_modules();
 // An address that stands in a stack: refreshes when it belongs to no module that is known.
 void note_code_address(std::uint64_t pc);
 
+// True once after a library has come that is, or holds, an ONNX Runtime.
+bool onnxruntime_has_come();
+
 // In a child after fork: its recording knows no modules yet.
 void forget_modules();
 

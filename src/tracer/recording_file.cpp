@@ -57,6 +57,18 @@ bool close_earlier_recording(const char* path) {
   return is_ours;
 }
 
+// A file that outgrows RLIMIT_FSIZE is a deadly signal for the program.
+std::uint64_t most_segments(const Options& options) {
+  std::uint64_t most = options.segments;
+  if (options.ring && most > kMostRingSlots) most = kMostRingSlots;
+  rlimit file_size{};
+  if (::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY) {
+    const std::uint64_t left = file_size.rlim_cur > kMappedBytes ? file_size.rlim_cur - kMappedBytes : 0;
+    if (left / kDefaultSegmentBytes < most) most = left / kDefaultSegmentBytes;
+  }
+  return most;
+}
+
 }  // namespace
 
 bool RecordingFile::open_new(const char* path) {
@@ -85,53 +97,64 @@ bool RecordingFile::open_for_process(const char* path) {
   return false;
 }
 
+void RecordingFile::fill_header(FileHeader& header, const Options& options) const {
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.header_bytes = kHeaderBytes;
+  header.metadata_bytes = kDefaultMetadataBytes;
+  header.segment_bytes = kDefaultSegmentBytes;
+  header.flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u);
+  header.time_shift = process_clock.shift;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  header.first_ticks = process_clock.first_ticks = ticks_now();
+  header.first_monotonic_ns = monotonic_ns();
+  header.first_realtime_ns =
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  header.last_ticks = header.first_ticks;
+  header.last_monotonic_ns = header.first_monotonic_ns;
+  header.pid = ::getpid();
+  header.parent_pid = ::getppid();
+  header.page_bytes = static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
+  header.machine = kMachine;
+  header.large_bytes = options.large_bytes;
+  header.sample_period_bytes = options.sample_period;
+  header.segments_limit = most_segments(options);
+  header.exec_generation = generation_;
+}
+
 bool RecordingFile::create(const char* path, const Options& options) {
-  if (!open_for_process(path)) return false;
+  if (most_segments(options) == 0 || !open_for_process(path)) return false;
+  if (set_up(options)) return true;
+  // No space for even the beginning.
+  ::unlink(path_);
+  ::close(fd_);
+  fd_ = -1;
+  return false;
+}
+
+bool RecordingFile::set_up(const Options& options) {
   struct stat info {};
   ::fstat(fd_, &info);
   device_ = info.st_dev;
   inode_ = info.st_ino;
+  // The header first and at once: a process that is killed here leaves a recording, if an empty one.
+  alignas(FileHeader) static char page[kHeaderBytes];
+  fill_header(*reinterpret_cast<FileHeader*>(page), options);
+  if (::pwrite(fd_, page, sizeof page, 0) != sizeof page) return false;
   metadata_backed_ = kMetadataStep - kHeaderBytes;
-  if (!allocate(0, kMetadataStep) || ::ftruncate(fd_, kMappedBytes) != 0) return false;
+  if (!allocate(kHeaderBytes, kMetadataStep - kHeaderBytes) || ::ftruncate(fd_, kMappedBytes) != 0)
+    return false;
   void* mapped = map_memory(kMappedBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (mapped == nullptr) return false;
   auto* header = static_cast<FileHeader*>(mapped);
-  header->version = kVersion;
-  header->header_bytes = kHeaderBytes;
-  header->metadata_bytes = kDefaultMetadataBytes;
-  header->segment_bytes = kDefaultSegmentBytes;
-  header->flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u);
-  header->time_shift = process_clock.shift;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  header->first_ticks = process_clock.first_ticks = ticks_now();
-  header->first_monotonic_ns = monotonic_ns();
-  header->last_ticks = header->first_ticks;
-  header->last_monotonic_ns = header->first_monotonic_ns;
-  header->first_realtime_ns =
-      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-  header->pid = ::getpid();
-  header->parent_pid = ::getppid();
-  header->page_bytes = static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
-  header->machine = kMachine;
-  header->large_bytes = options.large_bytes;
-  header->sample_period_bytes = options.sample_period;
-  header->segments_limit = options.segments;
-  header->exec_generation = generation_;
-  // A file that outgrows RLIMIT_FSIZE is a deadly signal for the program.
-  rlimit file_size{};
-  if (::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY) {
-    const std::uint64_t left = file_size.rlim_cur > kMappedBytes ? file_size.rlim_cur - kMappedBytes : 0;
-    if (left / kDefaultSegmentBytes < header->segments_limit)
-      header->segments_limit = left / kDefaultSegmentBytes;
-  }
   if (options.ring) {
-    if (header->segments_limit > kMostRingSlots) header->segments_limit = kMostRingSlots;
     slots_in_use_ = reserve_array<std::atomic<std::uint8_t>>(header->segments_limit);
-    if (slots_in_use_ == nullptr) return false;
+    if (slots_in_use_ == nullptr) {
+      unmap_memory(mapped, kMappedBytes);
+      return false;
+    }
   }
-  std::atomic_signal_fence(std::memory_order_release);  // a file with the magic has a whole header
-  std::memcpy(header->magic, kMagic, sizeof kMagic);
   header_ = header;
   return true;
 }

@@ -58,6 +58,8 @@ class RecordingFile {
  private:
   bool open_new(const char* path);
   bool open_for_process(const char* path);
+  bool set_up(const Options& options);
+  void fill_header(recording::FileHeader& header, const Options& options) const;
   bool own_descriptor();
   bool allocate(std::uint64_t offset, std::uint64_t bytes);
   bool back_metadata(std::uint64_t end);

@@ -1,0 +1,66 @@
+// The look-up of the dynamic linker's own: .gnu.hash has a Bloom filter, buckets of symbol numbers, and for
+// each symbol its hash, whose lowest bit marks the end of a bucket. Nearly every library is done after one
+// word of the filter.
+#include "tracer/exported_symbols.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace headroom::tracer {
+namespace {
+
+struct SymbolTable {
+  const std::uint32_t* hash = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
+  const char* names = nullptr;
+};
+
+SymbolTable symbol_table_of(const dl_phdr_info& module) {
+  SymbolTable table;
+  const ElfW(Dyn)* entry = nullptr;
+  for (int i = 0; i < module.dlpi_phnum; ++i)
+    if (module.dlpi_phdr[i].p_type == PT_DYNAMIC)
+      entry = reinterpret_cast<const ElfW(Dyn)*>(module.dlpi_addr + module.dlpi_phdr[i].p_vaddr);
+  for (; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    // The dynamic linker makes these addresses absolute, except where the section is read-only (the kernel's
+    // library).
+    const std::uint64_t value = entry->d_un.d_ptr;
+    const std::uint64_t address = value < module.dlpi_addr ? value + module.dlpi_addr : value;
+    if (entry->d_tag == DT_GNU_HASH) table.hash = reinterpret_cast<const std::uint32_t*>(address);
+    if (entry->d_tag == DT_SYMTAB) table.symbols = reinterpret_cast<const ElfW(Sym)*>(address);
+    if (entry->d_tag == DT_STRTAB) table.names = reinterpret_cast<const char*>(address);
+  }
+  return table;
+}
+
+std::uint32_t hash_of(const char* name) {
+  std::uint32_t hash = 5381;
+  for (; *name != 0; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
+  return hash;
+}
+
+}  // namespace
+
+bool exports_symbol(const dl_phdr_info& module, const char* name) {
+  const SymbolTable table = symbol_table_of(module);
+  if (table.hash == nullptr || table.symbols == nullptr || table.names == nullptr) return false;
+  const std::uint32_t bucket_count = table.hash[0], first_symbol = table.hash[1],
+                      filter_words = table.hash[2], filter_shift = table.hash[3];
+  if (bucket_count == 0 || filter_words == 0) return false;
+  const auto* filter = reinterpret_cast<const std::uint64_t*>(table.hash + 4);
+  const auto* buckets = reinterpret_cast<const std::uint32_t*>(filter + filter_words);
+  const std::uint32_t* hashes = buckets + bucket_count;
+  const std::uint32_t hash = hash_of(name);
+  const std::uint64_t word = filter[hash / 64 % filter_words];
+  if ((word >> (hash % 64) & word >> ((hash >> filter_shift) % 64) & 1) == 0) return false;
+  std::uint32_t symbol = buckets[hash % bucket_count];
+  if (symbol < first_symbol) return false;
+  for (;; ++symbol) {
+    const std::uint32_t its_hash = hashes[symbol - first_symbol];
+    if ((its_hash | 1) == (hash | 1) && std::strcmp(table.names + table.symbols[symbol].st_name, name) == 0)
+      return true;
+    if ((its_hash & 1) != 0) return false;
+  }
+}
+
+}  // namespace headroom::tracer
