@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
 
-.PHONY: help deps deps-test build demo test bench format lint sanitize fuzz cross clean
+.PHONY: help deps deps-test build demo test bench format lint sanitize tsan fuzz cross clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## *' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ sanitize: deps-test  ## the tests under AddressSanitizer and UBSan
 	@cmake --preset asan $(LAUNCHER)
 	@cmake --build --preset asan --parallel $(JOBS)
 	@scripts/run_tests.sh build/asan
+
+tsan: deps-test  ## the recorder under ThreadSanitizer
+	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_tsan.sh
 
 fuzz: deps-test  ## every fuzzer for FUZZ_SECONDS (20)
 	@scripts/run_fuzzers.sh

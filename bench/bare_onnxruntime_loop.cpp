@@ -3,7 +3,7 @@
 // (bench/truth.py).
 //
 //   bare_onnxruntime_loop --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims
-//   1,3,640,640]
+//   1,3,640,640] [--arena doubling|exact]
 //
 // F holds raw numbers for the model's one input, several frames one after another; they are taken in a
 // circle, and read between the timed runs. Without it the input is all zeros. --dims is needed where the
@@ -39,6 +39,7 @@ void check(OrtStatus* status) {
 struct Arguments {
   std::string model, input_file;
   int threads = 0, iterations = 100, warmup = 10;
+  bool exact_arena = false;  // the arena grows by what is asked for, not by doubling
   std::vector<int64_t> dims;
 };
 
@@ -65,13 +66,17 @@ Arguments parse(int count, char** values) {
       arguments.iterations = std::atoi(value);
     else if (flag == "--warmup")
       arguments.warmup = std::atoi(value);
+    else if (flag == "--arena")
+      arguments.exact_arena = std::strcmp(value, "exact") == 0;
     else if (flag == "--dims")
       arguments.dims = parse_dims(value);
     else
       fail("unknown flag " + flag);
   }
   if (arguments.model.empty() || arguments.iterations < 1 || arguments.warmup < 0 || count % 2 == 0)
-    fail("usage: --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims 1,3,640,640]");
+    fail(
+        "usage: --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims 1,3,640,640] "
+        "[--arena doubling|exact]");
   return arguments;
 }
 
@@ -148,6 +153,17 @@ void make_input(OrtSession* session, OrtAllocator* allocator, const Arguments& a
                                             element, &input.value));
 }
 
+void use_exact_arena(OrtEnv* env, OrtSessionOptions* options) {
+  constexpr int kSameAsRequested = 1;
+  OrtArenaCfg* config = nullptr;
+  OrtMemoryInfo* cpu = nullptr;
+  check(api->CreateArenaCfg(0, kSameAsRequested, -1, -1, &config));
+  check(api->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &cpu));
+  check(api->CreateAndRegisterAllocator(env, cpu, config));
+  check(api->AddSessionConfigEntry(options, "session.use_env_allocators", "1"));
+  check(api->DisableMemPattern(options));
+}
+
 // Frames from a file, in a circle.
 class Frames {
  public:
@@ -190,6 +206,7 @@ int main(int count, char** values) {
   check(api->CreateSessionOptions(&options));
   check(api->SetSessionExecutionMode(options, ORT_SEQUENTIAL));
   check(api->SetInterOpNumThreads(options, 1));
+  if (arguments.exact_arena) use_exact_arena(env, options);
   if (arguments.threads > 0) check(api->SetIntraOpNumThreads(options, arguments.threads));
   OrtSession* session = nullptr;
   check(api->CreateSession(env, arguments.model.c_str(), options, &session));

@@ -88,6 +88,9 @@ struct ModuleRecord {
 
 enum class ScopeSource : std::uint32_t { program = 0, nvtx = 1, session = 2, run = 3, node = 4, load = 5 };
 
+// The scope of what the tracer itself does in the program, such as ending a runtime's profile.
+inline constexpr char kTracersOwnScope[] = "headroom: profiling";
+
 struct ScopeRecord {
   std::uint32_t parent;  // scope id; 0 is the root
   ScopeSource source;

@@ -70,6 +70,7 @@ template <class Reallocate>
     if (fresh != nullptr) on_allocation(thread, fresh, size, caller);
     return fresh;
   }
+  attach_before_stamp(thread);
   const Release release = begin_release(pointer);
   const int errno_before = errno;
   errno = 0;

@@ -53,6 +53,7 @@ HEADROOM_HOOK int munmap(void* address, std::size_t size) {
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return next(address, size);
   const Guard guard(thread);
+  attach_before_stamp(thread);
   const std::uint64_t time = time_now();
   const int result = next(address, size);
   if (result == 0) record_unmap(thread, number(address), size, time);
@@ -68,6 +69,7 @@ HEADROOM_HOOK void* mremap(void* old_address, std::size_t old_size, std::size_t 
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return next(old_address, old_size, new_size, flags, wanted);
   const Guard guard(thread);
+  attach_before_stamp(thread);
   const std::uint64_t time = time_now();
   void* const moved = next(old_address, old_size, new_size, flags, wanted);
   if (moved == MAP_FAILED) return moved;

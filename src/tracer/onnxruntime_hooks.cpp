@@ -45,7 +45,7 @@ std::uint32_t scope_of(std::uint32_t parent, ScopeSource source, const char* nam
 class OwnWork {
  public:
   OwnWork() : before_(current_scope()) {
-    set_scope(scope_of(0, ScopeSource::program, "headroom: profiling"));
+    set_scope(scope_of(0, ScopeSource::program, recording::kTracersOwnScope));
   }
   ~OwnWork() { set_scope(before_); }
   OwnWork(const OwnWork&) = delete;

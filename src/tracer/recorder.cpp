@@ -7,10 +7,10 @@ namespace headroom::tracer {
 namespace {
 
 // Null when the event is lost.
-[[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread) {
+[[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread, std::uint64_t time) {
   ThreadState* state = thread.state;
   if (__builtin_expect(state == nullptr || !state->writer.has_room() || state->quota == 0, 0)) {
-    state = prepare_to_record(thread);
+    state = prepare_to_record(thread, time);
     if (state == nullptr) return nullptr;
   }
   --state->quota;
@@ -61,7 +61,7 @@ bool is_tracer_code(std::uint64_t pc) {
 
 void count_allocation(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* state = thread.state;
-  if (state == nullptr || state->counts_small == 0) state = prepare_to_record(thread);
+  if (state == nullptr || state->counts_small == 0) state = prepare_to_record(thread, time_now());
   if (state == nullptr) return;
   state->writer.count_allocation(size);
   count_operation(*state);
@@ -81,7 +81,7 @@ std::atomic<bool> noted_full_set{false};
           "more than a million large allocations were live: some were counted and not recorded");
     return count_allocation(thread, size);
   }
-  if (ThreadState* state = ready_to_record(thread)) {
+  if (ThreadState* state = ready_to_record(thread, time)) {
     const std::uint32_t stack = stack_of(*state, time, caller);
     state->writer.allocate(time, address, size, stack);
   }
@@ -94,13 +94,13 @@ std::atomic<bool> noted_full_set{false};
   const bool was_ready = state != nullptr && state->counts_small != 0;
   // The sampler has chosen it, or has not been asked.
   if (!was_ready) {
-    state = prepare_to_record(thread);
+    state = prepare_to_record(thread, time_now());
     if (state == nullptr) return;
   }
   const bool is_chosen = was_ready || state->sampler.chooses(size);
   if (is_chosen && process.recorded.insert(address)) {
     const std::uint64_t time = time_now();
-    if ((state = ready_to_record(thread)) != nullptr)
+    if ((state = ready_to_record(thread, time)) != nullptr)
       state->writer.sample(time, address, size, stack_of(*state, time, caller));
   } else {
     count_allocation(thread, size);
@@ -109,18 +109,19 @@ std::atomic<bool> noted_full_set{false};
 }
 
 [[gnu::noinline]] void record_release(ThreadLocal& thread, const Release& release) {
-  if (ThreadState* state = ready_to_record(thread)) state->writer.release(release.time, release.address);
+  if (ThreadState* state = ready_to_record(thread, release.time))
+    state->writer.release(release.time, release.address);
   done(thread);
 }
 
 void count_release_slowly(ThreadLocal& thread) {
-  if (ThreadState* state = prepare_to_record(thread)) state->writer.count_release();
+  if (ThreadState* state = prepare_to_record(thread, time_now())) state->writer.count_release();
   done(thread);
 }
 
 void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller) {
   const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread)) {
+  if (ThreadState* state = ready_to_record(thread, time)) {
     const std::uint32_t stack = stack_of(*state, time, caller);
     state->writer.map(time, address, size, stack);
   }
@@ -128,7 +129,7 @@ void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, 
 }
 
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time) {
-  if (ThreadState* state = ready_to_record(thread)) state->writer.unmap(time, address, size);
+  if (ThreadState* state = ready_to_record(thread, time)) state->writer.unmap(time, address, size);
   done(thread);
 }
 

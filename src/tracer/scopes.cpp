@@ -129,7 +129,7 @@ void set_scope(std::uint32_t id) {
   }
   const Guard guard(thread);
   ThreadState* state = thread.state;
-  if (state == nullptr || !state->writer.has_room()) state = prepare_to_record(thread);
+  if (state == nullptr || !state->writer.has_room()) state = prepare_to_record(thread, time_now());
   thread.scope = id;
   if (state != nullptr) write_scope(*state, time_now(), id);
 }

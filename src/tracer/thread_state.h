@@ -69,9 +69,20 @@ class Guard {
   ThreadLocal& thread_;
 };
 
-// Makes the thread's state fit to take a record: attached, with room in a segment, within the bound on
-// events. Null when the event is lost, which is counted. The slow side of recording.
-ThreadState* prepare_to_record(ThreadLocal& thread);
+// Makes the thread's state fit to take a record of `time`: attached, with room in a segment, within the bound
+// on events. Null when the event is lost, which is counted. The slow side of recording.
+//
+// What it writes itself is of `time`, too. The release in a realloc is written when the block may be another
+// thread's already: stamped later than it was, because a segment had to be begun, it would end that thread's
+// allocation.
+ThreadState* prepare_to_record(ThreadLocal& thread, std::uint64_t time);
+
+// For an event that is stamped now and written later, after the real call: a segment that an ending thread
+// leaves in between could hold records that are later already.
+void attach_first(ThreadLocal& thread);
+inline void attach_before_stamp(ThreadLocal& thread) {
+  if (__builtin_expect(thread.state == nullptr, 0)) attach_first(thread);
+}
 
 // Needs room for a record. What was counted in the scope before is written first.
 void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope);

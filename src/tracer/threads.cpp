@@ -116,7 +116,7 @@ std::atomic<bool> noted_full_disk{false}, noted_limit{false}, noted_bound{false}
 
 // --- room in a segment
 
-bool open_segment(ThreadLocal& thread, ThreadState& state) {
+bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   state.counts_small = 0;
   if (state.segment.memory == nullptr || state.writer.is_open()) {
     state.writer.close();
@@ -129,14 +129,14 @@ bool open_segment(ThreadLocal& thread, ThreadState& state) {
   if (!process.file.back(state.segment, kBackingStep)) return false;
   state.backed_bytes = kBackingStep;
   state.writer.open(state.segment.memory, kBackingStep, state.segment.number, state.thread_index,
-                    thread.scope, time_now());
+                    thread.scope, time);
   state.segment_thread = state.thread_index;
   state.segment_scope = thread.scope;
   ++state.segment_serial;
   return true;
 }
 
-bool make_room(ThreadLocal& thread, ThreadState& state) {
+bool make_room(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   const bool can_grow = state.writer.is_open() && state.backed_bytes < recording::kDefaultSegmentBytes;
   if (can_grow && process.file.back(state.segment, state.backed_bytes + kBackingStep)) {
     state.backed_bytes += kBackingStep;
@@ -144,18 +144,17 @@ bool make_room(ThreadLocal& thread, ThreadState& state) {
     return true;
   }
   // A disk that is full for the next step is full for a new segment, too.
-  return !can_grow && open_segment(thread, state);
+  return !can_grow && open_segment(thread, state, time);
 }
 
 // The segment was another thread's, or a change of scope could not be written when it happened.
-void take_over(ThreadLocal& thread, ThreadState& state) {
-  const std::uint64_t now = time_now();
+void take_over(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   if (state.segment_thread != state.thread_index) {
-    state.writer.thread(now, state.thread_index);
+    state.writer.thread(time, state.thread_index);
     state.segment_thread = state.thread_index;
     state.segment_scope = 0;
   }
-  if (state.segment_scope != thread.scope) write_scope(state, now, thread.scope);
+  if (state.segment_scope != thread.scope) write_scope(state, time, thread.scope);
 }
 
 bool take_quota(ThreadState& state) {
@@ -191,7 +190,7 @@ void note_why_there_is_no_room(const ThreadState& state) {
 
 }  // namespace
 
-[[gnu::noinline, gnu::cold]] ThreadState* prepare_to_record(ThreadLocal& thread) {
+[[gnu::noinline, gnu::cold]] ThreadState* prepare_to_record(ThreadLocal& thread, std::uint64_t time) {
   const ErrnoKeeper keep;
   if (!recording_is_ours()) start_recording_in_child(thread);
   if (process.phase.load(std::memory_order_acquire) != Phase::recording) return nullptr;
@@ -203,21 +202,28 @@ void note_why_there_is_no_room(const ThreadState& state) {
     return drop_event(state);
   }
   if (state->quota == 0 && !take_quota(*state)) return drop_event(state);
-  if (!state->writer.has_room() && !make_room(thread, *state)) {
+  if (!state->writer.has_room() && !make_room(thread, *state, time)) {
     note_why_there_is_no_room(*state);
     state->counts_small = 0;
     state->retry_in = kDropsBetweenTries;
     return drop_event(state);
   }
   if (state->segment_thread != state->thread_index || state->segment_scope != thread.scope)
-    take_over(thread, *state);
+    take_over(thread, *state, time);
   if (state->gap > 0) {
-    state->writer.gap(time_now(), state->gap);
+    state->writer.gap(time, state->gap);
     process.file.header()->events_dropped.fetch_sub(state->gap, std::memory_order_relaxed);
     state->gap = 0;
   }
   state->counts_small = 1;
   return state;
+}
+
+[[gnu::noinline, gnu::cold]] void attach_first(ThreadLocal& thread) {
+  if (thread.has_ended) return;
+  const ErrnoKeeper keep;
+  if (!recording_is_ours()) start_recording_in_child(thread);
+  if (process.phase.load(std::memory_order_acquire) == Phase::recording) attach(thread);
 }
 
 void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope) {
