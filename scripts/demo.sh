@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 headroom=build/release/bin/headroom
 photos=build/demo/photos
-examples=/usr/share/doc/opencv-doc/examples
+examples=$(scripts/opencv_examples.sh)
 
 mkdir -p "$photos"
 for picture in data/messi5.jpg text/scenetext01.jpg text/scenetext02.jpg data/building.jpg; do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Headroom needs on Debian 12: `build` for a build and the demo, `test` for tests and checks besides.
-# Versions are pinned to Debian 12's upstream versions (security updates change only what follows). Does nothing, in
+# What is missing is installed in Debian 12's upstream versions (security updates change only what follows) and in no
+# other. What is there already stays as it is: another version is named in one line and used. Does nothing, in
 # under a second, when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,14 +32,25 @@ if ! node --version 2>/dev/null | grep -qE '^v(1[89]|[2-9][0-9])\.' || ! command
   wanted+=(nodejs=18. npm=9.2)
 fi
 
-missing=()
+declare -A installed
+while read -r name version status; do
+  [ "${status:0:2}" = ii ] && installed[$name]=$version
+done < <(dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' "${wanted[@]%%=*}" 2>/dev/null || true)
+
+missing=() other=()
 for package in "${wanted[@]}"; do
   name=${package%%=*}
   version=${package#*=}
-  status=$(dpkg-query -W -f '${db:Status-Abbrev}' "$name" 2>/dev/null || true)
-  [ "${status:0:2}" = ii ] && continue
-  missing+=("$name${version:+=$version*}")
+  found=${installed[$name]:-}
+  if [ -z "$found" ]; then
+    missing+=("$name${version:+=$version*}")
+  elif [[ $found != "$version"* ]]; then
+    other+=("$name $found (not $version)")
+  fi
 done
+if [ ${#other[@]} -gt 0 ]; then
+  echo "install_dependencies: in other versions than Headroom is tested with: $(IFS=,; echo "${other[*]}")" >&2
+fi
 
 if [ ${#missing[@]} -gt 0 ]; then
   as_root=()
@@ -54,6 +66,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 scripts/fetch_npm_packages.sh
+scripts/opencv_examples.sh >/dev/null
 
 # The page's own tests drive a browser; the build needs only esbuild, preact and uplot, which it installs itself.
 if [ "$level" = test ] && ! cmp -s web/package-lock.json web/node_modules/.headroom-lock; then

@@ -11,7 +11,7 @@ for program in "$build"/bin/*_benchmark; do
   "$program" --benchmark_repetitions=7 --benchmark_report_aggregates_only=true --benchmark_out="build/bench/$(basename "$program").json" \
     --benchmark_out_format=json
 done
-examples=/usr/share/doc/opencv-doc/examples
+examples=$(scripts/opencv_examples.sh)
 python3 bench/truth.py --build "$build" --output build/bench/truth.json \
   ".deps/models/face_detection_back_256x256_barracuda.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/ch_PP-OCRv4_det_infer.onnx:video=$examples/data/vtest.avi" \

@@ -42,6 +42,7 @@ set(web_sources
   src/sections/definitions.tsx
   src/sections/header.tsx
   src/sections/latency_stages.tsx
+  src/sections/layers.tsx
   src/sections/left_out.tsx
   src/sections/memory_overview.tsx
   src/sections/model_detail.tsx

@@ -7,8 +7,6 @@
 namespace headroom::analysis {
 namespace {
 
-// Half of the 64 MiB that glibc reserves for a thread's arena: what is further apart is not one heap.
-constexpr std::uint64_t kLargestHole = 32 << 20;
 constexpr std::int64_t kEventsPerLiveBlock = 32;
 constexpr std::size_t kMostMoments = 128;
 

@@ -19,6 +19,9 @@
 
 namespace headroom::analysis {
 
+// Half of the 64 MiB that glibc reserves for a thread's arena: what is further apart is not one heap.
+inline constexpr std::uint64_t kLargestHole = 32 << 20;
+
 // The live allocation that keeps two holes from being one. Of all of them, that which would set free most.
 struct Blocker {
   std::uint64_t address = 0;

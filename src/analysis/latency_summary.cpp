@@ -61,10 +61,9 @@ std::optional<std::int64_t> percentile_bound(std::span<const std::int64_t> sorte
   return sorted[sorted.size() - over];
 }
 
-LatencySummary summarise_latency(std::span<const std::int64_t> nanoseconds) {
+LatencySummary summarise_latency(std::vector<std::int64_t> sorted) {
   LatencySummary summary;
-  if (nanoseconds.empty()) return summary;
-  std::vector<std::int64_t> sorted(nanoseconds.begin(), nanoseconds.end());
+  if (sorted.empty()) return summary;
   std::sort(sorted.begin(), sorted.end());
 
   // Two passes over the distances from the smallest value: sums of squares of the values themselves would

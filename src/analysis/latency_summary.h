@@ -12,8 +12,8 @@ namespace headroom::analysis {
 
 inline constexpr int kHistogramBuckets = 48;
 
-// Sorts a copy. n = 0 gives an empty summary.
-LatencySummary summarise_latency(std::span<const std::int64_t> nanoseconds);
+// Sorts what it is given: hand it over, or it is a copy. n = 0 gives an empty summary.
+LatencySummary summarise_latency(std::vector<std::int64_t> nanoseconds);
 
 // Nearest rank: sorted[ceil(p·n) − 1]; p in (0, 1]; n > 0.
 std::int64_t nearest_rank(std::span<const std::int64_t> sorted, double p);

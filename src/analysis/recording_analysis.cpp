@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "analysis/profile_memory.h"
 #include "analysis/recording_analyzer.h"
 
 namespace headroom::analysis {
@@ -22,7 +23,9 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
     if (++waiting == batch.size()) visit_batch();
   });
   visit_batch();
-  return analyzer.finish(recording);
+  RecordingAnalysis analysis = analyzer.finish(recording);
+  find_profile_memory(recording, analysis);
+  return analysis;
 }
 
 std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times) {

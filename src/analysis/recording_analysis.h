@@ -45,6 +45,7 @@ struct StackFigures {
   std::int64_t allocations = 0, allocated_bytes = 0;  // estimated where samples stand for others
   std::int64_t temporary = 0;                         // of full recordings only
   LiveFigures live;
+  std::int64_t outside_peak_bytes = 0;           // the part of live.peak_bytes that belongs to no layer
   std::int64_t most_blocks = 0, most_bytes = 0;  // live at once, at this stack's own fullest moments
   std::optional<std::int64_t> block_bytes;       // the size of all its allocations, if they had the same
   bool sampled = false;                          // some of it was estimated
@@ -66,6 +67,9 @@ struct LayerFigures {
   std::int64_t allocated_bytes = 0;            // exact
   LiveFigures live;                            // with the layers inside it
   LiveFigures self;                            // without them: these add up to the heap
+  // The part of self.peak_bytes that was there for the tracing's sake: a runtime's profile of itself, which
+  // the tracer switched on and ended.
+  std::int64_t tracing_peak_bytes = 0;
 };
 
 struct SizeClassFigures {

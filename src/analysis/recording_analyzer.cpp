@@ -77,10 +77,19 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
       cycles_.ended(layer, tree[layer].depth, heap_.bytes, stacks_.size(),
                     [&](std::size_t stack) { return stacks_[stack].live.bytes; });
   layers_[to].visited = true;
+  if (tracers_own_ == kNoLayer && tree[to].path == recording::kTracersOwnScope) tracers_own_ = to;
   for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {
     ++layers_[layer].entries;
     layers_[layer].process_peak = std::max(layers_[layer].process_peak, heap_.bytes);
   }
+}
+
+void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
+  if (block.time_ns > peak_time_) return;  // it came after the peak
+  if (for_tracing_mark_ != peak_mark_) for_tracing_.clear();
+  for_tracing_mark_ = peak_mark_;
+  if (block.layer >= for_tracing_.size()) for_tracing_.resize(block.layer + 1);
+  add_wrapping(for_tracing_[block.layer], block.bytes());
 }
 
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
@@ -158,6 +167,7 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
     figures.allocated_bytes = account.allocated_bytes;
     figures.temporary = account.temporary;
     figures.live = live_figures(account.live);
+    figures.outside_peak_bytes = figures.live.peak_bytes - account.layered.bytes_at(peak_mark_);
     figures.most_blocks = account.most_blocks;
     figures.most_bytes = account.most_bytes;
     if (account.block_bytes < StackAccount::kMixed)
@@ -177,6 +187,8 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     layer.source = tree[i].source;
     layer.entries = account.entries;
     layer.self = live_figures(account.self);
+    if (for_tracing_mark_ == peak_mark_ && i < for_tracing_.size())
+      layer.tracing_peak_bytes = for_tracing_[i];
     layer.peak_allocated = account.most_held;
     layer.peak_reserved = account.most_reserved;
     if (account.reserved_sum > 0) layer.average_fragmentation = account.wasted_sum / account.reserved_sum;

@@ -38,6 +38,7 @@ struct HeapTotal {
 
 struct StackAccount {
   LiveCounter live;
+  LiveCounter layered;  // the part of it that belongs to a layer
   std::int64_t allocations = 0, allocated_bytes = 0, temporary = 0, most_blocks = 0, most_bytes = 0;
   std::uint64_t block_bytes = kUnseen;  // or kMixed
   bool sampled = false;
@@ -75,6 +76,7 @@ class RecordingAnalyzer {
   void count(const MemoryEvent& event);
   void change_mappings(const MemoryEvent& event, std::int64_t time);
   void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
+  void released_by_tracer(const LiveBlock& block);
 
   ThreadAccount& thread_of(const MemoryEvent& event) {
     const std::uint32_t index = std::min(event.thread.index, kMostThreads);
@@ -98,6 +100,7 @@ class RecordingAnalyzer {
   // A damaged file names any thread; those past this are one.
   static constexpr std::uint32_t kMostThreads = 1 << 20;
   static constexpr std::int64_t kLatestTime = std::int64_t{1} << 60;
+  static constexpr LayerIndex kNoLayer = ~LayerIndex{0};
 
   AnalysisOptions options_;
   bool full_;
@@ -108,6 +111,11 @@ class RecordingAnalyzer {
   Mark peak_mark_ = 1;
 
   LayerLedger layers_;
+  // What the tracer had a runtime release was there for the tracing's sake; of that, what was live at the
+  // peak, by layer.
+  LayerIndex tracers_own_ = kNoLayer;
+  std::vector<std::int64_t> for_tracing_;
+  Mark for_tracing_mark_ = 0;
   std::vector<StackAccount> stacks_;
   std::vector<ThreadAccount> threads_;
   std::array<SizeClassAccount, 65> classes_{};
@@ -187,6 +195,7 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
   stack.allocations += blocks;
   add_wrapping(stack.allocated_bytes, bytes);
   stack.live.change(bytes, blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.change(bytes, blocks, peak_mark_);
   stack.most_blocks = std::max(stack.most_blocks, stack.live.blocks);
   stack.most_bytes = std::max(stack.most_bytes, stack.live.bytes);
   if (stack.block_bytes != block.size)
@@ -233,6 +242,7 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
     ++unknown_releases_;
     return;
   }
+  if (thread.layer == tracers_own_) released_by_tracer(block);
   remove(block, time, temporary);
   if (full_) fragmentation_.changed(live_, {time});
 }
@@ -242,6 +252,7 @@ inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time,
   const std::int64_t bytes = block.bytes(), blocks = block.blocks();
   StackAccount& stack = stacks_[block.stack];
   stack.live.change(-bytes, -blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.change(-bytes, -blocks, peak_mark_);
   stack.temporary += temporary ? 1 : 0;
   temporary_ += temporary ? 1 : 0;
   classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);

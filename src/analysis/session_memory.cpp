@@ -2,14 +2,28 @@
 
 #include <algorithm>
 
+#include "analysis/peak_shares.h"
+
 namespace headroom::analysis {
 namespace {
 
-// Live at the heap's peak in the layer of this path, with the layers inside it.
-Bytes at_peak(const RecordingAnalysis& analysis, const std::string& path) {
-  for (const LayerFigures& layer : analysis.layers)
-    if (layer.path == path) return {layer.live.peak_bytes};
-  return {};
+bool is_inside(const std::string& layer, const std::string& path) {
+  return layer.starts_with(path) && (layer.size() == path.size() || layer[path.size()] == '/');
+}
+
+struct AtPeak {
+  Bytes bytes, tracing;  // the second is not in the first
+};
+
+// Live at the heap's peak in the layer of this path and in the layers inside it.
+AtPeak at_peak(const RecordingAnalysis& analysis, const std::string& path) {
+  AtPeak sum;
+  for (const LayerFigures& layer : analysis.layers) {
+    if (!is_inside(layer.path, path)) continue;
+    sum.bytes += Bytes{layer.self.peak_bytes - layer.tracing_peak_bytes};
+    sum.tracing += Bytes{layer.tracing_peak_bytes};
+  }
+  return sum;
 }
 
 void add_node_runs(const recording::RuntimeProfileData& profile, SessionMemory& session) {
@@ -51,12 +65,74 @@ std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
     if (profile.data.nodes.empty()) continue;
     SessionMemory session;
     session.name = recording::path_of(info, profile.session);
-    session.loaded = at_peak(analysis, session.name + "/load");
-    session.run = at_peak(analysis, session.name + "/run");
+    const AtPeak loaded = at_peak(analysis, session.name + "/load"),
+                 run = at_peak(analysis, session.name + "/run");
+    session.loaded = loaded.bytes;
+    session.run = run.bytes;
+    session.tracing = loaded.tracing + run.tracing;
     add_node_runs(profile.data, session);
     sessions.push_back(std::move(session));
   }
   return sessions;
+}
+
+std::vector<MemoryShare> shares_of(const SessionMemory& session) {
+  std::vector<MemoryShare> shares;
+  const auto take = [&](MemoryKind kind, Bytes bytes, Bytes& from) {
+    bytes = std::clamp(bytes, Bytes{}, from);
+    from = from - bytes;
+    if (bytes > Bytes{}) shares.push_back({kind, "", bytes});
+  };
+  Bytes loaded = session.loaded, run = session.run;
+  take(MemoryKind::weights, session.weights.value_or(Bytes{}), loaded);
+  take(MemoryKind::graph, loaded, loaded);
+  if (session.in_use && session.arena_held) {
+    const Bytes tensors = session.tensors.value_or(*session.in_use);
+    take(MemoryKind::tensors, tensors, run);
+    take(MemoryKind::arena_rounding, *session.in_use - tensors, run);
+    take(MemoryKind::arena_unused, *session.arena_held - *session.in_use, run);
+  }
+  take(MemoryKind::workspace, run, run);
+  return shares;
+}
+
+LayerMemory layer_memory(const recording::RecordingInfo& info, const recording::StackTable& stacks,
+                         const RecordingAnalysis& analysis) {
+  LayerMemory memory;
+  memory.peak = Bytes{analysis.peak_bytes.value};
+  const auto add = [&](MemoryKind kind, const std::string& name, Bytes bytes) {
+    for (MemoryShare& known : memory.shares)
+      if (known.kind == kind && known.name == name) {
+        known.bytes += bytes;
+        return;
+      }
+    memory.shares.push_back({kind, name, bytes});
+  };
+  const std::vector<SessionMemory> sessions = session_memory(info, analysis);
+  Bytes most;
+  for (const SessionMemory& session : sessions) {
+    for (const MemoryShare& share : shares_of(session)) add(share.kind, share.name, share.bytes);
+    if (session.loaded + session.run < most) continue;
+    most = session.loaded + session.run;
+    memory.peak_node = session.peak_node;
+    memory.nodes = session.nodes;
+  }
+  const auto belongs_to_a_session = [&](const std::string& layer) {
+    return std::any_of(sessions.begin(), sessions.end(), [&](const SessionMemory& session) {
+      return is_inside(layer, session.name + "/load") || is_inside(layer, session.name + "/run");
+    });
+  };
+  for (const PeakShare& share : peak_shares(info, stacks, analysis)) {
+    if (share.kind == ShareKind::layer && belongs_to_a_session(share.name)) continue;
+    // A layer that is no session's is told like a module: by its name.
+    const MemoryKind kind = share.kind == ShareKind::tracing   ? MemoryKind::tracing
+                            : share.kind == ShareKind::unnamed ? MemoryKind::unnamed
+                                                               : MemoryKind::module;
+    add(kind, share.name, Bytes{share.bytes});
+  }
+  std::stable_sort(memory.shares.begin(), memory.shares.end(),
+                   [](const MemoryShare& a, const MemoryShare& b) { return a.bytes > b.bytes; });
+  return memory;
 }
 
 }  // namespace headroom::analysis

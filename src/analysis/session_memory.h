@@ -9,23 +9,16 @@
 
 #include "analysis/recording_analysis.h"
 #include "base/units.h"
+#include "model/layer_memory.h"
 #include "recording/recording.h"
 
 namespace headroom::analysis {
 
-// One node of the graph, over its profiled runs.
-struct NodeMemory {
-  std::string name, operation, provider;
-  std::int64_t runs = 0;
-  Nanoseconds duration;                                  // of all its runs
-  std::optional<Bytes> output, activations, parameters;  // of one run, as the runtime says
-  std::optional<Bytes> in_use;                           // most that the arena had in use after it
-};
-
 struct SessionMemory {
-  std::string name;              // the layer's path
-  Bytes loaded;                  // live at the heap's peak, allocated while it was loaded
-  Bytes run;                     // live at the heap's peak, allocated in its runs (arena and all else)
+  std::string name;  // the layer's path
+  Bytes loaded;      // live at the heap's peak, allocated while it was loaded
+  Bytes run;         // live at the heap's peak, allocated in its runs (arena and all else)
+  Bytes tracing;     // the runtime's profile, which only tracing switches on; not in the two above
   std::optional<Bytes> weights;  // sum of the nodes' parameters, as the runtime says; part of `loaded`
   // When the arena had the most in use: tensors as asked for, rounded up by the arena, and held from the
   // system.
@@ -37,5 +30,14 @@ struct SessionMemory {
 // A session for each profile that could be read. `analysis` is of the same recording.
 std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
                                           const RecordingAnalysis& analysis);
+
+// The same told apart by kind; the shares add up to loaded + run. The arena is told as it was when it had the
+// most in use, which need not be the heap's peak: what it held later is workspace here.
+std::vector<MemoryShare> shares_of(const SessionMemory& session);
+
+// Everything that was live at the heap's peak, by the kinds of all sessions and the modules outside of them;
+// nodes and peak_node are those of the session that held most. `recording` and `frames` are left empty.
+LayerMemory layer_memory(const recording::RecordingInfo& info, const recording::StackTable& stacks,
+                         const RecordingAnalysis& analysis);
 
 }  // namespace headroom::analysis

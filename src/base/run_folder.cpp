@@ -1,4 +1,4 @@
-#include "bench/run_folder.h"
+#include "base/run_folder.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <ctime>
 
-namespace headroom::bench {
+namespace headroom {
 namespace fs = std::filesystem;
 
 std::string timestamp_now() {
@@ -44,4 +44,4 @@ Result<RunFolder> create_run_folder(const fs::path& output_dir) {
   return unwritable(std::make_error_code(std::errc::file_exists));
 }
 
-}  // namespace headroom::bench
+}  // namespace headroom

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace headroom::bench {
+namespace headroom {
 
 struct RunFolder {
   std::string name;  // "2026-11-21_10-30-00", with "-2", "-3", … when the second is taken
@@ -23,4 +23,4 @@ std::string timestamp_now();
 // A model's name as a file name: everything but letters, digits, '.', '-' and '_' becomes '_'.
 std::string file_name_of(const std::string& model);
 
-}  // namespace headroom::bench
+}  // namespace headroom

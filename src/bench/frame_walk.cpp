@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "media/decoder.h"
-
 namespace headroom::bench {
-namespace {
 
-Result<media::DecoderAnswer> ask(const media::DecoderRequest& request) {
+// The conductor is told who waits for whom: if it gets quiet, or the decoder is gone, it knows whose fault it
+// is.
+Result<media::DecoderAnswer> FrameWalk::ask(const media::DecoderRequest& request) {
+  events_.waits_for_decoder(true);
   auto answer = media::ask_decoder(kDecoderFd, request);
-  if (answer && answer->ok == 0) return failure("the source gives no more frames", answer->error);
+  if (!answer) return answer;
+  events_.waits_for_decoder(false);
+  if (answer->ok == 0) return failure("the source gives no more frames", answer->error);
   return answer;
 }
-
-}  // namespace
 
 Status FrameWalk::start(std::int32_t sequence) {
   done_ = 0;

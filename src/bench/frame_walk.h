@@ -6,7 +6,9 @@
 
 #include "base/result.h"
 #include "bench/loaded_model.h"
+#include "bench/worker_events.h"
 #include "bench/worker_protocol.h"
+#include "media/decoder.h"
 #include "media/frame_ring.h"
 #include "model/source.h"
 
@@ -15,8 +17,8 @@ namespace headroom::bench {
 class FrameWalk {
  public:
   // At most `limit` frames of a sequence, at most `window` of them in memory.
-  FrameWalk(media::FrameRing& ring, std::int64_t limit, std::int64_t window)
-      : ring_(ring), limit_(limit), largest_window_(window) {}
+  FrameWalk(media::FrameRing& ring, WorkerEvents& events, std::int64_t limit, std::int64_t window)
+      : ring_(ring), events_(events), limit_(limit), largest_window_(window) {}
 
   Status start(std::int32_t sequence);
   // The next window, or an empty one at the end.
@@ -29,7 +31,10 @@ class FrameWalk {
   FrameView view(const media::FrameSlot& slot) const { return {ring_.pixels(slot), slot.width, slot.height}; }
 
  private:
+  Result<media::DecoderAnswer> ask(const media::DecoderRequest& request);
+
   media::FrameRing& ring_;
+  WorkerEvents& events_;
   std::int64_t limit_, largest_window_;
   std::int64_t done_ = 0;
   std::vector<media::FrameSlot> slots_;

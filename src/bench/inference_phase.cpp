@@ -7,6 +7,7 @@
 
 #include "analysis/latency_summary.h"
 #include "base/log.h"
+#include "bench/common_limit.h"
 #include "limits/memory_limit.h"
 
 namespace headroom::bench {
@@ -16,6 +17,11 @@ namespace {
 // frames would be 3.5 GiB, half of a small Jetson).
 constexpr std::int64_t kDefaultFrames = 600;
 constexpr Bytes kDefaultFrameMemory = mebibytes(16);
+
+const std::vector<SourceSequence>& sequences_of(const PreparedData& prepared) {
+  static const std::vector<SourceSequence> kNone;
+  return prepared.source ? prepared.source->sequences : kNone;
+}
 
 WorkerJob job_for(const BenchContext& context, WorkerKind kind) {
   const BenchOptions& options = context.options;
@@ -27,7 +33,7 @@ WorkerJob job_for(const BenchContext& context, WorkerKind kind) {
   job.max_frames = options.max_frames;
   job.warmup_frames = options.warmup_frames;
   job.sample_images = options.sample_images;
-  for (const SourceSequence& sequence : context.prepared.source.sequences) {
+  for (const SourceSequence& sequence : sequences_of(context.prepared)) {
     WorkerSequence known;
     known.name = sequence.name;
     known.frames = sequence.frames;
@@ -55,8 +61,8 @@ WorkerPlan plan_for(const BenchContext& context, const std::string& label, Worke
   plan.job = std::move(job);
   plan.limit = limit;
   plan.timeout = context.options.timeout;
-  if (takes_frames) {
-    const FrameWindow window = choose_frame_window(context.prepared.source, context.options.max_frames,
+  if (takes_frames && context.prepared.source) {
+    const FrameWindow window = choose_frame_window(*context.prepared.source, context.options.max_frames,
                                                    context.options.max_frames_in_memory);
     plan.decoder = DecoderPlan{context.metadata_path, window.arena};
     plan.job.window_frames = window.frames;
@@ -68,7 +74,7 @@ WorkerPlan plan_for(const BenchContext& context, const std::string& label, Worke
 std::int64_t frames_expected(const BenchContext& context, bool takes_frames) {
   if (!takes_frames) return context.options.max_frames;
   std::int64_t total = 0;
-  for (const SourceSequence& sequence : context.prepared.source.sequences) {
+  for (const SourceSequence& sequence : sequences_of(context.prepared)) {
     if (sequence.frames == 0) return 0;
     const auto objects = static_cast<std::int64_t>(std::max<std::size_t>(1, sequence.objects.size()));
     total += objects * std::min(sequence.frames, context.options.max_frames);
@@ -153,13 +159,22 @@ FrameWindow choose_frame_window(const SourceMetadata& source, std::int64_t max_f
   return {frames, Bytes{frames * frame.count}};
 }
 
+WorkerJob inference_job(const BenchContext& context, const PreparedModel& model) {
+  WorkerJob job = job_for(context, WorkerKind::inference);
+  job.models = {worker_model(context, model)};
+  return job;
+}
+
+WorkerPlan inference_plan(const BenchContext& context, const PreparedModel& model, WorkerJob job) {
+  return plan_for(context, model.name, std::move(job), model.takes_frames, nullptr);
+}
+
 Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model) {
   auto limit = limit_for(context, model.name);
   if (!limit) return forward_error(limit);
-  WorkerJob job = job_for(context, WorkerKind::inference);
-  job.models = {worker_model(context, model)};
-  auto run =
-      WorkerRun::start(plan_for(context, model.name, std::move(job), model.takes_frames, limit->get()));
+  WorkerPlan plan = inference_plan(context, model, inference_job(context, model));
+  plan.limit = limit->get();
+  auto run = WorkerRun::start(plan);
   if (!run) return forward_error(run);
   MeasuredModel measured;
   measured.interrupted =
@@ -186,8 +201,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   std::int64_t expected = 0;
   for (const PreparedModel& model : context.prepared.models) {
     if (model.status != ModelStatus::ok) continue;
-    WorkerJob job = job_for(context, WorkerKind::inference);
-    job.models = {worker_model(context, model)};
+    WorkerJob job = inference_job(context, model);
     job.sample_images = 0;
     job.wait_for_gate = true;
     auto run =
@@ -221,6 +235,10 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
     if (result.together.back().status == ModelStatus::oom || result.together.back().memory.violations > 0)
       result.within_limit = false;
   }
+  // Other mechanisms bound each process by itself.
+  if ((*limit)->mechanism() == LimitMechanism::cgroup_v1 ||
+      (*limit)->mechanism() == LimitMechanism::cgroup_v2)
+    tell_apart_at_common_limit(result.together, alone);
   const CgroupMemory account = (*limit)->account();
   // Both sides of the comparison are measured alike: by the groups' accounts, or by shares of pages. Resident
   // sizes would count the pages that the processes have in common once for each.
@@ -293,7 +311,7 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context) {
       frame_times[i] += spent;
       frame_and_decode_time += spent;
     }
-    if (!times.empty()) model.inference = analysis::summarise_latency(times);
+    if (!times.empty()) model.inference = analysis::summarise_latency(std::move(times));
     result.models.push_back(std::move(model));
   }
   result.frames = static_cast<std::int64_t>(frame_times.size());

@@ -48,6 +48,10 @@ struct FrameWindow {
 FrameWindow choose_frame_window(const SourceMetadata& source, std::int64_t max_frames,
                                 std::optional<std::int64_t> max_frames_in_memory);
 
+// The job and the plan of one model's run in a process of its own, without a limit.
+WorkerJob inference_job(const BenchContext& context, const PreparedModel& model);
+WorkerPlan inference_plan(const BenchContext& context, const PreparedModel& model, WorkerJob job);
+
 Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model);
 Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone);
 Result<PipelineResult> measure_pipeline(const BenchContext& context);

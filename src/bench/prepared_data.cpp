@@ -39,6 +39,21 @@ Result<TuneTrial> trial_from_json(const Json& document) {
   return trial;
 }
 
+SourceMetadata in_short(SourceMetadata source) {
+  for (SourceSequence& sequence : source.sequences) {
+    sequence.images.clear();
+    for (SourceObject& object : sequence.objects) object.mask_path.clear();
+  }
+  return source;
+}
+
+Status write_source(const fs::path& folder, const std::optional<SourceMetadata>& source) {
+  if (source) return write_file_atomically(metadata_path(folder), to_text(media::to_json(*source)));
+  std::error_code ignored;
+  fs::remove(metadata_path(folder), ignored);  // an earlier preparation's
+  return {};
+}
+
 Error not_usable(const fs::path& folder, std::string why) {
   return Error{ErrorKind::usage, fmt::format("the prepared data in {} cannot be used", folder.string()),
                std::move(why), kRunSetup};
@@ -119,6 +134,7 @@ Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
   setup["headroom_version"] = data.headroom_version;
   setup["created_at"] = data.created_at;
   setup["host"] = data.host;
+  if (data.source) setup["source"] = media::to_json(in_short(*data.source));
   setup["max_frames"] = data.max_frames;
   setup["limit_videos"] = data.limit_videos;
   setup["limit_objects"] = data.limit_objects;
@@ -129,9 +145,7 @@ Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
   set_if(setup, "memory_limit_bytes", data.memory_limit);
   setup["models"] = Json::array();
   for (const PreparedModel& model : data.models) setup["models"].push_back(to_json(model));
-  if (auto written = write_file_atomically(metadata_path(folder), to_text(media::to_json(data.source)));
-      !written)
-    return written;
+  if (auto written = write_source(folder, data.source); !written) return written;
   return write_file_atomically(setup_path(folder), to_text(setup));
 }
 
@@ -144,16 +158,16 @@ Result<PreparedData> read_prepared_data(const fs::path& folder) {
     }
     return parse_json(*text, path.string());
   };
-  auto metadata = read(metadata_path(folder));
-  if (!metadata) return forward_error(metadata);
   auto setup = read(setup_path(folder));
   if (!setup) return forward_error(setup);
   if (get_integer(*setup, "schema_version").value_or(0) != kSetupSchemaVersion)
     return tl::unexpected<Error>(not_usable(folder, "it was written by another version of Headroom"));
   PreparedData data;
-  auto source = media::source_from_json(*metadata);
-  if (!source) return forward_error(source);
-  data.source = std::move(*source);
+  if (setup->contains("source")) {
+    auto source = media::source_from_json(get_member(*setup, "source"));
+    if (!source) return forward_error(source);
+    data.source = std::move(*source);
+  }
   data.headroom_version = get_text(*setup, "headroom_version");
   data.created_at = get_text(*setup, "created_at");
   data.host = get_text(*setup, "host");
@@ -175,14 +189,15 @@ Result<PreparedData> read_prepared_data(const fs::path& folder) {
 
 std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options) {
   const fs::path folder = options.prepared_dir;
-  if (options.source && options.source->describe() != data.source.spec.describe())
-    return not_usable(folder, fmt::format("it was made for --source {}, not {}", data.source.spec.describe(),
+  if (options.source && !data.source) return not_usable(folder, "it was made without --source");
+  if (options.source && options.source->describe() != data.source->spec.describe())
+    return not_usable(folder, fmt::format("it was made for --source {}, not {}", data.source->spec.describe(),
                                           options.source->describe()));
-  if (data.source.spec.kind != SourceKind::camera) {
-    const auto fingerprint = media::source_fingerprint(data.source.spec);
+  if (data.source && data.source->spec.kind != SourceKind::camera) {
+    const auto fingerprint = media::source_fingerprint(data.source->spec);
     if (!fingerprint) return not_usable(folder, fingerprint.error().sentence());
-    if (*fingerprint != data.source.fingerprint)
-      return not_usable(folder, fmt::format("{} has changed since", data.source.spec.describe()));
+    if (*fingerprint != data.source->fingerprint)
+      return not_usable(folder, fmt::format("{} has changed since", data.source->spec.describe()));
   }
   if (data.host != this_host())
     return not_usable(folder, fmt::format("it was made on another machine ({})", data.host));

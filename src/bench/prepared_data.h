@@ -1,6 +1,7 @@
-// What the setup phase leaves for the inference phase: a folder with metadata.json (the source) and
-// setup.json (each model, its task and its settings). Data that was prepared for something else, or that is
-// older than what it describes, is refused with the reason.
+// What the setup phase leaves for the inference phase: a folder with metadata.json (the source with the name
+// of every image, for the decoder; none without a source) and setup.json (each model, its task and its
+// settings, and the source in short: the conductor never holds the names of 200,000 images). Data that was
+// prepared for something else, or that is older than what it describes, is refused with the reason.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +16,7 @@
 
 namespace headroom::bench {
 
-inline constexpr int kSetupSchemaVersion = 2;
+inline constexpr int kSetupSchemaVersion = 3;
 
 // One model as the setup phase found it.
 struct PreparedModel {
@@ -36,7 +37,8 @@ struct PreparedModel {
 
 struct PreparedData {
   std::string headroom_version, created_at, host;
-  SourceMetadata source;
+  // Read back without the names of images and masks. Absent: all inputs are made from the models' signatures.
+  std::optional<SourceMetadata> source;
   std::int64_t max_frames = 0, limit_videos = 0, limit_objects = 0;
   int image_size = 0, threads = 0;
   std::string device;

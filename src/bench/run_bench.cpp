@@ -11,17 +11,17 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/run_folder.h"
 #include "base/terminal.h"
 #include "bench/annotate.h"
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"
 #include "bench/interrupt.h"
+#include "bench/layer_phase.h"
 #include "bench/metrics_recorder.h"
-#include "bench/run_folder.h"
 #include "bench/run_reports.h"
 #include "bench/setup_phase.h"
 #include "limits/memory_limit.h"
-#include "media/source_json.h"
 #include "report/outcome.h"
 #include "report/report_json.h"
 #include "report/views.h"
@@ -110,6 +110,15 @@ void keep_wanted_models(Run& run) {
   });
 }
 
+Status keep_metadata(const Run& run) {
+  std::error_code code;
+  std::filesystem::copy_file(metadata_path(run.options.prepared_dir), run.metadata_path(), code);
+  if (!code) return {};
+  return input_error(fmt::format("cannot copy metadata.json from {} to {}", run.options.prepared_dir,
+                                 run.folder.path.string()),
+                     code.message(), "run again without --skip-setup, or check the disk of --output-dir");
+}
+
 Status prepare(Run& run) {
   const Nanoseconds started = monotonic_now();
   if (run.options.skip_setup) {
@@ -136,10 +145,12 @@ Status prepare(Run& run) {
   }
   run.result.setup_time = monotonic_now() - started;
   run.result.source = run.prepared.source;
-  for (const SkippedItem& item : run.prepared.source.skipped)
+  if (!run.prepared.source) return {};
+  for (const SkippedItem& item : run.prepared.source->skipped)
     log::warning("{} was left out: {}", item.name, item.reason);
-  return write_file_atomically(run.metadata_path(), to_text(media::to_json(run.prepared.source)));
+  return keep_metadata(run);
 }
+
 void add_skipped_slots(Run& run) {
   for (const std::string& slot : run.options.skipped_slots) {
     ModelResult skipped;
@@ -250,6 +261,28 @@ void save_partial_result(Run& run, ModelResult partial) {
   save_progress(run);
 }
 
+// A traced run of each model that was measured: what its memory consists of.
+void measure_layers(Run& run, const BenchContext& context) {
+  for (const PreparedModel& model : run.prepared.models) {
+    const auto measured =
+        std::find_if(run.result.models.begin(), run.result.models.end(), [&](const ModelResult& result) {
+          return result.name == model.name && result.status == ModelStatus::ok;
+        });
+    if (measured == run.result.models.end()) continue;
+    step(run, fmt::format("tracing the layers of {}", model.name));
+    auto layers = trace_layers(context, model, run.folder.path);
+    if (layers) {
+      measured->layers = std::move(*layers);
+    } else if (was_interrupted(layers.error())) {
+      run.interrupted = true;
+      return;
+    } else {
+      measured->warnings.push_back(layers.error().sentence());
+    }
+    save_progress(run);
+  }
+}
+
 // The extra runs. One that fails or is stopped leaves the figures of the single models unharmed.
 void measure_extras(Run& run, const BenchContext& context) {
   if (run.options.skip_inference || run.interrupted) return;
@@ -275,6 +308,7 @@ void measure_extras(Run& run, const BenchContext& context) {
       note_failure(pipeline.error());
     save_progress(run);
   }
+  if (run.options.layers && !run.interrupted) measure_layers(run, context);
 }
 
 bool any_model_failed(const BenchResult& result) {
@@ -333,6 +367,8 @@ int exit_code(const Run& run) {
 }  // namespace
 
 Result<int> run_bench(const BenchOptions& options, const std::string& command) {
+  if (options.layers)
+    if (auto there = check_layer_tracing(); !there) return forward_error(there);
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   auto folder = create_run_folder(options.output_dir);

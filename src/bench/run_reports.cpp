@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "bench/run_folder.h"
+#include "base/run_folder.h"
 #include "model/footprint.h"
 #include "report/report_json.h"
 #include "report/views.h"

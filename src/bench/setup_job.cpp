@@ -49,10 +49,11 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
     options.models.push_back({get_text(entry, "name"), get_text(entry, "path"), get_text(entry, "backend"),
                               get_text(entry, "task"), get_number(entry, "confidence"),
                               get_number(entry, "iou")});
-  const auto kind = get_integer(document, "source_kind");
-  if (!kind || *kind < 0 || *kind > 2) return internal_error("the setup job has no source");
-  options.source = SourceSpec{static_cast<SourceKind>(*kind), get_text(document, "source_path"),
-                              static_cast<int>(get_integer(document, "camera_index").value_or(0))};
+  if (const auto kind = get_integer(document, "source_kind")) {
+    if (*kind < 0 || *kind > 2) return internal_error("the setup job has an unknown kind of source");
+    options.source = SourceSpec{static_cast<SourceKind>(*kind), get_text(document, "source_path"),
+                                static_cast<int>(get_integer(document, "camera_index").value_or(0))};
+  }
   const auto integer = [&](const char* key, auto fallback) {
     return static_cast<decltype(fallback)>(get_integer(document, key).value_or(fallback));
   };

@@ -1,14 +1,14 @@
 #include "bench/setup_phase.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <ctime>
+#include <algorithm>
 #include <filesystem>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/run_folder.h"
 #include "bench/helper_process.h"
 #include "bench/setup_job.h"
 #include "bench/trial.h"
@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Nanoseconds kProgressInterval{500'000'000};
+constexpr const char* kNameASource = "name one with --source image_dir=DIR, video=FILE or camera=N";
 
 // A step of the setup, which is kept in the log.
 void say(const std::string& text) {
@@ -156,6 +157,9 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
   model.input = outcome->result.input;
   model.takes_frames = outcome->takes_frames;
   model.class_names = outcome->class_names;
+  if (model.status == ModelStatus::ok && model.takes_frames && !options.source)
+    return failed_model(std::move(model),
+                        {ErrorKind::usage, "it takes frames, so it needs --source", "", ""});
   if (model.status != ModelStatus::ok || !options.tune) return model;
   return tune(std::move(model), std::move(worker), options, interrupt);
 }
@@ -171,12 +175,16 @@ Result<Json> set_up(const Json& job) {
   if (auto made = make_folder(options->prepared_dir); !made) return forward_error(made);
 
   PreparedData data;
-  say("scanning " + options->source->describe());
-  auto source = scan_in_child(*options, *interrupt);
-  if (!source) return forward_error(source);
-  data.source = std::move(*source);
-  say(fmt::format("{} frames in {} sequences, {} left out", data.source.total_frames,
-                  data.source.sequences.size(), data.source.skipped.size()));
+  if (options->source) {
+    say("scanning " + options->source->describe());
+    auto source = scan_in_child(*options, *interrupt);
+    if (!source) return forward_error(source);
+    say(fmt::format("{} frames in {} sequences, {} left out", source->total_frames, source->sequences.size(),
+                    source->skipped.size()));
+    data.source = std::move(*source);
+  } else {
+    say("no source: models that take no frames run on inputs made from their signatures");
+  }
 
   for (const ModelSpec& spec : options->models) {
     say(fmt::format("trying {}", spec.name));
@@ -189,8 +197,11 @@ Result<Json> set_up(const Json& job) {
       say_failure(fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
     data.models.push_back(std::move(*model));
   }
+  const auto lacks_frames = [](const PreparedModel& model) { return model.takes_frames; };
+  if (!data.source && std::all_of(data.models.begin(), data.models.end(), lacks_frames))
+    return usage_error("no source was given", "every model given takes frames", kNameASource);
   data.headroom_version = HEADROOM_VERSION;
-  data.created_at = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)));
+  data.created_at = timestamp_now();
   data.host = this_host();
   data.max_frames = options->max_frames;
   data.limit_videos = options->limit_videos;

@@ -233,7 +233,7 @@ Status warm_and_begin(Worker& worker, FrameWalk& walk) {
 }
 
 Status run_on_frames(Worker& worker) {
-  FrameWalk walk(*worker.ring, worker.job.max_frames, worker.job.window_frames);
+  FrameWalk walk(*worker.ring, worker.events, worker.job.max_frames, worker.job.window_frames);
   const bool draws = worker.models.size() == 1;
   const std::vector<std::int64_t> drawn = sample_positions(worker.job);
   std::int64_t frames_before = 0;  // of the sequences that are done
@@ -274,7 +274,7 @@ Status keep_busy(Worker& worker) {
     }
     return {};
   }
-  FrameWalk walk(*worker.ring, worker.job.max_frames, worker.job.window_frames);
+  FrameWalk walk(*worker.ring, worker.events, worker.job.max_frames, worker.job.window_frames);
   for (std::size_t s = 0;; s = (s + 1) % worker.job.sequences.size()) {
     if (auto started = walk.start(static_cast<std::int32_t>(s)); !started) return started;
     for (;;) {
@@ -292,16 +292,18 @@ Status keep_busy(Worker& worker) {
   }
 }
 
-// A model without a vision task: the same inputs again and again.
+// No model has a vision task: the same inputs again and again.
 Status run_on_made_up_inputs(Worker& worker) {
   const Nanoseconds started = monotonic_now();
-  if (auto warmed = warm_on_blank(worker, worker.models.front()); !warmed) return warmed;
+  for (LoadedModel& model : worker.models)
+    if (auto warmed = warm_on_blank(worker, model); !warmed) return warmed;
   if (auto begun = begin_measuring(worker, monotonic_now() - started); !begun) return begun;
-  for (std::int64_t i = 0; i < worker.job.max_frames; ++i) {
-    FrameTimes times;
-    if (auto ran = worker.models.front().process_blank(times); !ran) return ran;
-    worker.events.record(0, times);
-  }
+  for (std::int64_t i = 0; i < worker.job.max_frames; ++i)
+    for (std::size_t m = 0; m < worker.models.size(); ++m) {
+      FrameTimes times;
+      if (auto ran = worker.models[m].process_blank(times); !ran) return ran;
+      worker.events.record(m, times);
+    }
   if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
   send_cleanup(worker, "video", "made-up inputs");
   return {};

@@ -63,6 +63,13 @@ void WorkerEvents::alive() {
   send(event);
 }
 
+void WorkerEvents::waits_for_decoder(bool waits) {
+  Json event;
+  event["event"] = "decoder";
+  event["awaited"] = waits;
+  send(event);
+}
+
 void WorkerEvents::record(std::size_t model, const FrameTimes& times) {
   if (model != model_) {
     flush();

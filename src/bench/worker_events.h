@@ -33,6 +33,8 @@ class WorkerEvents {
 
   // A sign of life, sent at most four times a second: for long work that says nothing else.
   void alive();
+  // The worker has asked the decoder for frames, or has got its answer.
+  void waits_for_decoder(bool waits);
   // Keeps one frame's times; sends them in batches (twice a second, when the buffer is full, or when
   // another model's begin, as in a pipeline). Allocates nothing: it runs in the measured loop, between
   // frames.

@@ -24,6 +24,7 @@ namespace {
 constexpr Nanoseconds kSampleInterval{50'000'000};
 constexpr std::size_t kSeriesPoints = 600;
 constexpr std::size_t kLogLinesKept = 12;
+constexpr Nanoseconds kDecoderEnds{1'000'000'000};
 
 // The words in a dying runtime's last lines that mean a refused allocation.
 bool mentions_refused_allocation(const std::deque<std::string>& lines) {
@@ -64,6 +65,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
 
   SpawnOptions options;
   options.command = {own_executable().string(), "_worker"};
+  options.environment = plan.environment;
   options.stdin_fd = job_pipe->read_end.get();
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();
@@ -123,6 +125,7 @@ void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
     constexpr std::string_view kWarning = "warning: ";
     if (line.starts_with(kWarning) && warnings_.size() < 100)
       warnings_.emplace_back(line.substr(kWarning.size()));
+    last_decoder_line_ = line;
     return;
   }
   last_log_lines_.emplace_back(line);
@@ -184,6 +187,8 @@ void WorkerRun::on_event(std::string_view line) {
     measuring_since_ = get_nanoseconds(*event, "time_ns").value_or(last_sign_) - started_;
     cpu_time_then_ = get_nanoseconds(*event, "cpu_time_ns");
     warmup_time_ = get_nanoseconds(*event, "warmup_ns");
+  } else if (kind == "decoder") {
+    awaits_decoder_ = get_bool(*event, "awaited").value_or(false);
   } else if (kind == "waiting") {
     waiting_ = true;
   } else if (kind == "error") {
@@ -235,6 +240,11 @@ bool WorkerRun::limit_is_watched() const {
 // At the gate it is the others that take their time.
 bool WorkerRun::hung() const { return !ended_ && !waiting_ && monotonic_now() - last_sign_ > timeout_; }
 
+std::string WorkerRun::words_for_hang() const {
+  return fmt::format("{} gave no sign of life for {}; raise --timeout if it is only slow",
+                     awaits_decoder_ ? "the decoder of its frames" : "it", format_duration(timeout_));
+}
+
 void WorkerRun::stop(ModelStatus status, std::string reason) {
   if (ended_) return;
   if (done_) {  // its figures are whole, whatever its runtime does while it is torn down
@@ -261,10 +271,22 @@ bool WorkerRun::finished() {
   ended_ = true;
   last_sample_ = {};  // it holds nothing any more
   classify_end(*status);
+  name_dead_decoder();
   if (decoder_.running()) decoder_.signal(SIGKILL);
   decoder_.wait();
   read_available();
   return true;
+}
+
+// A worker whose decoder went away can only say that it did; how is for its parent to see.
+void WorkerRun::name_dead_decoder() {
+  if (status_ != ModelStatus::failed || !awaits_decoder_) return;
+  // Its socket closes a moment before the process is gone.
+  const auto end = decoder_.wait_for(kDecoderEnds);
+  if (!end) return;
+  error_ = fmt::format("the decoder of its frames ended with {}", end->describe());
+  if (end->signal == 0 && !last_decoder_line_.empty())
+    error_ += fmt::format("; its last words were '{}'", last_decoder_line_);
 }
 
 void WorkerRun::classify_end(const ExitStatus& status) {
@@ -389,7 +411,7 @@ ModelResult WorkerRun::result() const {
     std::vector<std::int64_t> values;
     values.reserve(model.frames.size());
     for (const KeptFrame& times : model.frames) values.push_back(std::llround(pick(times)));
-    return analysis::summarise_latency(values);
+    return analysis::summarise_latency(std::move(values));
   };
   const auto end_to_end = [](const KeptFrame& t) {
     return double{t.decode} + double{t.preprocess} + double{t.inference} + double{t.postprocess};
@@ -436,10 +458,7 @@ bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanose
       all_finished = false;
       all_wait = all_wait && run->waiting_for_gate();
       all_measured = all_measured && run->has_measured();
-      if (run->hung())
-        run->stop(ModelStatus::timeout,
-                  fmt::format("it gave no sign of life for {}; raise --timeout if it is only slow",
-                              format_duration(run->timeout())));
+      if (run->hung()) run->stop(ModelStatus::timeout, run->words_for_hang());
     }
     if (all_finished) return true;
     if (all_wait)

@@ -33,7 +33,8 @@ struct WorkerPlan {
   WorkerJob job;
   limits::MemoryLimit* limit = nullptr;  // outlives the run
   std::optional<DecoderPlan> decoder;
-  Nanoseconds timeout{120'000'000'000};  // without a sign of life
+  std::vector<std::pair<std::string, std::string>> environment = {};  // of the worker, added to ours
+  Nanoseconds timeout{120'000'000'000};                               // without a sign of life
 };
 
 // A picture worth drawing: a frame of the source and what the model found in it.
@@ -83,6 +84,8 @@ class WorkerRun {
   bool finished();
   bool has_ended() const { return ended_; }
   bool hung() const;
+  // Who was silent, for how long, and what can be done.
+  std::string words_for_hang() const;
   void stop(ModelStatus status, std::string reason);
   bool waiting_for_gate() const { return waiting_; }
   void open_gate();
@@ -93,7 +96,6 @@ class WorkerRun {
   pid_t pid() const { return worker_.pid(); }
   Phase phase() const;
   const std::string& label() const { return label_; }
-  Nanoseconds timeout() const { return timeout_; }
   const ProcessMemory& last_sample() const { return last_sample_; }
   const std::vector<ModelAccount>& models() const { return models_; }
   const std::vector<PhaseAccount>& phases() const { return phases_; }
@@ -109,6 +111,7 @@ class WorkerRun {
   void on_event(std::string_view line);
   void on_log_line(std::string_view who, std::string_view line);
   void classify_end(const ExitStatus& status);
+  void name_dead_decoder();
   bool limit_is_watched() const;
   ModelMemory memory() const;
   const PhaseAccount* account_of(Phase phase) const;
@@ -128,6 +131,7 @@ class WorkerRun {
   std::vector<MemoryPoint> series_;
   std::int64_t series_stride_ = 1, series_skipped_ = 0;
   std::deque<std::string> last_log_lines_;
+  std::string last_decoder_line_;
   std::vector<std::string> warnings_;
   std::string version_;
   std::optional<Nanoseconds> runtime_load_time_;
@@ -137,7 +141,7 @@ class WorkerRun {
   std::int64_t run_samples_ = 0, violations_ = 0, frames_held_ = 0;
   std::int64_t oom_kills_at_start_ = 0;
   std::optional<Nanoseconds> measuring_since_, cpu_time_then_, warmup_time_;
-  bool waiting_ = false, done_ = false, ended_ = false, peak_reset_works_ = true;
+  bool waiting_ = false, awaits_decoder_ = false, done_ = false, ended_ = false, peak_reset_works_ = true;
   ModelStatus status_ = ModelStatus::ok;
   std::string error_;
 };

@@ -146,6 +146,7 @@ std::vector<Flag> phase_flags() {
       common(also(toggle("tune", "search the fastest settings that fit", group), {"enable-cudnn-tuning"})),
       common(toggle("parallel", "also run all models at once under one limit", group)),
       common(toggle("pipeline", "also run all models in one process, frame by frame", group)),
+      toggle("layers", "also trace each model: its memory by kind and by layer", group),
       toggle("skip-setup", "use what an earlier setup prepared", group),
       toggle("skip-inference", "only set up", group),
       also(value("prepared-dir", FlagKind::text, "DIR", "where the setup phase leaves its data", group,
@@ -223,11 +224,14 @@ const Verb& bench_verb() {
     Verb verb;
     verb.name = "bench";
     verb.summary = "Measure what models cost in time and memory, inside a limit";
-    verb.usage = "headroom bench --source SRC --model NAME=PATH … [FLAGS]";
+    verb.usage = "headroom bench [--source SRC] --model NAME=PATH … [FLAGS]";
     verb.description =
         "Runs each model on the frames of a source, each in a fresh process under the limit, after a setup "
         "phase in a "
-        "process of its own. Writes a run folder with report.json, report.md, report.html, summary.csv, "
+        "process of its own. Models that take no frames (audio, recurrent state, integer inputs) run on "
+        "inputs made "
+        "from their signatures and need no source. Writes a run folder with report.json, report.md, "
+        "report.html, summary.csv, "
         "metrics.jsonl, "
         "annotated samples and footprints. A model that fails, crashes, hangs or runs out of memory is named "
         "and the "
@@ -287,6 +291,7 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   options.tune = values.toggle("tune");
   options.parallel = values.toggle("parallel");
   options.pipeline = values.toggle("pipeline");
+  options.layers = values.toggle("layers");
   options.skip_setup = values.toggle("skip-setup");
   options.skip_inference = values.toggle("skip-inference");
   options.json = values.toggle("json");
@@ -310,9 +315,6 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
     auto source = media::parse_source(values.text("source"));
     if (!source) return forward_error(source);
     options.source = std::move(*source);
-  } else if (!options.skip_setup) {
-    return usage_error("no source was given", "",
-                       "name one with --source image_dir=DIR, video=FILE or camera=N");
   }
   return options;
 }

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/run_folder.h"
 #include "base/text.h"
-#include "bench/run_folder.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -61,8 +61,8 @@ Status check_names(const std::vector<ModelSpec>& models) {
       if (models[i].name == models[j].name)
         return usage_error(fmt::format("two models are named '{}'", models[i].name), "",
                            "give each its own with --model NAME=PATH");
-      const std::string file = bench::file_name_of(models[i].name);
-      if (file == bench::file_name_of(models[j].name))
+      const std::string file = file_name_of(models[i].name);
+      if (file == file_name_of(models[j].name))
         return usage_error(
             fmt::format("the models '{}' and '{}' cannot both be measured", models[j].name, models[i].name),
             fmt::format("the files of both would be named '{}'", file),

@@ -34,7 +34,14 @@ report::FrameNames names_by_symbols(const recording::RecordingInfo& info, const 
   };
 }
 
-// The other processes of the tree, the largest peak first.
+}  // namespace
+
+bool is_recording(const fs::path& file) {
+  char magic[sizeof recording::kMagic] = {};
+  std::ifstream stream(file, std::ios::binary);
+  return stream.read(magic, sizeof magic) && std::memcmp(magic, recording::kMagic, sizeof magic) == 0;
+}
+
 std::vector<report::ProcessFigures> other_processes(const fs::path& file) {
   std::vector<report::ProcessFigures> others;
   for (const trace::RecordingFile& other : trace::find_recordings(file)) {
@@ -52,14 +59,6 @@ std::vector<report::ProcessFigures> other_processes(const fs::path& file) {
   std::stable_sort(others.begin(), others.end(),
                    [](const auto& a, const auto& b) { return a.peak_bytes > b.peak_bytes; });
   return others;
-}
-
-}  // namespace
-
-bool is_recording(const fs::path& file) {
-  char magic[sizeof recording::kMagic] = {};
-  std::ifstream stream(file, std::ios::binary);
-  return stream.read(magic, sizeof magic) && std::memcmp(magic, recording::kMagic, sizeof magic) == 0;
 }
 
 Result<int> report_recording(const fs::path& file, const FlagValues& values) {

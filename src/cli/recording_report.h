@@ -2,14 +2,19 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/flag_table.h"
+#include "report/recording_views.h"
 
 namespace headroom::cli {
 
 // True if the file begins as a recording does.
 bool is_recording(const std::filesystem::path& file);
+
+// The other processes of the recording's tree, the largest peak first.
+std::vector<report::ProcessFigures> other_processes(const std::filesystem::path& file);
 
 // Prints the view that the flags ask for; returns the exit code.
 Result<int> report_recording(const std::filesystem::path& file, const FlagValues& values);

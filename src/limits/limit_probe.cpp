@@ -18,9 +18,6 @@
 namespace headroom::limits {
 namespace {
 
-// Large enough that a process with its libraries fits, small enough to be quick: 32,768 pages to touch at
-// most for a route.
-constexpr Bytes kProbeLimit = mebibytes(64);
 // All routes take 0.5 s on two 2.5 GHz cores; this is for a child that hangs.
 constexpr Nanoseconds kTimeForAll{10'000'000'000};
 
@@ -165,7 +162,7 @@ Result<Limit> probe_limit(Bytes bytes, std::string_view forced, std::vector<std:
   std::vector<Trial> trials;
   for (const std::string& route : probe_routes()) {
     std::string note;
-    auto small = make_memory_limit("probe-" + route, std::min(bytes, kProbeLimit), forced, note);
+    auto small = make_memory_limit("probe-" + route, std::min(bytes, kLargestProbe), forced, note);
     trials.push_back(small ? try_route(route, child_command, **small, deadline)
                            : not_tried(route, Evidence::nothing, small.error().sentence()));
     limit.routes.push_back(trials.back().route);

@@ -26,6 +26,17 @@ bool has_extension(std::string_view name, std::string_view extensions) {
 bool is_image_name(std::string_view name) { return has_extension(name, kImageExtensions); }
 bool is_video_name(std::string_view name) { return has_extension(name, kVideoExtensions); }
 
+bool contains_image(const fs::path& folder) {
+  std::error_code code;
+  fs::directory_iterator entries(folder, code);
+  for (; !code && entries != fs::directory_iterator(); entries.increment(code)) {
+    const std::string name = entries->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with('.') && is_image_name(name) && entries->is_regular_file(ignored)) return true;
+  }
+  return false;
+}
+
 Result<FolderListing> list_folder(const fs::path& folder) {
   FolderListing listing;
   std::error_code code;

@@ -21,5 +21,7 @@ struct FolderListing {
 // other types are passed over; a broken link with an image's or video's name is listed, so that decoding
 // names it.
 Result<FolderListing> list_folder(const std::filesystem::path& folder);
+// Stops at the first image: no list of 200,000 names only to know that there are some.
+bool contains_image(const std::filesystem::path& folder);
 
 }  // namespace headroom::media

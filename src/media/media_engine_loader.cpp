@@ -18,16 +18,16 @@ Result<std::unique_ptr<MediaEngine>> load_from(const fs::path& file) {
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    return failure(
+    return internal_error(
         fmt::format("cannot load {}", file.string()), reason != nullptr ? reason : "unknown",
         "install OpenCV 4's core, imgproc, imgcodecs and videoio libraries (Debian and Ubuntu: apt "
         "install libopencv-dev)");
   }
   const auto create = reinterpret_cast<MediaEngineFunction>(::dlsym(library, kMediaEngineSymbol));
   if (create == nullptr)
-    return failure(fmt::format("cannot use {}", file.string()),
-                   fmt::format("it has no function {}", kMediaEngineSymbol),
-                   "rebuild it together with this headroom");
+    return internal_error(fmt::format("cannot use {}", file.string()),
+                          fmt::format("it has no function {}", kMediaEngineSymbol),
+                          "rebuild it together with this headroom");
   return std::unique_ptr<MediaEngine>(create());
 }
 
@@ -41,10 +41,10 @@ Result<std::unique_ptr<MediaEngine>> load_media_engine() {
     std::error_code ignored;
     if (fs::exists(file, ignored)) return load_from(file);
   }
-  return failure("cannot read images or videos",
-                 fmt::format("{} is in none of {}", kPluginFile, fmt::join(tried, ", ")),
-                 "build the target headroom_media_opencv (it needs OpenCV 4; Debian and Ubuntu: apt install "
-                 "libopencv-dev), or name its folder in HEADROOM_BACKEND_PATH");
+  return internal_error(
+      "cannot read images or videos", fmt::format("{} is in none of {}", kPluginFile, fmt::join(tried, ", ")),
+      "build the target headroom_media_opencv (it needs OpenCV 4; Debian and Ubuntu: apt install "
+      "libopencv-dev), or name its folder in HEADROOM_BACKEND_PATH");
 }
 
 }  // namespace headroom::media

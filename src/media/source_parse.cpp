@@ -78,6 +78,7 @@ bool has_images(const fs::path& folder) { return list_image_folder(folder.string
 // A folder with images, here or one level down, is a folder of images; else one with videos is one of videos.
 Result<SourceSpec> guess_folder(std::string_view text) {
   const fs::path folder(text);
+  if (contains_image(folder)) return parse_path(SourceKind::image_dir, text);
   const auto listing = list_folder(folder);
   if (!listing) return tl::unexpected(listing.error());
   if (!listing->images.empty() || (listing->videos.empty() && has_images(folder)))

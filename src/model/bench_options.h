@@ -57,6 +57,7 @@ struct BenchOptions {
   bool tune = false;
   bool parallel = false;
   bool pipeline = false;
+  bool layers = false;
   bool skip_setup = false;
   bool skip_inference = false;
 

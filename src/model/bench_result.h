@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "model/layer_memory.h"
 #include "model/limit.h"
 #include "model/runtime_settings.h"
 #include "model/source.h"
@@ -116,6 +117,7 @@ struct ModelResult {
   RuntimeSettings settings;
   std::vector<TuneTrial> trials;                     // empty without --tune
   std::optional<RuntimeSettings> smallest_settings;  // within 5 % of the fastest
+  std::optional<LayerMemory> layers;                 // --layers
   std::vector<std::string> warnings;
   std::vector<std::string> annotated_images;  // paths inside the run folder
   friend bool operator==(const ModelResult&, const ModelResult&) = default;

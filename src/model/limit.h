@@ -29,6 +29,10 @@ struct LimitRoute {
   friend bool operator==(const LimitRoute&, const LimitRoute&) = default;
 };
 
+// The probe tries the routes under the limit itself, but with no more than this: large enough that a process
+// with its libraries fits, small enough to be quick (32,768 pages to touch at most for a route).
+inline constexpr Bytes kLargestProbe = mebibytes(64);
+
 struct Limit {
   Bytes bytes;
   LimitType type = LimitType::unavailable;

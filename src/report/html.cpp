@@ -1,9 +1,4 @@
-// report.html: the page of web/ with the run's data put in as inert script elements.
-//
-// Data is never markup. Every '<' of the JSON becomes \u003c, which JSON reads back as '<': no file name or
-// model name can end the element ("</script>") or open a comment ("<!--") in it, and the page itself only
-// makes text nodes of what it reads. The page's own security policy forbids every other script and all
-// network use.
+// report.html: the page of web/ with the run's data put in.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +9,7 @@
 #include "base/json.h"
 #include "report/html_page.h"
 #include "report/limit_words.h"
+#include "report/page_data.h"
 #include "report/report_json.h"
 #include "report/verdict.h"
 #include "report/views.h"
@@ -22,31 +18,12 @@ namespace headroom::report {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::string_view kDataMarker = "<!--headroom:data-->";
 // A browser parses 4 MB of JSON lines in well under a second; that is 4 hours of samples every 0.5 s.
 constexpr std::size_t kMetricsBudget = 4'000'000;
 // Pictures are in the file as base64 (4/3 of their size). Annotated samples are JPEGs of about 100 KiB; the
 // bounds keep a run over huge frames from making a page that no browser opens.
 constexpr Bytes kLargestImage = mebibytes(4);
 constexpr Bytes kImageBudget = mebibytes(32);
-
-std::string without_markup(std::string_view json) {
-  std::string safe;
-  safe.reserve(json.size() + json.size() / 64);
-  for (const char c : json) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
-std::string data_element(std::string_view id, std::string_view attributes, std::string_view json) {
-  return fmt::format("<script type=\"application/json\" id=\"{}\"{}>{}</script>\n", id, attributes,
-                     without_markup(json));
-}
 
 std::string base64(std::string_view bytes) {
   static constexpr std::string_view kDigits =
@@ -137,26 +114,17 @@ Metrics thinned(std::string_view jsonl) {
 
 Result<std::string> to_html(const BenchResult& result, const fs::path& run_folder,
                             std::string_view metrics_jsonl) {
-  const std::string_view page = html_page();
-  const std::size_t marker = page.find(kDataMarker);
-  if (marker == std::string_view::npos)
-    return internal_error("cannot write report.html",
-                          "the page built into this program has no place for data",
-                          "rebuild web/ and Headroom from the same sources");
-
   Json images = Json::object();
   Bytes image_budget = kImageBudget;
   embed_images(result.models, run_folder, image_budget, images);
   if (result.parallel) embed_images(result.parallel->together, run_folder, image_budget, images);
   const Metrics metrics = thinned(metrics_jsonl);
 
-  std::string html(page.substr(0, marker));
-  html += data_element("report", "", to_line(to_json(result)));
-  html += data_element("verdict", "", to_line(words_of(result)));
-  html += data_element("images", "", to_line(images));
-  html += data_element("metrics", fmt::format(" data-every=\"{}\"", metrics.every), metrics.lines);
-  html += page.substr(marker + kDataMarker.size());
-  return html;
+  return page_with_data(
+      html_page(),
+      data_element("report", to_line(to_json(result))) + data_element("verdict", to_line(words_of(result))) +
+          data_element("images", to_line(images)) +
+          data_element("metrics", metrics.lines, fmt::format(" data-every=\"{}\"", metrics.every)));
 }
 
 }  // namespace headroom::report

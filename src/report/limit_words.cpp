@@ -9,9 +9,6 @@
 namespace headroom::report {
 namespace {
 
-// The probe tries the routes under the limit itself, but with no more than this (docs/limits.md).
-constexpr Bytes kLargestProbe = mebibytes(64);
-
 std::string size_of_probe(const Limit& limit) {
   if (limit.bytes <= kLargestProbe) return "at the limit itself";
   return fmt::format("by the same mechanism, with {} instead of {}", format_bytes(kLargestProbe),

@@ -55,8 +55,15 @@ std::string metadata_section(const BenchResult& result) {
   return text + "\n";
 }
 
+// A run that ended before its source was scanned has none to tell of either.
+std::string measured_without_source(const BenchResult& result) {
+  const auto has_run = [](const ModelResult& model) { return model.frames > 0; };
+  if (std::none_of(result.models.begin(), result.models.end(), has_run)) return {};
+  return "## Input Source\n\nNone: the models ran on inputs made from their signatures.\n\n";
+}
+
 std::string source_section(const BenchResult& result) {
-  if (!result.source) return {};
+  if (!result.source) return measured_without_source(result);
   const SourceMetadata& source = *result.source;
   std::string text = "## Input Source\n\n";
   add_line(text, "Type", code(name_of(source.spec.kind)));

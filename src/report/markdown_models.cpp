@@ -207,6 +207,7 @@ std::string model_section(const ModelResult& model, const std::optional<Limit>& 
   text += facts(model);
   text += latency_table(model);
   text += memory_table(model, limit);
+  text += layers_table(model);
   text += cleanup_table(model);
   text += trials_table(model);
   text += samples(model);

@@ -19,6 +19,9 @@ std::string p50_of(const std::optional<LatencySummary>& latency);
 std::string percentile(Nanoseconds value, const std::optional<Nanoseconds>& bound);
 std::string footnote_on_bounds();
 
+// What a traced run showed (--layers); empty without one.
+std::string layers_table(const ModelResult& model);
+
 std::string memory_safety_section(const BenchResult& result);
 std::string models_section(const BenchResult& result);
 std::string parallel_section(const BenchResult& result);

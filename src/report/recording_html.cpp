@@ -1,9 +1,8 @@
 #include "report/recording_html.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "report/page_data.h"
 #include "report/recording_html_live.h"
 #include "report/recording_html_page.h"
 
@@ -13,20 +12,6 @@ namespace {
 // Names of templates reach kilobytes, and a program that names a range anew each step has a layer for each:
 // so long and so many are shown.
 constexpr std::size_t kLongestName = 240, kMostLayers = 4000;
-constexpr std::string_view kDataMarker = "<!--headroom:data-->";
-
-// Data is never markup, as in html.cpp: every '<' becomes \u003c, which JSON reads back as '<', so no
-// function or layer name can end the element or open a comment in it.
-std::string data_element(std::string_view id, const Json& data) {
-  std::string safe;
-  for (const char c : to_line(data)) {
-    if (c == '<')
-      safe += "\\u003c";
-    else
-      safe += c;
-  }
-  return fmt::format("<script type=\"application/json\" id=\"{}\">{}</script>\n", id, safe);
-}
 
 FrameNames shortened(FrameNames names) {
   return [names = std::move(names)](std::uint64_t address) {
@@ -54,20 +39,12 @@ Json recording_data(const RecordingReport& report) {
 }  // namespace
 
 Result<std::string> recording_to_html(const RecordingReport& report, const PageMoments& moments) {
-  const std::string_view page = recording_html_page();
-  const std::size_t marker = page.find(kDataMarker);
-  if (marker == std::string_view::npos)
-    return internal_error("cannot write the page of a recording",
-                          "the page built into this program has no place for data",
-                          "rebuild web/ and Headroom from the same sources");
   RecordingReport shown = report;
   shown.frame_names = shortened(report.frame_names);
-  std::string html(page.substr(0, marker));
-  html += data_element("recording", recording_data(shown));
-  html += data_element("live", live_moments_json(shown, moments.live));
-  html += data_element("heap", heap_maps_json(shown, moments.heaps));
-  html += page.substr(marker + kDataMarker.size());
-  return html;
+  return page_with_data(recording_html_page(),
+                        data_element("recording", to_line(recording_data(shown))) +
+                            data_element("live", to_line(live_moments_json(shown, moments.live))) +
+                            data_element("heap", to_line(heap_maps_json(shown, moments.heaps))));
 }
 
 }  // namespace headroom::report

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "analysis/glibc_chunk.h"
+#include "analysis/heap_fragmentation.h"
 #include "analysis/live_map.h"
 
 namespace headroom::report {
@@ -16,8 +17,6 @@ constexpr std::size_t kMostMoments = 64, kFewestMoments = 8;
 // A moment keeps 8 bytes for each stack: with a million stacks there are fewer moments, not gigabytes.
 constexpr std::size_t kMostMomentStacks = 8 << 20;
 constexpr std::size_t kMostHeapMaps = 16;
-// What is further apart is not one heap, as in src/analysis/heap_fragmentation.cpp.
-constexpr std::uint64_t kLargestHole = 32 << 20;
 constexpr std::uint64_t kMostCells = 4096, kSmallestCell = 64;
 // glibc's arenas are a handful; a damaged file may name millions.
 constexpr std::size_t kMostExtents = 64;

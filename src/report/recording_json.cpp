@@ -2,6 +2,7 @@
 // docs/trace-report.md names the keys.
 #include <algorithm>
 
+#include "analysis/peak_shares.h"
 #include "analysis/session_memory.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
@@ -68,11 +69,24 @@ Json layers_json(const RecordingAnalysis& analysis) {
     }
     object["process_peak_bytes"] = layer.process_peak;
     set(object, layer.live);
+    if (layer.tracing_peak_bytes > 0) object["tracing_at_peak_bytes"] = layer.tracing_peak_bytes;
     object["self_at_peak_bytes"] = layer.self.peak_bytes;
     object["self_at_end_bytes"] = layer.self.end_bytes;
     layers.push_back(std::move(object));
   }
   return layers;
+}
+
+Json peak_shares_json(const RecordingReport& report) {
+  Json shares = Json::array();
+  for (const PeakShare& share : peak_shares(report.info, report.stacks, report.analysis)) {
+    Json object = {{"bytes", share.bytes}};
+    if (share.kind == ShareKind::layer) object["layer"] = share.name;
+    if (share.kind == ShareKind::module) object["module"] = share.name;
+    if (share.kind == ShareKind::tracing) object["tracing"] = true;
+    shares.push_back(std::move(object));
+  }
+  return shares;
 }
 
 // Indices of the stacks that lead in any ranking, by their bytes at the peak.
@@ -111,11 +125,15 @@ Json sessions_json(const RecordingReport& report) {
     Json object = {{"name", session.name}};
     object["loaded_bytes"] = session.loaded.count;
     object["run_bytes"] = session.run.count;
+    if (session.tracing > Bytes{}) object["tracing_bytes"] = session.tracing.count;
     set_if(object, "weights_bytes", session.weights);
     set_if(object, "tensors_bytes", session.tensors);
     set_if(object, "arena_in_use_bytes", session.in_use);
     set_if(object, "arena_held_bytes", session.arena_held);
     object["peak_node"] = session.peak_node;
+    Json& shares = object["at_peak"] = Json::array();
+    for (const MemoryShare& share : shares_of(session))
+      shares.push_back({{"kind", name_of(share.kind)}, {"bytes", share.bytes.count}});
     Json& nodes = object["nodes"] = Json::array();
     for (const NodeMemory& node : session.nodes) nodes.push_back(node_json(node));
     sessions.push_back(std::move(object));
@@ -337,6 +355,7 @@ Json recording_to_json(const RecordingReport& report) {
                     {"peak_time_seconds", mapped.peak_time.seconds()},
                     {"at_heap_peak_bytes", mapped.bytes_at_heap_peak},
                     {"at_end_bytes", mapped.end_bytes}};
+  json["peak_shares"] = peak_shares_json(report);
   json["layers"] = layers_json(analysis);
   if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
   json["stacks"] = stacks_json(report);

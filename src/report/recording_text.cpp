@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/peak_shares.h"
 #include "analysis/session_memory.h"
 #include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_views.h"
+#include "report/recording_words.h"
 #include "report/stack_text.h"
 #include "report/words.h"
 
@@ -22,41 +24,9 @@ constexpr std::size_t kRowsOfATable = 5, kRowsOfAHint = 3;
 constexpr std::string_view kRed = "\033[31m", kGreen = "\033[32m", kYellow = "\033[33m", kBold = "\033[1m",
                            kPlain = "\033[0m";
 
-// 20123456 → "20,123,456".
-std::string grouped(std::int64_t count) {
-  std::string digits = std::to_string(count);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3)
-    digits.insert(static_cast<std::size_t>(at), 1, ',');
-  return digits;
-}
-
 template <class Item, class Figure>
 std::int64_t count_above_zero(const std::vector<Item>& items, Figure figure) {
   return std::count_if(items.begin(), items.end(), [&](const Item& item) { return figure(item) > 0; });
-}
-
-// What goes back to the shell: quoted where it must be, and without a control character that would steer the
-// terminal.
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlainLetters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlainLetters) == std::string::npos) return word;
-  const auto is_control = [](char letter) {
-    return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
-  };
-  const bool escaped = std::any_of(word.begin(), word.end(), is_control);
-  std::string quoted = escaped ? "$'" : "'";
-  for (const char letter : word) {
-    if (is_control(letter))
-      quoted += letter == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned>(letter));
-    else if (letter == '\'')
-      quoted += escaped ? "\\'" : "'\\''";
-    else if (letter == '\\' && escaped)
-      quoted += "\\\\";
-    else
-      quoted += letter;
-  }
-  return quoted + "'";
 }
 
 class Screen {
@@ -152,47 +122,48 @@ class Screen {
   }
 
   void layers() {
-    const auto at_peak = [](const LayerFigures& layer) { return layer.self.peak_bytes; };
-    const auto order = ranked(analysis_.layers, at_peak, kRowsOfATable);
-    if (analysis_.layers.size() < 2 || order.empty()) return;
-    heading("Layers that hold the peak");
-    for (const std::size_t i : order) {
-      const LayerFigures& layer = analysis_.layers[i];
-      const std::string figures = share_of_peak(layer.self.peak_bytes);
-      const std::string path = layer.path.empty() ? "(outside of any layer)" : layer.path;
-      // What it needs by itself, whenever that was.
-      const std::string own = i == 0
-                                  ? ""
-                                  : fmt::format("  own peak {}, entered {}×",
-                                                format_bytes({layer.peak_allocated}), grouped(layer.entries));
+    const std::vector<PeakShare> shares = peak_shares(report_.info, report_.stacks, analysis_);
+    const bool layered = analysis_.layers.size() > 1;
+    if (shares.size() < (layered ? 1u : 2u)) return;  // one module says nothing
+    heading(layered ? "Layers that hold the peak" : "Modules that hold the peak");
+    const std::size_t shown = std::min(shares.size(), kRowsOfATable);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const PeakShare& share = shares[i];
+      const std::string figures = share_of_peak(share.bytes);
+      const std::string own = share.kind == ShareKind::layer ? words_for_own_peak(share.name) : "";
       const int room = width_ - display_width(figures) - display_width(own);
-      line(figures + fit_to_width(path, std::max(kShortestPlace, room)) + own);
+      line(figures + fit_to_width(words_for_share_name(share, layered), std::max(kShortestPlace, room)) +
+           own);
     }
-    and_more(count_above_zero(analysis_.layers, at_peak), order.size());
+    and_more(static_cast<std::int64_t>(shares.size()), shown);
+  }
+
+  static std::string words_for_share_name(const PeakShare& share, bool layered) {
+    if (share.kind == ShareKind::layer) return share.name;
+    if (share.kind == ShareKind::tracing) return "(profiles of runtimes, which tracing switches on)";
+    if (share.kind == ShareKind::unnamed) return layered ? "(outside of any layer)" : "(not known)";
+    return layered ? fmt::format("{} (outside of any layer)", share.name) : share.name;
+  }
+
+  // What the layer needs by itself, whenever that was.
+  std::string words_for_own_peak(const std::string& path) const {
+    for (const LayerFigures& layer : analysis_.layers)
+      if (layer.path == path)
+        return fmt::format("  own peak {}, entered {}×", format_bytes({layer.peak_allocated}),
+                           grouped(layer.entries));
+    return "";
   }
 
   // What each model holds, by kind.
   void sessions() {
     for (const SessionMemory& session : session_memory(report_.info, analysis_)) {
       heading(fmt::format("What {} holds at the peak", session.name));
-      const auto kind = [&](Bytes bytes, const std::string& what) {
-        if (bytes > Bytes{})
-          line(fmt::format("{}{}", share_of_peak(bytes.count), wrap(what, width_ - 20, 20)));
-      };
-      kind(session.loaded,
-           session.weights
-               ? fmt::format("left by loading: weights ({} by the runtime's word), graph, kernels",
-                             format_bytes(*session.weights))
-               : "left by loading: weights, graph, kernels");
-      if (!session.in_use || !session.arena_held) {
-        kind(session.run, "allocated in its runs");
-        continue;
-      }
-      const Bytes tensors = session.tensors.value_or(*session.in_use);
-      kind(tensors, fmt::format("tensors in the arena, at its fullest after {}", session.peak_node));
-      kind(*session.in_use - tensors, "rounding of tensors by the arena");
-      kind(*session.arena_held - *session.in_use, "held by the arena and unused then");
-      kind(session.run - *session.arena_held, "allocated in its runs beside the arena");
+      for (const MemoryShare& share : shares_of(session))
+        line(share_of_peak(share.bytes.count) +
+             wrap(report::words_for(share, session.peak_node), width_ - 20, 20));
+      if (session.tracing > Bytes{})
+        line(share_of_peak(session.tracing.count) +
+             wrap(report::words_for({MemoryKind::tracing, "", {}}, ""), width_ - 20, 20));
     }
   }
 
@@ -315,22 +286,7 @@ class Screen {
   }
 
   void problems() {
-    std::vector<std::string> sentences;
-    if (analysis_.dropped_events > 0)
-      sentences.push_back(
-          fmt::format("{} events were not recorded ({}): figures after them may be too low or too high; "
-                      "record with a larger --max-size.",
-                      grouped(analysis_.dropped_events), counted(analysis_.gaps, "gap")));
-    if (report_.info.segments_overwritten > 0)
-      sentences.push_back(
-          fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
-                      "not counted.",
-                      grouped(static_cast<std::int64_t>(report_.info.segments_overwritten))));
-    if (analysis_.unknown_releases > 0)
-      sentences.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded.",
-                                      grouped(analysis_.unknown_releases)));
-    for (const auto* list : {&analysis_.problems, &report_.info.notes})
-      for (const std::string& sentence_text : *list) sentences.push_back(sentence_text + ".");
+    const std::vector<std::string> sentences = missing_parts(report_.info, analysis_);
     if (sentences.empty()) return;
     heading("What is missing");
     constexpr std::size_t kShown = 6;

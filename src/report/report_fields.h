@@ -16,6 +16,11 @@ template <>
 inline constexpr std::array kAll<Phase>{Phase::start, Phase::runtime_loaded, Phase::model_loaded,
                                         Phase::warm,  Phase::running,        Phase::unloaded};
 template <>
+inline constexpr std::array kAll<MemoryKind>{
+    MemoryKind::weights,        MemoryKind::graph,        MemoryKind::tensors,
+    MemoryKind::arena_rounding, MemoryKind::arena_unused, MemoryKind::workspace,
+    MemoryKind::tracing,        MemoryKind::module,       MemoryKind::unnamed};
+template <>
 inline constexpr std::array kAll<LimitType>{LimitType::hard, LimitType::soft, LimitType::unavailable};
 template <>
 inline constexpr std::array kAll<LimitMechanism>{LimitMechanism::none, LimitMechanism::cgroup_v2,
@@ -86,6 +91,33 @@ void describe(auto& field, a<TuneTrial> auto& trial) {
   field("peak_bytes", trial.peak);
 }
 
+void describe(auto& field, a<MemoryShare> auto& share) {
+  field("kind", share.kind);
+  if (share.kind == MemoryKind::module) field("name", share.name);
+  field("bytes", share.bytes);
+}
+
+void describe(auto& field, a<NodeMemory> auto& node) {
+  field("name", node.name);
+  field("operation", node.operation);
+  field("provider", node.provider);
+  field("runs", node.runs);
+  field("duration_ns", node.duration);
+  field("output_bytes", node.output);
+  field("activation_bytes", node.activations);
+  field("parameter_bytes", node.parameters);
+  field("arena_in_use_bytes", node.in_use);
+}
+
+void describe(auto& field, a<LayerMemory> auto& layers) {
+  field("recording", layers.recording);
+  field("frames", layers.frames);
+  field("peak_bytes", layers.peak);
+  field("shares", layers.shares);
+  field("peak_node", layers.peak_node);
+  field("nodes", layers.nodes);
+}
+
 void describe(auto& field, a<ModelResult> auto& model) {
   field("name", model.name);
   field("path", model.path);
@@ -121,6 +153,7 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("phases", model.phases);
   field("memory_series", model.memory_series);
   field("cleanups", model.cleanups);
+  field("layers", model.layers);
   field("warnings", model.warnings);
   field("annotated_images", model.annotated_images);
 }

@@ -80,6 +80,8 @@ Json to_json(const BenchResult& result) {
 Json to_json(const RuntimeSettings& settings) { return write_fields(settings, std::nullopt); }
 Json to_json(const Footprint& footprint) { return write_fields(footprint, kFootprintSchemaVersion); }
 
+Json to_json(const LayerMemory& layers) { return write_fields(layers, std::nullopt); }
+
 Result<BenchResult> bench_result_from_json(const Json& document) {
   if (auto usable = check_version(document, "report.json", kReportSchemaVersion); !usable)
     return forward_error(usable);
@@ -88,6 +90,10 @@ Result<BenchResult> bench_result_from_json(const Json& document) {
 
 Result<RuntimeSettings> settings_from_json(const Json& document) {
   return read_fields<RuntimeSettings>(document, "the runtime settings");
+}
+
+Result<LayerMemory> layer_memory_from_json(const Json& document) {
+  return read_fields<LayerMemory>(document, "the answer about the layers");
 }
 
 Result<Footprint> footprint_from_json(const Json& document) {

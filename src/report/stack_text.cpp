@@ -87,8 +87,7 @@ std::string short_function(const std::string& name) {
   return text.empty() ? name : text;
 }
 
-std::string one_line_stack(const RecordingReport& report, StackId stack, int width) {
-  const std::vector<std::string> frames = frames_of(report, stack);
+std::string one_line_stack(const std::vector<std::string>& frames, int width) {
   if (frames.empty()) return fit_to_width("(no stack was taken)", width);
   auto first = std::find_if_not(frames.begin(), frames.end(), passes_on);
   if (first == frames.end()) first = frames.begin();
@@ -101,6 +100,10 @@ std::string one_line_stack(const RecordingReport& report, StackId stack, int wid
     before = std::move(name);
   }
   return fit_to_width(line, width);
+}
+
+std::string one_line_stack(const RecordingReport& report, StackId stack, int width) {
+  return one_line_stack(frames_of(report, stack), width);
 }
 
 }  // namespace headroom::report

@@ -13,6 +13,7 @@ std::vector<std::string> frames_of(const RecordingReport& report, StackId stack)
 
 // "load_weights ← Session::Session ← main": as many as fit. What only passes an allocation on (operator new,
 // the containers of std) is left out, so the first is the one to look at.
+std::string one_line_stack(const std::vector<std::string>& frames, int width);
 std::string one_line_stack(const RecordingReport& report, StackId stack, int width);
 
 // A function's name without its parameters and template arguments: "Session::run", not

@@ -223,4 +223,37 @@ std::string phases_table(const BenchResult& result, bool color, int width) {
   return wrap("Resident memory by phase in MiB", width, 0) + "\n\n" + table_of(columns, color) + "\n";
 }
 
+std::string kinds_table(const BenchResult& result, bool color, int width) {
+  Models models = in_reading_order(result.models);
+  std::erase_if(models, [](const ModelResult* model) { return !model->layers; });
+  if (models.empty()) return {};
+  std::vector<Column> columns{
+      column_of(models, "MODEL", 0, [](const ModelResult& model) { return model.name; })};
+  columns.front().to_the_right = false;
+  const auto add = [&](std::string title, int goes, auto belongs) {
+    columns.push_back(column_of(models, std::move(title), goes, [&](const ModelResult& model) {
+      Bytes sum;
+      for (const MemoryShare& share : model.layers->shares)
+        if (belongs(share.kind)) sum += share.bytes;
+      return in_mebibytes(sum);
+    }));
+  };
+  const auto kind = [](MemoryKind wanted) { return [wanted](MemoryKind found) { return found == wanted; }; };
+  add("WEIGHTS", 0, kind(MemoryKind::weights));
+  add("GRAPH", 3, kind(MemoryKind::graph));
+  add("TENSORS", 0, kind(MemoryKind::tensors));
+  add("ARENA SLACK", 2, [](MemoryKind found) {
+    return found == MemoryKind::arena_rounding || found == MemoryKind::arena_unused;
+  });
+  add("WORKSPACE", 4, kind(MemoryKind::workspace));
+  add("OTHER", 5, [](MemoryKind found) {
+    return found == MemoryKind::module || found == MemoryKind::tracing || found == MemoryKind::unnamed;
+  });
+  columns.push_back(column_of(models, "HEAP PEAK", 0,
+                              [](const ModelResult& model) { return in_mebibytes(model.layers->peak); }));
+  fit_columns(columns, width, kWorthwhileName);
+  return wrap("What the heap holds at its peak in MiB, of a traced run of its own", width, 0) + "\n\n" +
+         table_of(columns, color) + "\n";
+}
+
 }  // namespace headroom::report

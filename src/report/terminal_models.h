@@ -12,5 +12,7 @@ namespace headroom::report {
 std::string models_table(const BenchResult& result, bool color, int width);
 // Resident memory by phase, of the models that have any; empty without one.
 std::string phases_table(const BenchResult& result, bool color, int width);
+// What the models' heaps consist of, by kind (--layers); empty without a traced run.
+std::string kinds_table(const BenchResult& result, bool color, int width);
 
 }  // namespace headroom::report

@@ -88,6 +88,7 @@ std::string to_terminal(const BenchResult& result, bool color, int width) {
     text += sentence("!", kYellow, "This run was interrupted; what was measured until then:", color, width);
   text += models_table(result, color, width);
   text += phases_table(result, color, width);
+  text += kinds_table(result, color, width);
 
   const Verdict verdict = verdict_of(result);
   constexpr std::array<std::string_view, 3> kSigns{"✓", "·", "✗"};

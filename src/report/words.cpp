@@ -64,6 +64,30 @@ std::string counted(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+std::string words_for(const MemoryShare& share, const std::string& peak_node) {
+  switch (share.kind) {
+    case MemoryKind::weights:
+      return "weights, by the runtime's word";
+    case MemoryKind::graph:
+      return "left by loading besides: graph, kernels, prepacked weights";
+    case MemoryKind::tensors:
+      return "tensors in the arena, at its fullest" + (peak_node.empty() ? "" : " after " + peak_node);
+    case MemoryKind::arena_rounding:
+      return "rounding of tensors by the arena";
+    case MemoryKind::arena_unused:
+      return "held by the arena and unused then";
+    case MemoryKind::workspace:
+      return "allocated in runs beside the arena";
+    case MemoryKind::tracing:
+      return "the runtime's profile of itself, which only tracing switches on";
+    case MemoryKind::module:
+      return share.name + ", outside of the model";
+    case MemoryKind::unnamed:
+      return "not known";
+  }
+  return "";
+}
+
 std::string_view words_for(ModelStatus status) {
   switch (status) {
     case ModelStatus::ok:

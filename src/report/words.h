@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "model/bench_result.h"
+#include "model/layer_memory.h"
 
 namespace headroom::report {
 
@@ -17,6 +18,9 @@ std::string words_for_rate(const std::optional<double>& per_second);  // "69.8"
 std::string words_for_share(double share);                            // 0.336 → "33.6 %"
 // "17 models", "1 model".
 std::string counted(std::int64_t count, std::string_view noun);
+
+// "tensors in the arena, at its fullest after Slice_35"; the node is named where it is known.
+std::string words_for(const MemoryShare& share, const std::string& peak_node);
 
 std::string_view words_for(ModelStatus status);        // "out of memory"
 std::string_view words_for(LimitMechanism mechanism);  // "control group v2 (memory.max)"

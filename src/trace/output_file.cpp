@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "bench/run_folder.h"
+#include "base/run_folder.h"
 #include "recording/format.h"
 
 namespace headroom::trace {
@@ -58,12 +58,12 @@ fs::path tree_folder(const fs::path& recording) { return recording.string() + ".
 Result<fs::path> prepare_output(const fs::path& wanted, const std::string& program, bool replace) {
   fs::path file = wanted;
   if (file.empty()) {
-    auto folder = bench::create_run_folder("outputs");
+    auto folder = create_run_folder("outputs");
     if (!folder) {
       folder.error().fix = "choose a writable place with --out";
       return forward_error(folder);
     }
-    file = folder->path / (bench::file_name_of(fs::path(program).filename().string()) + ".hrec");
+    file = folder->path / (file_name_of(fs::path(program).filename().string()) + ".hrec");
   }
   std::error_code code;
   file = fs::absolute(file, code);

@@ -7,8 +7,6 @@ namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr const char* kExamples = "/usr/share/doc/opencv-doc/examples";
-
 // The three models of `make demo`, with the pictures that they are tried on; skips where they are absent.
 class RealModels : public testing::Test {
  protected:
@@ -21,9 +19,9 @@ class RealModels : public testing::Test {
       paths_.push_back(path->string());
     }
     for (const char* name : {"data/messi5.jpg", "text/scenetext01.jpg"}) {
-      const fs::path path = fs::path(kExamples) / name;
-      if (!fs::exists(path)) GTEST_SKIP() << absent_message(path.string());
-      fs::copy(path, bench_.path() / "pictures" / path.filename());
+      const auto path = opencv_example(name);
+      if (!path) GTEST_SKIP() << absent_message(std::string(name) + " of opencv-doc");
+      fs::copy(*path, bench_.path() / "pictures" / path->filename());
     }
     fs::remove(bench_.path() / "pictures/small.bmp");
   }
@@ -134,12 +132,12 @@ TEST_F(RealModels, TuneTriesSettingsAndRecordsThem) {
 }
 
 TEST(BenchFigures, FramesInMemoryAreBounded) {
-  const fs::path video = fs::path(kExamples) / "data/vtest.avi";
+  const auto video = opencv_example("data/vtest.avi");
   const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
-  if (!fs::exists(video)) GTEST_SKIP() << absent_message(video.string());
+  if (!video) GTEST_SKIP() << absent_message("vtest.avi of opencv-doc");
   if (!model) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
-  const CommandResult result = bench.run({"--source", video.string(), "--model", "face=" + model->string(),
+  const CommandResult result = bench.run({"--source", video->string(), "--model", "face=" + model->string(),
                                           "--max-frames", "20", "--max-frames-in-mem", "3"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(get_integer(get_member(bench.report(), "source"), "frames_held_peak"), 3);

@@ -99,5 +99,24 @@ TEST(BenchLimits, OneCommonLimitForAllAtOnce) {
   EXPECT_EQ(get_bool(get_member(report, "parallel"), "within_limit"), false);
 }
 
+TEST(BenchLimits, TheVictimOfAModelThatGrowsIsToldApart) {
+  if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
+  Bench bench;
+  // The kernel kills the largest, `big`, at the common limit; then `grows` reaches it by itself.
+  const CommandResult result =
+      bench.run({"--backend", "misbehaving", "--max-frames", "60", "--mem-limit", "180MiB", "--parallel",
+                 "--model", "grows=" + bench.model("grows", "run allocate 5\nrun sleep 5"), "--model",
+                 "big=" + bench.model("big", "load allocate 100\nrun sleep 5")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json report = bench.report();
+  EXPECT_EQ(get_text(model_of(report, "grows"), "status"), "oom");
+  EXPECT_EQ(get_text(model_of(report, "big"), "status"), "ok");
+  const Json& together = get_member(get_member(report, "parallel"), "together");
+  ASSERT_EQ(together.size(), 2U);
+  EXPECT_THAT(get_text(together[0], "error"), HasSubstr("alone it exceeds it, too"));
+  EXPECT_THAT(get_text(together[1], "error"), HasSubstr("alone it stays within it, unlike grows"));
+  EXPECT_EQ(get_bool(get_member(together[1], "memory"), "within_limit"), true);
+}
+
 }  // namespace
 }  // namespace headroom::test

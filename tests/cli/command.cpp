@@ -48,7 +48,7 @@ CommandResult run_headroom(const std::vector<std::string>& arguments, const Comm
   auto out = Pipe::create();
   auto err = Pipe::create();
   SpawnOptions spawn;
-  spawn.command = {kBinary.string()};
+  spawn.command = {options.binary.empty() ? kBinary.string() : options.binary.string()};
   spawn.command.insert(spawn.command.end(), arguments.begin(), arguments.end());
   spawn.environment = options.environment;
   spawn.stdout_fd = options.stdout_fd >= 0 ? options.stdout_fd : out->write_end.get();

@@ -21,6 +21,7 @@ struct CommandResult {
 
 struct CommandOptions {
   std::vector<std::pair<std::string, std::string>> environment;
+  std::filesystem::path binary;  // empty: the one that was built
   std::filesystem::path folder;  // working folder; empty: a fresh one is used by Bench
   int stdout_fd = -1;            // where its data goes instead of into `out`
   // Called with the pid while the command runs, every 20 ms; returns false when it needs no more calls.

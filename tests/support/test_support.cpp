@@ -35,6 +35,12 @@ std::optional<fs::path> dependency_file(const std::string& relative_path) {
   return fs::canonical(path);
 }
 
+std::optional<fs::path> opencv_example(const std::string& relative_path) {
+  const fs::path path = fs::path("/usr/share/doc/opencv-doc/examples") / relative_path;
+  if (fs::exists(path)) return path;
+  return dependency_file("opencv-doc/examples/" + relative_path);
+}
+
 std::string absent_message(const std::string& what) {
   return what + " is not on this machine; this test needs it and is skipped";
 }

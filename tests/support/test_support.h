@@ -28,10 +28,12 @@ class TemporaryFolder {
 // folder is absent; tests then skip with GTEST_SKIP() << absent_message(...). HEADROOM_SHARED_DATA names
 // another place.
 std::optional<std::filesystem::path> shared_data(const std::string& relative_path);
-// A file of an npm or Debian package that scripts/install_dependencies.sh installed:
-// "models/ch_PP-OCRv4_det_infer.onnx", or an absolute path such as
-// "/usr/share/doc/opencv-doc/…".
+// A file of an npm package that scripts/install_dependencies.sh installed:
+// "models/ch_PP-OCRv4_det_infer.onnx".
 std::optional<std::filesystem::path> dependency_file(const std::string& relative_path);
+// A photo or video of Debian's opencv-doc ("data/messi5.jpg"), from where scripts/opencv_examples.sh finds
+// it.
+std::optional<std::filesystem::path> opencv_example(const std::string& relative_path);
 std::string absent_message(const std::string& what);
 
 std::string read_text(const std::filesystem::path& path);

@@ -13,7 +13,7 @@ const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', 
 export const HOSTILE_NAME = '</script><!--<script>alert(1)</script>&amp;"\'';
 export const SIZES = [{name: 'desktop', width: 1280, height: 900}, {name: 'phone', width: 390, height: 844}];
 
-function skip(reason) {
+export function skip(reason) {
   console.log(`skipped: ${reason}`);
   process.exit(77);
 }
@@ -38,9 +38,20 @@ const context_options = (size, scheme) => ({
   viewport: {width: size.width, height: size.height}, colorScheme: scheme, hasTouch: size.name === 'phone', reducedMotion: 'reduce',
 });
 
-// Opens a page in a fresh profile; everything that it says or asks for is kept.
+// Opens a page that was written and checks that it neither complains nor asks for anything.
 export async function with_page(kind, size, scheme, check) {
-  const run_folder = join(folder, kind);
+  const address = pathToFileURL(join(folder, kind, 'report.html')).href;
+  await with_address(address, size, scheme, async (page, requests, complaints) => {
+    await page.waitForSelector('h1, .broken');
+    await page.waitForTimeout(200);  // resize observers and the charts' own microtasks
+    await check(page);
+    assert.deepEqual(complaints, [], 'the page complained');
+    assert.deepEqual(requests, [], 'the page asked for something');
+  });
+}
+
+// Opens an address in a fresh profile; everything that the page says or asks for is kept.
+export async function with_address(address, size, scheme, check) {
   const profile = mkdtempSync(join(folder, 'profile-'));
   const context = await playwright.chromium.launchPersistentContext(profile,
     {executablePath: BROWSER, args: FLAGS, ...context_options(size, scheme)});
@@ -50,15 +61,10 @@ export async function with_page(kind, size, scheme, check) {
   page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('dialog', (dialog) => { complaints.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
-  const address = pathToFileURL(join(run_folder, 'report.html')).href;
   page.on('request', (request) => { if (request.url() !== address && !request.url().startsWith('data:')) requests.push(request.url()); });
   await page.goto(address);
-  await page.waitForSelector('h1, .broken');
-  await page.waitForTimeout(200);  // resize observers and the charts' own microtasks
   try {
-    await check(page);
-    assert.deepEqual(complaints, [], 'the page complained');
-    assert.deepEqual(requests, [], 'the page asked for something');
+    await check(page, requests, complaints);
   } finally {
     await context.close();
   }

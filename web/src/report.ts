@@ -46,6 +46,33 @@ export interface Trial {
   peak_bytes?: number;
 }
 
+export interface MemoryShare {
+  kind: 'weights' | 'graph' | 'tensors' | 'arena_rounding' | 'arena_unused' | 'workspace' | 'tracing' | 'module' | 'unnamed';
+  name?: string;
+  bytes: number;
+}
+
+export interface NodeMemory {
+  name: string;
+  operation?: string;
+  runs: number;
+  duration_ns: number;
+  output_bytes?: number;
+  activation_bytes?: number;
+  parameter_bytes?: number;
+  arena_in_use_bytes?: number;
+}
+
+// What a traced run of the model showed (--layers).
+export interface LayerMemory {
+  recording?: string;
+  frames: number;
+  peak_bytes: number;
+  shares?: MemoryShare[];
+  peak_node?: string;
+  nodes?: NodeMemory[];
+}
+
 export interface Model {
   name: string;
   path?: string;
@@ -68,6 +95,7 @@ export interface Model {
   memory?: Memory;
   file_size_bytes?: number;
   cpu_percent?: number;
+  layers?: LayerMemory;
   cleanups?: {level: string; name: string; resident_bytes: number}[];
   memory_series?: {time_ns: number; resident_bytes: number}[];
   phases?: {phase: PhaseName; time_ns: number}[];

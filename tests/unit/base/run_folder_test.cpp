@@ -1,10 +1,10 @@
-#include "bench/run_folder.h"
+#include "base/run_folder.h"
 
 #include <gtest/gtest.h>
 
 #include "support/test_support.h"
 
-namespace headroom::bench {
+namespace headroom {
 namespace {
 
 TEST(RunFolder, NeverReusesAnEarlierOne) {
@@ -32,4 +32,4 @@ TEST(FileNameOf, KeepsPlainCharactersOnly) {
 }
 
 }  // namespace
-}  // namespace headroom::bench
+}  // namespace headroom

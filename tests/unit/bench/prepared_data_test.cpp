@@ -19,17 +19,19 @@ class PreparedDataTest : public testing::Test {
     data_.image_size = 640;
     data_.device = "cpu";
     data_.max_frames = 300;
-    data_.source.spec = {SourceKind::image_dir, (folder_ / "images").string(), 0};
-    data_.source.fingerprint = *media::source_fingerprint(data_.source.spec);
+    SourceMetadata source;
+    source.spec = {SourceKind::image_dir, (folder_ / "images").string(), 0};
+    source.fingerprint = *media::source_fingerprint(source.spec);
     SourceSequence sequence;
     sequence.name = "images";
     sequence.path = (folder_ / "images").string();
     sequence.images = {"a.jpg"};
     sequence.frames = 1;
     sequence.width = sequence.height = 8;
-    data_.source.sequences = {sequence};
-    data_.source.total_frames = 1;
-    data_.source.largest_frame = Bytes{192};
+    source.sequences = {sequence};
+    source.total_frames = 1;
+    source.largest_frame = Bytes{192};
+    data_.source = source;
     PreparedModel model;
     model.name = "m";
     model.path = (folder_ / "model.onnx").string();
@@ -55,8 +57,24 @@ TEST_F(PreparedDataTest, SurvivesTheDisk) {
   const auto read = read_prepared_data(options_.prepared_dir);
   ASSERT_TRUE(read) << read.error().sentence();
   EXPECT_EQ(read->models[0].path, data_.models[0].path);
-  EXPECT_EQ(read->source.fingerprint, data_.source.fingerprint);
+  ASSERT_TRUE(read->source);
+  EXPECT_EQ(read->source->fingerprint, data_.source->fingerprint);
+  EXPECT_EQ(read->source->sequences[0].frames, 1);
+  EXPECT_TRUE(read->source->sequences[0].images.empty()) << "the decoder has them from metadata.json";
+  EXPECT_THAT(test::read_text(metadata_path(options_.prepared_dir)), testing::HasSubstr("a.jpg"));
   EXPECT_FALSE(why_not_usable(*read, options_));
+}
+
+TEST_F(PreparedDataTest, WithoutASourceNoneIsRead) {
+  ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
+  data_.source.reset();
+  ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
+  const auto read = read_prepared_data(options_.prepared_dir);
+  ASSERT_TRUE(read) << read.error().sentence();
+  EXPECT_FALSE(read->source);
+  EXPECT_FALSE(why_not_usable(*read, options_));
+  options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
+  EXPECT_EQ(why_not_usable(*read, options_)->why, "it was made without --source");
 }
 
 TEST_F(PreparedDataTest, AnAbsentFolderIsOneSentence) {

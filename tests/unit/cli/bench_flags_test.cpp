@@ -146,11 +146,15 @@ TEST_F(BenchFlags, NoModelThatCanBeReadIsWrongUse) {
       "found; check the paths");
 }
 
+TEST_F(BenchFlags, ASourceIsOnlyKnownToBeNeededWhenTheModelsAre) {
+  const auto made = options({"--model", path("a.onnx")}, false);
+  ASSERT_TRUE(made) << made.error().sentence();
+  EXPECT_FALSE(made->source);
+}
+
 TEST_F(BenchFlags, WrongUseIsOneSentence) {
   EXPECT_EQ(error_of({}),
             "no model was given; name one with --model NAME=PATH, or a slot with --model0 PATH");
-  EXPECT_EQ(error_of({"--model", path("a.onnx")}, false),
-            "no source was given; name one with --source image_dir=DIR, video=FILE or camera=N");
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--skip-setup", "--skip-inference"}),
               testing::HasSubstr("nothing to do"));
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--task", "yolo99"}),

@@ -15,9 +15,9 @@
 namespace headroom::test {
 
 // Pictures and a video of Debian's package opencv-doc.
-inline constexpr const char* kMessi = "/usr/share/doc/opencv-doc/examples/data/messi5.jpg";
-inline constexpr const char* kSceneText = "/usr/share/doc/opencv-doc/examples/text/scenetext01.jpg";
-inline constexpr const char* kPedestrianVideo = "/usr/share/doc/opencv-doc/examples/data/vtest.avi";
+inline constexpr const char* kMessi = "data/messi5.jpg";
+inline constexpr const char* kSceneText = "text/scenetext01.jpg";
+inline constexpr const char* kPedestrianVideo = "data/vtest.avi";
 
 // The plug-in that was built with these tests.
 std::filesystem::path plugin_path();

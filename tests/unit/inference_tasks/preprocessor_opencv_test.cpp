@@ -119,7 +119,7 @@ TEST(PreprocessorAgainstOpenCv, RandomSizesAndNormalisations) {
 }
 
 TEST(PreprocessorAgainstOpenCv, PhotoIsTheSameToTheLevel) {
-  const auto path = test::dependency_file("/usr/share/doc/opencv-doc/examples/data/messi5.jpg");
+  const auto path = test::opencv_example("data/messi5.jpg");
   if (!path) GTEST_SKIP() << test::absent_message("messi5.jpg of opencv-doc");
   InputSpec spec;
   spec.width = spec.height = 640;

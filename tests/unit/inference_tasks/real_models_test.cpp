@@ -53,10 +53,11 @@ class RealModel : public testing::Test {
   std::unique_ptr<ModelRunner> runner_;
 };
 
-cv::Mat picture(const std::string& path) { return fs::exists(path) ? cv::imread(path) : cv::Mat(); }
-cv::Mat first_frame(const std::string& path) {
+cv::Mat picture(const std::optional<fs::path>& path) { return path ? cv::imread(*path) : cv::Mat(); }
+cv::Mat first_frame(const std::optional<fs::path>& path) {
   cv::Mat frame;
-  cv::VideoCapture video(path);
+  if (!path) return frame;
+  cv::VideoCapture video(path->string());
   video.read(frame);
   return frame;
 }
@@ -70,7 +71,7 @@ cv::Mat first_frame(const std::string& path) {
 
 TEST_F(RealModel, BlazeFaceBackFindsTheFace) {
   OPEN_OR_SKIP(open_npm("face_detection_back_256x256_barracuda.onnx"));
-  PICTURE_OR_SKIP(messi, picture(kMessi));
+  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
   const FrameFindings& findings = find(messi);
   ASSERT_FALSE(findings.detections.empty());
   EXPECT_GT(iou(findings.detections[0], kMessiFace), 0.95F);  // the best one is the face
@@ -86,7 +87,7 @@ TEST_F(RealModel, BlazeFaceBackFindsTheFace) {
 // wide.
 TEST_F(RealModel, BlazeFaceFrontFindsTheFaceCloseUp) {
   OPEN_OR_SKIP(open_npm("face_detection_front_128x128_barracuda.onnx"));
-  PICTURE_OR_SKIP(messi, picture(kMessi));
+  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
   const cv::Rect close_up(180, 60, 120, 110);
   const FrameFindings& findings = find(messi(close_up));
   ASSERT_FALSE(findings.detections.empty());
@@ -97,12 +98,12 @@ TEST_F(RealModel, YuNetFindsFaces) {
   for (const char* name : {"yunet_n_320_320.onnx", "yunet_n_dynamic.onnx"}) {
     OPEN_OR_SKIP(open_shared(name));
     EXPECT_EQ(task_name(), "yunet");
-    PICTURE_OR_SKIP(messi, picture(kMessi));
+    PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
     EXPECT_GT(best_iou(find(messi), kMessiFace), 0.6F) << name;
     EXPECT_EQ(find(messi).detections.at(0).landmark_count, 5);
     const auto humans = shared_data("media/humans_4.jpg");
     if (!humans) GTEST_SKIP() << absent_message("humans_4.jpg");
-    const FrameFindings& people = find(picture(*humans));
+    const FrameFindings& people = find(picture(humans));
     EXPECT_GT(best_iou(people, {852, 58, 878, 92}), 0.5F) << name;   // the man
     EXPECT_GT(best_iou(people, {93, 217, 117, 247}), 0.5F) << name;  // the boy in red
   }
@@ -111,18 +112,18 @@ TEST_F(RealModel, YuNetFindsFaces) {
 TEST_F(RealModel, UltraFaceFindsFaces) {
   OPEN_OR_SKIP(open_shared("ultraface_rfb_320.onnx"));
   EXPECT_EQ(task_name(), "ultraface");
-  PICTURE_OR_SKIP(messi, picture(kMessi));
+  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
   ASSERT_EQ(find(messi).detections.size(), 1U);
   EXPECT_GT(best_iou(find(messi), kMessiFace), 0.6F);
   const auto humans = shared_data("media/humans_4.jpg");
   if (!humans) GTEST_SKIP() << absent_message("humans_4.jpg");
-  EXPECT_GT(best_iou(find(picture(*humans)), {852, 58, 878, 92}), 0.7F);
+  EXPECT_GT(best_iou(find(picture(humans)), {852, 58, 878, 92}), 0.7F);
 }
 
 TEST_F(RealModel, DbTextBoxesTheWordsOfTheSign) {
   OPEN_OR_SKIP(open_npm("ch_PP-OCRv4_det_infer.onnx"));
   EXPECT_EQ(task_name(), "db_text");
-  PICTURE_OR_SKIP(sign, picture(kSceneText));
+  PICTURE_OR_SKIP(sign, picture(opencv_example(kSceneText)));
   const FrameFindings& findings = find(sign);
   ASSERT_EQ(findings.quads.size(), 5U);
   // NOTICE, DOUBLE, PARKING, PROHIBITED, AT ALL TIMES: measured by hand in the picture (tight around the
@@ -150,7 +151,7 @@ TEST_F(RealModel, DbTextBoxesTheWordsOfTheSign) {
 
 // Strong edges lie under the lines: the gradient near them against that of the picture as a whole.
 TEST_F(RealModel, MlsdDrawsLinesOnEdges) {
-  PICTURE_OR_SKIP(building, picture("/usr/share/doc/opencv-doc/examples/data/building.jpg"));
+  PICTURE_OR_SKIP(building, picture(opencv_example("data/building.jpg")));
   cv::Mat gray, across, down, strength;
   cv::cvtColor(building, gray, cv::COLOR_BGR2GRAY);
   cv::Sobel(gray, across, CV_32F, 1, 0);
@@ -178,7 +179,7 @@ TEST_F(RealModel, MlsdDrawsLinesOnEdges) {
 }
 
 TEST_F(RealModel, YoloxFindsThePeopleAtEverySize) {
-  PICTURE_OR_SKIP(frame, first_frame(kPedestrianVideo));
+  PICTURE_OR_SKIP(frame, first_frame(opencv_example(kPedestrianVideo)));
   // The three who walk, and the van, as seen in the frame.
   const Box people[] = {{640, 240, 684, 323}, {253, 220, 283, 308}, {500, 157, 530, 233}};
   for (const int side : {416, 640, 1280}) {
@@ -195,14 +196,14 @@ TEST_F(RealModel, YoloxFindsThePeopleAtEverySize) {
 TEST_F(RealModel, FastestDetFindsThePlayer) {
   OPEN_OR_SKIP(open_shared("FastestDet.onnx"));
   EXPECT_EQ(task_name(), "fastestdet");
-  PICTURE_OR_SKIP(messi, picture(kMessi));
+  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
   EXPECT_GT(best_iou(find(messi), {70, 47, 455, 335}, 0, 0.8F), 0.5F);
   EXPECT_GT(best_iou(find(messi), {338, 288, 390, 334}, 32, 0.7F), 0.7F);  // the ball
 }
 
 // Points of the player, and of the grass and the crowd, in the photo.
 TEST_F(RealModel, MasksCoverThePlayer) {
-  PICTURE_OR_SKIP(messi, picture(kMessi));
+  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
   for (const char* name : {"selfie_segmentation_landscape.onnx", "bodypix_mbv1_050_s16.onnx"}) {
     OPEN_OR_SKIP(open_shared(name));
     EXPECT_EQ(task_name(), "segmentation");

@@ -242,7 +242,7 @@ TEST_F(Decoder, AKilledDecoderIsOneSentence) {
 }
 
 TEST_F(Decoder, RealVideoMatchesWhatOpenCvReads) {
-  const auto street = test::dependency_file(kOpenCvExamples + "data/vtest.avi");
+  const auto street = test::opencv_example("data/vtest.avi");
   if (!street) GTEST_SKIP() << test::absent_message("vtest.avi (Debian: opencv-doc)");
   DecoderChild decoder(listed(SourceKind::video, street->string()), mebibytes(8), folder_ / "log");
   decoder.start(0);

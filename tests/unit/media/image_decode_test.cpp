@@ -149,7 +149,7 @@ TEST(ImageDecode, ExifOrientationIsApplied) {
 // --- what must not pass as a picture
 
 TEST(ImageDecode, AJpegCutAnywhereIsAnError) {
-  const auto messi = test::dependency_file(kOpenCvExamples + "data/messi5.jpg");
+  const auto messi = test::opencv_example("data/messi5.jpg");
   if (!messi) GTEST_SKIP() << test::absent_message("messi5.jpg (Debian: opencv-doc)");
   test::TemporaryFolder folder;
   const std::string whole = test::read_text(*messi);

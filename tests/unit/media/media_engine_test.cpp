@@ -127,6 +127,7 @@ TEST(MediaEngineLoader, SaysWhatIsMissing) {
               testing::StartsWith("cannot read images or videos: libheadroom_media_opencv.so is in none of " +
                                   folder.path().string() + ", "));
   EXPECT_THAT(missing.error().fix, testing::HasSubstr("libopencv-dev"));
+  EXPECT_EQ(missing.error().kind, ErrorKind::internal);  // no model failed, and nothing was used wrongly
 
   test::write_text(folder / "libheadroom_media_opencv.so", "not a library");
   const auto broken = load_media_engine();

@@ -31,7 +31,4 @@ cv::Mat as_mat(const Picture& picture);
 double largest_difference(const cv::Mat& a, const cv::Mat& b);
 double mean_difference(const cv::Mat& a, const cv::Mat& b);
 
-// Where Debian's opencv-doc puts its photos and video.
-inline const std::string kOpenCvExamples = "/usr/share/doc/opencv-doc/examples/";
-
 }  // namespace headroom::media

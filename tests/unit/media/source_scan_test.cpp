@@ -247,7 +247,7 @@ TEST_F(SourceScan, AVideoWithoutItsIndexIsSkippedAndNamed) {
 }
 
 TEST_F(SourceScan, RealVideos) {
-  const auto street = test::dependency_file(kOpenCvExamples + "data/vtest.avi");
+  const auto street = test::opencv_example("data/vtest.avi");
   if (!street) GTEST_SKIP() << test::absent_message("vtest.avi (Debian: opencv-doc)");
   std::vector<std::int64_t> progress;
   const auto metadata = scan_source(engine(), {SourceKind::video, street->string(), 0}, {0, 0, 100},

@@ -134,6 +134,14 @@ TEST(Markdown, AnIncompleteRunSaysSoBeforeAnythingElse) {
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("incomplete")));
 }
 
+TEST(Markdown, ARunWithoutASourceSaysWhereItsInputsCameFrom) {
+  BenchResult run = test::typical_run();
+  run.source.reset();
+  EXPECT_THAT(to_markdown(run), HasSubstr("None: the models ran on inputs made from their signatures."));
+  for (ModelResult& model : run.models) model.frames = 0;  // it ended before the scan did
+  EXPECT_THAT(to_markdown(run), Not(HasSubstr("Input Source")));
+}
+
 TEST(Markdown, OfManySkippedFramesOnlyTheFirstAreListed) {
   BenchResult run = test::fallen_run();
   run.source->skipped.assign(1000, {"x.jpg", "truncated JPEG"});

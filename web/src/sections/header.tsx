@@ -1,7 +1,7 @@
 // What was run, where, under which limit, and the verdict.
 import type {LimitWords, Verdict} from '../data';
 import {bytes, counted, duration} from '../format';
-import type {Host, Report, Source} from '../report';
+import type {Host, Report} from '../report';
 import {MECHANISM_WORDS} from '../words';
 
 interface Props {
@@ -35,7 +35,7 @@ export function Header({report, verdict, limit_words}: Props) {
             </>
           ) : 'none was set'}
         </Fact>
-        <Fact name="Source">{source_words(report.source)}</Fact>
+        <Fact name="Source">{source_words(report)}</Fact>
         <Fact name={host.board ? 'Board' : 'Host'}>{host_words(host)}</Fact>
         <Fact name="Run">
           {report.started_at ? readable_time(report.started_at) : report.run_name}
@@ -66,8 +66,11 @@ function Fact({name, children}: {name: string; children: preact.ComponentChildre
   return <div><dt>{name}</dt><dd>{children}</dd></div>;
 }
 
-function source_words(source: Source | undefined) {
-  if (!source?.kind) return 'none; inputs were made from the models\u2019 signatures';
+function source_words({source, models}: Report) {
+  if (!source?.kind) {
+    const has_run = (models ?? []).some((model) => (model.frames ?? 0) > 0);
+    return has_run ? 'none; inputs were made from the models\u2019 signatures' : 'none was read';
+  }
   const place = source.kind === 'camera' ? `camera ${source.camera_index ?? 0}` : `${source.kind?.replace('_dir', 's') ?? ''} ${source.path ?? ''}`;
   const sequences = source.sequences ?? [];
   const size = size_words(source);

@@ -7,6 +7,7 @@ import type {Band} from '../metrics';
 import type {Limit, Model} from '../report';
 import {counts_by_group, outcome_of, peak_of, PHASE_WORDS, resident_is_above, warnings_of} from '../words';
 import {LatencyStages} from './latency_stages';
+import {Layers} from './layers';
 import {SampleImages} from './sample_images';
 import {SettingsTable, TrialsTable} from './settings';
 import {ModelBadge} from './status_badge';
@@ -71,6 +72,7 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
         {model.settings && <SettingsTable settings={model.settings} smallest={model.smallest_settings} />}
         <Cleanups model={model} />
       </div>
+      {model.layers && <Layers layers={model.layers} name={model.name} />}
       {(model.trials ?? []).length > 0 && <TrialsTable trials={model.trials!} chosen={model.settings} smallest={model.smallest_settings} />}
       {(model.annotated_images ?? []).length > 0 && <SampleImages paths={model.annotated_images!} images={images} name={model.name} />}
       </details>

@@ -1,0 +1,66 @@
+#include "analysis/peak_shares.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+namespace headroom::analysis {
+namespace {
+
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool passes_allocations_on(std::string_view module) {
+  constexpr std::array<std::string_view, 12> kPassersOn{
+      "libc.so", "libc-",      "libc++", "libstdc++",   "libgcc_s",    "ld-linux",
+      "ld-",     "libpthread", "ld.so",  "libjemalloc", "libtcmalloc", "libheadroom_trace"};
+  return module.starts_with("libmimalloc") ||
+         std::any_of(kPassersOn.begin(), kPassersOn.end(),
+                     [&](std::string_view name) { return module.starts_with(name); });
+}
+
+// The file name of the module that holds the call before this return address; empty where there is none.
+std::string_view module_at(const recording::RecordingInfo& info, std::uint64_t return_address) {
+  const std::uint64_t call = return_address - 1;
+  // Of modules that were loaded at one place after another, the last.
+  for (auto module = info.modules.rbegin(); module != info.modules.rend(); ++module)
+    if (call >= module->start && call < module->end) return file_name(module->path);
+  return {};
+}
+
+}  // namespace
+
+std::string responsible_module(const recording::RecordingInfo& info, std::span<const std::uint64_t> frames) {
+  std::string_view outermost;
+  for (const std::uint64_t frame : frames) {
+    const std::string_view module = module_at(info, frame);
+    if (module.empty()) continue;
+    if (!passes_allocations_on(module)) return std::string(module);
+    outermost = module;
+  }
+  return std::string(outermost);
+}
+
+std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const recording::StackTable& stacks,
+                                   const RecordingAnalysis& analysis) {
+  std::vector<PeakShare> shares;
+  std::int64_t tracing = 0;
+  for (std::size_t i = 1; i < analysis.layers.size(); ++i) {
+    const LayerFigures& layer = analysis.layers[i];
+    tracing += layer.tracing_peak_bytes;
+    const std::int64_t bytes = layer.self.peak_bytes - layer.tracing_peak_bytes;
+    if (bytes != 0) shares.push_back({ShareKind::layer, layer.path, bytes});
+  }
+  if (tracing != 0) shares.push_back({ShareKind::tracing, "", tracing});
+  std::map<std::string, std::int64_t> by_module;
+  for (const StackFigures& stack : analysis.stacks)
+    if (stack.outside_peak_bytes != 0)
+      by_module[responsible_module(info, stacks.frames(stack.stack))] += stack.outside_peak_bytes;
+  for (const auto& [module, bytes] : by_module)
+    shares.push_back({module.empty() ? ShareKind::unnamed : ShareKind::module, module, bytes});
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const PeakShare& a, const PeakShare& b) { return a.bytes > b.bytes; });
+  return shares;
+}
+
+}  // namespace headroom::analysis

@@ -1,0 +1,33 @@
+// Everything that was live at the heap's peak, each byte under one name: the layer that it was allocated in,
+// or, outside of every layer, the module whose code asked for it (a runtime's own tables, the program's
+// input buffers). What a runtime holds only because it is traced is a share of its own. What bears no name is
+// told as such: no stack was taken, or its code is in no known module.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/recording_analysis.h"
+#include "recording/recording.h"
+
+namespace headroom::analysis {
+
+enum class ShareKind { layer, module, tracing, unnamed };
+
+struct PeakShare {
+  ShareKind kind = ShareKind::unnamed;
+  std::string name;  // a layer's path, a module's file name; empty for the rest
+  std::int64_t bytes = 0;
+};
+
+// The largest first; they add up to analysis.peak_bytes. `stacks` and `analysis` are of the same recording.
+std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const recording::StackTable& stacks,
+                                   const RecordingAnalysis& analysis);
+
+// The module that is to be held responsible for what this stack allocates: that of the innermost frame that
+// does not belong to what only passes allocations on (the C and C++ libraries, the dynamic loader, another
+// allocator, the tracer itself); where there is none, that of the outermost frame. Empty: not known.
+std::string responsible_module(const recording::RecordingInfo& info, std::span<const std::uint64_t> frames);
+
+}  // namespace headroom::analysis

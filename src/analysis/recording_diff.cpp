@@ -1,0 +1,254 @@
+#include "analysis/recording_diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "analysis/live_counter.h"
+#include "analysis/peak_shares.h"
+
+namespace headroom::analysis {
+namespace {
+
+constexpr std::string_view kNoStack = "(no stack was taken)";
+constexpr std::string_view kCallersLeftOut = "(callers left out)";
+constexpr std::string_view kOutsideOfModules = "(outside of every module)";
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Numbers for texts, in the order of their first coming.
+class Groups {
+ public:
+  template <class Make>
+  std::uint32_t number_of(std::string key, Make&& make) {
+    const auto [found, is_new] = index_.emplace(std::move(key), static_cast<std::uint32_t>(groups_.size()));
+    if (is_new) {
+      groups_.push_back(make());
+      groups_.back().key = found->first;
+    }
+    return found->second;
+  }
+  std::vector<NamedGroup> take(const std::vector<GroupFigures>& figures) {
+    for (std::size_t i = 0; i < figures.size(); ++i) groups_[i].figures = figures[i];
+    return std::move(groups_);
+  }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> index_;
+  std::vector<NamedGroup> groups_;
+};
+
+// The stacks of a recording as keys that another run and another build of the program share.
+class StackKeys {
+ public:
+  StackKeys(const recording::Recording& recording, const FrameLookup& names,
+            const std::set<std::string>& of_one_build)
+      : recording_(recording),
+        names_(names),
+        of_one_build_(of_one_build),
+        program_(file_name(recording.info().executable)) {}
+
+  std::uint32_t stack_group(StackId stack) {
+    const NamedStack& known = stack_of(stack);
+    return stacks_.number_of(known.key, [&] { return NamedGroup{{}, {}, known.frames, {}}; });
+  }
+  std::uint32_t module_group(StackId stack) {
+    const NamedStack& known = stack_of(stack);
+    return modules_.number_of(known.module_key, [&] { return NamedGroup{{}, known.module, {}, {}}; });
+  }
+
+  Groups& stacks() { return stacks_; }
+  Groups& modules() { return modules_; }
+
+ private:
+  struct NamedStack {
+    std::string key;
+    std::vector<std::string> frames;
+    std::string module_key, module;
+  };
+
+  const NamedStack& stack_of(StackId stack) {
+    const auto [found, is_new] = by_id_.try_emplace(stack.index);
+    if (is_new) found->second = name_stack(recording_.stacks().frames(stack));
+    return found->second;
+  }
+
+  NamedStack name_stack(std::span<const std::uint64_t> addresses) const {
+    NamedStack stack;
+    std::string last;
+    const auto add = [&](const std::string& key, std::string_view name) {
+      if (key == last) return;  // recursion, however deep it went
+      last = key;
+      stack.key += key + '\n';
+      stack.frames.emplace_back(name);
+    };
+    for (const std::uint64_t address : addresses)
+      for (const NamedFrame& frame : names_(address)) {
+        const std::string function = function_of(frame);
+        add(function + '\t' + module_key(frame.module), function);
+      }
+    if (addresses.empty()) add(std::string(kNoStack), kNoStack);
+    // Of deeper stacks only the innermost frames were recorded.
+    if (addresses.size() == recording::kMaxFrames) add(std::string(kCallersLeftOut), kCallersLeftOut);
+
+    stack.module = responsible_module(recording_.info(), addresses);
+    stack.module_key = module_key(stack.module);
+    if (stack.module.empty())
+      stack.module_key = stack.module = addresses.empty() ? kNoStack : kOutsideOfModules;
+    return stack;
+  }
+
+  // A program may have another name in its next version.
+  std::string module_key(const std::string& module) const {
+    return module == program_ && !module.empty() ? "(program)" : std::string(without_version(module));
+  }
+  // In another build a place without a name lies elsewhere, so only its module can be compared.
+  std::string function_of(const NamedFrame& frame) const {
+    if (frame.named) return std::string(without_clone_suffix(frame.function));
+    if (frame.module.empty()) return std::string(kOutsideOfModules);
+    if (of_one_build_.contains(frame.module)) return frame.function;
+    return frame.module + " (function unknown)";
+  }
+
+  const recording::Recording& recording_;
+  const FrameLookup& names_;
+  const std::set<std::string>& of_one_build_;
+  std::string program_;
+  std::unordered_map<std::uint32_t, NamedStack> by_id_;
+  Groups stacks_, modules_;
+};
+
+// Layers have what was counted in them besides, which no stack and no sample stands for; it is exact, and the
+// inner layers have to be taken off.
+std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const GroupAccounts& accounts,
+                                     const std::vector<GroupFigures>& figures) {
+  std::vector<NamedGroup> groups(analysis.layers.size());
+  std::unordered_map<std::string_view, std::size_t> by_path;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].key = groups[i].name = analysis.layers[i].path;
+    by_path.emplace(analysis.layers[i].path, i);
+  }
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    if (const auto found = by_path.find(accounts.layers[static_cast<LayerIndex>(i)].path);
+        found != by_path.end())
+      groups[found->second].figures = figures[i];
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].figures.allocations = analysis.layers[i].allocations;
+    groups[i].figures.allocated_bytes = analysis.layers[i].allocated_bytes;
+  }
+  for (const LayerFigures& layer : analysis.layers) {
+    if (!layer.parent) continue;
+    add_wrapping(groups[*layer.parent].figures.allocations, -layer.allocations);
+    add_wrapping(groups[*layer.parent].figures.allocated_bytes, -layer.allocated_bytes);
+  }
+  return groups;
+}
+
+bool is_empty(const GroupFigures& figures) {
+  return figures.allocations == 0 && figures.allocated_bytes == 0 && figures.live.end_bytes == 0;
+}
+
+std::vector<DiffRow> join(const std::vector<NamedGroup>& before, const std::vector<NamedGroup>& after) {
+  std::map<std::string_view, std::pair<const NamedGroup*, const NamedGroup*>> pairs;
+  for (const NamedGroup& group : before)
+    if (!is_empty(group.figures)) pairs[group.key].first = &group;
+  for (const NamedGroup& group : after)
+    if (!is_empty(group.figures)) pairs[group.key].second = &group;
+  std::vector<DiffRow> rows;
+  for (const auto& [key, pair] : pairs) {
+    const auto& [a, b] = pair;
+    const NamedGroup& known = b != nullptr ? *b : *a;  // the newer names
+    DiffRow& row = rows.emplace_back();
+    row.name = known.name;
+    row.frames = known.frames;
+    row.in_before = a != nullptr;
+    row.in_after = b != nullptr;
+    if (a != nullptr) row.before = a->figures;
+    if (b != nullptr) row.after = b->figures;
+  }
+  const auto growth = [](const DiffRow& row) {
+    return std::tuple(row.peak_change(), row.end_change(),
+                      row.after.allocated_bytes - row.before.allocated_bytes);
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const DiffRow& a, const DiffRow& b) { return growth(a) > growth(b); });
+  return rows;
+}
+
+}  // namespace
+
+std::string_view name_of(DiffBy by) {
+  switch (by) {
+    case DiffBy::layer:
+      return "layer";
+    case DiffBy::stack:
+      return "stack";
+    case DiffBy::module:
+      return "module";
+  }
+  return "stack";
+}
+
+std::set<std::string> modules_of_one_build(const recording::RecordingInfo& a,
+                                           const recording::RecordingInfo& b) {
+  const auto builds_of = [](const recording::RecordingInfo& info) {
+    std::map<std::string, std::set<std::string>> builds;
+    for (const recording::Module& module : info.modules)
+      builds[file_name(module.path)].insert(module.build_id);
+    return builds;
+  };
+  const auto of_a = builds_of(a), of_b = builds_of(b);
+  std::set<std::string> same;
+  for (const auto& [name, builds] : of_a)
+    if (const auto found = of_b.find(name);
+        found != of_b.end() && builds.size() == 1 && builds == found->second && !builds.contains(""))
+      same.insert(name);
+  return same;
+}
+
+GroupedRecording group_recording(recording::Recording& recording, const FrameLookup& names,
+                                 const std::set<std::string>& of_one_build) {
+  GroupedRecording result;
+  result.analysis = analyze_recording(recording, {.timeline_points = 2});  // the timeline is not compared
+  StackKeys keys(recording, names, of_one_build);
+  const GroupAccounts accounts =
+      account_groups(recording, {[](LayerIndex layer, StackId) { return layer; },
+                                 [&](LayerIndex, StackId stack) { return keys.stack_group(stack); },
+                                 [&](LayerIndex, StackId stack) { return keys.module_group(stack); }});
+  result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0]),
+                   keys.stacks().take(accounts.figures[1]), keys.modules().take(accounts.figures[2])};
+  GroupFigures all;
+  for (const GroupFigures& figures : accounts.figures[0]) {
+    add_wrapping(all.released_blocks, figures.released_blocks);
+    all.lived_ns += figures.lived_ns;
+  }
+  result.average_lifetime = all.average_lifetime();
+  return result;
+}
+
+std::optional<double> FigureChange::standard_error() const {
+  if (!before.standard_error && !after.standard_error) return std::nullopt;
+  return std::hypot(before.standard_error.value_or(0), after.standard_error.value_or(0));
+}
+
+bool FigureChange::differs() const {
+  return change() != 0 && std::abs(static_cast<double>(change())) >= 2 * standard_error().value_or(0);
+}
+
+RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecording& after) {
+  RecordingDiff diff;
+  const RecordingAnalysis &a = before.analysis, &b = after.analysis;
+  diff.peak_bytes = {a.peak_bytes, b.peak_bytes};
+  diff.leaked_bytes = {a.leaked_bytes, b.leaked_bytes};
+  diff.allocations = {{a.allocations, {}}, {b.allocations, {}}};
+  diff.allocated_bytes = {{a.total_allocated_bytes, {}}, {b.total_allocated_bytes, {}}};
+  for (const DiffBy by : kDiffBy) {
+    const auto i = static_cast<std::size_t>(by);
+    diff.rows[i] = join(before.groups[i], after.groups[i]);
+  }
+  return diff;
+}
+
+}  // namespace headroom::analysis

@@ -1,0 +1,87 @@
+// What changed from one recording to another, by layer, by call stack and by module. Pure: names come from
+// the caller. docs/diff.md says what is compared with what.
+//
+//   const auto same = modules_of_one_build(before.info(), after.info());
+//   const auto a = group_recording(before, names_of_a, same), b = group_recording(after, names_of_b, same);
+//   const RecordingDiff diff = diff_recordings(a, b);
+//
+// Addresses mean nothing in another process, so stacks are matched by the names of their functions and
+// modules.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/group_accounts.h"
+#include "analysis/named_frame.h"
+#include "analysis/recording_analysis.h"
+#include "recording/recording.h"
+
+namespace headroom::analysis {
+
+enum class DiffBy { layer, stack, module };
+inline constexpr std::array<DiffBy, 3> kDiffBy{DiffBy::layer, DiffBy::stack, DiffBy::module};
+// "layer", "stack", "module".
+std::string_view name_of(DiffBy by);
+
+// A layer, the stacks of one row of functions, or a module.
+struct NamedGroup {
+  std::string key;                  // the same in both recordings
+  std::string name;                 // of a layer or a module; a layer's is empty outside of any
+  std::vector<std::string> frames;  // of a stack, innermost first
+  GroupFigures figures;             // of a layer without those inside it, so that they add up
+};
+
+struct GroupedRecording {
+  RecordingAnalysis analysis;
+  std::optional<Nanoseconds> average_lifetime;    // of all blocks that were released
+  std::array<std::vector<NamedGroup>, 3> groups;  // by DiffBy
+};
+
+// File names of the modules of which both recordings had the same build, by its id: there an address within
+// the module is as good as a name.
+std::set<std::string> modules_of_one_build(const recording::RecordingInfo& a,
+                                           const recording::RecordingInfo& b);
+
+// Two passes: the analysis, which meets all stacks, and the accounts of their groups.
+GroupedRecording group_recording(recording::Recording& recording, const FrameLookup& names,
+                                 const std::set<std::string>& of_one_build);
+
+struct DiffRow {
+  std::string name;
+  std::vector<std::string> frames;
+  bool in_before = false, in_after = false;
+  GroupFigures before, after;  // zeros where it is absent
+
+  std::int64_t peak_change() const { return after.live.peak_bytes - before.live.peak_bytes; }
+  std::int64_t end_change() const { return after.live.end_bytes - before.live.end_bytes; }
+};
+
+// A figure of both recordings.
+struct FigureChange {
+  Figure before, after;
+
+  std::int64_t change() const { return after.value - before.value; }
+  // Of the change; absent if both figures are exact.
+  std::optional<double> standard_error() const;
+  // False where the change is less than two standard errors, or none: then it is no news.
+  bool differs() const;
+};
+
+struct RecordingDiff {
+  FigureChange peak_bytes, leaked_bytes, allocations, allocated_bytes;
+  // By DiffBy; by the growth of what was live at the peak, the largest first, so the last shrank most. Those
+  // that never held nor allocated anything are left out.
+  std::array<std::vector<DiffRow>, 3> rows;
+
+  const std::vector<DiffRow>& by(DiffBy what) const { return rows[static_cast<std::size_t>(what)]; }
+};
+
+RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecording& after);
+
+}  // namespace headroom::analysis

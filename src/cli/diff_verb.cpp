@@ -1,0 +1,201 @@
+#include "cli/diff_verb.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "base/log.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/exit_code.h"
+#include "cli/recording_report.h"
+#include "exporters/named_stacks.h"
+#include "report/recording_diff_views.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+using analysis::DiffBy;
+
+// What --fail-above allows: bytes, or a share of A's peak.
+struct Gate {
+  std::string text;  // as it was given
+  std::optional<Bytes> bytes;
+  double percent = 0;
+
+  // Of the peaks; the largest that is allowed.
+  double allowed_growth(std::int64_t before) const {
+    return bytes ? static_cast<double>(bytes->count) : static_cast<double>(before) * percent / 100;
+  }
+};
+
+Result<std::optional<Gate>> gate_of(const FlagValues& values) {
+  if (!values.has("fail-above")) return std::nullopt;
+  Gate gate{values.text("fail-above"), {}, 0};
+  if (gate.text.ends_with('%')) {
+    const auto percent =
+        parse_number<double>(trim(std::string_view(gate.text).substr(0, gate.text.size() - 1)));
+    if (!percent || !std::isfinite(*percent) || *percent < 0)
+      return usage_error(fmt::format("--fail-above {} is no share", gate.text), "",
+                         "give a percentage of A's peak such as 5%, or a size such as 10MiB");
+    gate.percent = *percent;
+    return gate;
+  }
+  const auto size = parse_size(gate.text);
+  if (!size)
+    return usage_error(fmt::format("--fail-above {} is neither a size nor a percentage", gate.text),
+                       size.error().sentence(), "give 10MiB or 5%");
+  gate.bytes = *size;
+  return gate;
+}
+
+report::DiffChoice choice_of(const FlagValues& values) {
+  report::DiffChoice choice;
+  for (const DiffBy by : analysis::kDiffBy)
+    if (values.text("by") == name_of(by)) choice.by = by;
+  if (const auto top = values.integer("top")) choice.top = static_cast<std::size_t>(*top);
+  if (values.has("min")) choice.at_least = parse_size(values.text("min"))->count;  // checked by its kind
+  choice.add_others = values.toggle("all");
+  return choice;
+}
+
+// A recording by groups, with the names that its symbols give.
+analysis::GroupedRecording group_by_names(recording::Recording& recording, const FlagValues& values,
+                                          const std::set<std::string>& of_one_build) {
+  symbols::SymbolizerOptions options;
+  for (const std::string& folder : values.all("symbols")) options.symbol_folders.emplace_back(folder);
+  symbols::Symbolizer symbolizer(recording.info().modules, std::move(options));
+  bool prepared = false;
+  const auto names = [&](std::uint64_t return_address) {
+    // The first is asked for when all stacks are known.
+    if (!prepared) exporters::prepare_symbols({recording, symbolizer});
+    prepared = true;
+    std::vector<analysis::NamedFrame> frames;
+    for (const symbols::SourceFrame& frame : symbolizer.frames_of(return_address, true))
+      frames.push_back({std::string(frame.function), std::string(frame.module), frame.named});
+    return frames;
+  };
+  return analysis::group_recording(recording, names, of_one_build);
+}
+
+void print_view(const report::DiffReport& report, const FlagValues& values) {
+  if (values.toggle("json")) return print_output(to_text(diff_to_json(report)));
+  if (values.toggle("csv")) return print_output(diff_to_csv(report));
+  const std::string color = values.text("color");
+  const ColorMode mode = color == "always"  ? ColorMode::always
+                         : color == "never" ? ColorMode::never
+                                            : ColorMode::automatic;
+  print_output(diff_to_terminal(report, use_color(mode, STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
+}
+
+Status check_gate(const Gate& gate, const report::DiffReport& report) {
+  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
+    if (!side->recording.analysis.complete)
+      log::warning("{} ({}) is incomplete, so its peak may have been higher than --fail-above can see", name,
+                   side->file);
+  const report::PeakPair peaks = compared_peaks(report);
+  const std::int64_t growth = peaks.after - peaks.before;
+  if (static_cast<double>(growth) <= gate.allowed_growth(peaks.before)) return {};
+  return failure(fmt::format("the {} of B is {} above that of A",
+                             report.choice.add_others ? "sum of the peaks" : "peak", format_bytes({growth})),
+                 fmt::format("--fail-above allows {}", gate.text));
+}
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(diff_verb(), arguments);
+  if (!values) return forward_error(values);
+  if (values->positionals().size() != 2)
+    return usage_error("headroom diff takes two recordings",
+                       fmt::format("{} given", values->positionals().size()),
+                       "headroom diff before.hrec after.hrec");
+  if (values->toggle("json") && values->toggle("csv"))
+    return usage_error("--json and --csv are two views", "", "give one of them");
+  auto gate = gate_of(*values);
+  if (!gate) return forward_error(gate);
+
+  const fs::path file_a = values->positionals()[0], file_b = values->positionals()[1];
+  auto before = recording::Recording::open(file_a);
+  if (!before) return forward_error(before);
+  auto after = recording::Recording::open(file_b);
+  if (!after) return forward_error(after);
+  const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
+  const analysis::GroupedRecording a = group_by_names(*before, *values, of_one_build);
+  const analysis::GroupedRecording b = group_by_names(*after, *values, of_one_build);
+  const analysis::RecordingDiff diff = analysis::diff_recordings(a, b);
+  const report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
+                                  {file_b.string(), after->info(), b, other_processes(file_b)},
+                                  diff,
+                                  choice_of(*values)};
+  print_view(report, *values);
+  if (*gate)
+    if (auto fine = check_gate(**gate, report); !fine) return forward_error(fine);
+  return 0;
+}
+
+Flag make_flag(const char* name, FlagKind kind, const char* value_name, const char* help) {
+  Flag flag;
+  flag.name = name;
+  flag.kind = kind;
+  flag.value_name = value_name;
+  flag.help = help;
+  flag.common = true;
+  return flag;
+}
+
+}  // namespace
+
+const Verb& diff_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "diff";
+    verb.summary = "Compare two recordings: what grew, by how much, and where";
+    verb.usage = "headroom diff A.hrec B.hrec [FLAGS]";
+    verb.description =
+        "Compares two recordings of headroom trace by layer, call stack and module, the largest growth "
+        "first. "
+        "Stacks are matched by the names of their functions and modules, so the two may come from other "
+        "processes, other machines and other builds of the program.";
+    verb.examples = {"headroom diff before.hrec after.hrec",
+                     "headroom diff before.hrec after.hrec --by stack",
+                     "headroom diff main.hrec branch.hrec --fail-above 5%"};
+    verb.positional = "A.hrec B.hrec";
+    Flag by = make_flag("by", FlagKind::choice, "WORD", "one table only, with all figures of its rows");
+    for (const DiffBy choice : analysis::kDiffBy) by.choices.emplace_back(name_of(choice));
+    Flag top = make_flag("top", FlagKind::integer, "N", "rows of each table");
+    top.default_text = "5, with --by 10; of --json and --csv all";
+    top.minimum = 1;
+    top.maximum = 1e9;
+    Flag min =
+        make_flag("min", FlagKind::size, "SIZE", "only rows that changed by SIZE, at the peak or at the end");
+    min.default_text = "1B; of --json and --csv 0B";
+    min.minimum = 0;
+    Flag symbols =
+        make_flag("symbols", FlagKind::text, "DIR", "also look for the recorded modules' symbols in DIR");
+    symbols.repeated = true;
+    Flag color = make_flag("color", FlagKind::choice, "WORD", "colours on the terminal");
+    color.choices = {"auto", "always", "never"};
+    color.default_text = "auto";
+    verb.flags = {
+        make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
+        make_flag("csv", FlagKind::toggle, "", "print a row a layer, stack and module"),
+        by,
+        top,
+        min,
+        make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
+                  "exit 1 when the peak of B is more than that above A's (10MiB, 5%)"),
+        make_flag("all", FlagKind::toggle, "", "compare the sums over all processes of the trees, too"),
+        symbols,
+        color};
+    return verb;
+  }();
+  return kVerb;
+}
+
+int run_diff_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+
+}  // namespace headroom::cli

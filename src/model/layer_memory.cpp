@@ -1,0 +1,14 @@
+#include "model/layer_memory.h"
+
+#include <array>
+
+namespace headroom {
+
+std::string_view name_of(MemoryKind kind) {
+  constexpr std::array<std::string_view, 9> kNames{"weights",        "graph",        "tensors",
+                                                   "arena_rounding", "arena_unused", "workspace",
+                                                   "tracing",        "module",       "unnamed"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+}  // namespace headroom

@@ -1,0 +1,266 @@
+// `headroom diff A.hrec B.hrec` on the terminal: what grew, by how much, and where; the verdict first.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "report/display_width.h"
+#include "report/process_figures.h"
+#include "report/recording_diff_words.h"
+#include "report/recording_words.h"
+#include "report/stack_text.h"
+#include "report/terminal_table.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+constexpr int kNarrowest = 40, kShortestPlace = 10;
+constexpr std::size_t kRowsOfATable = 5, kRowsOfTheOnlyTable = 10, kRowsOfAHint = 3, kShownCaveats = 6;
+
+std::string_view title_of(DiffBy by) {
+  switch (by) {
+    case DiffBy::layer:
+      return "Layers, by what they held at the peak";
+    case DiffBy::stack:
+      return "Places, by what they held at the peak";
+    case DiffBy::module:
+      return "Modules, by what they held at the peak";
+  }
+  return "";
+}
+
+std::string signed_count(std::int64_t count) { return (count > 0 ? "+" : "") + grouped(count); }
+
+class Screen {
+ public:
+  Screen(const DiffReport& report, bool color, int width)
+      : report_(report),
+        a_(report.before.recording.analysis),
+        b_(report.after.recording.analysis),
+        color_(color),
+        width_(std::max(width, kNarrowest)) {}
+
+  std::string draw() {
+    verdict();
+    files();
+    figures();
+    if (report_.choice.by) {
+      table(*report_.choice.by, kRowsOfTheOnlyTable);
+    } else {
+      if (has_layers()) table(DiffBy::layer, kRowsOfATable);
+      table(DiffBy::stack, kRowsOfATable);
+      at_the_end();
+      churn();
+    }
+    processes();
+    caveats();
+    next();
+    return std::move(text_);
+  }
+
+ private:
+  void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
+  void heading(std::string_view text) { line("\n" + painted(fit_to_width(text, width_), kBold, color_)); }
+  bool has_layers() const { return a_.layers.size() > 1 || b_.layers.size() > 1; }
+
+  void verdict() {
+    const FigureChange& peak = report_.diff.peak_bytes;
+    const std::string_view paint = !peak.differs() ? kBold : peak.change() > 0 ? kRed : kGreen;
+    constexpr int kNoLimit = 1 << 20;  // only control characters go
+    line(painted(wrap(fit_to_width(diff_verdict(report_), kNoLimit), width_, 0), paint, color_));
+    line("");
+  }
+
+  void files() {
+    for (const auto& [name, side] : {std::pair{'A', &report_.before}, std::pair{'B', &report_.after}}) {
+      const std::string file = fmt::format("{}  {}  ", name, fit_to_width(side->file, width_ / 2));
+      const int room = std::max(kShortestPlace, width_ - display_width(file));
+      line(file + fit_to_width(one_line_command(side->info), room));
+    }
+    line("");
+  }
+
+  void figures() {
+    std::vector<Column> columns{{"", 0, false}, {"A"}, {"B"}, {"change"}, {"in %", 1}};
+    const auto row = [&](std::string name, std::string a, std::string b, std::string change,
+                         std::string percent) {
+      std::size_t i = 0;
+      for (std::string* cell : {&name, &a, &b, &change, &percent})
+        columns[i++].cells.push_back(cell->empty() ? std::string(kAbsent) : std::move(*cell));
+    };
+    const auto bytes = [&](std::string name, const FigureChange& figure) {
+      const auto words = [](const Figure& of) {
+        return (of.standard_error ? "≈ " : "") + format_bytes({of.value});
+      };
+      row(std::move(name), words(figure.before), words(figure.after), signed_bytes(figure.change()),
+          signed_percent(figure.before.value, figure.after.value));
+    };
+    const auto time = [&](std::string name, std::optional<Nanoseconds> a, std::optional<Nanoseconds> b) {
+      row(std::move(name), words_for(a), words_for(b),
+          a && b ? (*b > *a   ? "+"
+                    : *b < *a ? "-"
+                              : "") +
+                       format_duration({std::abs((*b - *a).count)})
+                 : std::string(kAbsent),
+          a && b ? signed_percent(a->count, b->count) : "");
+    };
+    bytes("Peak", report_.diff.peak_bytes);
+    bytes("At the end", report_.diff.leaked_bytes);
+    bytes("Allocated", report_.diff.allocated_bytes);
+    const FigureChange& calls = report_.diff.allocations;
+    row("Allocations", grouped(calls.before.value), grouped(calls.after.value), signed_count(calls.change()),
+        signed_percent(calls.before.value, calls.after.value));
+    time("Mean life", report_.before.recording.average_lifetime, report_.after.recording.average_lifetime);
+    if (a_.mapped.maps > 0 || b_.mapped.maps > 0)
+      bytes("Mapped peak", {{a_.mapped.peak_bytes, {}}, {b_.mapped.peak_bytes, {}}});
+    time("Duration", a_.duration, b_.duration);
+    fit_columns(columns, width_, 12);
+    text_ += table_of(columns, color_);
+  }
+
+  // "  +1.2 MiB   3.0 MiB → 4.2 MiB   place"
+  void row_of(const DiffRow& row, std::int64_t before, std::int64_t after) {
+    const std::string from = row.in_before ? format_bytes({before}) : "new";
+    const std::string to = row.in_after ? format_bytes({after}) : "gone";
+    const std::string figures =
+        fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(after - before), from, to);
+    const int room = std::max(kShortestPlace, width_ - display_width(figures));
+    line(figures + name_of_row(row, room));
+  }
+  static std::string name_of_row(const DiffRow& row, int room) {
+    if (!row.frames.empty()) return one_line_stack(row.frames, room);
+    return fit_to_width(row.name.empty() ? "(outside of any layer)" : row.name, room);
+  }
+  // The other figures of a row, where there is room for a line of its own.
+  void details_of(const DiffRow& row) {
+    std::string text =
+        fmt::format("at the end {}; allocated {} in {} calls; own peak {}", signed_bytes(row.end_change()),
+                    signed_bytes(row.after.allocated_bytes - row.before.allocated_bytes),
+                    signed_count(row.after.allocations - row.before.allocations),
+                    signed_bytes(row.after.most_bytes - row.before.most_bytes));
+    const auto before = row.before.average_lifetime(), after = row.after.average_lifetime();
+    if (before || after) text += fmt::format("; mean life {} → {}", words_for(before), words_for(after));
+    constexpr int kIndent = 14;
+    line(fmt::format("{:{}}{}", "", kIndent, wrap(text, width_ - kIndent, kIndent)));
+  }
+
+  void table(DiffBy by, std::size_t rows) {
+    heading(title_of(by));
+    const std::vector<DiffRow>& all = report_.diff.by(by);
+    const std::int64_t at_least = report_.choice.at_least.value_or(1);
+    const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
+    for (const DiffRow* row : chosen) {
+      row_of(*row, row->before.live.peak_bytes, row->after.live.peak_bytes);
+      if (report_.choice.by) details_of(*row);
+    }
+    if (chosen.empty())
+      line(report_.choice.at_least ? fmt::format("  none changed by {} or more", format_bytes({at_least}))
+                                   : "  none changed");
+    const auto left =
+        static_cast<std::int64_t>(chosen_rows(all, at_least, all.size()).size() - chosen.size());
+    if (left > 0) line(fmt::format("  and {} more that changed", grouped(left)));
+  }
+
+  // A table by another figure, where that changed much.
+  template <class FigureOf>
+  void hint(std::string_view title, FigureOf figure) {
+    std::vector<const DiffRow*> rows;
+    for (const DiffRow& row : report_.diff.by(DiffBy::stack))
+      if (figure(row.after) != figure(row.before)) rows.push_back(&row);
+    const auto change = [&](const DiffRow* row) { return figure(row->after) - figure(row->before); };
+    std::stable_sort(rows.begin(), rows.end(), [&](const DiffRow* a, const DiffRow* b) {
+      return std::abs(change(a)) > std::abs(change(b));
+    });
+    rows.resize(std::min(rows.size(), kRowsOfAHint));
+    if (rows.empty()) return;
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](const DiffRow* a, const DiffRow* b) { return change(a) > change(b); });
+    heading(title);
+    for (const DiffRow* row : rows) row_of(*row, figure(row->before), figure(row->after));
+  }
+  static bool is_large(const FigureChange& figure, std::int64_t beside) {
+    constexpr std::int64_t kLeastPart = 100;
+    return figure.differs() && std::abs(figure.change()) * kLeastPart >= beside;
+  }
+  void at_the_end() {
+    if (is_large(report_.diff.leaked_bytes, report_.diff.peak_bytes.before.value))
+      hint("Places, by what they left live at the end",
+           [](const GroupFigures& figures) { return figures.live.end_bytes; });
+  }
+  void churn() {
+    if (is_large(report_.diff.allocated_bytes, report_.diff.allocated_bytes.before.value))
+      hint("Places, by what they allocated in all",
+           [](const GroupFigures& figures) { return figures.allocated_bytes; });
+  }
+
+  void processes() {
+    const auto pairs = paired_processes(report_);
+    if (pairs.empty()) return;
+    heading("Other processes of the trees, by their peaks");
+    for (std::size_t i = 0; i < std::min(pairs.size(), kRowsOfATable); ++i) {
+      const auto& [before, after] = pairs[i];
+      const std::string figures =
+          fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(pairs[i].peak_change()),
+                      before != nullptr ? format_bytes({before->peak_bytes}) : "new",
+                      after != nullptr ? format_bytes({after->peak_bytes}) : "gone");
+      line(figures + fit_to_width((after != nullptr ? after : before)->command,
+                                  std::max(kShortestPlace, width_ - display_width(figures))));
+    }
+    if (pairs.size() > kRowsOfATable)
+      line(fmt::format("  and {} more", grouped(static_cast<std::int64_t>(pairs.size() - kRowsOfATable))));
+    if (!report_.choice.add_others) return;
+    const PeakPair sums = compared_peaks(report_);
+    line("  " +
+         wrap(fmt::format("All together: the peaks add up to {}, after {} ({}); they need not have come "
+                          "at once.",
+                          format_bytes({sums.after}), format_bytes({sums.before}),
+                          signed_bytes(sums.after - sums.before)),
+              width_ - 2, 2));
+  }
+
+  void caveats() {
+    const std::vector<std::string> sentences = diff_caveats(report_);
+    if (sentences.empty()) return;
+    heading("What is missing");
+    constexpr int kNoLimit = 1 << 20;
+    for (std::size_t i = 0; i < std::min(sentences.size(), kShownCaveats); ++i)
+      line(fmt::format("{} {}", painted("!", kYellow, color_),
+                       wrap(fit_to_width(sentences[i], kNoLimit), width_ - 2, 2)));
+    if (sentences.size() > kShownCaveats)
+      line(fmt::format("  and {} more; --json has all", sentences.size() - kShownCaveats));
+  }
+
+  void next() {
+    const std::string files =
+        fmt::format("{} {}", shell_word(report_.before.file), shell_word(report_.after.file));
+    heading("Next");
+    // A launcher or a shell: what counts is in another process.
+    if (const auto pairs = paired_processes(report_); !pairs.empty()) {
+      const auto& [before, after] = pairs.front();
+      if (before != nullptr && after != nullptr &&
+          pairs.front().peak_change() > std::max<std::int64_t>(0, report_.diff.peak_bytes.change()))
+        line(fmt::format("  headroom diff {} {}", shell_word(before->file), shell_word(after->file)));
+    }
+    if (!report_.choice.by) line(fmt::format("  headroom diff {} --by stack", files));
+    line(fmt::format("  headroom diff {} --json", files));
+    if (!report_.choice.add_others && !(report_.before.others.empty() && report_.after.others.empty()))
+      line(fmt::format("  headroom diff {} --all", files));
+  }
+
+  const DiffReport& report_;
+  const RecordingAnalysis &a_, &b_;
+  bool color_;
+  int width_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string diff_to_terminal(const DiffReport& report, bool color, int width) {
+  return Screen(report, color, width).draw();
+}
+
+}  // namespace headroom::report

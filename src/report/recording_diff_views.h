@@ -1,0 +1,50 @@
+// The views of a comparison of two recordings, A (before) and B (after). Pure: from the comparison to text.
+// docs/diff.md says what each figure means.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/recording_diff.h"
+#include "base/json.h"
+#include "report/recording_views.h"
+
+namespace headroom::report {
+
+inline constexpr int kRecordingDiffSchemaVersion = 1;
+
+struct DiffSide {
+  std::string file;  // as the user named it
+  const recording::RecordingInfo& info;
+  const analysis::GroupedRecording& recording;
+  std::vector<ProcessFigures> others;  // of the tree, the largest peak first
+};
+
+struct DiffChoice {
+  std::optional<analysis::DiffBy> by = {};    // absent: what fits one screen, or in JSON and CSV all
+  std::optional<std::size_t> top = {};        // rows of each table
+  std::optional<std::int64_t> at_least = {};  // bytes that a row changed by, at the peak or at the end
+  bool add_others = false;                    // show the sums over the trees as well
+};
+
+struct DiffReport {
+  DiffSide before, after;
+  const analysis::RecordingDiff& diff;
+  DiffChoice choice;
+};
+
+// One screen, at most `width` columns; the verdict comes first.
+std::string diff_to_terminal(const DiffReport& report, bool color, int width);
+Json diff_to_json(const DiffReport& report);
+// A row for each layer, stack and module.
+std::string diff_to_csv(const DiffReport& report);
+
+// What --fail-above measures: the peaks, or with `add_others` the sums of the peaks over the trees.
+struct PeakPair {
+  std::int64_t before = 0, after = 0;
+};
+PeakPair compared_peaks(const DiffReport& report);
+
+}  // namespace headroom::report

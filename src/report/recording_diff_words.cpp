@@ -1,0 +1,190 @@
+#include "report/recording_diff_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "report/process_figures.h"
+#include "report/recording_words.h"
+#include "report/stack_text.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+constexpr int kWidthOfAName = 100;
+constexpr double kLeastShare = 0.05;
+
+struct Cause {
+  std::string name;
+  std::int64_t change = 0;
+};
+
+// Of these, what moved the peak most in the direction that it went; no name where nothing did.
+Cause leading(const std::map<std::string, std::int64_t>& changes, bool grew) {
+  Cause cause;
+  for (const auto& [name, change] : changes)
+    if (grew ? change > cause.change : change < cause.change) cause = {name, change};
+  return cause;
+}
+
+// A layer where one is to blame, else the function that allocated, in all stacks that it stands on top of.
+Cause cause_of(const DiffReport& report, bool grew) {
+  std::map<std::string, std::int64_t> changes;
+  for (const DiffRow& row : report.diff.by(DiffBy::layer)) changes[row.name] += row.peak_change();
+  if (Cause cause = leading(changes, grew); !cause.name.empty()) return cause;
+  changes.clear();
+  for (const DiffRow& row : report.diff.by(DiffBy::stack)) {
+    const std::string stack = one_line_stack(row.frames, kWidthOfAName);
+    changes[stack.substr(0, stack.find(" ← "))] += row.peak_change();
+  }
+  return leading(changes, grew);
+}
+
+std::string words_for_cause(const DiffReport& report, std::int64_t change) {
+  const Cause cause = cause_of(report, change > 0);
+  const double share = static_cast<double>(cause.change) / static_cast<double>(change);
+  if (share < kLeastShare) return "";
+  if (share > 1)
+    return fmt::format("; {} alone holds {} {}", cause.name, format_bytes({std::abs(cause.change)}),
+                       change > 0 ? "more" : "less");
+  return fmt::format("; {:.0f} % of it is {}", 100 * share, cause.name);
+}
+
+std::string peak_sentence(const DiffReport& report) {
+  const FigureChange& peak = report.diff.peak_bytes;
+  const std::int64_t change = peak.change();
+  if (change == 0) return fmt::format("B peaks as high as A, at {}", format_bytes({peak.after.value}));
+  if (!peak.differs())
+    return fmt::format("B peaks about as high as A: {} is within the error of the samples (± {})",
+                       signed_bytes(change), format_bytes({std::llround(2 * *peak.standard_error())}));
+  const std::string percent = signed_percent(peak.before.value, peak.after.value);
+  return fmt::format("B peaks {} {}{}{}", format_bytes({std::abs(change)}), change > 0 ? "higher" : "lower",
+                     percent.empty() ? "" : fmt::format(" ({})", percent), words_for_cause(report, change));
+}
+
+// Only where it is of a size that matters beside the peak.
+std::string end_sentence(const DiffReport& report) {
+  const FigureChange& leaked = report.diff.leaked_bytes;
+  constexpr std::int64_t kLeast = 4096, kLeastPartOfPeak = 100;
+  const std::int64_t least = std::max(kLeast, report.diff.peak_bytes.before.value / kLeastPartOfPeak);
+  if (!leaked.differs() || std::abs(leaked.change()) < least) return "";
+  return fmt::format(" It leaves {} {} live at its end.", format_bytes({std::abs(leaked.change())}),
+                     leaked.change() > 0 ? "more" : "less");
+}
+
+using Processes = std::vector<const ProcessFigures*>;
+
+// "/usr/bin/python3 -c x" is "python3".
+std::string program_of(const ProcessFigures& process) {
+  const std::string path = process.command.substr(0, process.command.find(' '));
+  return path.substr(path.rfind('/') + 1);
+}
+
+// Moves the processes with the same key into pairs, the first with the first and so on.
+template <class KeyOf>
+void pair_equal(Processes& before, Processes& after, KeyOf key_of, std::vector<ProcessPair>& pairs) {
+  std::map<std::string, std::deque<const ProcessFigures*>> by_key;
+  for (const ProcessFigures* process : after) by_key[key_of(*process)].push_back(process);
+  std::erase_if(before, [&](const ProcessFigures* process) {
+    auto& others = by_key[key_of(*process)];
+    if (others.empty()) return false;
+    pairs.push_back({process, others.front()});
+    std::erase(after, others.front());
+    others.pop_front();
+    return true;
+  });
+}
+
+std::string words_for_mode(const RecordingAnalysis& analysis) {
+  return analysis.full ? "every allocation" : "large allocations and samples";
+}
+
+}  // namespace
+
+std::string diff_verdict(const DiffReport& report) {
+  return peak_sentence(report) + "." + end_sentence(report);
+}
+
+std::vector<std::string> diff_caveats(const DiffReport& report) {
+  std::vector<std::string> caveats;
+  const DiffSide &a = report.before, &b = report.after;
+  if (a.recording.analysis.full != b.recording.analysis.full)
+    caveats.push_back(
+        fmt::format("A recorded {}, B {}: of small allocations only the totals can be compared.",
+                    words_for_mode(a.recording.analysis), words_for_mode(b.recording.analysis)));
+  for (const auto& [side, name] : {std::pair{&a, 'A'}, std::pair{&b, 'B'}}) {
+    if (!side->info.closed)
+      caveats.push_back(
+          fmt::format("{} did not end by itself (killed, or still running): what it had live at the end is "
+                      "no leak.",
+                      name));
+    for (const std::string& part : missing_parts(side->info, side->recording.analysis))
+      caveats.push_back(fmt::format("{}: {}", name, part));
+    for (const ProcessFigures& other : side->others)
+      if (!other.problem.empty()) caveats.push_back(fmt::format("{}: {}.", name, other.problem));
+  }
+  return caveats;
+}
+
+std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
+
+std::string signed_percent(std::int64_t before, std::int64_t after) {
+  if (before == 0) return "";
+  if (before == after) return "0.0 %";
+  return fmt::format("{:+.1f} %", 100 * (static_cast<double>(after) / static_cast<double>(before) - 1));
+}
+
+std::vector<const DiffRow*> chosen_rows(const std::vector<DiffRow>& rows, std::int64_t at_least,
+                                        std::size_t top) {
+  std::vector<const DiffRow*> chosen;
+  for (const DiffRow& row : rows)
+    if (std::max(std::abs(row.peak_change()), std::abs(row.end_change())) >= at_least) chosen.push_back(&row);
+  if (chosen.size() > top) {
+    const auto size_of = [](const DiffRow* row) {
+      return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
+                        std::abs(row->after.allocated_bytes - row->before.allocated_bytes));
+    };
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [&](const DiffRow* a, const DiffRow* b) { return size_of(a) > size_of(b); });
+    chosen.resize(top);
+    std::sort(chosen.begin(), chosen.end());  // they lie in one list, the largest growth first
+  }
+  return chosen;
+}
+
+std::vector<ProcessPair> paired_processes(const DiffReport& report) {
+  // Those that could not be read have no command; diff_caveats() names them.
+  Processes before, after;
+  for (const ProcessFigures& process : report.before.others)
+    if (process.problem.empty()) before.push_back(&process);
+  for (const ProcessFigures& process : report.after.others)
+    if (process.problem.empty()) after.push_back(&process);
+  std::vector<ProcessPair> pairs;
+  pair_equal(
+      before, after, [](const ProcessFigures& process) { return process.command; }, pairs);
+  pair_equal(
+      before, after, [](const ProcessFigures& process) { return program_of(process); }, pairs);
+  for (const ProcessFigures* process : before) pairs.push_back({process, nullptr});
+  for (const ProcessFigures* process : after) pairs.push_back({nullptr, process});
+  std::stable_sort(pairs.begin(), pairs.end(), [](const ProcessPair& a, const ProcessPair& b) {
+    return a.peak_change() > b.peak_change();
+  });
+  return pairs;
+}
+
+PeakPair compared_peaks(const DiffReport& report) {
+  PeakPair peaks{report.diff.peak_bytes.before.value, report.diff.peak_bytes.after.value};
+  if (!report.choice.add_others) return peaks;
+  for (const ProcessFigures& process : report.before.others) peaks.before += process.peak_bytes;
+  for (const ProcessFigures& process : report.after.others) peaks.after += process.peak_bytes;
+  return peaks;
+}
+
+}  // namespace headroom::report

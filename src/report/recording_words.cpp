@@ -1,0 +1,62 @@
+#include "report/recording_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "report/words.h"
+
+namespace headroom::report {
+
+std::string grouped(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  return digits;
+}
+
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlainLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlainLetters) == std::string::npos) return word;
+  const auto is_control = [](char letter) {
+    return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
+  };
+  const bool escaped = std::any_of(word.begin(), word.end(), is_control);
+  std::string quoted = escaped ? "$'" : "'";
+  for (const char letter : word) {
+    if (is_control(letter))
+      quoted += letter == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned>(letter));
+    else if (letter == '\'')
+      quoted += escaped ? "\\'" : "'\\''";
+    else if (letter == '\\' && escaped)
+      quoted += "\\\\";
+    else
+      quoted += letter;
+  }
+  return quoted + "'";
+}
+
+std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
+                                       const analysis::RecordingAnalysis& analysis) {
+  std::vector<std::string> sentences;
+  if (analysis.dropped_events > 0)
+    sentences.push_back(
+        fmt::format("{} events were not recorded ({}): figures after them may be too low or too high; "
+                    "record with a larger --max-size.",
+                    grouped(analysis.dropped_events), counted(analysis.gaps, "gap")));
+  if (info.segments_overwritten > 0)
+    sentences.push_back(
+        fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
+                    "not counted.",
+                    grouped(static_cast<std::int64_t>(info.segments_overwritten))));
+  if (analysis.unknown_releases > 0)
+    sentences.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded.",
+                                    grouped(analysis.unknown_releases)));
+  for (const auto* list : {&analysis.problems, &info.notes})
+    for (const std::string& sentence_text : *list) sentences.push_back(sentence_text + ".");
+  return sentences;
+}
+
+}  // namespace headroom::report

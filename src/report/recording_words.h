@@ -1,0 +1,24 @@
+// Words that the views of a recording and those of a comparison share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/recording_analysis.h"
+#include "recording/recording.h"
+
+namespace headroom::report {
+
+// 20123456 → "20,123,456".
+std::string grouped(std::int64_t count);
+
+// What goes back to the shell: quoted where it must be, and without a control character that would steer the
+// terminal.
+std::string shell_word(const std::string& word);
+
+// What the recording does not hold, a sentence each; empty for a whole one.
+std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
+                                       const analysis::RecordingAnalysis& analysis);
+
+}  // namespace headroom::report

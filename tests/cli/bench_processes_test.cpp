@@ -1,0 +1,134 @@
+// The family of processes of a run: none is left when the conductor is killed, and a decoder that dies or
+// hangs is named, with everything that was measured until then.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "cli/command.h"
+#include "cli/process_tree.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr const char* kFaceModel = "models/face_detection_back_256x256_barracuda.onnx";
+constexpr std::int64_t kPictures = 3000;  // far more than pass before a test stops the decoder
+
+// The same small picture under many names.
+std::string many_pictures(Bench& bench) {
+  const fs::path folder = bench.pictures();
+  for (std::int64_t i = 1; i < kPictures; ++i)
+    fs::create_hard_link(folder / "small.bmp", folder / (std::to_string(i) + ".bmp"));
+  return folder.string();
+}
+
+// True once metrics.jsonl says that the model runs its measured frames.
+bool is_measuring(const Bench& bench) {
+  return read_text(bench.run_folder() / "metrics.jsonl").find("\"warm\"") != std::string::npos;
+}
+
+void expect_none_left(const std::vector<Child>& children) {
+  for (const Child& child : children) EXPECT_TRUE(ends(child)) << child.verb << " " << child.pid;
+}
+
+TEST(BenchProcesses, AConductorKilledWhileItMeasuresLeavesNoOrphans) {
+  const auto face = dependency_file(kFaceModel);
+  if (!face) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  std::vector<Child> children;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    if (!is_measuring(bench)) return true;
+    children = descendants_of(conductor);
+    ::kill(conductor, SIGKILL);
+    return false;
+  };
+  const CommandResult result =
+      bench.run({"--source", many_pictures(bench), "--metrics-interval", "50ms", "--max-frames", "3000",
+                 "--max-frames-in-mem", "1", "--model", "face=" + face->string()},
+                options);
+  EXPECT_EQ(result.signal, SIGKILL) << result.err;
+  EXPECT_NE(find_child(children, "_worker"), nullptr);
+  EXPECT_NE(find_child(children, "_decode"), nullptr);
+  expect_none_left(children);
+}
+
+TEST(BenchProcesses, AConductorKilledInTheSetupLeavesNoOrphans) {
+  Bench bench;
+  std::vector<Child> children;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    auto now = descendants_of(conductor);
+    if (find_child(now, "_worker") == nullptr) return true;
+    children = std::move(now);
+    ::kill(conductor, SIGKILL);
+    return false;
+  };
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
+                                          "m=" + bench.model("m", "load hang")},
+                                         options);
+  EXPECT_EQ(result.signal, SIGKILL) << result.err;
+  EXPECT_NE(find_child(children, "_setup"), nullptr);
+  expect_none_left(children);
+}
+
+// A run whose decoder gets `signal` while the model is measured; another model follows.
+struct DecoderSignalled {
+  Bench bench;
+  CommandResult result;
+  Json report, face;
+  bool signalled = false;
+
+  DecoderSignalled(const fs::path& model, int signal) {
+    CommandOptions options;
+    options.while_running = [&](int conductor) {
+      if (!is_measuring(bench)) return true;
+      const auto children = descendants_of(conductor);
+      const Child* decoder = find_child(children, "_decode");
+      if (decoder == nullptr) return true;
+      signalled = ::kill(decoder->pid, signal) == 0;
+      return false;
+    };
+    result =
+        bench.run({"--source", many_pictures(bench), "--metrics-interval", "50ms", "--max-frames", "3000",
+                   "--max-frames-in-mem", "1", "--timeout", "5s", "--model", "face=" + model.string(),
+                   "--model", "after=" + bench.model("after", "") + ",backend=misbehaving"},
+                  options);
+    report = bench.report();
+    face = model_of(report, "face");
+  }
+
+  void expect_the_rest_unharmed() const {
+    EXPECT_TRUE(signalled);
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    const std::int64_t frames = get_integer(get_member(face, "latency_ns"), "n").value_or(0);
+    EXPECT_GT(frames, 0);
+    EXPECT_LT(frames, kPictures);
+    EXPECT_TRUE(get_number(face, "fps"));
+    EXPECT_EQ(get_bool(report, "complete"), true);
+    EXPECT_EQ(get_text(model_of(report, "after"), "status"), "ok");
+    EXPECT_TRUE(fs::exists(bench.run_folder() / "report.html"));
+  }
+};
+
+TEST(BenchProcesses, ADecoderThatIsKilledIsNamed) {
+  const auto face = dependency_file(kFaceModel);
+  if (!face) GTEST_SKIP() << absent_message("the face model");
+  const DecoderSignalled run(*face, SIGKILL);
+  EXPECT_EQ(get_text(run.face, "status"), "failed");
+  EXPECT_EQ(get_text(run.face, "error"), "the decoder of its frames ended with SIGKILL (signal 9)");
+  run.expect_the_rest_unharmed();
+}
+
+TEST(BenchProcesses, ADecoderThatHangsIsNamed) {
+  const auto face = dependency_file(kFaceModel);
+  if (!face) GTEST_SKIP() << absent_message("the face model");
+  const DecoderSignalled run(*face, SIGSTOP);
+  EXPECT_EQ(get_text(run.face, "status"), "timeout");
+  EXPECT_THAT(get_text(run.face, "error"),
+              HasSubstr("the decoder of its frames gave no sign of life for 5.000 s"));
+  run.expect_the_rest_unharmed();
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,117 @@
+// Models that take no frames need no source, and nothing that decodes one.
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kFaceModel = "models/face_detection_back_256x256_barracuda.onnx";
+
+TEST(BenchWithoutSource, ModelsRunOnMadeUpInputs) {
+  Bench bench;
+  const CommandResult result = bench.run(
+      {"--backend", "misbehaving", "--max-frames", "7", "--mem-limit", "512MiB", "--parallel", "--pipeline",
+       "--model", "a=" + bench.model("a", ""), "--model", "b=" + bench.model("b", "")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench.report();
+  EXPECT_EQ(get_bool(report, "complete"), true);
+  EXPECT_FALSE(get_member(report, "source").contains("kind"));
+  for (const char* name : {"a", "b"}) {
+    const Json model = model_of(report, name);
+    EXPECT_EQ(get_text(model, "status"), "ok") << name;
+    EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 7) << name;
+    EXPECT_TRUE(fs::exists(bench.run_folder() / "footprints" / (std::string(name) + ".json")));
+  }
+  for (const Json& model : get_member(get_member(report, "parallel"), "together"))
+    EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 7);
+  const Json& pipeline = get_member(report, "pipeline");
+  EXPECT_EQ(get_integer(pipeline, "frames"), 7);
+  ASSERT_EQ(get_member(pipeline, "models").size(), 2U);
+  for (const Json& model : get_member(pipeline, "models"))
+    EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 7) << get_text(model, "name");
+  EXPECT_FALSE(fs::exists(bench.run_folder() / "metadata.json"));
+  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("inputs made from their signatures"));
+  const CommandResult shown = run_headroom({"report", bench.run_folder().string()});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+}
+
+TEST(BenchWithoutSource, AModelThatTakesFramesFailsAloneAndSaysWhy) {
+  const auto face = dependency_file(kFaceModel);
+  if (!face) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  const CommandResult result = bench.run({"--max-frames", "3", "--tune", "--model", "face=" + face->string(),
+                                          "--model", "m=" + bench.model("m", "") + ",backend=misbehaving"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json report = bench.report();
+  EXPECT_EQ(get_text(model_of(report, "face"), "status"), "failed");
+  EXPECT_EQ(get_text(model_of(report, "face"), "error"), "it takes frames, so it needs --source");
+  EXPECT_EQ(get_text(model_of(report, "m"), "status"), "ok");
+}
+
+TEST(BenchWithoutSource, NothingButModelsThatTakeFramesIsWrongUse) {
+  const auto face = dependency_file(kFaceModel);
+  if (!face) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  const CommandResult result = bench.run({"--model", "face=" + face->string()});
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("name one with --source"));
+  EXPECT_THAT(result.out, testing::IsEmpty());
+}
+
+TEST(BenchWithoutSource, ASoundModelRuns) {
+  const auto sound = shared_data("models/silero_vad.onnx");
+  if (!sound) GTEST_SKIP() << absent_message("silero_vad.onnx");
+  Bench bench;
+  const CommandResult result = bench.run({"--max-frames", "20", "--model", "vad=" + sound->string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json model = model_of(bench.report(), "vad");
+  EXPECT_EQ(get_text(model, "task"), "generic");
+  EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 20);
+}
+
+TEST(BenchWithoutSource, PreparedDataWithoutSourceServesNoSourceAlone) {
+  Bench bench;
+  const std::string model = "m=" + bench.model("m", "");
+  const std::vector<std::string> run{"--backend", "misbehaving", "--max-frames", "3", "--model", model};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    return bench.run(more);
+  };
+  // An earlier preparation with a source leaves nothing that the later one could be taken for.
+  EXPECT_EQ(with({"--source", bench.pictures(), "--skip-inference"}).exit_code, 0);
+  EXPECT_EQ(with({"--skip-inference"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(bench.path() / "prepared/metadata.json"));
+  const CommandResult again = with({"--skip-setup"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
+  const CommandResult foreign = with({"--skip-setup", "--source", bench.pictures()});
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_THAT(foreign.err, HasSubstr("it was made without --source"));
+}
+
+// The binary alone in a folder, as after a plug-in was deleted.
+TEST(BenchWithoutSource, WithoutTheMediaPluginASourceIsAnInternalFaultAndNoSourceIsFine) {
+  Bench bench;
+  const fs::path alone = bench.path() / "alone/headroom";
+  fs::create_directory(alone.parent_path());
+  fs::copy_file(fs::path(HEADROOM_BINARY_DIR) / "bin/headroom", alone);
+  CommandOptions options;
+  options.binary = alone;
+  const std::vector<std::string> run{"--backend", "misbehaving", "--max-frames",
+                                     "2",         "--model",     "m=" + bench.model("m", "")};
+  std::vector<std::string> with_source = run;
+  with_source.insert(with_source.end(), {"--source", bench.pictures()});
+  const CommandResult result = bench.run(with_source, options);
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("error: cannot read images or videos: libheadroom_media_opencv.so is in none of"));
+  EXPECT_THAT(result.out, testing::IsEmpty());
+  EXPECT_EQ(bench.run(run, options).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace headroom::test

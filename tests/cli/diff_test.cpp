@@ -1,0 +1,217 @@
+// `headroom diff` as a person and as a CI job uses it.
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "support/recording_builder.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+using Words = std::vector<std::string>;
+
+constexpr std::uint64_t kLibrary = 0x7f0000000000;
+
+class Diff : public testing::Test {
+ protected:
+  Diff() {
+    record("a.hrec", 1 << 20);
+    record("b.hrec", 3 << 20);
+  }
+  // A workspace of `bytes` in the layer "conv", and a megabyte that stays, from one build of a library at
+  // some address.
+  void record(const std::string& name, std::uint64_t bytes, RecordingOptions options = {},
+              std::uint64_t at = kLibrary) {
+    fs::create_directories((folder_ / name).parent_path());
+    RecordingBuilder builder(folder_ / name, std::move(options));
+    builder.module("/absent/libengine.so", std::string(20, '\x11'), at, at + 0x10000, at);
+    builder.allocate(0, 5, 0x90000, 1 << 20, {at + 0x2001});
+    builder.enter_scope(0, 10, builder.scope("conv"));
+    builder.allocate(0, 20, 0x1000, bytes, {at + 0x1001});
+    builder.release(0, 30, 0x1000);
+    builder.finish();
+  }
+  CommandResult run(Words words) {
+    words.insert(words.begin(), "diff");
+    CommandOptions options;
+    options.folder = folder_.path();
+    return run_headroom(words, options);
+  }
+  Json json(Words words) {
+    words.emplace_back("--json");
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    auto document = parse_json(result.out);
+    EXPECT_TRUE(document.has_value()) << result.out;
+    return document ? *document : Json();
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Diff, TheVerdictIsTheFirstLine) {
+  const CommandResult result = run({"a.hrec", "b.hrec"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, StartsWith("B peaks 2.0 MiB higher (+100.0 %); 100 % of it is conv.\n"));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("Layers, by"), HasSubstr("Places, by"), HasSubstr("libengine.so+0x1000")));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(Diff, JsonHasAllTables) {
+  const Json diff = json({"a.hrec", "b.hrec"});
+  EXPECT_EQ(diff["schema_version"], 1);
+  EXPECT_EQ(diff["change"]["peak_bytes"], 2 << 20);
+  EXPECT_EQ(diff["change"]["peak_percent"], 100.0);
+  EXPECT_EQ(diff["before"]["file"], "a.hrec");
+  EXPECT_EQ(diff["layers"][0]["layer_name"], "conv");
+  EXPECT_EQ(diff["stacks"][0]["frames"][0], "libengine.so+0x1000");
+  EXPECT_EQ(diff["modules"][0]["module"], "libengine.so");
+  EXPECT_EQ(diff["modules"][0]["change"]["at_peak_bytes"], 2 << 20);
+}
+
+TEST_F(Diff, AnotherPlaceInMemoryAndAnotherProcessAreNoChange) {
+  RecordingOptions options;
+  options.pid = 777;
+  record("moved.hrec", 1 << 20, options, kLibrary + (std::uint64_t{1} << 32));
+  const Json diff = json({"a.hrec", "moved.hrec"});
+  EXPECT_EQ(diff["change"]["peak_bytes"], 0);
+  for (const char* table : {"layers", "stacks", "modules"})
+    for (const Json& row : diff[table]) {
+      EXPECT_FALSE(row["before"].is_null() || row["after"].is_null()) << row;
+      EXPECT_EQ(row["change"]["at_peak_bytes"], 0) << row;
+    }
+}
+
+TEST_F(Diff, ByTopAndMinChooseTheRows) {
+  for (const std::string by : {"layer", "stack", "module"}) {
+    const Json diff = json({"a.hrec", "b.hrec", "--by", by});
+    for (const std::string other : {"layer", "stack", "module"})
+      EXPECT_EQ(diff.contains(other + "s"), other == by);
+    EXPECT_THAT(run({"a.hrec", "b.hrec", "--by", by}).out,
+                AllOf(HasSubstr("2.0 MiB"), HasSubstr("own peak")));
+  }
+  EXPECT_EQ(json({"a.hrec", "b.hrec", "--top", "1"})["stacks"].size(), 1U);
+  EXPECT_EQ(json({"a.hrec", "b.hrec"})["stacks"].size(), 2U);
+  EXPECT_EQ(json({"a.hrec", "b.hrec", "--min", "1MiB"})["stacks"].size(), 1U);
+  EXPECT_EQ(json({"a.hrec", "b.hrec", "--min", "4MiB"})["stacks_left_out"], 2);
+}
+
+TEST_F(Diff, CsvHasARowForEach) {
+  const CommandResult result = run({"a.hrec", "b.hrec", "--csv"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, StartsWith("by,name,peak_bytes_before,peak_bytes_after,"));
+  EXPECT_THAT(result.out, HasSubstr("\nlayer,conv,1048576,3145728,"));
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1 + 2 + 2 + 1);
+}
+
+TEST_F(Diff, FailAboveIsExitCodeOneAndStillPrints) {
+  const std::vector<std::pair<std::string, int>> cases{{"1MiB", 1},   {"2MiB", 0}, {"0B", 1},  {"99%", 1},
+                                                       {"99.9 %", 1}, {"100%", 0}, {"1GiB", 0}};
+  for (const auto& [limit, expected] : cases) {
+    const CommandResult result = run({"a.hrec", "b.hrec", "--fail-above", limit});
+    EXPECT_EQ(result.exit_code, expected) << limit;
+    EXPECT_THAT(result.out, HasSubstr("B peaks 2.0 MiB higher"));
+    if (expected == 1)
+      EXPECT_THAT(result.err, AllOf(HasSubstr("the peak of B is 2.0 MiB above that of A"), HasSubstr(limit)));
+    else
+      EXPECT_EQ(result.err, "");
+  }
+  EXPECT_EQ(run({"b.hrec", "a.hrec", "--fail-above", "0B"}).exit_code, 0);
+  EXPECT_EQ(run({"a.hrec", "a.hrec", "--fail-above", "0%"}).exit_code, 0);
+}
+
+TEST_F(Diff, AnIncompleteRecordingIsToldAndWarnsTheGate) {
+  RecordingOptions killed;
+  killed.closed = false;
+  record("killed.hrec", 1 << 20, killed);
+  EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, HasSubstr("! B did not end by itself"));
+  EXPECT_FALSE(json({"a.hrec", "killed.hrec"})["after"]["complete"]);
+  const CommandResult gate = run({"a.hrec", "killed.hrec", "--fail-above", "1B"});
+  EXPECT_EQ(gate.exit_code, 0);
+  EXPECT_THAT(gate.err, HasSubstr("B (killed.hrec) is incomplete"));
+
+  const std::string whole = read_text(folder_ / "b.hrec");
+  constexpr std::size_t kSegment = 64 << 10, kKept = 100;
+  write_text(folder_ / "cut.hrec", whole.substr(0, whole.size() - kSegment + kKept));
+  const CommandResult cut = run({"a.hrec", "cut.hrec"});
+  EXPECT_EQ(cut.exit_code, 0);
+  EXPECT_THAT(cut.out, HasSubstr("What is missing"));
+}
+
+TEST_F(Diff, TheOtherProcessesOfTheTreesArePairedByTheirCommands) {
+  RecordingOptions child;
+  child.command = {"/usr/bin/cc1plus", "-O0", "a.cpp"};
+  record("a.hrec.d/7-0.hrec", 1 << 20, child);
+  child.command = {"cc1plus", "a.cpp"};  // another command of the same program
+  record("b.hrec.d/9-0.hrec", 9 << 20, child);
+  const CommandResult result = run({"a.hrec", "b.hrec"});
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("cc1plus a.cpp"),
+                    HasSubstr("headroom diff a.hrec.d/7-0.hrec b.hrec.d/9-0.hrec"), HasSubstr("--all")));
+  const Json diff = json({"a.hrec", "b.hrec", "--all"});
+  EXPECT_EQ(diff["other_processes"][0]["change"]["peak_bytes"], 8 << 20);
+  EXPECT_EQ(diff["tree"]["sum_of_peaks_after_bytes"], (4 + 10) << 20);
+  // With the processes the trees grew by ten megabytes, the first process by two.
+  EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-above", "5MiB"}).exit_code, 0);
+  EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-above", "5MiB", "--all"}).exit_code, 1);
+}
+
+TEST_F(Diff, WrongUseIsOneSentenceAndExitCodeTwo) {
+  write_text(folder_ / "text", "not a recording");
+  const std::vector<std::pair<Words, std::string>> cases{
+      {{}, "takes two recordings: 0 given"},
+      {{"a.hrec"}, "takes two recordings: 1 given"},
+      {{"a.hrec", "b.hrec", "a.hrec"}, "takes two recordings: 3 given"},
+      {{"a.hrec", "missing.hrec"}, "missing.hrec"},
+      {{"text", "b.hrec"}, "text"},
+      {{"a.hrec", "."}, "."},
+      {{"a.hrec", "b.hrec", "--by", "thread"}, "thread"},
+      {{"a.hrec", "b.hrec", "--top", "0"}, "--top"},
+      {{"a.hrec", "b.hrec", "--min", "12"}, "--min"},
+      {{"a.hrec", "b.hrec", "--json", "--csv"}, "two views"},
+      {{"a.hrec", "b.hrec", "--fail-above", "much"}, "neither a size nor a percentage"},
+      {{"a.hrec", "b.hrec", "--fail-above", "-5%"}, "no share"},
+      {{"a.hrec", "b.hrec", "--fail-above", "nan%"}, "no share"},
+      {{"a.hrec", "b.hrec", "--color", "red"}, "red"},
+      {{"a.hrec", "b.hrec", "--tpo", "1"}, "--top"},
+  };
+  for (const auto& [words, expected] : cases) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2) << fmt::format("{}", fmt::join(words, " "));
+    EXPECT_THAT(result.err, HasSubstr(expected));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST_F(Diff, ColoursComeOnlyWhenWanted) {
+  EXPECT_THAT(run({"a.hrec", "b.hrec", "--color", "always"}).out, StartsWith("\033[31m"));
+  EXPECT_THAT(run({"a.hrec", "b.hrec", "--color", "never"}).out, Not(HasSubstr("\033")));
+}
+
+// Two runs of a real program, which stands at other addresses each time: nearly every stack finds its like.
+TEST_F(Diff, TwoRunsOfARealProgramAreNearlyTheSame) {
+  CommandOptions options;
+  options.folder = folder_.path();
+  for (const std::string file : {"one.hrec", "two.hrec"}) {
+    const CommandResult traced = run_headroom(
+        {"trace", "--full", "--out", file, "--", "/bin/ls", "-lR", "/usr/include/linux"}, options);
+    ASSERT_EQ(traced.exit_code, 0) << traced.err;
+  }
+  const Json diff = json({"one.hrec", "two.hrec"});
+  EXPECT_EQ(diff["change"]["allocations"], 0);
+  std::int64_t matched = 0, all = 0;
+  for (const Json& row : diff["stacks"]) {
+    ++all;
+    matched += !row["before"].is_null() && !row["after"].is_null() ? 1 : 0;
+  }
+  EXPECT_GT(all, 5);
+  EXPECT_EQ(matched, all);
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,24 @@
+// The children of a running command, and whether they outlive it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+
+namespace headroom::test {
+
+struct Child {
+  int pid = 0;
+  std::string verb;  // "_worker", "_decode", "_setup", …
+  UniqueFd handle;   // a pidfd: stays this process's, whoever gets its number later
+};
+
+// All descendants of `pid` that run a hidden verb of Headroom's.
+std::vector<Child> descendants_of(int pid);
+// Nothing if there is none with this verb.
+const Child* find_child(const std::vector<Child>& children, const std::string& verb);
+// Waits until it has ended; false if it still runs after a minute.
+bool ends(const Child& child);
+
+}  // namespace headroom::test

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""The pprof and Perfetto exports of real recordings: valid by their public schemas, read by readers of their own, and with the
+figures of `headroom report --json`.
+
+    export_schema_test.py HEADROOM PROGRAM...     (each program is traced with --full and without)
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from perfetto_schema import UNIT_SIZE_BYTES, read_trace  # noqa: E402
+from pprof_schema import read_profile  # noqa: E402
+from protobuf_schema import SchemaError, read_message  # noqa: E402
+
+HEADROOM, PROGRAMS = sys.argv[1], [program.split() for program in sys.argv[2:]]
+
+
+def headroom(*words):
+    return subprocess.run([HEADROOM, *words], check=True, capture_output=True, text=True).stdout
+
+
+class Exports(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def for_each_recording(self, check):
+        for number, program in enumerate(PROGRAMS):
+            for mode in ([], ["--full"]):
+                with self.subTest(program=program, mode=mode):
+                    file = self.folder / f"{number}{'-full' if mode else ''}.hrec"
+                    headroom("trace", *mode, "--out", str(file), "--", *program)
+                    check(file, json.loads(headroom("report", str(file), "--json")))
+
+    def export(self, recording, kind, extension):
+        headroom("export", str(recording), "--to", kind)
+        return recording.with_suffix(extension)
+
+    def test_pprof(self):
+        def check(recording, report):
+            profile, sums = read_profile(self.export(recording, "pprof", ".pb.gz"))
+            self.assertEqual(sums["peak_space"], ("bytes", report["peak_bytes"]))
+            self.assertEqual(sums["inuse_space"], ("bytes", report["leaked_bytes"]))
+            self.assertEqual(sums["peak_objects"], ("count", report["peak_blocks"]))
+            self.assertEqual("temporary_objects" in sums, report["full"])
+            if report["full"]:
+                self.assertEqual(sums["alloc_space"], ("bytes", report["total_allocated_bytes"]))
+                self.assertEqual(sums["alloc_objects"], ("count", report["allocations"]))
+                self.assertEqual(sums["temporary_objects"], ("count", report["temporary_allocations"]))
+            self.assertEqual(profile["time_nanos"], report["started_realtime_ns"])
+            texts = profile["string_table"]
+            layers = {texts[label["str"]] for sample in profile.get("sample", []) for label in sample.get("label", [])
+                      if texts[label["key"]] == "layer"}
+            known = {layer["layer_name"] for layer in report["layers"]}
+            self.assertLessEqual(layers, known)
+            self.assertEqual(texts[profile["mapping"][0]["filename"]], report["executable"])
+
+        self.for_each_recording(check)
+
+    def test_perfetto(self):
+        def check(recording, report):
+            tracks = read_trace(self.export(recording, "perfetto", ".perfetto-trace"))
+            heap = tracks.counters.get("heap", [0])  # of a program that allocates nothing there is none
+            self.assertEqual(max(heap), report["peak_bytes"])
+            self.assertEqual(heap[-1], report["leaked_bytes"])
+            if report["mapped"]["maps"] > 0:
+                self.assertEqual(max(tracks.counters["mapped by the program"]), report["mapped"]["peak_bytes"])
+            counters = [track for track in tracks.described.values() if "counter" in track]
+            self.assertEqual({track["counter"]["unit"] for track in counters}, {UNIT_SIZE_BYTES})
+            processes = [track["process"] for track in tracks.described.values() if "process" in track]
+            self.assertEqual([process["pid"] for process in processes], [report["pid"]])
+            entered = {}
+            for layer in report["layers"][1:]:
+                name = layer["layer_name"].rsplit("/", 1)[-1]
+                entered[name] = entered.get(name, 0) + layer["entries"]
+            self.assertEqual(tracks.slices, {name: times for name, times in entered.items() if times > 0})
+
+        self.for_each_recording(check)
+
+
+class Reader(unittest.TestCase):
+    """What the reader would not see, the tests above would not see either."""
+
+    SCHEMA = {"M": {1: ("number", "int32"), 2: ("text", "string"), 3: ("numbers", ["uint64"]), 4: ("inner", "M"),
+                    5: ("choice", ("enum", {0, 1}))}}
+
+    def read(self, data):
+        return read_message(self.SCHEMA, "M", bytes(data))
+
+    def test_reads_what_is_right(self):
+        self.assertEqual(self.read([8, 5, 18, 1, 65, 26, 2, 1, 2, 24, 3, 34, 2, 8, 7]),
+                         {"number": 5, "text": "A", "numbers": [1, 2, 3], "inner": {"number": 7}})
+        self.assertEqual(self.read([8] + [255] * 9 + [1]), {"number": -1})
+
+    def test_finds_what_is_wrong(self):
+        wrong = {"unknown field": [48, 1], "wire type": [10, 1, 65], "twice": [8, 1, 8, 1], "too early": [8, 128],
+                 "too long": [18, 5, 65], "no UTF-8": [18, 1, 255], "out of range": [8, 128, 128, 128, 128, 16],
+                 "no value": [40, 2], "more than 64 bits": [24] + [255] * 9 + [2], "inside": [34, 2, 48, 1]}
+        for what, data in wrong.items():
+            with self.subTest(what), self.assertRaises(SchemaError):
+                self.read(data)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

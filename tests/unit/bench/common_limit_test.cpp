@@ -1,0 +1,53 @@
+#include "bench/common_limit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace headroom::bench {
+namespace {
+
+ModelResult result(const std::string& name, ModelStatus status) {
+  ModelResult model;
+  model.name = name;
+  model.status = status;
+  model.memory.within_limit = status == ModelStatus::ok;
+  if (status == ModelStatus::oom) model.error = "the kernel killed it at the limit of 180.0 MiB";
+  return model;
+}
+
+std::vector<ModelResult> results(ModelStatus grows, ModelStatus big) {
+  return {result("grows", grows), result("big", big)};
+}
+
+TEST(CommonLimit, TheVictimOfAModelThatGrowsIsToldApart) {
+  auto together = results(ModelStatus::oom, ModelStatus::oom);
+  tell_apart_at_common_limit(together, results(ModelStatus::oom, ModelStatus::ok));
+  EXPECT_EQ(
+      together[0].error,
+      "the kernel killed it at the limit of 180.0 MiB, which all models share; alone it exceeds it, too");
+  EXPECT_EQ(together[0].memory.within_limit, false);
+  EXPECT_EQ(together[1].status, ModelStatus::oom);
+  EXPECT_EQ(
+      together[1].error,
+      "the kernel killed it at the limit of 180.0 MiB, which all models share; alone it stays within it, "
+      "unlike grows");
+  EXPECT_EQ(together[1].memory.within_limit, true);
+}
+
+TEST(CommonLimit, ModelsThatOnlyFitAloneSaySo) {
+  auto together = results(ModelStatus::ok, ModelStatus::oom);
+  tell_apart_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
+  EXPECT_EQ(together[0].error, "");
+  EXPECT_THAT(together[1].error,
+              testing::EndsWith("alone it stays within it: the models do not fit together"));
+}
+
+TEST(CommonLimit, WhatWasNotMeasuredAloneIsNotJudged) {
+  auto together = results(ModelStatus::ok, ModelStatus::oom);
+  tell_apart_at_common_limit(together, results(ModelStatus::ok, ModelStatus::timeout));
+  EXPECT_THAT(together[1].error, testing::EndsWith("what it needs alone is not known"));
+  EXPECT_EQ(together[1].memory.within_limit, false);
+}
+
+}  // namespace
+}  // namespace headroom::bench

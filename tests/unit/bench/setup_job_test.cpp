@@ -1,0 +1,31 @@
+#include "bench/setup_job.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+
+namespace headroom::bench {
+namespace {
+
+TEST(SetupJob, CarriesTheSourceOrNone) {
+  BenchOptions options;
+  options.source = SourceSpec{SourceKind::camera, "", 3};
+  const auto with_source = bench_options_from_json(to_json(options));
+  ASSERT_TRUE(with_source) << with_source.error().sentence();
+  EXPECT_EQ(with_source->source, options.source);
+  options.source.reset();
+  const auto without = bench_options_from_json(to_json(options));
+  ASSERT_TRUE(without) << without.error().sentence();
+  EXPECT_FALSE(without->source);
+}
+
+TEST(SetupJob, AnUnknownKindOfSourceIsAFault) {
+  Json job = to_json(BenchOptions{});
+  job["source_kind"] = 7;
+  const auto options = bench_options_from_json(job);
+  ASSERT_FALSE(options);
+  EXPECT_EQ(options.error().kind, ErrorKind::internal);
+}
+
+}  // namespace
+}  // namespace headroom::bench

@@ -1,0 +1,235 @@
+// The views of small comparisons against their golden files. After an intended change:
+//   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*DiffGolden*'
+// and read the difference with git before you keep it.
+#include "report/recording_diff_views.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/text.h"
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::report {
+namespace {
+namespace fs = std::filesystem;
+
+using analysis::DiffBy;
+using test::RecordingBuilder;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::uint64_t kBase = 0x400000, kMillisecond = 1'000'000;
+
+std::vector<analysis::NamedFrame> names_of(std::uint64_t return_address) {
+  const std::string program = "detector";
+  switch (return_address - kBase) {
+    case 0x1011:
+      return {{"std::vector<float>::resize(unsigned long)", program},
+              {"Weights::read(std::string const&)", program}};
+    case 0x2021:
+      return {{"Session::load()", program}};
+    case 0x2055:
+      return {{"Session::run(Tensor const&) const", program}, {"main", program}};
+    case 0x3031:
+      return {{"(anonymous namespace)::workspace(long)", program}};
+    case 0x4041:
+      return {{"Log::append(char const*)", program}};
+    default:
+      return {{"detector+0x5050", program, false}};
+  }
+}
+
+// A model of `weights`, whose runs need `workspace` in a layer and leave `log` behind.
+struct Model {
+  std::uint64_t weights = 12 << 20, workspace = 2 << 20, log = 3000, runs = 12;
+  bool has_cache = false;
+};
+
+void run_model(RecordingBuilder& builder, const Model& model) {
+  builder.module("/opt/app/bin/detector", std::string(20, '\x11'), kBase, kBase + 0x100000, kBase);
+  const auto session = builder.scope("detector.onnx", 0, recording::ScopeSource::session);
+  const auto run = builder.scope("Run", session, recording::ScopeSource::run);
+  const auto conv = builder.scope("conv1", run, recording::ScopeSource::node);
+  std::uint64_t time = kMillisecond;
+  builder.allocate(0, time, 0x7f0000000010, model.weights, {kBase + 0x1011, kBase + 0x2021});
+  if (model.has_cache) builder.allocate(0, time, 0x7f2000000010, 1 << 20, {kBase + 0x5051});
+  for (std::uint64_t i = 0; i < model.runs; ++i) {
+    builder.enter_scope(0, time += kMillisecond, conv);
+    builder.allocate(0, time += kMillisecond, 0x7f0001000010, model.workspace,
+                     {kBase + 0x3031, kBase + 0x2055});
+    builder.allocate(0, time += kMillisecond, 0x500010 + 0x100000 * i, model.log,
+                     {kBase + 0x4041, kBase + 0x2055});
+    builder.release(0, time += kMillisecond, 0x7f0001000010);
+    builder.enter_scope(0, time += kMillisecond, 0);
+  }
+}
+
+using Fill = std::function<void(RecordingBuilder&)>;
+
+class Comparison {
+ public:
+  Comparison(const Fill& before, const Fill& after, test::RecordingOptions a = {},
+             test::RecordingOptions b = {}) {
+    before_.emplace(open("a.hrec", before, std::move(a)));
+    after_.emplace(open("b.hrec", after, std::move(b)));
+    const auto same = analysis::modules_of_one_build(before_->info(), after_->info());
+    grouped_before_ = analysis::group_recording(*before_, names_of, same);
+    grouped_after_ = analysis::group_recording(*after_, names_of, same);
+    diff_ = analysis::diff_recordings(grouped_before_, grouped_after_);
+  }
+  Comparison(const Model& before, const Model& after)
+      : Comparison([=](RecordingBuilder& builder) { run_model(builder, before); },
+                   [=](RecordingBuilder& builder) { run_model(builder, after); }) {}
+
+  DiffReport report(DiffChoice choice = {}) const {
+    return {{"a.hrec", before_->info(), grouped_before_, {}},
+            {"b.hrec", after_->info(), grouped_after_, {}},
+            diff_,
+            choice};
+  }
+
+ private:
+  recording::Recording open(const std::string& name, const Fill& fill, test::RecordingOptions options) {
+    RecordingBuilder builder(folder_ / name, std::move(options));
+    fill(builder);
+    auto opened = recording::Recording::open(builder.finish());
+    EXPECT_TRUE(opened.has_value());
+    return std::move(*opened);
+  }
+
+  test::TemporaryFolder folder_;
+  std::optional<recording::Recording> before_, after_;
+  analysis::GroupedRecording grouped_before_, grouped_after_;
+  analysis::RecordingDiff diff_;
+};
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+void compare_with_golden(const std::string& file, const std::string& text) {
+  const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/recording_diff" / file;
+  if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
+    fs::create_directories(path.parent_path());
+    test::write_text(path, text);
+    return;
+  }
+  ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
+  EXPECT_EQ(test::read_text(path), text) << "differs from " << path;
+}
+
+const Model kGrown{.workspace = 9 << 20, .log = 60'000, .has_cache = true};
+
+TEST(RecordingDiffGolden, Terminal) {
+  compare_with_golden("grown.txt", diff_to_terminal(Comparison(Model{}, kGrown).report(), false, 80));
+}
+TEST(RecordingDiffGolden, TerminalOfOneTable) {
+  compare_with_golden("grown_by_stack.txt",
+                      diff_to_terminal(Comparison(Model{}, kGrown).report({.by = DiffBy::stack}), false, 80));
+}
+TEST(RecordingDiffGolden, Json) {
+  compare_with_golden("grown.json", to_text(diff_to_json(Comparison(Model{}, kGrown).report())));
+}
+TEST(RecordingDiffGolden, Csv) {
+  compare_with_golden("grown.csv", diff_to_csv(Comparison(Model{}, kGrown).report()));
+}
+TEST(RecordingDiffGolden, TreesAndWhatIsMissing) {
+  test::RecordingOptions killed;
+  killed.full = killed.closed = false;
+  const Comparison comparison([](RecordingBuilder& builder) { run_model(builder, {}); },
+                              [](RecordingBuilder& builder) {
+                                run_model(builder, {});
+                                builder.gap(1, 90 * kMillisecond, 250);
+                              },
+                              {}, killed);
+  DiffReport report = comparison.report({.add_others = true});
+  const ProcessFigures compiler{
+      .file = "a.hrec.d/1-0.hrec", .command = "cc1plus a.cpp", .pid = 1, .peak_bytes = 5000};
+  ProcessFigures grown = compiler, other = compiler;
+  grown.file = "b.hrec.d/9-0.hrec";
+  grown.peak_bytes = 5 << 20;
+  other.file = "b.hrec.d/10-0.hrec";
+  other.command = "as";
+  report.before.others = {compiler};
+  report.after.others = {grown, other, {.file = "c", .problem = "cannot read c: its header is damaged"}};
+  compare_with_golden("trees.txt", diff_to_terminal(report, false, 80));
+  compare_with_golden("trees.json", to_text(diff_to_json(report)));
+}
+
+TEST(RecordingDiffVerdict, IsOneSentenceThatNamesTheCause) {
+  const auto verdict = [](const Model& before, const Model& after) {
+    return first_line(diff_to_terminal(Comparison(before, after).report(), false, 200));
+  };
+  EXPECT_EQ(verdict({}, {}), "B peaks as high as A, at 14.0 MiB.");
+  EXPECT_EQ(verdict({}, {.workspace = 4 << 20}),
+            "B peaks 2.0 MiB higher (+14.3 %); 100 % of it is detector.onnx/Run/conv1.");
+  EXPECT_EQ(verdict({.workspace = 4 << 20}, {}),
+            "B peaks 2.0 MiB lower (-12.5 %); 100 % of it is detector.onnx/Run/conv1.");
+  // Outside of any layer it is the function that is named.
+  EXPECT_THAT(verdict({}, {.weights = 24 << 20}), HasSubstr("100 % of it is Weights::read."));
+  // One grew by more than the sum did.
+  EXPECT_THAT(verdict({}, {.weights = 10 << 20, .workspace = 5 << 20}),
+              HasSubstr("; detector.onnx/Run/conv1 alone holds 3.0 MiB more."));
+  EXPECT_THAT(verdict({}, {.log = 100'000}), HasSubstr(" It leaves 1.1 MiB more live at its end."));
+}
+
+TEST(RecordingDiffVerdict, OfNothingIsNoShareOfNothing) {
+  const Comparison comparison([](RecordingBuilder&) {},
+                              [](RecordingBuilder& builder) { run_model(builder, {}); });
+  const std::string text = diff_to_terminal(comparison.report(), false, 80);
+  EXPECT_THAT(text, StartsWith("B peaks 14.0 MiB higher; 86 % of it is"));
+  EXPECT_THAT(text, Not(HasSubstr("nan")));
+  EXPECT_THAT(text, Not(HasSubstr("inf")));
+  EXPECT_FALSE(diff_to_json(comparison.report())["change"].contains("peak_percent"));
+}
+
+TEST(RecordingDiffTable, TopAndMinChooseTheRows) {
+  const Comparison comparison(Model{}, kGrown);
+  const Json all = diff_to_json(comparison.report());
+  EXPECT_EQ(all["stacks"].size(), 4U);
+  EXPECT_EQ(all["stacks_left_out"], 0);
+  const Json one = diff_to_json(comparison.report({.by = DiffBy::stack, .top = 1}));
+  ASSERT_EQ(one["stacks"].size(), 1U);
+  EXPECT_EQ(one["stacks"][0], all["stacks"][0]);
+  EXPECT_EQ(one["stacks_left_out"], 3);
+  EXPECT_FALSE(one.contains("layers"));
+  const Json large = diff_to_json(comparison.report({.by = DiffBy::stack, .at_least = 2 << 20}));
+  EXPECT_EQ(large["stacks"].size(), 1U);
+  EXPECT_THAT(diff_to_terminal(comparison.report({.by = DiffBy::stack, .at_least = 1 << 30}), false, 80),
+              HasSubstr("none changed by 1.00 GiB or more"));
+}
+
+// The largest shrinkage is chosen before a small growth, and still stands below it.
+TEST(RecordingDiffTable, TheTopAreThoseThatChangedMost) {
+  const Comparison comparison(Model{}, Model{.weights = 1 << 20, .log = 3001});
+  const Json top = diff_to_json(comparison.report({.by = DiffBy::stack, .top = 1}));
+  EXPECT_EQ(top["stacks"][0]["change"]["at_peak_bytes"], -(11 << 20));
+}
+
+TEST(RecordingDiffTerminal, FitsTheScreenAndSteersNoTerminal) {
+  const Comparison comparison([](RecordingBuilder& builder) { run_model(builder, {}); },
+                              [](RecordingBuilder& builder) {
+                                builder.enter_scope(0, 1, builder.scope("evil\033[31m\nlayer"));
+                                builder.allocate(0, 2, 0x10000, 64 << 20, {kBase + 0x3031});
+                              });
+  for (const int width : {40, 80, 200}) {
+    const std::string text = diff_to_terminal(comparison.report(), false, width);
+    EXPECT_EQ(text.find('\033'), std::string::npos);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 45);
+  }
+  EXPECT_THAT(diff_to_terminal(comparison.report(), true, 80), StartsWith("\033[31m"));
+}
+
+TEST(CompareTrees, TheSumsOfThePeaksCountWithAll) {
+  const Comparison comparison(Model{}, kGrown);
+  DiffReport report = comparison.report();
+  report.before.others = {{.peak_bytes = 1000}};
+  report.after.others = {{.peak_bytes = 3000}, {.peak_bytes = 1}};
+  const std::int64_t before = compared_peaks(report).before, after = compared_peaks(report).after;
+  report.choice.add_others = true;
+  EXPECT_EQ(compared_peaks(report).before, before + 1000);
+  EXPECT_EQ(compared_peaks(report).after, after + 3001);
+}
+
+}  // namespace
+}  // namespace headroom::report
