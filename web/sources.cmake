@@ -11,6 +11,7 @@ set(web_sources
   src/format.ts
   src/histogram.ts
   src/main.tsx
+  src/memory_kinds.tsx
   src/memory_parts.ts
   src/metrics.ts
   src/page.html
@@ -35,6 +36,7 @@ set(web_sources
   src/recording/sections/notes.tsx
   src/recording/sections/processes.tsx
   src/recording/sections/reuse.tsx
+  src/recording/sections/sessions.tsx
   src/recording/sortable_table.tsx
   src/recording/stacked_points.ts
   src/recording/tree.ts

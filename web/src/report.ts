@@ -1,6 +1,8 @@
 // report.json as this page reads it (docs/report.schema.json). Any figure may be absent; an absent figure is
 // shown as absent and never as zero.
 
+import type {MemoryShare} from './memory_kinds';
+
 export type Status = 'ok' | 'oom' | 'crashed' | 'timeout' | 'failed' | 'skipped';
 export type PhaseName = 'start' | 'runtime_loaded' | 'model_loaded' | 'warm' | 'running' | 'unloaded';
 
@@ -44,12 +46,6 @@ export interface Trial {
   error?: string;
   p50_ns?: number;
   peak_bytes?: number;
-}
-
-export interface MemoryShare {
-  kind: 'weights' | 'graph' | 'tensors' | 'arena_rounding' | 'arena_unused' | 'workspace' | 'tracing' | 'module' | 'unnamed';
-  name?: string;
-  bytes: number;
 }
 
 export interface NodeMemory {

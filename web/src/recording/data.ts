@@ -1,6 +1,8 @@
 // A recording's data, from the inert script elements that src/report/recording_html.cpp wrote into the page.
 // Keys are those of `headroom report FILE.hrec --json` (docs/trace-report.md).
 
+import type {MemoryShare} from '../memory_kinds';
+
 export interface LiveAtPeakAndEnd {
   at_peak_bytes: number;
   at_peak_blocks: number;
@@ -22,6 +24,14 @@ export interface Layer extends LiveAtPeakAndEnd {
   process_peak_bytes: number;
   self_at_peak_bytes: number;
   self_at_end_bytes: number;
+}
+
+// A session of ONNX Runtime.
+export interface Session {
+  name: string;
+  at_peak: MemoryShare[];
+  tracing_bytes?: number;
+  peak_node?: string;
 }
 
 export interface Stack extends LiveAtPeakAndEnd {
@@ -133,6 +143,7 @@ export interface Recording {
   gaps: number;
   mapped: {maps: number; peak_bytes: number; at_heap_peak_bytes: number};
   layers: Layer[];
+  sessions?: Session[];
   layers_left_out?: number;  // those that needed least, where there are very many
   stacks: Stack[];
   threads: (LiveAtPeakAndEnd & {index: number; tid?: number; name?: string; allocations: number; deallocations: number; allocated_bytes: number})[];

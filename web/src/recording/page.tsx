@@ -14,6 +14,7 @@ import {LiveAt} from './sections/live_at';
 import {Notes} from './sections/notes';
 import {Processes} from './sections/processes';
 import {ReuseCandidates} from './sections/reuse';
+import {Sessions} from './sections/sessions';
 import {moment_of} from './tree';
 
 export function Page({data}: {data: RecordingData}) {
@@ -36,6 +37,7 @@ export function Page({data}: {data: RecordingData}) {
             : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}
+        <Sessions sessions={recording.sessions ?? []} peak_bytes={recording.peak_bytes} />
         <LayersTable layers={recording.layers} left_out={recording.layers_left_out ?? 0} />
         <Leaks recording={recording} />
         <ReuseCandidates reuse={recording.reuse} />

@@ -1,7 +1,7 @@
 // What was run, where, under which limit, and the verdict.
 import type {LimitWords, Verdict} from '../data';
 import {bytes, counted, duration} from '../format';
-import type {Host, Report} from '../report';
+import type {Host, Report, Source} from '../report';
 import {MECHANISM_WORDS} from '../words';
 
 interface Props {
