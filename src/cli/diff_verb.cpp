@@ -164,10 +164,10 @@ const Verb& diff_verb() {
                      "headroom diff before.hrec after.hrec --by stack",
                      "headroom diff main.hrec branch.hrec --fail-above 5%"};
     verb.positional = "A.hrec B.hrec";
-    Flag by = make_flag("by", FlagKind::choice, "WORD", "one table only, with all figures of its rows");
+    Flag by = make_flag("by", FlagKind::choice, "WORD", "one whole table");
     for (const DiffBy choice : analysis::kDiffBy) by.choices.emplace_back(name_of(choice));
     Flag top = make_flag("top", FlagKind::integer, "N", "rows of each table");
-    top.default_text = "5, with --by 10; of --json and --csv all";
+    top.default_text = "5; --by 10; --json all";
     top.minimum = 1;
     top.maximum = 1e9;
     Flag min =
@@ -180,17 +180,16 @@ const Verb& diff_verb() {
     Flag color = make_flag("color", FlagKind::choice, "WORD", "colours on the terminal");
     color.choices = {"auto", "always", "never"};
     color.default_text = "auto";
-    verb.flags = {
-        make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
-        make_flag("csv", FlagKind::toggle, "", "print a row a layer, stack and module"),
-        by,
-        top,
-        min,
-        make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
-                  "exit 1 when the peak of B is more than that above A's (10MiB, 5%)"),
-        make_flag("all", FlagKind::toggle, "", "compare the sums over all processes of the trees, too"),
-        symbols,
-        color};
+    verb.flags = {make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
+                  make_flag("csv", FlagKind::toggle, "", "print a row a layer, stack and module"),
+                  by,
+                  top,
+                  min,
+                  make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
+                            "exit 1 when the peak of B is more than that above A's (10MiB, 5%)"),
+                  make_flag("all", FlagKind::toggle, "", "also the sums over the trees of processes"),
+                  symbols,
+                  color};
     return verb;
   }();
   return kVerb;

@@ -14,12 +14,11 @@ bool has_numbers(const TensorSpec& spec) { return size_of(spec.type) > 0; }
 
 }  // namespace
 
-BoundOutputs::BoundOutputs(const Runtime& runtime, OrtIoBinding& binding, OrtAllocator& allocator,
+BoundOutputs::BoundOutputs(const Runtime& runtime, OrtIoBinding& binding,
                            const std::vector<TensorSpec>& specs)
     : runtime_(runtime),
       api_(runtime.api()),
       binding_(binding),
-      allocator_(allocator),
       cpu_(cpu_memory(runtime, OrtDeviceAllocator)) {
   for (const TensorSpec& spec : specs)
     outputs_.push_back({&spec, {}, 0, Owned<OrtValue>(nullptr, api_.ReleaseValue), nullptr});
@@ -33,10 +32,6 @@ void BoundOutputs::bind_all() {
     output.value.reset();
     // Bound here as well as before the run: the order of the first binding is the order of the values.
     bind_to_runtime(output);
-    if (!varying_ && has_numbers(*output.spec) && output.spec->is_static()) {
-      bind_new_tensor(output);
-      continue;
-    }
     in_runtime_.push_back(i);
     learning_ = learning_ || (!varying_ && has_numbers(*output.spec));
   }
@@ -45,14 +40,6 @@ void BoundOutputs::bind_all() {
 
 void BoundOutputs::bind_to_runtime(const Output& output) {
   runtime_.check(api_.BindOutputToDevice(&binding_, output.spec->name.c_str(), cpu_.get()));
-}
-
-void BoundOutputs::bind_new_tensor(Output& output) {
-  const std::vector<int64_t>& dims = output.spec->dims;
-  OrtValue* made = nullptr;
-  runtime_.check(api_.CreateTensorAsOrtValue(&allocator_, dims.data(), dims.size(),
-                                             onnx_type_of(output.spec->type), &made));
-  bind(output, {made, api_.ReleaseValue}, dims);
 }
 
 void BoundOutputs::bind(Output& output, Owned<OrtValue> value, std::vector<int64_t> dims) {

@@ -79,7 +79,7 @@ hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const
       tables_(signature_),
       inputs_(signature_.inputs.size()),
       unbound_inputs_(inputs_.size()),
-      outputs_(*runtime_, *binding_, *allocator_, signature_.outputs) {
+      outputs_(*runtime_, *binding_, signature_.outputs) {
   if (has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
 }
 
