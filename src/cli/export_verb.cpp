@@ -53,11 +53,7 @@ Status check(const fs::path& file, const fs::path& out, const exporters::Exporte
   if (values.has("metric") && !exporter.takes_metric)
     return usage_error(fmt::format("--metric does not go with --to {}", exporter.name),
                        "that format carries all of them", "leave it out");
-  if (out != "-" && is_recording(out))
-    return usage_error(fmt::format("{} would replace {}", out.string(),
-                                   out == file ? "the recording itself" : "a recording"),
-                       "", "name another file with --out");
-  return {};
+  return out == "-" ? Status{} : check_output(out, file, "--out");
 }
 
 Result<int> run(const std::vector<std::string>& arguments) {

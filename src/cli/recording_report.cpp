@@ -61,12 +61,25 @@ std::vector<report::ProcessFigures> other_processes(const fs::path& file) {
   return others;
 }
 
+Status check_output(const fs::path& out, const fs::path& input, std::string_view flag) {
+  std::error_code code;
+  const bool is_input = out == input || fs::equivalent(out, input, code);
+  if (!is_input && !is_recording(out)) return {};
+  return usage_error(fmt::format("{} would replace {}", out.string(),
+                                 !is_recording(out) ? "what it is made of"
+                                 : is_input         ? "the recording itself"
+                                                    : "a recording"),
+                     "", fmt::format("name another file with {}", flag));
+}
+
 Result<int> report_recording(const fs::path& file, const FlagValues& values) {
   for (const char* flag : {"markdown", "csv"})
     if (values.has(flag))
       return usage_error(fmt::format("--{} shows run folders", flag),
                          fmt::format("{} is a recording", file.string()),
                          "leave it out, or take --json, --html, or headroom export");
+  if (values.has("html"))
+    if (auto sound = check_output(values.text("html"), file, "--html"); !sound) return forward_error(sound);
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
   const analysis::RecordingAnalysis analysis = analysis::analyze_recording(*recording, {});

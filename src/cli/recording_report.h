@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -12,6 +13,10 @@ namespace headroom::cli {
 
 // True if the file begins as a recording does.
 bool is_recording(const std::filesystem::path& file);
+
+// An error if writing `out` would replace what is read, or any recording; `flag` names another file.
+Status check_output(const std::filesystem::path& out, const std::filesystem::path& input,
+                    std::string_view flag);
 
 // The other processes of the recording's tree, the largest peak first.
 std::vector<report::ProcessFigures> other_processes(const std::filesystem::path& file);

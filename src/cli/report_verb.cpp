@@ -40,6 +40,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (values->has(flag))
       return usage_error(fmt::format("--{} is for recordings", flag),
                          fmt::format("{} is none", file->string()), "leave it out");
+  if (values->has("html"))
+    if (auto sound = check_output(values->text("html"), *file, "--html"); !sound) return forward_error(sound);
   auto text = read_file(*file, kLargestReport);
   if (!text) return forward_error(text);
   auto result = report::read_report(*text);

@@ -117,5 +117,18 @@ TEST_F(Export, HeaptrackAgreesOnARealProgram) {
   EXPECT_EQ(sum("leaked"), get_integer(*report, "leaked_bytes"));
 }
 
+TEST_F(Export, APageNeverReplacesWhatItIsMadeOf) {
+  fs::create_symlink("a.hrec", folder_ / "link.html");
+  const std::string before = read_text(folder_ / "a.hrec");
+  CommandOptions options;
+  options.folder = folder_.path();
+  for (const char* out : {"a.hrec", "link.html", "./a.hrec"}) {
+    const CommandResult result = run_headroom({"report", "a.hrec", "--html", out}, options);
+    EXPECT_EQ(result.exit_code, 2) << out;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("would replace the recording itself"), HasSubstr("--html")));
+  }
+  EXPECT_EQ(read_text(folder_ / "a.hrec"), before);
+}
+
 }  // namespace
 }  // namespace headroom::test
