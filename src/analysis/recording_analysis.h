@@ -65,8 +65,11 @@ struct LayerFigures {
   std::int64_t process_peak = 0;               // most bytes live in the whole process while it ran
   std::int64_t allocations = 0, releases = 0;  // made in it, whoever allocated what was released; exact
   std::int64_t allocated_bytes = 0;            // exact
-  LiveFigures live;                            // with the layers inside it
-  LiveFigures self;                            // without them: these add up to the heap
+  // False for a graph's node in a recording of samples: what was counted is known of its whole run only, and
+  // the three above hold what was recorded one by one.
+  bool counts_known = true;
+  LiveFigures live;  // with the layers inside it
+  LiveFigures self;  // without them: these add up to the heap
   // The part of self.peak_bytes that was there for the tracing's sake: a runtime's profile of itself, which
   // the tracer switched on and ended.
   std::int64_t tracing_peak_bytes = 0;
@@ -126,7 +129,9 @@ struct RecordingAnalysis {
   Figure peak_bytes;
   Nanoseconds peak_time;
   Figure peak_blocks;
-  Figure leaked_bytes, leaked_blocks;     // still live at the end
+  // Still live at the end. The blocks are exact where all their releases are of blocks that this process
+  // allocated while it was recorded; a forked child releases its parent's, too.
+  Figure leaked_bytes, leaked_blocks;
   std::optional<std::int64_t> temporary;  // released by the thread's next event after its allocation
   MappedFigures mapped;
 

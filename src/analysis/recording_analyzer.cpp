@@ -141,13 +141,15 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
   result.peak_blocks = figure_of(peak_.blocks, peak_.blocks_variance, blocks_a_period, small_blocks);
   result.peak_time = {peak_time_};
   result.leaked_bytes = figure_of(heap_.bytes, heap_.bytes_variance, period, small_bytes);
-  result.leaked_blocks.value = heap_.blocks;
-  if (full_) {
-    result.temporary = temporary_;
-  } else {
-    // Every allocation and every release was counted, so how many are left is exact.
-    result.leaked_blocks.value = std::max<std::int64_t>(0, allocations_ - (releases_ - unknown_releases_));
-  }
+  // Every allocation and every release was counted, so how many are left is exact, unless there are releases
+  // of blocks from before the recording: a small one of those is counted like any other.
+  if (full_)
+    result.leaked_blocks.value = heap_.blocks;
+  else if (unknown_releases_ == 0 && releases_ <= allocations_)
+    result.leaked_blocks.value = allocations_ - releases_;
+  else
+    result.leaked_blocks = figure_of(heap_.blocks, heap_.blocks_variance, blocks_a_period, small_blocks);
+  if (full_) result.temporary = temporary_;
   result.mapped = mapped_;
   result.mapped.end_bytes = mappings_.mapped_bytes();
 }
@@ -185,6 +187,7 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     LayerFigures& layer = result.layers[i];
     layer.path = tree[i].path;
     layer.source = tree[i].source;
+    layer.counts_known = full_ || layer.source != recording::ScopeSource::node;
     layer.entries = account.entries;
     layer.self = live_figures(account.self);
     if (for_tracing_mark_ == peak_mark_ && i < for_tracing_.size())

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 
 #include "base/text.h"
 
@@ -60,6 +61,19 @@ Result<std::string> read_file(const fs::path& path, Bytes limit) {
   if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode))
     return input_error(fmt::format("{} is a folder, not a file", path.string()));
   return read_descriptor(fd.get(), path, limit.count);
+}
+
+bool file_holds(const std::filesystem::path& path, std::string_view text) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string window;
+  std::array<char, 65536> piece;
+  while (stream.read(piece.data(), piece.size()), stream.gcount() > 0) {
+    window.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+    if (window.find(text) != std::string::npos) return true;
+    // What is kept may be the beginning of the text.
+    if (window.size() >= text.size()) window.erase(0, window.size() - text.size() + 1);
+  }
+  return false;
 }
 
 Result<std::string> read_small_file(const fs::path& path) {

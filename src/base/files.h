@@ -42,6 +42,9 @@ class UniqueFd {
 // The whole file as text. Errors: absent, unreadable, a directory, or larger than `limit`.
 Result<std::string> read_file(const std::filesystem::path& path, Bytes limit = gibibytes(1));
 
+// Whether the file holds this text; read in pieces. False if it cannot be read.
+bool file_holds(const std::filesystem::path& path, std::string_view text);
+
 // Reads a file of /proc or /sys (their stat size is 0). Missing or unreadable gives an empty optional-like
 // error without a fix; callers treat it as "absent".
 Result<std::string> read_small_file(const std::filesystem::path& path);

@@ -24,7 +24,7 @@ void tell_apart_at_common_limit(std::vector<ModelResult>& together, const std::v
       model.error += too_large.empty()
                          ? "alone it stays within it: the models do not fit together"
                          : fmt::format("alone it stays within it, unlike {}", fmt::join(too_large, ", "));
-      model.memory.within_limit = by_itself->memory.within_limit;
+      model.memory.within_limit.reset();  // it is not the one that exceeded the limit, nor did it live
     } else {
       model.error += "what it needs alone is not known";
     }

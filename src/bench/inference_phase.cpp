@@ -54,8 +54,9 @@ WorkerModel worker_model(const BenchContext& context, const PreparedModel& model
   return worker;
 }
 
+// `sharers` workers run at once and share the frames that may be in memory; each has at least one.
 WorkerPlan plan_for(const BenchContext& context, const std::string& label, WorkerJob job, bool takes_frames,
-                    limits::MemoryLimit* limit) {
+                    limits::MemoryLimit* limit, std::int64_t sharers = 1) {
   WorkerPlan plan;
   plan.label = label;
   plan.job = std::move(job);
@@ -64,8 +65,9 @@ WorkerPlan plan_for(const BenchContext& context, const std::string& label, Worke
   if (takes_frames && context.prepared.source) {
     const FrameWindow window = choose_frame_window(*context.prepared.source, context.options.max_frames,
                                                    context.options.max_frames_in_memory);
-    plan.decoder = DecoderPlan{context.metadata_path, window.arena};
-    plan.job.window_frames = window.frames;
+    const std::int64_t frames = std::max<std::int64_t>(1, window.frames / sharers);
+    plan.decoder = DecoderPlan{context.metadata_path, Bytes{window.arena.count / window.frames * frames}};
+    plan.job.window_frames = frames;
   }
   return plan;
 }
@@ -199,13 +201,17 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   std::vector<std::unique_ptr<WorkerRun>> runs;
   std::vector<const PreparedModel*> models;
   std::int64_t expected = 0;
+  const std::int64_t sharers = std::max<std::int64_t>(
+      1, std::count_if(context.prepared.models.begin(), context.prepared.models.end(), [](const auto& model) {
+        return model.status == ModelStatus::ok && model.takes_frames;
+      }));
   for (const PreparedModel& model : context.prepared.models) {
     if (model.status != ModelStatus::ok) continue;
     WorkerJob job = inference_job(context, model);
     job.sample_images = 0;
     job.wait_for_gate = true;
-    auto run =
-        WorkerRun::start(plan_for(context, model.name, std::move(job), model.takes_frames, limit->get()));
+    auto run = WorkerRun::start(
+        plan_for(context, model.name, std::move(job), model.takes_frames, limit->get(), sharers));
     if (!run) return forward_error(run);
     runs.push_back(std::move(*run));
     models.push_back(&model);
@@ -242,12 +248,14 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   const CgroupMemory account = (*limit)->account();
   // Both sides of the comparison are measured alike: by the groups' accounts, or by shares of pages. Resident
   // sizes would count the pages that the processes have in common once for each.
-  Bytes sum;
+  // A sum without all its members would be compared with something else.
+  std::optional<Bytes> sum = Bytes{};
   for (const ModelResult& model : alone) {
+    if (model.status != ModelStatus::ok) continue;
     const auto peak = account.peak ? model.memory.cgroup_peak : model.memory.pss_run_peak;
-    if (model.status == ModelStatus::ok && peak) sum += *peak;
+    sum = sum && peak ? std::optional(*sum + *peak) : std::nullopt;
   }
-  if (sum > Bytes{}) result.sum_of_peaks = sum;
+  if (sum && *sum > Bytes{}) result.sum_of_peaks = sum;
   if (account.peak) {
     result.joint_peak = account.peak;
     result.joint_peak_source = name_of((*limit)->mechanism());
@@ -283,11 +291,14 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context) {
   const ModelResult whole = (*run)->result();
   result.status = whole.status;
   result.error = whole.error;
+  result.memory = whole.memory;
+  result.died_in = whole.died_in;
   result.runtime = whole.memory.runtime;
   result.loaded = whole.memory.loaded;
   for (const PhaseAccount& phase : (*run)->phases())
     if (phase.peak) result.peak = std::max(result.peak.value_or(Bytes{}), *phase.peak);
-  if (result.status != ModelStatus::ok) result.peak = std::max(result.peak, whole.memory.run_peak);
+  if (result.status != ModelStatus::ok)
+    result.peak = std::max({result.peak, whole.memory.load_peak, whole.memory.run_peak});
   std::optional<Bytes> before = whole.memory.runtime;
   std::vector<std::int64_t> frame_times;
   std::int64_t frame_and_decode_time = 0;

@@ -143,6 +143,7 @@ Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
   setup["device"] = data.device;
   setup["tuned"] = data.tuned;
   set_if(setup, "memory_limit_bytes", data.memory_limit);
+  setup["limit_mechanism"] = data.limit_mechanism;
   setup["models"] = Json::array();
   for (const PreparedModel& model : data.models) setup["models"].push_back(to_json(model));
   if (auto written = write_source(folder, data.source); !written) return written;
@@ -179,6 +180,7 @@ Result<PreparedData> read_prepared_data(const fs::path& folder) {
   data.device = get_text(*setup, "device");
   data.tuned = get_bool(*setup, "tuned").value_or(false);
   data.memory_limit = get_bytes(*setup, "memory_limit_bytes");
+  data.limit_mechanism = get_text(*setup, "limit_mechanism");
   for (const Json& entry : get_member(*setup, "models")) {
     auto model = prepared_model_from_json(entry);
     if (!model) return forward_error(model);
@@ -214,6 +216,8 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     return not_usable(folder,
                       fmt::format("it was made for --device {}, not {}", data.device, options.device));
   if (options.tune && !data.tuned) return not_usable(folder, "it was made without --tune");
+  if (data.tuned && data.memory_limit != options.memory_limit)
+    return not_usable(folder, "its settings were tuned under another --mem-limit");
   for (const ModelSpec& model : options.models) {
     const auto same = [&](const PreparedModel& prepared) { return prepared.name == model.name; };
     const auto found = std::find_if(data.models.begin(), data.models.end(), same);
@@ -233,9 +237,12 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     if (!backend.empty() && backend != found->backend)
       return not_usable(folder,
                         fmt::format("model {} was prepared for the backend {}", model.name, found->backend));
-    if (found->status == ModelStatus::oom && data.memory_limit != options.memory_limit)
+    if (found->status == ModelStatus::oom &&
+        (data.memory_limit != options.memory_limit || data.limit_mechanism != options.limit_mechanism))
       return not_usable(
-          folder, fmt::format("model {} ran out of memory in it under another --mem-limit", model.name));
+          folder,
+          fmt::format("model {} ran out of memory in it under another --mem-limit or --limit-mechanism",
+                      model.name));
   }
   return std::nullopt;
 }

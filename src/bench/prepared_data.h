@@ -16,7 +16,7 @@
 
 namespace headroom::bench {
 
-inline constexpr int kSetupSchemaVersion = 3;
+inline constexpr int kSetupSchemaVersion = 4;
 
 // One model as the setup phase found it.
 struct PreparedModel {
@@ -44,6 +44,7 @@ struct PreparedData {
   std::string device;
   bool tuned = false;
   std::optional<Bytes> memory_limit;  // under which the models were tried
+  std::string limit_mechanism;        // as it was asked for
   std::vector<PreparedModel> models;
 };
 

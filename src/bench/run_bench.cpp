@@ -50,6 +50,7 @@ struct Run {
   std::size_t measuring = 0;  // index of the model under way in result.models
   bool interrupted = false;
   bool disk_warned = false;
+  bool extra_failed = false;  // a run that was asked for besides did not take place
 
   std::filesystem::path metadata_path() const { return folder.path / "metadata.json"; }
 };
@@ -110,13 +111,20 @@ void keep_wanted_models(Run& run) {
   });
 }
 
+// The run's own copy, which must be of the source that was prepared: another run may have scanned its own
+// into the same folder meanwhile.
 Status keep_metadata(const Run& run) {
   std::error_code code;
   std::filesystem::copy_file(metadata_path(run.options.prepared_dir), run.metadata_path(), code);
-  if (!code) return {};
-  return input_error(fmt::format("cannot copy metadata.json from {} to {}", run.options.prepared_dir,
-                                 run.folder.path.string()),
-                     code.message(), "run again without --skip-setup, or check the disk of --output-dir");
+  if (code)
+    return input_error(fmt::format("cannot copy metadata.json from {} to {}", run.options.prepared_dir,
+                                   run.folder.path.string()),
+                       code.message(), "check the disk of --output-dir, or prepare the data anew");
+  const SourceMetadata& source = *run.prepared.source;
+  if (source.fingerprint.empty() || file_holds(run.metadata_path(), source.fingerprint)) return {};
+  return usage_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                     "its metadata.json is of another source than its setup.json",
+                     "run again without --skip-setup, with a --prepared-dir of its own");
 }
 
 Status prepare(Run& run) {
@@ -210,7 +218,11 @@ Status measure_model(Run& run, const BenchContext& context, const PreparedModel&
   result.error = report::kCutShort;
   save_progress(run);
   auto measured = measure_alone(context, model);
-  if (!measured) return forward_error(measured);
+  if (!measured) {  // it could not even be started; the others may
+    result.status = ModelStatus::failed;
+    result.error = measured.error().sentence();
+    return {};
+  }
   result = std::move(measured->result);
   run.result.frames_held_peak = std::max(run.result.frames_held_peak, measured->frames_held);
   run.interrupted = measured->interrupted;
@@ -288,7 +300,9 @@ void measure_extras(Run& run, const BenchContext& context) {
   if (run.options.skip_inference || run.interrupted) return;
   const auto note_failure = [&](const Error& error) {
     run.interrupted = run.interrupted || was_interrupted(error);
+    run.extra_failed = true;
     run.result.warnings.push_back(error.sentence());
+    log::error("{}", error.sentence());
   };
   if (run.options.parallel) {
     step(run, "running all models at once");
@@ -325,7 +339,8 @@ bool any_model_failed(const BenchResult& result) {
 bool limit_violated(const BenchResult& result) {
   const auto over = [](const ModelResult& model) { return model.memory.within_limit == false; };
   return std::any_of(result.models.begin(), result.models.end(), over) ||
-         (result.parallel && !result.parallel->within_limit);
+         (result.parallel && !result.parallel->within_limit) ||
+         (result.pipeline && result.pipeline->memory.within_limit == false);
 }
 
 // What a person does next: after a setup alone, the measurement that it was for.
@@ -359,7 +374,7 @@ Status finish(Run& run) {
 
 int exit_code(const Run& run) {
   if (run.interrupted) return kExitInterrupted;
-  if (any_model_failed(run.result)) return 1;
+  if (any_model_failed(run.result) || run.extra_failed) return 1;
   if (run.options.strict && limit_violated(run.result)) return 1;
   return 0;
 }
@@ -394,6 +409,12 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   save_progress(run);
   if (auto prepared = prepare(run); !prepared) {
     run.interrupted = was_interrupted(prepared.error());
+    const ErrorKind kind = prepared.error().kind;
+    if (!run.interrupted && (kind == ErrorKind::usage || kind == ErrorKind::input)) {
+      std::error_code ignored;  // wrong use, and nothing was measured: no folder is left to wonder about
+      std::filesystem::remove_all(run.folder.path, ignored);
+      return forward_error(prepared);
+    }
     save_reports(run);
     if (!run.interrupted) return forward_error(prepared);
     log::warning("interrupted during the setup; what there is lies in {}", run.folder.path.string());

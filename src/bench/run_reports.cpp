@@ -1,10 +1,13 @@
 #include "bench/run_reports.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/run_folder.h"
+#include "base/subprocess.h"
 #include "model/footprint.h"
 #include "report/report_json.h"
 #include "report/views.h"
@@ -16,6 +19,25 @@ Status write_report_json(const BenchResult& result, const fs::path& folder) {
   return write_file_atomically(folder / "report.json", to_text(report::to_json(result)));
 }
 
+namespace {
+
+// The page takes pictures and series into memory several times over, some 10 to 90 MiB: a child makes it from
+// the report.json that was just written.
+Status write_page(const fs::path& folder) {
+  SpawnOptions options;
+  options.command = {own_executable().string(), "report", folder.string(), "--html",
+                     (folder / "report.html").string()};
+  auto child = Subprocess::spawn(options);
+  if (!child) return forward_error(child);
+  if (const ExitStatus end = child->wait(); !end.success())
+    return failure(fmt::format("cannot write {}", (folder / "report.html").string()),
+                   fmt::format("its process ended with {}", end.describe()),
+                   fmt::format("try headroom report {} --html FILE", folder.string()));
+  return {};
+}
+
+}  // namespace
+
 Status write_all_reports(const BenchResult& result, const fs::path& folder) {
   Status first;
   const auto keep = [&](Status status) {
@@ -24,9 +46,7 @@ Status write_all_reports(const BenchResult& result, const fs::path& folder) {
   keep(write_report_json(result, folder));
   keep(write_file_atomically(folder / "report.md", report::to_markdown(result)));
   keep(write_file_atomically(folder / "summary.csv", report::to_csv(result)));
-  const auto metrics = read_file(folder / "metrics.jsonl");
-  auto page = report::to_html(result, folder, metrics ? std::string_view(*metrics) : std::string_view());
-  keep(page ? write_file_atomically(folder / "report.html", *page) : Status(forward_error(page)));
+  if (first) keep(write_page(folder));
   return first;
 }
 

@@ -174,6 +174,9 @@ Result<Json> set_up(const Json& job) {
   if (!interrupt) return forward_error(interrupt);
   if (auto made = make_folder(options->prepared_dir); !made) return forward_error(made);
 
+  // The scan replaces metadata.json at once: until all is done, nothing here may look prepared.
+  std::error_code ignored;
+  std::filesystem::remove(setup_path(options->prepared_dir), ignored);
   PreparedData data;
   if (options->source) {
     say("scanning " + options->source->describe());
@@ -211,6 +214,7 @@ Result<Json> set_up(const Json& job) {
   data.device = options->device;
   data.tuned = options->tune;
   data.memory_limit = options->memory_limit;
+  data.limit_mechanism = options->limit_mechanism;
   if (auto written = write_prepared_data(options->prepared_dir, data); !written)
     return forward_error(written);
   return Json::object();

@@ -24,6 +24,7 @@ namespace {
 constexpr Nanoseconds kSampleInterval{50'000'000};
 constexpr std::size_t kSeriesPoints = 600;
 constexpr std::size_t kLogLinesKept = 12;
+constexpr const char* kInterruptedRun = "interrupted";
 constexpr Nanoseconds kDecoderEnds{1'000'000'000};
 
 // The words in a dying runtime's last lines that mean a refused allocation.
@@ -247,7 +248,9 @@ std::string WorkerRun::words_for_hang() const {
 
 void WorkerRun::stop(ModelStatus status, std::string reason) {
   if (ended_) return;
-  if (done_) {  // its figures are whole, whatever its runtime does while it is torn down
+  if (done_ && reason == kInterruptedRun) {
+    // Its figures are whole, and it is we who do not wait for its end.
+  } else if (done_) {  // its figures are whole, whatever its runtime does while it is torn down
     warnings_.emplace_back("its process did not end after the run was done, and was killed");
   } else {
     status_ = status;
@@ -444,7 +447,7 @@ bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanose
     const auto wait_ms = std::max<std::int64_t>(0, (next - now).count / 1'000'000);
     ::poll(polled.data(), polled.size(), static_cast<int>(std::min<std::int64_t>(wait_ms, 1000)));
     if (interrupt.requested()) {
-      for (WorkerRun* run : runs) run->stop(ModelStatus::failed, "interrupted");
+      for (WorkerRun* run : runs) run->stop(ModelStatus::failed, kInterruptedRun);
       for (WorkerRun* run : runs)
         while (!run->finished()) ::poll(nullptr, 0, 5);
       return false;

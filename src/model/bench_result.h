@@ -148,6 +148,8 @@ struct PipelineResult {
   std::optional<LatencySummary> frame;  // one frame through all models
   std::optional<double> fps;
   std::optional<Bytes> runtime, loaded, peak;
+  ModelMemory memory;            // of the process; load peak, run peak and the account of the limit
+  std::optional<Phase> died_in;  // where it did not come through
   std::int64_t frames = 0;
   friend bool operator==(const PipelineResult&, const PipelineResult&) = default;
 };

@@ -76,6 +76,10 @@ struct MetadataHeader {
   MetadataKind kind;
   std::uint32_t id;
 };
+// The note of a tracer whose list of recorded blocks was full: it counted large ones like small ones. Readers
+// take a recording with it for incomplete.
+inline constexpr char kNoteUnrecordedLarge[] =
+    "more than a million large allocations were live: some were counted and not recorded";
 inline constexpr std::uint32_t kMetadataMagic = 0x4154454d;  // "META"
 static_assert(sizeof(MetadataHeader) == 16);
 

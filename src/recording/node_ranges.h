@@ -3,7 +3,8 @@
 // each node itself.
 //
 // The profile counts in microseconds, so an allocation within one of a node's edge may go to its neighbour.
-// Threads of the runtime's pool are in no run's scope and keep their own.
+// Threads of the runtime's pool are in no run's scope and keep their own. Small allocations that were only
+// counted stay with the run.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,10 @@ class NodeRanges {
       walk.scope = event.scope;
       return visit(event);
     }
-    if (walk.scope == walk.real || event.scope != walk.real) return visit(event);
+    // Counters tell of all the time since the thread's last ones, so no node can be said for them.
+    const bool is_counted =
+        event.kind == MemoryEventKind::counters || event.kind == MemoryEventKind::release_counters;
+    if (is_counted || walk.scope == walk.real || event.scope != walk.real) return visit(event);
     MemoryEvent refined = event;
     refined.scope = walk.scope;
     visit(refined);

@@ -61,10 +61,11 @@ std::string hex_digits(const std::string& bytes) {
 }
 
 // Element `index` of a list that ids index, grown to hold it; null for an id that is damaged. Ids are dense
-// and each is written with a record of its own, so there are no more of them than records fit the area.
+// and each is written with a record of its own, so there are no more of them than records fit the bytes that
+// the file really has for them (what its header claims, 12 KiB of file can claim 4 GiB of).
 template <class T>
-T* slot(std::vector<T>& list, std::uint32_t index, std::uint32_t area_bytes) {
-  if (index > area_bytes / sizeof(MetadataHeader)) return nullptr;
+T* slot(std::vector<T>& list, std::uint32_t index, std::size_t record_bytes) {
+  if (index > record_bytes / sizeof(MetadataHeader)) return nullptr;
   if (index >= list.size()) list.resize(index + 1);
   return &list[index];
 }
@@ -82,6 +83,7 @@ Recording& Recording::operator=(Recording&& other) noexcept {
   scale_ = other.scale_;
   first_ticks_ = other.first_ticks_;
   scale_time_shift_ = other.scale_time_shift_;
+  metadata_bytes_ = other.metadata_bytes_;
   segments_ = std::move(other.segments_);
   stacks_ = std::move(other.stacks_);
   nodes_ = std::move(other.nodes_);
@@ -108,7 +110,7 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
 
 Status Recording::map(const std::filesystem::path& path) {
   const std::string what = fmt::format("cannot read {}", path.string());
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a FIFO is refused below
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0)
     return input_error(what, errno_text(errno), "check the path of the recording");
@@ -174,6 +176,7 @@ void Recording::read_metadata() {
   const std::size_t area_end =
       std::min<std::size_t>(size_, std::size_t{kHeaderBytes} + header.metadata_bytes);
   const std::size_t used = std::min<std::size_t>(header.metadata_used.load(), area_end - kHeaderBytes);
+  metadata_bytes_ = used;
   const std::uint8_t* at = bytes_ + kHeaderBytes;
   const std::uint8_t* const end = at + used;
   std::size_t skipped = 0;
@@ -235,15 +238,18 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     case MetadataKind::scope: {
       const auto record = payload.take<ScopeRecord>();
       // A scope is named after its parent, so parents have smaller ids and path_of() ends.
-      if (Scope* scope = slot(info_.scopes, id, header.metadata_bytes);
-          scope != nullptr && id != 0 && record.parent < id)
+      if (Scope* scope = slot(info_.scopes, id, metadata_bytes_);
+          scope != nullptr && id != 0 && record.parent < id) {
         *scope = {ScopeId{record.parent}, record.source, payload.rest()};
+        // A range may be pushed without a name; an empty name here is that of an id without a record.
+        if (scope->name.empty()) scope->name = kUnnamedScope;
+      }
       return;
     }
     case MetadataKind::thread: {
       const auto tid = payload.take<std::uint32_t>();
       payload.take<std::uint32_t>();
-      if (Thread* thread = slot(info_.threads, id, header.metadata_bytes)) *thread = {tid, payload.rest()};
+      if (Thread* thread = slot(info_.threads, id, metadata_bytes_)) *thread = {tid, payload.rest()};
       return;
     }
     case MetadataKind::runtime_profile: {
@@ -260,9 +266,13 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       info_.host_machine = words[2];
       return;
     }
-    case MetadataKind::note:
-      info_.notes.push_back(payload.rest());
+    case MetadataKind::note: {
+      std::string sentence = payload.rest();
+      // Large blocks without a record are missing from every figure of what is live.
+      auto& list = sentence == kNoteUnrecordedLarge ? open_problems_ : info_.notes;
+      list.push_back(std::move(sentence));
       return;
+    }
   }
   // A kind of a later version: not for this reader.
 }
@@ -315,18 +325,16 @@ void Recording::find_segments() {
   info_.duration = time_of_ticks(first_ticks_ + (header.last_ticks.load() - header.first_ticks));
 }
 
-// A recording is often carried elsewhere with its folder: a profile is looked for where it was written, then
-// there.
+// A recording is often carried elsewhere with its folder: a profile is looked for there, then where it was
+// written.
 void Recording::read_profiles(const std::filesystem::path& recording) {
   for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
     RuntimeProfile& profile = info_.profiles[i];
-    std::filesystem::path path = profile.path;
+    std::filesystem::path path = recording.string() + ".d";
+    if (recording.parent_path().extension() == ".d") path = recording.parent_path();
+    path /= std::filesystem::path(profile.path).filename();
     std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) {
-      path = recording.string() + ".d";
-      if (recording.parent_path().extension() == ".d") path = recording.parent_path();
-      path /= std::filesystem::path(profile.path).filename();
-    }
+    if (!std::filesystem::is_regular_file(path, ignored)) path = profile.path;
     auto data = read_runtime_profile(path);
     if (!data) {
       info_.notes.push_back(fmt::format("the nodes of {} are not told apart: {}", path_of(profile.session),

@@ -28,10 +28,13 @@ struct Module {
   std::optional<Nanoseconds> unloaded;
 };
 
+// What a scope is called that was pushed with an empty name.
+inline constexpr char kUnnamedScope[] = "(unnamed)";
+
 struct Scope {
   ScopeId parent;
   ScopeSource source = ScopeSource::program;
-  std::string name;  // its own name; path_of() joins those of its parents
+  std::string name;  // its own name, empty for an id without a record; path_of() joins those of its parents
 };
 
 struct Thread {
@@ -109,6 +112,7 @@ class Recording {
   TimeScale scale_;
   std::uint64_t first_ticks_ = 0;
   unsigned scale_time_shift_ = 0;
+  std::size_t metadata_bytes_ = 0;     // of records that the file has
   std::vector<SegmentSpan> segments_;  // by base time
   StackTable stacks_;
   NodeRanges nodes_;

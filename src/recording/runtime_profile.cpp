@@ -1,8 +1,12 @@
 #include "recording/runtime_profile.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <unordered_map>
 
 #include "base/files.h"
@@ -16,6 +20,29 @@ constexpr std::string_view kNodeSuffix = "_kernel_time";
 // A profile of ten runs of a thousand nodes has 10 MB; one that was never ended holds a million events.
 constexpr Bytes kLargestProfile = gibibytes(1);
 
+// A recording names this path, and a recording may come from anyone: a FIFO or a device would hold its reader
+// up for good. Only as much as the file has at the start, so that none ends by growing.
+Result<std::string> read_regular_file(const std::filesystem::path& path) {
+  const std::string what = fmt::format("cannot read {}", path.string());
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return input_error(what, errno_text(errno));
+  if (!S_ISREG(info.st_mode)) return input_error(what, "it is not a file");
+  if (info.st_size > kLargestProfile.count)
+    return input_error(what, fmt::format("it is larger than {}", format_bytes(kLargestProfile)));
+  std::string text(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t got = ::read(fd.get(), text.data() + filled, text.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(what, errno_text(errno));
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  text.resize(filled);
+  return text;
+}
+
 // Sizes are texts in the runtime's JSON: "mem_bytes_in_use": "33554432".
 std::optional<Bytes> size_of(const Json& arguments, const char* key) {
   const auto value = parse_number<std::int64_t>(get_text(arguments, key));
@@ -25,7 +52,7 @@ std::optional<Bytes> size_of(const Json& arguments, const char* key) {
 }  // namespace
 
 Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& path) {
-  auto text = read_file(path, kLargestProfile);
+  auto text = read_regular_file(path);
   if (!text) return forward_error(text);
   auto events = parse_json(*text, path.string());
   if (!events) return forward_error(events);

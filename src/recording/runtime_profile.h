@@ -33,7 +33,8 @@ struct RuntimeProfileData {
   std::vector<NodeRun> runs;    // by start
 };
 
-// Error: no such file, not JSON, or not a list of trace events. A profile without nodes is none.
+// Error: no such file, none of bytes (a folder, a FIFO, a device), not JSON, or not a list of trace events. A
+// profile without nodes is none.
 Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& path);
 
 }  // namespace headroom::recording

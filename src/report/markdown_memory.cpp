@@ -32,6 +32,7 @@ std::int64_t total_violations(const BenchResult& result) {
   for (const ModelResult& model : result.models) total += model.memory.violations;
   if (result.parallel)
     for (const ModelResult& model : result.parallel->together) total += model.memory.violations;
+  if (result.pipeline) total += result.pipeline->memory.violations;
   return total;
 }
 

@@ -69,6 +69,10 @@ std::string pipeline_section(const BenchResult& result) {
   add_line(text, "Memory",
            fmt::format("runtime {}, all models loaded {}, **peak {}**", words_for(pipeline.runtime),
                        words_for(pipeline.loaded), words_for(pipeline.peak)));
+  if (const auto counted = limit_peak(pipeline.memory, result.limit))
+    add_line(text, "Against the limit",
+             fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
+                         pipeline.memory.within_limit == false ? "❌ over it" : "✅ within it"));
   text += "\n";
   MarkdownTable table(1, {"Model", "Load time", "Memory increment", "n", "P50", "P99"});
   const std::string absent(kAbsent);

@@ -59,9 +59,11 @@ Json layers_json(const RecordingAnalysis& analysis) {
     if (i > 0) object["source"] = name_of(layer.source);
     object["peak_allocated_bytes"] = layer.peak_allocated;
     object["peak_reserved_bytes"] = layer.peak_reserved;
-    object["total_allocations"] = layer.allocations;
-    object["total_deallocations"] = layer.releases;
-    object["total_allocated_bytes"] = layer.allocated_bytes;
+    if (layer.counts_known) {
+      object["total_allocations"] = layer.allocations;
+      object["total_deallocations"] = layer.releases;
+      object["total_allocated_bytes"] = layer.allocated_bytes;
+    }
     object["avg_fragmentation"] = layer.average_fragmentation;
     if (i > 0) {
       object["duration_ms"] = layer.duration.milliseconds();

@@ -38,14 +38,25 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+std::string cure_for_drops(const recording::RecordingInfo& info) {
+  const auto notes_hold = [&](std::string_view words) {
+    return std::any_of(info.notes.begin(), info.notes.end(),
+                       [&](const std::string& note) { return note.find(words) != std::string::npos; });
+  };
+  // The tracer's own sentences say which bound it was.
+  if (notes_hold("bound on its events")) return "record without --max-events, or with a larger one";
+  if (notes_hold("no disk space")) return "free some disk space, or record to another disk with -o";
+  return info.ring ? "record with a larger --ring" : "record with a larger --max-size";
+}
+
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const analysis::RecordingAnalysis& analysis) {
   std::vector<std::string> sentences;
   if (analysis.dropped_events > 0)
     sentences.push_back(
         fmt::format("{} events were not recorded ({}): figures after them may be too low or too high; "
-                    "record with a larger --max-size.",
-                    grouped(analysis.dropped_events), counted(analysis.gaps, "gap")));
+                    "{}.",
+                    grouped(analysis.dropped_events), counted(analysis.gaps, "gap"), cure_for_drops(info)));
   if (info.segments_overwritten > 0)
     sentences.push_back(
         fmt::format("The ring was overwritten {} times: what was allocated before its first event is "

@@ -17,6 +17,10 @@ std::string grouped(std::int64_t count);
 // terminal.
 std::string shell_word(const std::string& word);
 
+// What would have kept events from being dropped, by the bound that was met: "record with a larger
+// --max-size".
+std::string cure_for_drops(const recording::RecordingInfo& info);
+
 // What the recording does not hold, a sentence each; empty for a whole one.
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const analysis::RecordingAnalysis& analysis);

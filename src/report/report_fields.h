@@ -182,6 +182,8 @@ void describe(auto& field, a<PipelineResult> auto& pipeline) {
   field("runtime_bytes", pipeline.runtime);
   field("loaded_bytes", pipeline.loaded);
   field("peak_bytes", pipeline.peak);
+  field("memory", pipeline.memory);
+  field("died_in", pipeline.died_in);
   field("frames", pipeline.frames);
 }
 

@@ -43,6 +43,14 @@ std::string words_for_noise(const BenchResult& result) {
   return fmt::format("latency varies by more than 2.5 % on {} of {} models: {}", noisy.size(), judged, names);
 }
 
+// In the account of the limit, where there is one.
+std::string words_for_pipeline_peak(const BenchResult& result) {
+  const std::string resident = format_bytes(*result.pipeline->peak) + " resident";
+  const auto counted = limit_peak(result.pipeline->memory, result.limit);
+  if (!counted || !counts_by_group(*result.limit)) return resident;
+  return fmt::format("{} charged to the limit, {}", format_bytes(*counted), resident);
+}
+
 std::vector<std::string> remarks_of(const BenchResult& result) {
   std::vector<std::string> remarks;
   if (result.parallel && result.parallel->joint_peak)
@@ -52,8 +60,7 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
   if (result.pipeline && result.pipeline->peak)
     remarks.push_back(fmt::format("Pipeline of {}: {} FPS, peak {}",
                                   counted(static_cast<std::int64_t>(result.pipeline->models.size()), "model"),
-                                  words_for_rate(result.pipeline->fps),
-                                  format_bytes(*result.pipeline->peak)));
+                                  words_for_rate(result.pipeline->fps), words_for_pipeline_peak(result)));
   // A model that was only prepared has its trials in a table of their own.
   for (const ModelResult& model : result.models)
     if (const std::string tuning = describe_tuning(model);

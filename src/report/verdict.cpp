@@ -159,9 +159,13 @@ Verdict verdict_of(const BenchResult& result) {
   }
   if (result.pipeline && result.pipeline->status != ModelStatus::ok &&
       result.pipeline->status != ModelStatus::skipped)
-    verdict.details.push_back(fmt::format("pipeline: {}{}{}", words_for(result.pipeline->status),
-                                          result.pipeline->error.empty() ? "" : ": ",
-                                          result.pipeline->error));
+    verdict.details.push_back(fmt::format(
+        "pipeline: {}{}{}{}", words_for(result.pipeline->status),
+        result.pipeline->died_in ? fmt::format(" {}", activity_after(*result.pipeline->died_in)) : "",
+        result.pipeline->error.empty() ? "" : ": ", result.pipeline->error));
+  else if (result.pipeline && result.pipeline->memory.within_limit == false)
+    verdict.details.push_back(fmt::format("pipeline: over the limit with {}",
+                                          words_for(limit_peak(result.pipeline->memory, result.limit))));
 
   const Tally tally = count_models(result);
   verdict.sentence = sentence_of(tally, result);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "report/recording_words.h"
 #include "trace/summary_lines.h"
 
 namespace headroom::trace {
@@ -26,14 +27,14 @@ std::string layers_at_peak(const analysis::RecordingAnalysis& analysis) {
                     [](const auto* a, const auto* b) { return a->self.peak_bytes > b->self.peak_bytes; });
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
-    text += fmt::format("{}{} {}", i > 0 ? ", " : "", layers[i]->path,
+    text += fmt::format("{}{} {}", i > 0 ? ", " : "", shortened(layers[i]->path),
                         format_bytes(Bytes{layers[i]->self.peak_bytes}));
   return text;
 }
 
 }  // namespace
 
-std::string heap_figures(const analysis::RecordingAnalysis& analysis) {
+std::string heap_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis) {
   std::string text = line("peak live", fmt::format("{} at {}", bytes_of(analysis.peak_bytes),
                                                    format_duration(analysis.peak_time)));
   if (const std::string layers = layers_at_peak(analysis); !layers.empty())
@@ -41,12 +42,13 @@ std::string heap_figures(const analysis::RecordingAnalysis& analysis) {
   text += line("allocations", fmt::format("{}, {} in all; {} released", grouped(analysis.allocations),
                                           format_bytes(Bytes{analysis.total_allocated_bytes}),
                                           grouped(analysis.deallocations)));
-  text += line("still live", fmt::format("{} in {} allocation{}", bytes_of(analysis.leaked_bytes),
+  text += line("still live", fmt::format("{} in {}{} allocation{}", bytes_of(analysis.leaked_bytes),
+                                         analysis.leaked_blocks.standard_error ? "about " : "",
                                          grouped(analysis.leaked_blocks.value),
                                          analysis.leaked_blocks.value == 1 ? "" : "s"));
   if (analysis.dropped_events > 0)
-    text += line("dropped", fmt::format("{} events, for lack of room: record with a larger --max-size",
-                                        grouped(analysis.dropped_events)));
+    text += line("dropped", fmt::format("{} events: {}", grouped(analysis.dropped_events),
+                                        report::cure_for_drops(info)));
   return text;
 }
 

@@ -85,7 +85,7 @@ void read_figures(const RecordingFile& file, TraceOutcome& outcome) {
   if (disk_bytes_of(file.path) > static_cast<std::uint64_t>(kAnalysedAtOnce.count)) return;
   const auto analysis = analysis::analyze_recording(*recording, {});
   outcome.events = analysis.events;
-  outcome.figures = heap_figures(analysis);
+  outcome.figures = heap_figures(recording->info(), analysis);
   outcome.problems = analysis.problems;
 }
 

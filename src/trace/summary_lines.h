@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "report/display_width.h"
+
 namespace headroom::trace {
 
 // 12345678 → "12 345 678".
@@ -17,8 +19,19 @@ inline std::string grouped(std::int64_t number) {
   return text;
 }
 
-inline std::string line(std::string_view label, const std::string& text) {
-  return fmt::format("  {:<12} {}\n", label, text);
+// Without control characters: names come from the traced program, and must not steer the terminal.
+inline std::string harmless(std::string_view text) {
+  constexpr int kNoLimit = 1 << 20;
+  return report::fit_to_width(text, kNoLimit);
+}
+// The same of a name that may be of any length.
+inline std::string shortened(std::string_view name) {
+  constexpr int kMostColumns = 48;
+  return report::fit_to_width(name, kMostColumns);
+}
+
+inline std::string line(std::string_view label, std::string_view text) {
+  return fmt::format("  {:<12} {}\n", label, harmless(text));
 }
 
 }  // namespace headroom::trace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "report/recording_words.h"
 #include "trace/summary_lines.h"
 
 namespace headroom::trace {
@@ -15,7 +16,7 @@ std::string how_it_ended(const CommandEnd& end) {
 }
 
 std::string program_of(const std::vector<std::string>& command) {
-  return command.empty() ? "a process" : command[0];
+  return command.empty() ? "a process" : shortened(command[0]);
 }
 
 std::string recording_line(const TraceOutcome& outcome) {
@@ -36,7 +37,8 @@ std::string trace_summary(const TraceOutcome& outcome) {
                                         program_of(outcome.info->command), outcome.info->pid));
   text += outcome.figures;
   if (outcome.info) text += recording_line(outcome);
-  if (!outcome.tree.empty())
+  // The folder alone proves nothing: a runtime's profiles go there, too.
+  if (outcome.programs > 1)
     text += line("programs", fmt::format("{}, {} in all; the others' recordings are in {}", outcome.programs,
                                          format_bytes(Bytes{static_cast<std::int64_t>(outcome.tree_bytes)}),
                                          outcome.tree.string()));
@@ -47,7 +49,8 @@ std::string trace_summary(const TraceOutcome& outcome) {
     const std::size_t more = outcome.problems.size() - 1;
     text += line("problem", outcome.problems[0] + (more > 0 ? fmt::format(" (and {} more)", more) : ""));
   }
-  if (outcome.info) text += fmt::format("next: headroom report {}\n", outcome.recording.string());
+  if (outcome.info)
+    text += fmt::format("next: headroom report {}\n", report::shell_word(outcome.recording.string()));
   return text;
 }
 

@@ -12,6 +12,9 @@ namespace fs = std::filesystem;
 class BenchLayers : public testing::Test {
  protected:
   void SetUp() override {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "a sanitizer's allocator stands before the tracer";
+#endif
     const auto path = dependency_file("models/ch_PP-OCRv4_det_infer.onnx");
     if (!path) GTEST_SKIP() << absent_message("models/ch_PP-OCRv4_det_infer.onnx");
     arguments_ = {"--source", "image_dir=" + bench_.pictures(), "--model", "text=" + path->string(),

@@ -1,5 +1,6 @@
 // A process that ends, or goes on, in the way that its first argument names. Around it, it allocates and
 // frees blocks of sizes that nothing else has: 77701 bytes before, 77702 after.
+#include <link.h>
 #include <setjmp.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -74,6 +75,32 @@ int run(const std::string& mode, char** argv) {
       _exit(wait_for(grandchild));
     }
     return wait_for(child);
+  }
+  if (mode == "fork-cleared") {
+    clearenv();
+    const pid_t child = fork();
+    if (child == 0) {
+      allocate(77705, 5);
+      _exit(0);
+    }
+    return wait_for(child);
+  }
+  if (mode == "fork-loading") {  // while a thread holds the loader's lock most of the time
+    volatile bool stop = false;
+    std::thread other([&stop] {
+      while (!stop) dl_iterate_phdr([](dl_phdr_info*, std::size_t, void*) { return 0; }, nullptr);
+    });
+    for (int i = 0; i < 50; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(20);  // a child that waits for ever is killed
+        allocate(77705, 5);
+        _exit(0);
+      }
+      if (wait_for(child) != 0) _exit(1);
+    }
+    stop = true;
+    other.join();
   }
   if (mode == "fork-many") {  // with threads that allocate meanwhile
     std::thread others[2];

@@ -144,6 +144,18 @@ TEST(Layers, TwoScopesOfOnePathAreOneLayer) {
   EXPECT_EQ(analysis.layers[1].self.end_bytes, 200);
 }
 
+TEST(Layers, AnUnnamedRangeKeepsItsPlace) {
+  const test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const auto outer = builder.scope("a"), unnamed = builder.scope("", outer),
+             inner = builder.scope("b", unnamed);
+  builder.enter_scope(0, 10, inner);
+  builder.allocate(0, 20, 0x1000, 100);
+  const RecordingAnalysis analysis = analyze(builder);
+  EXPECT_EQ(layer_of(analysis, "a/(unnamed)/b").self.end_bytes, 100);
+  EXPECT_EQ(layer_of(analysis, "a").live.end_bytes, 100);
+}
+
 TEST(Layers, AScopeWhoseNameWasLostIsStillALayer) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");

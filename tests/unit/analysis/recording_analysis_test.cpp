@@ -213,6 +213,34 @@ TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
   EXPECT_EQ(analysis.layers[1].releases, 60);
 }
 
+// A forked child inherits its parent's blocks; releases of the small ones are counted like all others.
+TEST_F(RecordingAnalysisTest, WhereOthersBlocksAreReleasedWhatIsLeftIsEstimated) {
+  auto more_releases = builder({.full = false, .sample_period_bytes = 1000});
+  more_releases.sample(0, 10, 0x1000, 1000, kRun);
+  more_releases.counters(0, 20, 0, 3000, 90'000, 5000);
+  const RecordingAnalysis child = analyze(more_releases);
+  EXPECT_EQ(child.leaked_blocks.value, 2) << "one sample of 1000 bytes at 1000 stands for 1.58";
+  ASSERT_TRUE(child.leaked_blocks.standard_error.has_value());
+
+  auto unknown = builder({.full = false, .sample_period_bytes = 1000});
+  unknown.counters(0, 20, 0, 3000, 90'000, 100);
+  unknown.release(0, 30, 0x8000);  // inherited, and recorded since it was large
+  EXPECT_TRUE(analyze(unknown).leaked_blocks.standard_error.has_value());
+}
+
+TEST_F(RecordingAnalysisTest, LargeBlocksWithoutARecordAreAProblem) {
+  auto recording = builder({.full = false});
+  recording.note("a sentence for the reader");
+  recording.allocate(0, 10, 0x1000, 8000);
+  EXPECT_TRUE(analyze(recording).complete);
+  auto full_set = builder({.full = false});
+  full_set.note(recording::kNoteUnrecordedLarge);
+  full_set.allocate(0, 10, 0x1000, 8000);
+  const RecordingAnalysis analysis = analyze(full_set);
+  EXPECT_FALSE(analysis.complete);
+  EXPECT_THAT(analysis.problems, testing::ElementsAre(testing::HasSubstr("more than a million large")));
+}
+
 TEST_F(RecordingAnalysisTest, WithoutSmallAllocationsAllIsExact) {
   auto recording = builder({.full = false});
   recording.allocate(0, 10, 0x10000, 8000, kLoad);

@@ -31,7 +31,7 @@ TEST(CommonLimit, TheVictimOfAModelThatGrowsIsToldApart) {
       together[1].error,
       "the kernel killed it at the limit of 180.0 MiB, which all models share; alone it stays within it, "
       "unlike grows");
-  EXPECT_EQ(together[1].memory.within_limit, true);
+  EXPECT_EQ(together[1].memory.within_limit, std::nullopt);
 }
 
 TEST(CommonLimit, ModelsThatOnlyFitAloneSaySo) {

@@ -144,6 +144,28 @@ TEST(Damage, AHoleInTheMetadataHidesOnlyItself) {
   EXPECT_THAT(recording->problems(), Contains(HasSubstr("could not be read")));
 }
 
+// A header may claim 4 GiB of names, and a record any id: what is held goes by the file, not by the claims.
+TEST(Damage, AFewKilobytesDoNotTakeGigabytes) {
+  test::TemporaryFolder folder;
+  RecordingOptions options;
+  options.metadata_bytes = kSmallMetadata;
+  RecordingBuilder builder(folder / "a.hrec", options);
+  constexpr std::uint32_t kFarId = 0x0ffffff0;
+  const std::string tid_and_name(12, 'x');
+  builder.metadata(MetadataKind::thread, kFarId, tid_and_name);
+  builder.metadata(MetadataKind::scope, kFarId, std::string(8, '\0') + "layer");
+  builder.metadata(MetadataKind::thread, 1, tid_and_name);
+  std::string bytes = test::read_text(builder.finish());
+  put(bytes, offsetof(FileHeader, metadata_bytes), std::uint32_t{0xfffffff8});
+  put(bytes, offsetof(FileHeader, metadata_used), std::uint64_t{0xfffffff8});
+  bytes.resize(12 << 10);
+  test::write_text(folder / "claims.hrec", bytes);
+  const auto recording = Recording::open(folder / "claims.hrec");
+  ASSERT_TRUE(recording.has_value());
+  EXPECT_EQ(recording->info().threads.size(), 2U);
+  EXPECT_EQ(recording->info().scopes.size(), 1U);
+}
+
 // A segment that was claimed by a thread that died before its first record.
 TEST(Damage, AnUnusedSegmentIsNoProblem) {
   test::TemporaryFolder folder;

@@ -1,4 +1,6 @@
 // The runtime's own profile joined with a recording: allocations of a run go to the node that ran.
+#include <sys/stat.h>
+
 #include "unit/recording/events.h"
 
 namespace headroom::recording {
@@ -90,6 +92,54 @@ TEST_F(NodeRangesTest, WithoutItsProfileARunStaysWholeAndSaysSo) {
   EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run");
   EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not told apart")));
   EXPECT_THAT(recording->problems(), IsEmpty());
+}
+
+TEST_F(NodeRangesTest, WhatWasCountedStaysWithTheRun) {
+  const std::string profile = (folder_ / "profile.json").string();
+  test::write_text(profile, kProfile);
+  RecordingBuilder builder(folder_ / "counted.hrec", {.full = false});
+  const auto session = builder.scope("net", 0, ScopeSource::session);
+  const auto run = builder.scope("run", session, ScopeSource::run);
+  builder.thread(0, 77, "main");
+  builder.profile(profile, 0, session);
+  builder.enter_scope(0, 10'000, run);
+  builder.allocate(0, 22'000, 0x1000, 8000);
+  builder.counters(0, 25'000, run, 40, 800, 30);  // conv1 runs, but they began with the run
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording);
+  std::vector<std::string> counted;
+  recording->for_each_event([&](const MemoryEvent& event) {
+    if (event.kind == MemoryEventKind::counters || event.kind == MemoryEventKind::release_counters)
+      counted.push_back(recording->path_of(event.scope));
+  });
+  EXPECT_THAT(counted, ElementsAre("net/run", "net/run"));
+  EXPECT_THAT(layers_of_allocations(*recording), ElementsAre("net/run/conv1"));
+}
+
+// A recording may come from anyone, and names the profile's path itself.
+TEST_F(NodeRangesTest, AProfileIsAFileOfBytesOrNone) {
+  const std::filesystem::path fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const auto refused = read_runtime_profile(fifo);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().sentence(), HasSubstr("not a file"));
+  auto recording = Recording::open(record(fifo.string()));
+  ASSERT_TRUE(recording);
+  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not told apart")));
+  EXPECT_FALSE(read_runtime_profile("/dev/zero"));
+  EXPECT_FALSE(read_runtime_profile(folder_.path()));
+  EXPECT_FALSE(Recording::open(fifo).has_value());
+}
+
+TEST_F(NodeRangesTest, TheProfileBesideTheRecordingComesFirst) {
+  std::filesystem::create_directories(folder_ / "a.hrec.d");
+  test::write_text(folder_ / "a.hrec.d" / "profile.json", kProfile);
+  std::filesystem::create_directories(folder_ / "elsewhere");
+  const std::string elsewhere = (folder_ / "elsewhere" / "profile.json").string();
+  test::write_text(elsewhere, "[]");
+  auto recording = Recording::open(record(elsewhere));
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run/conv1");
 }
 
 TEST_F(NodeRangesTest, AProfileSaysWhatItsArenaHeld) {

@@ -158,5 +158,28 @@ TEST(RecordingJson, SaysWhatIsEstimated) {
   EXPECT_EQ(exact_json["complete"], true);
 }
 
+TEST(RecordingJson, OfANodeInSamplesTheCountsAreAbsent) {
+  test::RecordingOptions sampled;
+  sampled.full = false;
+  const auto fill = [](test::RecordingBuilder& builder) {
+    const auto run = builder.scope("run", 0, recording::ScopeSource::run);
+    const auto node = builder.scope("conv", run, recording::ScopeSource::node);
+    builder.enter_scope(0, 1, node);
+    builder.allocate(0, 10, 0x1000, 8000, {1});
+    builder.counters(0, 20, run, 10, 1000, 3);
+  };
+  for (const bool full : {false, true}) {
+    sampled.full = full;
+    const Fixture fixture = Fixture::of(fill, sampled);
+    const Json json = recording_to_json(fixture.report(numbered({"", "main"})));
+    const Json &run = json["layers"][1], &node = json["layers"][2];
+    ASSERT_EQ(node["layer_name"], "run/conv");
+    EXPECT_EQ(run["total_allocations"], 11);
+    for (const char* key : {"total_allocations", "total_deallocations", "total_allocated_bytes"})
+      EXPECT_EQ(node.contains(key), full) << key;
+    EXPECT_EQ(node["at_peak_bytes"], 8000);
+  }
+}
+
 }  // namespace
 }  // namespace headroom::report

@@ -25,7 +25,7 @@ TraceOutcome outcome_of(recording::Recording& recording) {
   const auto analysis = analysis::analyze_recording(recording, {});
   outcome.info = recording.info();
   outcome.events = analysis.events;
-  outcome.figures = heap_figures(analysis);
+  outcome.figures = heap_figures(recording.info(), analysis);
   return outcome;
 }
 
@@ -77,6 +77,49 @@ TEST(Summary, EverythingAtOnceIsStillShort) {
   EXPECT_THAT(text, AllOf(HasSubstr("14"), HasSubstr("2 of its processes still run"),
                           HasSubstr("first (and 1 more)"), HasSubstr("/usr/bin/program 4242")));
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
+}
+
+TEST(Summary, AFolderOfProfilesIsNoOtherProgram) {
+  test::TemporaryFolder folder;
+  auto recording = two_layers(folder);
+  TraceOutcome outcome = outcome_of(recording);
+  outcome.tree = "/out/app.hrec.d";
+  outcome.programs = 1;
+  EXPECT_THAT(trace_summary(outcome), Not(HasSubstr("app.hrec.d")));
+}
+
+// The names are the traced program's, and may be anything.
+TEST(Summary, NamesDoNotSteerTheTerminalNorFillIt) {
+  test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec");
+  builder.enter_scope(0, 1, builder.scope("\x1b[31mred\n" + std::string(500, 'x')));
+  builder.allocate(0, 10, 0x1000, 1 << 20);
+  auto recording = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value());
+  TraceOutcome outcome = outcome_of(*recording);
+  outcome.command = {"./\x1b]0;title\x07" + std::string(500, 'y')};
+  outcome.recording = "/out/a b.hrec";
+  const std::string text = trace_summary(outcome);
+  EXPECT_THAT(text, AllOf(HasSubstr("[31mred x"), HasSubstr("next: headroom report '/out/a b.hrec'")));
+  EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos);
+  EXPECT_LE(text.size(), 800U) << text;
+}
+
+TEST(Summary, DroppedEventsNameTheBoundThatWasMet) {
+  test::TemporaryFolder folder;
+  const auto dropped = [&](const std::string& note, bool ring) {
+    test::RecordingBuilder builder(folder / "a.hrec", {.ring = ring});
+    if (!note.empty()) builder.note(note);
+    builder.gap(0, 10, 7);
+    auto recording = recording::Recording::open(builder.finish());
+    return trace_summary(outcome_of(*recording));
+  };
+  EXPECT_THAT(dropped("", false), HasSubstr("7 events: record with a larger --max-size"));
+  EXPECT_THAT(dropped("", true), HasSubstr("7 events: record with a larger --ring"));
+  EXPECT_THAT(dropped("the recording stopped at the bound on its events", false),
+              HasSubstr("7 events: record without --max-events"));
+  EXPECT_THAT(dropped("no disk space was left for the recording: events were dropped", false),
+              HasSubstr("7 events: free some disk space"));
 }
 
 TEST(Summary, WithoutARecordingThereIsNoNextCommand) {

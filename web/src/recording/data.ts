@@ -15,9 +15,9 @@ export interface Layer extends LiveAtPeakAndEnd {
   source?: string;
   peak_allocated_bytes: number;
   peak_reserved_bytes: number;
-  total_allocations: number;
-  total_deallocations: number;
-  total_allocated_bytes: number;
+  total_allocations?: number;
+  total_deallocations?: number;
+  total_allocated_bytes?: number;
   avg_fragmentation: number;
   duration_ms?: number;
   entries?: number;
@@ -128,7 +128,7 @@ export interface Recording {
   events: number;
   allocations: number;
   deallocations: number;
-  total_allocated_bytes: number;
+  total_allocated_bytes?: number;
   peak_bytes: number;
   peak_bytes_standard_error?: number;
   peak_time_seconds: number;
