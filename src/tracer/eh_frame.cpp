@@ -1,9 +1,10 @@
 #include "tracer/eh_frame.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
-#include <atomic>
+#include "tracer/find_object.h"
+#include "tracer/modules.h"
+#include "tracer/process.h"
 
 namespace headroom::tracer {
 namespace {
@@ -29,29 +30,12 @@ int find_module(dl_phdr_info* info, std::size_t, void* data) {
   return contains ? 1 : 0;
 }
 
-// dl_find_object of glibc 2.35 takes no lock; asked for at run time, because older systems do not have it.
-struct FoundObject {
-  unsigned long long flags;
-  void* map_start;
-  void* map_end;
-  void* link_map;
-  void* eh_frame_header;
-  unsigned long long reserved[7];
-};
-using FindObject = int (*)(void*, FoundObject*);
-
 const std::uint8_t* search_table_of(std::uint64_t pc) {
-  static std::atomic<FindObject> find_object{nullptr};
-  static std::atomic<bool> was_looked_for{false};
-  if (!was_looked_for.load(std::memory_order_acquire)) {
-    find_object = reinterpret_cast<FindObject>(::dlsym(RTLD_DEFAULT, "_dl_find_object"));
-    was_looked_for.store(true, std::memory_order_release);
-  }
-  if (const FindObject find = find_object) {
+  if (has_find_object()) {
     FoundObject found{};
-    return find(reinterpret_cast<void*>(pc), &found) == 0 ? static_cast<std::uint8_t*>(found.eh_frame_header)
-                                                          : nullptr;
+    return find_object(pc, found) ? static_cast<std::uint8_t*>(found.eh_frame_header) : nullptr;
   }
+  if (is_forked_child()) return known_frame_header(pc);
   SearchHit hit{nullptr, pc};
   ::dl_iterate_phdr(find_module, &hit);
   return hit.header;

@@ -34,6 +34,10 @@ void name_has_changed() {
   write_thread_name(thread);
 }
 
+// Looking a function up takes the loader's lock, which a child after fork must not wait for: so all are had
+// now.
+[[gnu::constructor]] void look_up_next();
+
 [[gnu::constructor]] void on_load() {
   ThreadLocal& thread = thread_local_state;
   if (is_recording(thread) && process.options.layers && onnxruntime_has_come())
@@ -45,6 +49,14 @@ void name_has_changed() {
 NextFunction<void (*)(int)> next_exit_now("_exit"), next_exit_now_c("_Exit"), next_quick_exit("quick_exit");
 NextFunction<int (*)(pthread_t, const char*)> next_setname("pthread_setname_np");
 NextFunction<int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long)> next_prctl("prctl");
+
+void look_up_next() {
+  next_exit_now.get();
+  next_exit_now_c.get();
+  next_quick_exit.get();
+  next_setname.get();
+  next_prctl.get();
+}
 
 }  // namespace
 

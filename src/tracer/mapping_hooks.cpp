@@ -19,6 +19,14 @@ NextFunction<Mmap> next_mmap("mmap"), next_mmap64("mmap64");
 NextFunction<int (*)(void*, std::size_t)> next_munmap("munmap");
 NextFunction<void* (*)(void*, std::size_t, std::size_t, int, ...)> next_mremap("mremap");
 
+// Before a fork: the look-up takes the loader's lock, which a child must not wait for.
+[[gnu::constructor]] void look_up_next() {
+  next_mmap.get();
+  next_mmap64.get();
+  next_munmap.get();
+  next_mremap.get();
+}
+
 bool should_record(ThreadLocal& thread) { return thread.guard == 0 && is_recording(thread); }
 
 std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }

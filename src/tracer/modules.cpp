@@ -11,6 +11,7 @@
 
 #include "tracer/clock.h"
 #include "tracer/exported_symbols.h"
+#include "tracer/find_object.h"
 #include "tracer/lock.h"
 #include "tracer/process.h"
 
@@ -21,12 +22,24 @@ constexpr std::size_t kMostModules = 4096;
 
 struct KnownModule {
   std::uint64_t load_bias, start, end;
-  bool seen;  // in the current look
+  const std::uint8_t* frame_header;          // .eh_frame_hdr
+  const void* link_map;                      // the loader's own record of it; a child's only, else null
+  std::uint32_t text_at;                     // its build id and then its path
+  std::uint32_t build_id_bytes, path_bytes;  // both 0 if there was no room to remember them
+  bool seen;                                 // in the current look
+};
+
+// One whole look. The next goes to the other of two, so that a child finds a whole one whenever it is forked.
+// All zeros without a constructor: the first look comes before this library's constructors run.
+struct KnownModules {
+  std::size_t count, text_used;
+  KnownModule modules[kMostModules];
+  char text[1 << 20];
 };
 
 Lock lock;
-KnownModule known[kMostModules];
-std::size_t known_count = 0;
+constinit KnownModules looks[2] = {};
+std::atomic<KnownModules*> latest{&looks[0]};
 std::uint64_t last_look_ticks = 0;
 
 // What threads ask without the lock. While a look changes it an answer may be wrong, and then there is one
@@ -42,6 +55,8 @@ std::atomic<std::uint64_t> changes_seen{0};
 std::atomic<bool> has_new_onnxruntime{false};
 
 struct Look {
+  KnownModules& before;
+  KnownModules& now;
   std::uint64_t ticks;  // what new modules are dated: they may have come right after the last look
 };
 
@@ -67,29 +82,56 @@ BuildId build_id_in(const std::uint8_t* notes, std::size_t bytes) {
   return {};
 }
 
-void write_module(const dl_phdr_info& info, const KnownModule& module, const BuildId& id,
-                  std::uint64_t ticks) {
-  char path[PATH_MAX] = "";
+void find_path(const dl_phdr_info& info, char (&path)[PATH_MAX]) {
+  path[0] = 0;
   if (info.dlpi_name == nullptr || info.dlpi_name[0] == 0) {
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
     path[length > 0 ? length : 0] = 0;
   } else if (info.dlpi_name[0] == '/' || ::realpath(info.dlpi_name, path) == nullptr) {
-    std::strncpy(path, info.dlpi_name, sizeof path - 1);  // the kernel's own has no file: linux-vdso.so.1
+    // The kernel's own has no file: linux-vdso.so.1.
+    std::strncpy(path, info.dlpi_name, sizeof path - 1);
+    path[sizeof path - 1] = 0;
   }
+}
+
+void write_module(const KnownModule& module, const void* build_id, std::uint32_t build_id_bytes,
+                  const char* path, std::size_t path_bytes, std::uint64_t ticks) {
   recording::ModuleRecord record{};
   record.load_bias = module.load_bias;
   record.start = module.start;
   record.end = module.end;
   record.ticks = ticks;
-  record.build_id_bytes = id.size;
+  record.build_id_bytes = build_id_bytes;
   const RecordingFile::Piece pieces[] = {
-      {&record, sizeof record}, {id.bytes, id.size}, {path, std::strlen(path)}};
+      {&record, sizeof record}, {build_id, build_id_bytes}, {path, path_bytes}};
   process.file.write_metadata(recording::MetadataKind::module, 0, pieces, 3);
 }
 
+// Adds a module whose text is elsewhere.
+void remember(KnownModules& known, KnownModule module, const void* build_id, const char* path) {
+  if (known.count == kMostModules) return;
+  const std::size_t bytes = std::size_t{module.build_id_bytes} + module.path_bytes;
+  if (bytes > sizeof known.text - known.text_used) {
+    module.build_id_bytes = module.path_bytes = 0;
+  } else {
+    module.text_at = static_cast<std::uint32_t>(known.text_used);
+    char* const text = known.text + known.text_used;
+    if (module.build_id_bytes > 0) std::memcpy(text, build_id, module.build_id_bytes);
+    std::memcpy(text + module.build_id_bytes, path, module.path_bytes);
+    known.text_used += bytes;
+  }
+  known.modules[known.count++] = module;
+}
+void remember_again(KnownModules& known, const KnownModules& before, const KnownModule& module) {
+  const char* const text = before.text + module.text_at;
+  remember(known, module, text, text + module.build_id_bytes);
+}
+
 int visit_module(dl_phdr_info* info, std::size_t, void* data) {
-  const auto& look = *static_cast<const Look*>(data);
-  KnownModule module{info->dlpi_addr, ~std::uint64_t{0}, 0, true};
+  auto& look = *static_cast<Look*>(data);
+  KnownModule module{};
+  module.load_bias = info->dlpi_addr;
+  module.start = ~std::uint64_t{0};
   BuildId id;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = info->dlpi_phdr[i];
@@ -100,18 +142,24 @@ int visit_module(dl_phdr_info* info, std::size_t, void* data) {
     }
     if (segment.p_type == PT_NOTE && id.bytes == nullptr)
       id = build_id_in(reinterpret_cast<const std::uint8_t*>(start), segment.p_memsz);
+    if (segment.p_type == PT_GNU_EH_FRAME) module.frame_header = reinterpret_cast<const std::uint8_t*>(start);
   }
   if (module.start >= module.end) return 0;
-  for (std::size_t i = 0; i < known_count; ++i) {
-    if (known[i].load_bias != module.load_bias || known[i].start != module.start ||
-        known[i].end != module.end)
+  for (std::size_t i = 0; i < look.before.count; ++i) {
+    KnownModule& known = look.before.modules[i];
+    if (known.load_bias != module.load_bias || known.start != module.start || known.end != module.end)
       continue;
-    known[i].seen = true;
+    if (!known.seen) remember_again(look.now, look.before, known);
+    known.seen = true;
     return 0;
   }
-  if (known_count == kMostModules) return 0;
-  known[known_count++] = module;
-  write_module(*info, module, id, look.ticks);
+  if (look.now.count == kMostModules) return 0;
+  char path[PATH_MAX];
+  find_path(*info, path);
+  module.build_id_bytes = id.size;
+  module.path_bytes = static_cast<std::uint32_t>(std::strlen(path));
+  write_module(module, id.bytes, id.size, path, module.path_bytes, look.ticks);
+  remember(look.now, module, id.bytes, path);
   if (exports_symbol(*info, "OrtGetApiBase")) has_new_onnxruntime = true;
   return 0;
 }
@@ -130,39 +178,103 @@ bool is_known(std::uint64_t pc) {
   return false;
 }
 
+// With the lock.
+Look begin_look(std::uint64_t now) {
+  KnownModules& before = *latest.load(std::memory_order_relaxed);
+  KnownModules& next = &before == &looks[0] ? looks[1] : looks[0];
+  next.count = next.text_used = 0;
+  for (std::size_t i = 0; i < before.count; ++i) before.modules[i].seen = false;
+  return {before, next, last_look_ticks != 0 ? last_look_ticks : now};
+}
+
+void publish_ranges(const KnownModules& known) {
+  for (std::size_t i = 0; i < known.count; ++i) {
+    ranges[i].start.store(known.modules[i].start, std::memory_order_relaxed);
+    ranges[i].end.store(known.modules[i].end, std::memory_order_relaxed);
+  }
+  range_count.store(known.count, std::memory_order_release);
+}
+
+void end_look(const Look& look, std::uint64_t now) {
+  for (std::size_t i = 0; i < look.before.count; ++i) {
+    if (look.before.modules[i].seen) continue;
+    const std::uint64_t gone[] = {look.before.modules[i].load_bias, now};
+    process.file.write_metadata(recording::MetadataKind::module_gone, 0, {gone, sizeof gone});
+  }
+  latest.store(&look.now, std::memory_order_release);
+  publish_ranges(look.now);
+  last_look_ticks = now;
+}
+
+const void* link_map_at(std::uint64_t address) {
+  FoundObject found{};
+  return find_object(address, found) ? found.link_map : nullptr;
+}
+
+// What dl_iterate_phdr would say of it, from the file's header at the beginning of its memory. False if none
+// is there.
+bool describe(const FoundObject& found, dl_phdr_info& info) {
+  ElfW(Ehdr) header;
+  const auto bytes = static_cast<std::size_t>(static_cast<const char*>(found.map_end) -
+                                              static_cast<const char*>(found.map_start));
+  if (found.link_map == nullptr || bytes < sizeof header) return false;
+  std::memcpy(&header, found.map_start, sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)) ||
+      header.e_phoff > bytes || bytes - header.e_phoff < header.e_phnum * sizeof(ElfW(Phdr)))
+    return false;
+  const auto& map = *static_cast<const link_map*>(found.link_map);
+  info.dlpi_addr = map.l_addr;
+  info.dlpi_name = map.l_name;
+  info.dlpi_phdr =
+      reinterpret_cast<const ElfW(Phdr)*>(static_cast<const char*>(found.map_start) + header.e_phoff);
+  info.dlpi_phnum = header.e_phnum;
+  return true;
+}
+
+// A look that asks without a lock, and so only after modules that are known, and the one at `fresh` (0:
+// none).
+void look_in_child(std::uint64_t fresh) {
+  if (!has_find_object() || !lock.try_lock()) return;
+  const ErrnoKeeper keep;
+  const std::uint64_t now = ticks_now();
+  Look look = begin_look(now);
+  for (std::size_t i = 0; i < look.before.count; ++i) {
+    KnownModule& module = look.before.modules[i];
+    module.seen = module.link_map == nullptr || link_map_at(module.start) == module.link_map;
+    if (module.seen) remember_again(look.now, look.before, module);
+  }
+  FoundObject found{};
+  dl_phdr_info info{};
+  const std::size_t kept = look.now.count;
+  if (fresh != 0 && find_object(fresh, found) && describe(found, info))
+    visit_module(&info, sizeof info, &look);
+  if (look.now.count > kept) look.now.modules[kept].link_map = found.link_map;
+  end_look(look, now);
+  lock.unlock();
+}
+
 }  // namespace
 
 void refresh_modules() {
+  if (is_forked_child()) return look_in_child(0);
   if (!lock.try_lock()) return;  // somebody looks already
   const ErrnoKeeper keep;
-  for (std::size_t i = 0; i < known_count; ++i) known[i].seen = false;
   const std::uint64_t now = ticks_now();
-  Look look{last_look_ticks != 0 ? last_look_ticks : now};
+  Look look = begin_look(now);
   std::uint64_t changes = 0;
   ::dl_iterate_phdr(read_change_counts, &changes);
   ::dl_iterate_phdr(visit_module, &look);
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < known_count; ++i) {
-    if (known[i].seen) {
-      known[kept++] = known[i];
-      continue;
-    }
-    const std::uint64_t gone[] = {known[i].load_bias, now};
-    process.file.write_metadata(recording::MetadataKind::module_gone, 0, {gone, sizeof gone});
-  }
-  known_count = kept;
-  for (std::size_t i = 0; i < known_count; ++i) {
-    ranges[i].start.store(known[i].start, std::memory_order_relaxed);
-    ranges[i].end.store(known[i].end, std::memory_order_relaxed);
-  }
-  range_count.store(known_count, std::memory_order_release);
+  end_look(look, now);
   changes_seen.store(changes, std::memory_order_relaxed);
-  last_look_ticks = now;
   lock.unlock();
 }
 
 void note_code_address(std::uint64_t pc) {
   if (is_known(pc)) return;
+  if (is_forked_child()) {
+    if (link_map_at(pc) != nullptr) look_in_child(pc);
+    return;
+  }
   std::uint64_t changes = 0;
   ::dl_iterate_phdr(read_change_counts, &changes);
   if (changes != changes_seen.load(std::memory_order_relaxed)) refresh_modules();
@@ -170,12 +282,33 @@ void note_code_address(std::uint64_t pc) {
 
 bool onnxruntime_has_come() { return has_new_onnxruntime.exchange(false); }
 
-void forget_modules() {
+void reset_modules() {
   lock.reset();
-  known_count = 0;
-  range_count = 0;
-  changes_seen = 0;
   last_look_ticks = 0;
+  KnownModules& known = *latest.load();
+  for (std::size_t i = 0; i < known.count; ++i)
+    known.modules[i].link_map = link_map_at(known.modules[i].start);
+  publish_ranges(known);
+}
+
+void rewrite_modules() {
+  const std::uint64_t now = ticks_now();
+  const KnownModules& known = *latest.load();
+  for (std::size_t i = 0; i < known.count; ++i) {
+    const KnownModule& module = known.modules[i];
+    const char* const text = known.text + module.text_at;
+    write_module(module, text, module.build_id_bytes, text + module.build_id_bytes, module.path_bytes, now);
+  }
+  last_look_ticks = now;
+}
+
+// Read without the lock: only where the C library cannot find modules by itself, and there a child's list
+// stays as it is.
+const std::uint8_t* known_frame_header(std::uint64_t pc) {
+  const KnownModules& known = *latest.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < known.count; ++i)
+    if (pc >= known.modules[i].start && pc < known.modules[i].end) return known.modules[i].frame_header;
+  return nullptr;
 }
 
 }  // namespace headroom::tracer

@@ -6,7 +6,8 @@
 
 namespace headroom::tracer {
 
-// Looks at what is loaded now and writes what came and what went. With the thread's guard up.
+// Looks at what is loaded now and writes what came and what went. With the thread's guard up. In a child
+// after fork only what went is seen.
 void refresh_modules();
 
 // An address that stands in a stack: refreshes when it belongs to no module that is known.
@@ -15,7 +16,12 @@ void note_code_address(std::uint64_t pc);
 // True once after a library has come that is, or holds, an ONNX Runtime.
 bool onnxruntime_has_come();
 
-// In a child after fork: its recording knows no modules yet.
-void forget_modules();
+// The child after fork does not ask the loader, whose lock may be held for ever (see is_forked_child): it has
+// its parent's modules from memory, and others as their addresses show up.
+void reset_modules();
+// Writes all modules that are known into the child's recording.
+void rewrite_modules();
+// Where the unwind information of a module that is known begins, or null.
+const std::uint8_t* known_frame_header(std::uint64_t pc);
 
 }  // namespace headroom::tracer

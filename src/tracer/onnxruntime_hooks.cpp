@@ -144,14 +144,19 @@ ort::Status* load_session(const char* name, const ort::SessionOptions* options, 
   static std::atomic<bool> at_exit_is_set{false};
   if (!at_exit_is_set.exchange(true)) std::atexit(end_profiles_at_exit<Index>);
   const std::uint32_t before = current_scope();
-  const std::uint32_t scope = scope_of(before, ScopeSource::session, name);
+  OpenSession* slot = reserve_session(name);
+  const std::uint32_t scope = scope_of(before, ScopeSource::session, slot != nullptr ? slot->name : name);
   ort::SessionOptions* profiling = options_with_profile(runtime, options);
   set_scope(scope_of(scope, ScopeSource::load, "load"));
   ort::Status* status = create(profiling != nullptr ? profiling : options);
   set_scope(before);
   if (profiling != nullptr)
     original<ort::ReleaseSessionOptions>(runtime, ort::kReleaseSessionOptions)(profiling);
-  if (status == nullptr && session != nullptr) add_session(*session, name, scope, profiling != nullptr);
+  if (slot == nullptr) return status;
+  if (status == nullptr && session != nullptr)
+    open_session(slot, *session, scope, profiling != nullptr);
+  else
+    remove_session(slot);
   return status;
 }
 

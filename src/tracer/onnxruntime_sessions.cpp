@@ -1,6 +1,9 @@
 #include "tracer/onnxruntime_sessions.h"
 
+#include <cstdio>
 #include <cstring>
+
+#include "tracer/lock.h"
 
 namespace headroom::tracer {
 namespace {
@@ -8,6 +11,14 @@ namespace {
 OpenSession slots[kMostSessions];
 std::atomic<std::size_t> slots_used{0};  // slots at and past it were never taken
 const char reserved = 0;                 // a slot that holds its address is being filled
+
+Lock naming;  // held for the choice of a name
+
+bool name_is_taken(const char* name) {
+  for (std::size_t i = 0; i < slots_used.load(); ++i)
+    if (slots[i].session.load() != nullptr && std::strcmp(slots[i].name, name) == 0) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -18,24 +29,34 @@ OpenSession* find_session(const void* session) {
   return nullptr;
 }
 
-OpenSession* add_session(const void* session, const char* name, std::uint32_t scope, bool profiled) {
+OpenSession* reserve_session(const char* name) {
+  const Locked locked(naming);
   for (std::size_t i = 0; i < kMostSessions; ++i) {
     const void* free_slot = nullptr;
     if (!slots[i].session.compare_exchange_strong(free_slot, &reserved)) continue;
     OpenSession& slot = slots[i];
-    std::strncpy(slot.name, name, sizeof slot.name - 1);
-    slot.scope = scope;
-    slot.profiled = profiled;
+    slot.profiled = false;
     slot.runs = 0;
     slot.running = 0;
     slot.ending = false;
+    slot.name[0] = 0;
+    char candidate[sizeof slot.name];
+    std::snprintf(candidate, sizeof candidate, "%s", name);
+    for (unsigned number = 2; name_is_taken(candidate); ++number)
+      std::snprintf(candidate, sizeof candidate, "%.100s %u", name, number);
+    std::memcpy(slot.name, candidate, sizeof candidate);
     std::size_t used = slots_used.load();
     while (used < i + 1 && !slots_used.compare_exchange_weak(used, i + 1)) {
     }
-    slot.session.store(session, std::memory_order_release);
     return &slot;
   }
   return nullptr;
+}
+
+void open_session(OpenSession* slot, const void* session, std::uint32_t scope, bool profiled) {
+  slot->scope = scope;
+  slot->profiled = profiled;
+  slot->session.store(session, std::memory_order_release);
 }
 
 void remove_session(OpenSession* slot) { slot->session.store(nullptr, std::memory_order_release); }

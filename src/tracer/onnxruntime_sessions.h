@@ -25,8 +25,10 @@ struct OpenSession {
 
 // The slot of a session that is known, or null.
 OpenSession* find_session(const void* session);
-// A slot for a new one, or null when kMostSessions are open.
-OpenSession* add_session(const void* session, const char* name, std::uint32_t scope, bool profiled);
+// A slot for one that is about to be loaded, or null when kMostSessions are open. Its name is no other open
+// session's: "inference", "inference 2". Then either it opens, or the slot is removed.
+OpenSession* reserve_session(const char* name);
+void open_session(OpenSession* slot, const void* session, std::uint32_t scope, bool profiled);
 void remove_session(OpenSession* slot);
 // The slots, for what must be done to all.
 OpenSession* all_sessions(std::size_t& count);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tracer/clock.h"
+#include "tracer/find_object.h"
 #include "tracer/memory.h"
 #include "tracer/modules.h"
 #include "tracer/scope_table.h"
@@ -23,6 +24,7 @@ namespace {
 
 // 1 while the recording belongs to this process. In a child after fork the kernel has made it 0.
 std::atomic<std::uint32_t>* fork_mark = nullptr;
+bool is_child = false;
 enum Mark : std::uint32_t { kForked = 0, kOurs = 1, kChildStarts = 2 };
 
 void write_text(recording::MetadataKind kind, const char* text, ssize_t length) {
@@ -56,14 +58,17 @@ void describe_process() {
 }
 
 // Leaves the phase as recording or disabled.
-void open_recording(const char* path) {
+void open_recording() {
   process.phase.store(Phase::disabled, std::memory_order_release);
   if (!process.options.full && !process.recorded.create()) return;
   process.large_bytes = process.options.full ? 0 : process.options.large_bytes;
   process.events_left = process.options.events;
-  if (!process.file.create(path, process.options)) return;
+  if (!process.file.create(process.path, process.options)) return;
   describe_process();
-  refresh_modules();
+  if (is_child)
+    rewrite_modules();
+  else
+    refresh_modules();
   rewrite_scopes();
   process.file.calibrate();
   fork_mark->store(kOurs, std::memory_order_release);
@@ -88,15 +93,18 @@ void after_fork_in_child() {
   const Guard guard(thread);
   const ErrnoKeeper keep;
   const char* path = std::getenv("HEADROOM_TRACE_FILE");
-  fork_mark = path != nullptr && *path == '/' ? create_fork_mark() : nullptr;
+  const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
+  fork_mark = is_usable ? create_fork_mark() : nullptr;
   if (fork_mark == nullptr) {
     process.phase.store(Phase::disabled, std::memory_order_release);
     return false;
   }
+  std::memcpy(process.path, path, std::strlen(path) + 1);
   process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
   choose_clock();
+  has_find_object();  // looked up now, because a child must not
   pthread_atfork(nullptr, nullptr, after_fork_in_child);
-  open_recording(path);
+  open_recording();
   return process.phase.load() == Phase::recording;
 }
 
@@ -112,16 +120,15 @@ void start_recording_in_child(ThreadLocal& thread) {
   process.file.abandon();
   reset_threads();
   process_clock.is_shared = false;
-  forget_modules();
+  is_child = true;
+  reset_modules();
   reset_scope_lock();
   thread.state = nullptr;
   thread.has_ended = false;
-  const char* path = std::getenv("HEADROOM_TRACE_FILE");
-  if (path != nullptr)
-    open_recording(path);
-  else
-    process.phase.store(Phase::disabled);
+  open_recording();
 }
+
+bool is_forked_child() { return is_child; }
 
 void finish_recording() {
   // A child of vfork runs in its parent's memory, but the recording is not its to close.

@@ -23,6 +23,7 @@ struct Process {
   std::uint64_t large_bytes = 0;
   Options options;
   RecordingFile file;
+  char path[4096] = {};                       // what was asked for; a child may have lost its environment
   AddressSet recorded;                        // default mode only
   std::atomic<std::uint64_t> events_left{0};  // of options.events
 };
@@ -42,6 +43,9 @@ inline bool is_recording(ThreadLocal& thread) {
 bool recording_is_ours();
 // In a child after fork: opens a recording of its own.
 void start_recording_in_child(ThreadLocal& thread);
+// Whether this process records as the child that another forked. Then no thread may wait for a lock that the
+// loader takes: a thread of the parent's may have held it at the fork, and nobody will ever give it back.
+bool is_forked_child();
 // The process ends in order. What happens after is still recorded.
 void finish_recording();
 

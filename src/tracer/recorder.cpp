@@ -135,6 +135,9 @@ void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size
 
 [[gnu::noinline, gnu::cold]] void look_at_clock(ThreadState& state) {
   state.operations_to_clock = kOperationsBetweenLooks;
+  // Counting ends with the bound on events, even in a thread that only counts.
+  if (process.options.events != 0 && state.quota == 0 && process.events_left.load() == 0)
+    state.counts_small = 0;
   const std::uint64_t now = time_now();
   // Units are 20 to 40 ns: 2^22 of them are about a tenth of a second.
   constexpr std::uint64_t kInterval = 1 << 22;

@@ -66,7 +66,14 @@ bool close_earlier_recording(const char* path) {
   return is_ours;
 }
 
-// A file that outgrows RLIMIT_FSIZE is a deadly signal for the program.
+// A file that outgrows RLIMIT_FSIZE is a deadly signal for the program, which may set the limit at any time.
+bool may_grow_to(std::uint64_t bytes) {
+  rlimit file_size{};
+  return ::getrlimit(RLIMIT_FSIZE, &file_size) != 0 || file_size.rlim_cur == RLIM_INFINITY ||
+         bytes <= file_size.rlim_cur;
+}
+
+// The limit at the start already bounds the recording.
 std::uint64_t most_segments(const Options& options) {
   std::uint64_t most = options.segments;
   if (options.ring && most > kMostRingSlots) most = kMostRingSlots;
@@ -174,6 +181,7 @@ void RecordingFile::abandon() {
   if (fd_ >= 0 && own_descriptor()) ::close(fd_);
   header_ = nullptr;
   slots_in_use_ = nullptr;
+  next_slot_ = 0;
   fd_ = -1;
   calibrating_ = false;
   backing_metadata_.reset();
@@ -195,6 +203,7 @@ bool RecordingFile::own_descriptor() {
 }
 
 bool RecordingFile::allocate(std::uint64_t offset, std::uint64_t bytes) {
+  if (!may_grow_to(offset + bytes)) return false;
   if (::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) return true;
   if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
   // A file system that cannot reserve space: writing zeros does. Nothing was written there yet, or it is a
@@ -223,11 +232,11 @@ bool RecordingFile::claim(Segment& segment) {
     // The oldest slot that no other thread is still writing to.
     bool found = false;
     for (std::uint64_t tries = 0; tries < limit && !found; ++tries) {
-      segment.number = claimed.fetch_add(1);
-      segment.slot = segment.number % limit;
+      segment.slot = next_slot_.fetch_add(1) % limit;
       found = slots_in_use_[segment.slot].exchange(1, std::memory_order_acquire) == 0;
     }
     if (!found) return false;
+    segment.number = claimed.fetch_add(1);
   }
   void* memory = map_file(fd_, kDefaultSegmentBytes, segment_offset(segment.slot));
   if (memory == nullptr) {

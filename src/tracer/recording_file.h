@@ -70,6 +70,7 @@ class RecordingFile {
   std::uint32_t generation_ = 0;
   recording::FileHeader* header_ = nullptr;
   std::atomic<std::uint8_t>* slots_in_use_ = nullptr;  // of a ring
+  std::atomic<std::uint64_t> next_slot_{0};            // of a ring: where the search for a free one goes on
   std::atomic<std::uint64_t> metadata_backed_{0};
   Lock backing_metadata_;
   std::atomic<bool> calibrating_{false};

@@ -8,6 +8,7 @@
 #include "recording/format.h"
 #include "tracer/call_frame.h"
 #include "tracer/frame_rules.h"
+#include "tracer/process.h"
 
 // Where the main thread's stack begins; the dynamic linker's.
 extern "C" void* __libc_stack_end __attribute__((weak));
@@ -98,7 +99,9 @@ StackBounds stack_bounds_of_this_thread() {
     const auto end = reinterpret_cast<std::uint64_t>(__libc_stack_end);
     rlimit limit{};
     const bool is_less = ::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kKeptFree;
-    return {end - (is_less ? limit.rlim_cur : kKeptFree), end};
+    const StackBounds bounds{end - (is_less ? limit.rlim_cur : kKeptFree), end};
+    // In a child that another thread than the main one forked, that thread is the main one now.
+    if (!is_forked_child() || (here >= bounds.low && here < bounds.high)) return bounds;
   }
   // glibc knows the stacks that it made without asking the kernel.
   StackBounds bounds{here, here};

@@ -47,6 +47,7 @@ struct ThreadLocal {
   std::uint32_t scope_depth = 0;
   std::uint32_t outer_scopes[kMaxScopeDepth] = {};
   std::uint32_t ranges[kMaxScopeDepth] = {};
+  StackBounds stack;  // none until the thread records
 };
 // Defined and constant-initialised in one place; "initial-exec" is one instruction and never allocates.
 extern constinit thread_local ThreadLocal thread_local_state __attribute__((tls_model("initial-exec")));

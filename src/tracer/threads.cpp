@@ -36,7 +36,8 @@ Registered* registry = nullptr;
 std::uint32_t registered = 0;
 std::uint32_t first_free = kNone;
 
-constexpr std::uint64_t kQuotaStep = 256;
+// A thread takes so many at once, and fewer towards the end: what it holds and does not use, others miss.
+constexpr std::uint64_t kLargestShare = 256, kShareOfTheRest = 1024;
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 constexpr std::uint64_t kDropsBetweenTries = 1024;
 
@@ -99,7 +100,9 @@ ThreadState* attach(ThreadLocal& thread) {
   if (state == nullptr) return nullptr;
   state->thread_index = static_cast<std::uint32_t>(process.file.header()->threads_seen.fetch_add(1));
   if (state->thread_index > 0) process_clock.is_shared.store(true, std::memory_order_relaxed);
-  state->stack = stack_bounds_of_this_thread();
+  // A child after fork goes on on the same stack, which need not be the main thread's.
+  if (thread.stack.high == 0) thread.stack = stack_bounds_of_this_thread();
+  state->stack = thread.stack;
   state->sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
   state->quota = 0;
   state->history.count = 0;  // another thread's stack
@@ -169,7 +172,9 @@ bool take_quota(ThreadState& state) {
       note_once(noted_bound, "the recording stopped at the bound on its events");
       return false;
     }
-    share = left < kQuotaStep ? left : kQuotaStep;
+    share = left / kShareOfTheRest;
+    if (share == 0) share = 1;
+    if (share > kLargestShare) share = kLargestShare;
   } while (!process.events_left.compare_exchange_weak(left, left - share));
   state.quota = share;
   return true;
@@ -201,7 +206,10 @@ void note_why_there_is_no_room(const ThreadState& state) {
     --state->retry_in;
     return drop_event(state);
   }
-  if (state->quota == 0 && !take_quota(*state)) return drop_event(state);
+  if (state->quota == 0 && !take_quota(*state)) {
+    state->counts_small = 0;
+    return drop_event(state);
+  }
   if (!state->writer.has_room() && !make_room(thread, *state, time)) {
     note_why_there_is_no_room(*state);
     state->counts_small = 0;

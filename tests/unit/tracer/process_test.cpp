@@ -103,6 +103,29 @@ TEST(TraceProcess, ForkAmongBusyThreadsSpoilsNoRecording) {
   }
 }
 
+TEST(TraceProcess, AChildWithoutAnEnvironmentIsRecorded) {
+  TracedGuest traced;
+  ASSERT_TRUE(run_process(traced, "fork-cleared").status.success());
+  const auto others = traced.others();
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_EQ(others.begin()->second.allocations_of(77705), 5u);
+}
+
+TEST(TraceProcess, AChildDoesNotWaitForTheLoaderAndKnowsItsParentsModules) {
+  TracedGuest traced;
+  ASSERT_TRUE(run_process(traced, "fork-loading").status.success());
+  const SeenRecording root = traced.root();
+  const auto others = traced.others();
+  EXPECT_EQ(others.size(), 50u);
+  for (const auto& [name, seen] : others) {
+    ASSERT_EQ(seen.info.modules.size(), root.info.modules.size()) << name;
+    for (std::size_t i = 0; i < seen.info.modules.size(); ++i) {
+      EXPECT_EQ(seen.info.modules[i].path, root.info.modules[i].path);
+      EXPECT_EQ(seen.info.modules[i].build_id, root.info.modules[i].build_id);
+    }
+  }
+}
+
 TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
   TracedGuest traced;
   EXPECT_EQ(run_process(traced, "exec").status.exit_code, 7);

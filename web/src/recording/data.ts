@@ -128,7 +128,7 @@ export interface Recording {
   events: number;
   allocations: number;
   deallocations: number;
-  total_allocated_bytes?: number;
+  total_allocated_bytes: number;
   peak_bytes: number;
   peak_bytes_standard_error?: number;
   peak_time_seconds: number;
