@@ -49,7 +49,7 @@ struct FileHeader {
   std::uint64_t large_bytes;                    // allocations of this size and above are recorded each
   std::uint64_t sample_period_bytes;            // smaller ones are sampled once in so many bytes on average
   std::uint64_t segments_limit;                 // no more segments than these
-  std::atomic<std::uint64_t> segments_claimed;  // in a ring this runs on: slot = number % segments_limit
+  std::atomic<std::uint64_t> segments_claimed;  // in a ring this runs on past segments_limit
   std::atomic<std::uint64_t> metadata_used;     // bytes claimed in the metadata area
   std::atomic<std::uint64_t> threads_seen;
   std::atomic<std::uint64_t> events_dropped;  // of threads that had no segment to write a gap into

@@ -44,6 +44,9 @@ NextFunction<int (*)(void*)> next_dlclose("dlclose");
   if (recording_is_ours()) {
     const Guard guard(thread);
     refresh_modules();
+    const link_map* module = nullptr;  // a forked child looks only at what it is pointed to
+    if (is_forked_child() && ::dlinfo(handle, RTLD_DI_LINKMAP, &module) == 0 && module != nullptr)
+      note_code_address(reinterpret_cast<std::uint64_t>(module->l_ld));
   }
   if (process.options.layers && onnxruntime_has_come()) hook_onnxruntime(handle);
   return handle;

@@ -76,9 +76,7 @@ std::atomic<bool> noted_full_set{false};
   const std::uint64_t time = time_now();
   if (process.large_bytes != 0 && !process.recorded.insert(address)) {
     // Its release could not be told from a small one's.
-    if (!noted_full_set.exchange(true))
-      process.file.note(
-          "more than a million large allocations were live: some were counted and not recorded");
+    if (!noted_full_set.exchange(true)) process.file.note(recording::kNoteUnrecordedLarge);
     return count_allocation(thread, size);
   }
   if (ThreadState* state = ready_to_record(thread, time)) {
