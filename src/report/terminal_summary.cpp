@@ -45,7 +45,7 @@ std::string words_for_noise(const BenchResult& result) {
 
 // In the account of the limit, where there is one.
 std::string words_for_pipeline_peak(const BenchResult& result) {
-  const std::string resident = format_bytes(*result.pipeline->peak) + " resident";
+  std::string resident = format_bytes(*result.pipeline->peak) + " resident";
   const auto counted = limit_peak(result.pipeline->memory, result.limit);
   if (!counted || !counts_by_group(*result.limit)) return resident;
   return fmt::format("{} charged to the limit, {}", format_bytes(*counted), resident);
