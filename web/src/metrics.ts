@@ -4,8 +4,13 @@
 export interface Series {
   key: string;    // "temperature_celsius.cpu-thermal"
   label: string;  // "cpu-thermal"
-  values: (number | null)[];
+  values: Value[];
 }
+
+// What a series has at a moment. uPlot breaks a line at a null and draws on over an undefined.
+//   null       there was nothing to measure: the worker's process did not exist
+//   undefined  it was not measured
+export type Value = number | null | undefined;
 
 export type Unit = 'percent' | 'bytes' | 'celsius' | 'watts' | 'hz' | 'plain';
 
@@ -30,7 +35,7 @@ export interface Metrics {
   lines: number;
 }
 
-type Line = {seconds: number; label: string; values: Map<string, number>};
+type Line = {seconds: number; label: string; values: Map<string, number>; pids: Map<string, number>};  // pids: by worker
 
 const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
   {title: 'CPU and GPU load', unit: 'percent', pattern: /^(cpu|gpu)_percent/},
@@ -45,6 +50,7 @@ const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
   {title: 'Power', unit: 'watts', pattern: /watts/},
   {title: 'Clocks', unit: 'hz', pattern: /(^|_)hz(\.|$)/},
 ];
+const WORKERS = 'processes.';
 const MOST_SERIES = 8;  // as many as the palette tells apart
 // The total is a fact of the machine, not a course; it is in the header.
 // Of a worker its resident memory and its share are drawn; the parts of the resident memory stay in metrics.jsonl.
@@ -88,27 +94,59 @@ export function parse_metrics(text: string): Metrics {
 }
 
 function chart_of(title: string, unit: Unit, keys: string[], lines: Line[]): MetricChart {
-  const used = lines.filter((line) => keys.some((key) => line.values.has(key)));
-  const largest = (key: string) => largest_of(used.map((line) => line.values.get(key) ?? null));
-  const shown = [...keys].sort((a, b) => largest(b) - largest(a)).slice(0, MOST_SERIES);
+  const of_workers = keys.some((key) => worker_of(key) !== undefined);
+  const used = of_workers ? with_changes_of_process(lines) : lines.filter((line) => keys.some((key) => line.values.has(key)));
+  const series = keys.map((key) => ({key, label: label_of(key), values: values_of(key, used)}));
+  const shown = new Set([...series].sort((a, b) => largest_of(b.values) - largest_of(a.values)).slice(0, MOST_SERIES));
   return {
     title,
     unit,
     seconds: used.map((line) => line.seconds),
-    series: keys.filter((key) => shown.includes(key)).map((key) => ({
-      key,
-      label: label_of(key),
-      values: used.map((line) => line.values.get(key) ?? null),
-    })),
-    left_out: keys.length - shown.length,
+    series: series.filter((one) => shown.has(one)),
+    left_out: series.length - shown.size,
   };
 }
 
+// "processes.yolo.rss_bytes" → "yolo"; of a figure of the machine undefined.
+function worker_of(key: string): string | undefined {
+  return key.startsWith(WORKERS) ? key.slice(WORKERS.length, key.lastIndexOf('.')) : undefined;
+}
+
+// A model that is measured alone and again with all others has a process each time, and between the two there is no
+// memory to draw. Where one process follows the other from line to line, a line without either is put between them.
+function with_changes_of_process(lines: Line[]): Line[] {
+  return lines.flatMap((line, i) => {
+    const before = lines[i - 1];
+    if (!before) return [line];
+    const changed = [...line.pids].some(([worker, pid]) => before.pids.has(worker) && before.pids.get(worker) !== pid);
+    if (!changed) return [line];
+    const pids = new Map([...line.pids].filter(([worker, pid]) => before.pids.get(worker) === pid));
+    return [{seconds: (before.seconds + line.seconds) / 2, label: '', values: new Map<string, number>(), pids}, line];
+  });
+}
+
+function values_of(key: string, lines: Line[]): Value[] {
+  const worker = worker_of(key);
+  const values = lines.map((line): Value =>
+    line.values.get(key) ?? (worker === undefined || line.pids.has(worker) ? undefined : null));
+  // uPlot's gap reaches to the neighbours of the nulls: one that was not measured would leave a stub of the line.
+  for (let i = 1; i < values.length; ++i) if (values[i] === undefined && values[i - 1] === null) values[i] = null;
+  for (let i = values.length - 2; i >= 0; --i) if (values[i] === undefined && values[i + 1] === null) values[i] = null;
+  return values;
+}
+
 // A loop, because Math.max(...values) overflows the stack on a series of 100,000 points.
-export function largest_of(values: (number | null)[]): number {
+export function largest_of(values: Value[]): number {
   let largest = -Infinity;
-  for (const value of values) if (value !== null && value > largest) largest = value;
+  for (const value of values) if (typeof value === 'number' && value > largest) largest = value;
   return largest;
+}
+
+// The values with no neighbour to draw a line to: between two gaps they show only as points.
+export function alone_in(values: Value[]): number[] {
+  const measured = values.flatMap((value, i) => (value === undefined ? [] : [i]));
+  const is_number = (at: number | undefined) => at !== undefined && values[at] !== null;
+  return measured.filter((at, i) => is_number(at) && !is_number(measured[i - 1]) && !is_number(measured[i + 1]));
 }
 
 // "temperature_celsius.cpu-thermal" → "cpu-thermal"; "ram_used_bytes" → "RAM used".
@@ -138,7 +176,7 @@ function read_lines(text: string): Line[] {
     start ??= seconds;
     const values = new Map<string, number>();
     flatten('', record, values);
-    lines.push({seconds: seconds - start, label: band_label(record), values});
+    lines.push({seconds: seconds - start, label: band_label(record), values, pids: pids_of(record)});
   }
   return lines.sort((a, b) => a.seconds - b.seconds);
 }
@@ -155,6 +193,11 @@ function band_label(record: Record<string, unknown>): string {
   const part = (key: string) => (typeof record[key] === 'string' ? (record[key] as string) : '');
   const workers = Array.isArray(record.processes) ? record.processes.map(name_of) : [];
   return part('model') || (workers.length === 1 ? workers[0]! : '') || part('phase');
+}
+
+function pids_of(record: Record<string, unknown>): Map<string, number> {
+  const workers = Array.isArray(record.processes) ? record.processes : [];
+  return new Map(workers.map((item) => [name_of(item), Number(item?.pid ?? 0)]));
 }
 
 function name_of(item: unknown): string {

@@ -126,11 +126,45 @@ test('series are found by key, whatever the shape of the line', () => {
 
 test('workers are series of their own, by resident memory and share', () => {
   const line = (ns, rss) => JSON.stringify({since_start_ns: ns, phase: 'parallel', processes: [
-    {label: 'yolo', pid: 7 + ns, phase: 'warm', rss_bytes: rss, anonymous_bytes: rss - 1}, {label: 'text', pid: 8, rss_bytes: 5 - ns}]});
+    {label: 'yolo', pid: 7, phase: 'warm', rss_bytes: rss, anonymous_bytes: rss - 1}, {label: 'text', pid: 8, rss_bytes: 5 - ns}]});
   const found = metrics.parse_metrics([line(0, 10), line(1, 20)].join('\n'));
   assert.deepEqual(found.charts.map((chart) => chart.series.map((series) => [series.key, series.label, series.values])), [[
     ['processes.yolo.rss_bytes', 'yolo', [10, 20]], ['processes.text.rss_bytes', 'text', [5, 4]]]]);
   assert.deepEqual(found.bands.map((band) => band.label), ['parallel']);
+});
+
+test('no memory is drawn where a worker has no process', () => {
+  const line = (seconds, ...processes) => JSON.stringify({time_ns: seconds * 1e9, cpu_percent: seconds,
+    processes: processes.map(([model, pid, rss_bytes, pss_bytes]) => ({model, pid, rss_bytes, pss_bytes}))});
+  const found = metrics.parse_metrics([
+    line(0, ['a', 1, 10, 5]), line(1, ['a', 1, 11]), line(2, ['a', 1, 12, 6]),  // a alone; its share is not read once
+    line(3, ['b', 2, 20, 8]), line(4, ['b', 2, 21]),                            // b alone; it ends before its share is read
+    line(6, ['a', 3, 13, 7], ['b', 4, 22, 9]), line(7, ['a', 3, 14, 8], ['b', 4, 23, 9.5]),  // both at once
+    line(8), line(9, ['a', 3, 15, 9]),                                          // both out of sight, then a again
+  ].join('\n'));
+  assert.equal(found.charts.length, 3);  // the ids of the processes are no figure to draw
+  const [cpu, resident, share] = found.charts;
+  assert.deepEqual(cpu.seconds, [0, 1, 2, 3, 4, 6, 7, 8, 9]);
+  // From b's second sample to its third the process is another, without a line between them.
+  assert.deepEqual(resident.seconds, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  assert.deepEqual(resident.series.map((series) => series.values), [
+    [10, 11, 12, null, null, null, 13, 14, null, 15], [null, null, null, 20, 21, null, 22, 23, null, null]]);
+  assert.deepEqual(share.series.map((series) => series.values), [
+    [5, undefined, 6, null, null, null, 7, 8, null, 9], [null, null, null, 8, null, null, 9, 9.5, null, null]]);
+});
+
+test('a process that goes on is not broken where another one changes', () => {
+  const line = (seconds, pid) => JSON.stringify({time_ns: seconds * 1e9, processes: [
+    {model: 'restarted', pid, rss_bytes: 10 + seconds}, {model: 'steady', pid: 9, rss_bytes: 20 + seconds}]});
+  const [chart] = metrics.parse_metrics([line(0, 1), line(2, 2)].join('\n')).charts;
+  assert.deepEqual(chart.series.map((series) => series.values), [[10, null, 12], [20, undefined, 22]]);
+});
+
+test('a value between gaps is a point, one that was not measured is no gap', () => {
+  assert.deepEqual(metrics.alone_in([1, null, 2, 3, null, 4, undefined, null, 5, undefined, 6]), [0, 5]);
+  assert.deepEqual(metrics.alone_in([null, 7, null]), [1]);
+  assert.deepEqual(metrics.alone_in([1, undefined, 2]), []);
+  assert.deepEqual(metrics.alone_in([]), []);
 });
 
 test('torn and foreign lines are left out, gaps stay gaps', () => {

@@ -3,15 +3,14 @@
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import uPlot from 'uplot';
 import {bytes} from '../format';
-import type {Band} from '../metrics';
-import {largest_of} from '../metrics';
+import {alone_in, type Band, largest_of, type Value} from '../metrics';
 import {css_color} from '../theme';
 import {use_width} from './use_width';
 
 export interface Line {
   label: string;
   color: string;  // a CSS variable, "--series-1"
-  values: (number | null)[];
+  values: Value[];
   fill?: boolean;
 }
 
@@ -155,8 +154,8 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
         label: line.label,
         stroke: () => css_color(line.color),
         width: 1.75,
-        spanGaps: true,
-        points: {show: props.seconds.length < 3},
+        spanGaps: false,
+        points: {show: props.seconds.length < 3, filter: (_plot, _series, all) => (all ? null : alone_in(line.values))},
         ...(line.fill ? {fill: () => css_color(line.color) + FILL_ALPHA} : {}),
       })),
     ],
