@@ -54,6 +54,9 @@ struct FileHeader {
   std::atomic<std::uint64_t> threads_seen;
   std::atomic<std::uint64_t> events_dropped;  // of threads that had no segment to write a gap into
   std::uint32_t exec_generation;              // how many programs this process had run before (execve)
+  std::uint32_t reserved;
+  // The file has been this long: a shorter one was cut off. A slot may be claimed before the file reaches it.
+  std::atomic<std::uint64_t> file_bytes;
 };
 static_assert(sizeof(FileHeader) <= kHeaderBytes);
 

@@ -288,7 +288,9 @@ void Recording::find_segments() {
   for (std::uint64_t i = 0; i < slots; ++i) {
     const std::uint64_t at = begin + i * header.segment_bytes;
     if (at + sizeof(SegmentHeader) > size_) {
-      lost = slots - i;
+      // A slot that its thread had claimed and not yet reached when the process ended was never in the file.
+      const std::uint64_t was = std::min(header.file_bytes.load(), begin + slots * header.segment_bytes);
+      if (was > at) lost = (was - at + header.segment_bytes - 1) / header.segment_bytes;
       break;
     }
     const auto& segment = *reinterpret_cast<const SegmentHeader*>(bytes_ + at);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -117,7 +118,7 @@ void compact_recording(const fs::path& recording) {
   const std::uint64_t segment_bytes = header->segment_bytes;
   const std::uint64_t begin = std::uint64_t{header->header_bytes} + header->metadata_bytes;
   const std::uint64_t slots = std::min<std::uint64_t>(header->segments_claimed, header->segments_limit);
-  if (segment_bytes < kPage || slots > static_cast<std::uint64_t>(info.st_size) / segment_bytes) return;
+  if (segment_bytes < kPage || slots > static_cast<std::uint64_t>(info.st_size) / kPage) return;
 
   make_hole(fd.get(),
             header->header_bytes + std::min<std::uint64_t>(header->metadata_used, header->metadata_bytes),
@@ -126,7 +127,7 @@ void compact_recording(const fs::path& recording) {
   for (std::uint64_t slot = 0; slot < slots; ++slot) {
     const std::uint64_t at = begin + slot * segment_bytes;
     const auto segment = read_struct<SegmentHeader>(fd.get(), at);
-    if (segment == nullptr) return;
+    if (segment == nullptr) break;  // claimed, and the process ended before the file reached it
     const std::uint64_t used = sizeof(SegmentHeader) + segment->committed;
     if (segment->magic != recording::kSegmentMagic || used > segment_bytes) {
       end = at + segment_bytes;  // damaged: its bytes are left for a person to look at
@@ -135,7 +136,10 @@ void compact_recording(const fs::path& recording) {
     end = at + used;
     if (slot + 1 < slots) make_hole(fd.get(), end, at + segment_bytes);
   }
-  if (end < static_cast<std::uint64_t>(info.st_size)) ::ftruncate(fd.get(), static_cast<off_t>(end));
+  if (end >= static_cast<std::uint64_t>(info.st_size)) return;
+  // The promise before the deed: a death between the two leaves a file that is longer than it says.
+  if (::pwrite(fd.get(), &end, sizeof end, offsetof(recording::FileHeader, file_bytes)) == sizeof end)
+    ::ftruncate(fd.get(), static_cast<off_t>(end));
 }
 
 }  // namespace headroom::trace

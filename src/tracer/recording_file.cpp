@@ -171,6 +171,7 @@ bool RecordingFile::set_up(const Options& options) {
       return false;
     }
   }
+  header->file_bytes = kMappedBytes;
   header_ = header;
   return true;
 }
@@ -203,7 +204,15 @@ bool RecordingFile::own_descriptor() {
 }
 
 bool RecordingFile::allocate(std::uint64_t offset, std::uint64_t bytes) {
-  if (!may_grow_to(offset + bytes)) return false;
+  if (!may_grow_to(offset + bytes) || !reserve_on_disk(offset, bytes)) return false;
+  if (header_ == nullptr) return true;
+  std::uint64_t known = header_->file_bytes.load(std::memory_order_relaxed);
+  while (known < offset + bytes && !header_->file_bytes.compare_exchange_weak(known, offset + bytes)) {
+  }
+  return true;
+}
+
+bool RecordingFile::reserve_on_disk(std::uint64_t offset, std::uint64_t bytes) {
   if (::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) return true;
   if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
   // A file system that cannot reserve space: writing zeros does. Nothing was written there yet, or it is a

@@ -62,6 +62,7 @@ class RecordingFile {
   void fill_header(recording::FileHeader& header, const Options& options) const;
   bool own_descriptor();
   bool allocate(std::uint64_t offset, std::uint64_t bytes);
+  bool reserve_on_disk(std::uint64_t offset, std::uint64_t bytes);
   bool back_metadata(std::uint64_t end);
   std::uint64_t segment_offset(std::uint64_t slot) const;
 

@@ -12,7 +12,7 @@ import math
 import struct
 import sys
 
-FILE_HEADER = struct.Struct("<8s6I5Q2i2I7QI")
+FILE_HEADER = struct.Struct("<8s6I5Q2i2I7Q2IQ")
 SEGMENT_HEADER = struct.Struct("<2I2Q2I")
 METADATA_MAGIC, SEGMENT_MAGIC = 0x4154454D, 0x47455348
 FULL, RING, CLOSED = 1, 2, 4
@@ -72,7 +72,7 @@ class Recording:
          first_ticks, first_ns, self.first_realtime_ns, last_ticks, last_ns, self.pid, self.parent_pid,
          self.page_bytes, self.machine, self.large_bytes, self.sample_period, self.segments_limit,
          self.segments_claimed, self.metadata_used, self.threads_seen, self.events_dropped,
-         self.generation) = FILE_HEADER.unpack_from(self.content)
+         self.generation, _, self.file_bytes) = FILE_HEADER.unpack_from(self.content)
         if magic != b"HEADROOM" or self.version != 1:
             raise SystemExit("not a recording of version 1")
         self.full, self.ring, self.closed = bool(flags & FULL), bool(flags & RING), bool(flags & CLOSED)
@@ -123,7 +123,8 @@ class Recording:
         for slot in range(slots):
             at = begin + slot * self.segment_bytes
             if at + 64 > len(self.content):
-                self.problems.append("segments are missing")
+                if at < self.file_bytes:
+                    self.problems.append("segments are missing")
                 break
             magic, thread, number, base_time, scope, committed = SEGMENT_HEADER.unpack_from(self.content, at)
             if magic != SEGMENT_MAGIC:

@@ -186,6 +186,8 @@ std::filesystem::path RecordingBuilder::finish() {
   header->threads_seen = threads_.size();
   header->events_dropped = dropped_;
   header->exec_generation = options_.exec_generation;
+  header->file_bytes =
+      kHeaderBytes + options_.metadata_bytes + segments_.size() * std::uint64_t{options_.segment_bytes};
   if (metadata_.size() > options_.metadata_bytes)
     throw std::length_error("more metadata than its area holds");
 

@@ -180,6 +180,24 @@ TEST(Damage, AnUnusedSegmentIsNoProblem) {
   EXPECT_THAT(opened.seen.problems, IsEmpty());
 }
 
+// Claimed by a thread that died before it had made the file longer; a file that was cut off is another
+// matter.
+TEST(Damage, ASegmentThatTheFileNeverReachedIsNoProblem) {
+  test::TemporaryFolder folder;
+  std::string bytes = small_recording(folder / "good.hrec");
+  const std::size_t whole = open_bytes(folder / "a.hrec", bytes).seen.events.size();
+  std::uint64_t claimed = 0;
+  std::memcpy(&claimed, bytes.data() + offsetof(FileHeader, segments_claimed), sizeof claimed);
+  put(bytes, offsetof(FileHeader, segments_claimed), claimed + 3);
+  Opened opened = open_bytes(folder / "a.hrec", bytes);
+  EXPECT_EQ(opened.seen.events.size(), whole);
+  EXPECT_THAT(opened.seen.problems, IsEmpty());
+  put(bytes, offsetof(FileHeader, file_bytes), bytes.size() + std::uint64_t{2} * kSmallSegment);
+  opened = open_bytes(folder / "a.hrec", bytes);
+  EXPECT_EQ(opened.seen.events.size(), whole);
+  EXPECT_THAT(opened.seen.problems, ElementsAre(testing::HasSubstr("2 of ")));
+}
+
 TEST(Damage, OneBadSegmentLeavesTheOthers) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
