@@ -104,7 +104,9 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   if (!report) return forward_error(report);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return internal_error(fmt::format("cannot start {}", options.command[0]), errno_text(errno));
+  if (pid < 0)
+    return internal_error(fmt::format("cannot start {}", options.command[0]), errno_text(errno),
+                          "end other programs, or raise the limits on processes and memory (ulimit -u -v)");
   if (pid == 0) {
     const int report_fd = ::fcntl(report->write_end.get(), F_DUPFD_CLOEXEC, highest + 1);
     if (options.new_process_group) ::setpgid(0, 0);
@@ -134,7 +136,9 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   while (got < 0 && errno == EINTR);
   if (got == static_cast<ssize_t>(sizeof code)) {
     child.wait();
-    return internal_error(fmt::format("cannot start {}", options.command[0]), errno_text(code));
+    return internal_error(fmt::format("cannot start {}", options.command[0]), errno_text(code),
+                          code == ENOENT ? "check the name and PATH"
+                                         : "check that it is a program of this machine and may run");
   }
   return child;
 }

@@ -11,6 +11,7 @@ Result<media::DecoderAnswer> FrameWalk::ask(const media::DecoderRequest& request
   auto answer = media::ask_decoder(kDecoderFd, request);
   if (!answer) return answer;
   events_.waits_for_decoder(false);
+  skipped_ += answer->newly_skipped;
   if (answer->ok == 0) return failure("the source gives no more frames", answer->error);
   return answer;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -28,6 +29,8 @@ class FrameWalk {
   // Which frame of the sequence the window's first one is, counted over the frames that could be decoded.
   std::int64_t first_frame() const { return done_ - static_cast<std::int64_t>(slots_.size()); }
   std::int64_t frames_done() const { return done_; }
+  // Frames that could not be decoded, since the last call.
+  std::int64_t take_skipped() { return std::exchange(skipped_, 0); }
   FrameView view(const media::FrameSlot& slot) const { return {ring_.pixels(slot), slot.width, slot.height}; }
 
  private:
@@ -36,7 +39,7 @@ class FrameWalk {
   media::FrameRing& ring_;
   WorkerEvents& events_;
   std::int64_t limit_, largest_window_;
-  std::int64_t done_ = 0;
+  std::int64_t done_ = 0, skipped_ = 0;
   std::vector<media::FrameSlot> slots_;
 };
 

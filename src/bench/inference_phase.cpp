@@ -102,7 +102,11 @@ Tick ticker(const BenchContext& context, const std::string& phase, const std::st
 void complete(ModelResult& result, const PreparedModel& model) {
   result.path = model.path;
   result.backend = model.backend;
-  if (result.backend_version.empty()) result.backend_version = model.backend_version;
+  if (result.backend_version.empty())
+    result.backend_version = model.backend_version;
+  else if (!model.backend_version.empty() && result.backend_version != model.backend_version)
+    result.warnings.push_back(fmt::format("it was prepared with {} {} and ran with {}; prepare it anew",
+                                          model.backend, model.backend_version, result.backend_version));
   if (result.task.empty()) result.task = model.task;
   if (result.input.empty()) result.input = model.input;
   result.settings = model.settings;
@@ -236,6 +240,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   for (std::size_t i = 0; i < runs.size(); ++i) {
     result.together.push_back(runs[i]->result());
     complete(result.together.back(), *models[i]);
+    result.frames_held += runs[i]->frames_held();
     // The common group's peak is no model's own.
     result.together.back().memory.cgroup_peak.reset();
     if (result.together.back().status == ModelStatus::oom || result.together.back().memory.violations > 0)

@@ -84,7 +84,7 @@ Json to_json(const PreparedModel& model) {
   if (!model.class_names.empty()) object["class_names"] = model.class_names;
   object["status"] = name_of(model.status);
   set_if(object, "error", model.error);
-  if (model.died_in) object["died_in"] = name_of(*model.died_in);
+  if (model.failed_trial) object["failed_trial"] = report::to_json(*model.failed_trial);
   object["settings"] = report::to_json(model.settings);
   if (model.smallest_settings) object["smallest_settings"] = report::to_json(*model.smallest_settings);
   for (const TuneTrial& trial : model.trials) object["trials"].push_back(to_json(trial));
@@ -110,7 +110,11 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
   if (!status) return input_error(fmt::format("the prepared model {} has no known status", model.name));
   model.status = *status;
   model.error = get_text(document, "error");
-  model.died_in = parse_phase(get_text(document, "died_in"));
+  if (document.contains("failed_trial")) {
+    auto trial = report::model_result_from_json(document["failed_trial"]);
+    if (!trial) return forward_error(trial);
+    model.failed_trial = std::move(*trial);
+  }
   auto settings = report::settings_from_json(get_member(document, "settings"));
   if (!settings) return forward_error(settings);
   model.settings = *settings;
@@ -144,6 +148,7 @@ Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
   setup["tuned"] = data.tuned;
   set_if(setup, "memory_limit_bytes", data.memory_limit);
   setup["limit_mechanism"] = data.limit_mechanism;
+  setup["timeout_ns"] = data.timeout.count;
   setup["models"] = Json::array();
   for (const PreparedModel& model : data.models) setup["models"].push_back(to_json(model));
   if (auto written = write_source(folder, data.source); !written) return written;
@@ -181,6 +186,7 @@ Result<PreparedData> read_prepared_data(const fs::path& folder) {
   data.tuned = get_bool(*setup, "tuned").value_or(false);
   data.memory_limit = get_bytes(*setup, "memory_limit_bytes");
   data.limit_mechanism = get_text(*setup, "limit_mechanism");
+  data.timeout = get_nanoseconds(*setup, "timeout_ns").value_or(Nanoseconds{});
   for (const Json& entry : get_member(*setup, "models")) {
     auto model = prepared_model_from_json(entry);
     if (!model) return forward_error(model);
@@ -243,6 +249,8 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
           folder,
           fmt::format("model {} ran out of memory in it under another --mem-limit or --limit-mechanism",
                       model.name));
+    if (found->status == ModelStatus::timeout && data.timeout.count != options.timeout.count)
+      return not_usable(folder, fmt::format("model {} hung in it under another --timeout", model.name));
   }
   return std::nullopt;
 }

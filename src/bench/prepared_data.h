@@ -16,7 +16,7 @@
 
 namespace headroom::bench {
 
-inline constexpr int kSetupSchemaVersion = 4;
+inline constexpr int kSetupSchemaVersion = 5;
 
 // One model as the setup phase found it.
 struct PreparedModel {
@@ -29,8 +29,8 @@ struct PreparedModel {
   std::vector<std::string> class_names;
   ModelStatus status = ModelStatus::skipped;
   std::string error;
-  std::optional<Phase> died_in;
-  RuntimeSettings settings;  // what the inference phase uses
+  std::optional<ModelResult> failed_trial;  // what was measured of a model that failed, its memory above all
+  RuntimeSettings settings;                 // what the inference phase uses
   std::optional<RuntimeSettings> smallest_settings;
   std::vector<TuneTrial> trials;
 };
@@ -45,6 +45,7 @@ struct PreparedData {
   bool tuned = false;
   std::optional<Bytes> memory_limit;  // under which the models were tried
   std::string limit_mechanism;        // as it was asked for
+  Nanoseconds timeout;                // after which a quiet model counted as hung
   std::vector<PreparedModel> models;
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -14,6 +15,7 @@
 #include "base/run_folder.h"
 #include "base/terminal.h"
 #include "bench/annotate.h"
+#include "bench/extra_runs.h"
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"
 #include "bench/interrupt.h"
@@ -50,9 +52,8 @@ struct Run {
   std::size_t measuring = 0;  // index of the model under way in result.models
   bool interrupted = false;
   bool disk_warned = false;
-  bool extra_failed = false;  // a run that was asked for besides did not take place
-
-  std::filesystem::path metadata_path() const { return folder.path / "metadata.json"; }
+  bool extra_failed = false;            // a run that was asked for besides did not take place
+  std::filesystem::path metadata_path;  // what the decoders read: the run's own copy
 };
 
 void step(Run& run, const std::string& text) {
@@ -63,13 +64,14 @@ void step(Run& run, const std::string& text) {
     log::info("{}", text);
 }
 
-// A full disk is named once and ends nothing: the figures are still printed at the end.
-void save_progress(Run& run) {
-  if (auto written = write_report_json(run.result, run.folder.path); !written && !run.disk_warned) {
-    run.disk_warned = true;
-    log::error("{}", written.error().sentence());
-  }
+// A full disk is named at once and ends nothing: the figures are still printed at the end, with the error.
+void note_disk_problem(Run& run, const Status& written) {
+  if (written || std::exchange(run.disk_warned, true)) return;
+  run.progress_line.clear();
+  log::warning("the run goes on and its figures will be printed, but {}", written.error().sentence());
 }
+
+void save_progress(Run& run) { note_disk_problem(run, write_report_json(run.result, run.folder.path)); }
 
 // All reports, so that a run that is killed now leaves what it has measured, as readable as a whole one.
 void save_reports(Run& run) {
@@ -77,9 +79,7 @@ void save_reports(Run& run) {
   auto written = write_all_reports(run.result, run.folder.path);
   if (auto footprints = write_footprints(run.result, run.prepared, run.folder.path); written)
     written = footprints;
-  if (written || run.disk_warned) return;
-  run.disk_warned = true;
-  log::error("{}", written.error().sentence());
+  note_disk_problem(run, written);
 }
 
 Status prove_limit(Run& run) {
@@ -113,15 +113,21 @@ void keep_wanted_models(Run& run) {
 
 // The run's own copy, which must be of the source that was prepared: another run may have scanned its own
 // into the same folder meanwhile.
-Status keep_metadata(const Run& run) {
+Status keep_metadata(Run& run) {
+  const std::filesystem::path prepared = metadata_path(run.options.prepared_dir);
+  run.metadata_path = run.folder.path / "metadata.json";
   std::error_code code;
-  std::filesystem::copy_file(metadata_path(run.options.prepared_dir), run.metadata_path(), code);
-  if (code)
-    return input_error(fmt::format("cannot copy metadata.json from {} to {}", run.options.prepared_dir,
-                                   run.folder.path.string()),
-                       code.message(), "check the disk of --output-dir, or prepare the data anew");
+  std::filesystem::copy_file(prepared, run.metadata_path, code);
+  if (code) {  // a full disk must not end the run; the prepared file serves as long as nobody replaces it
+    std::error_code ignored;
+    std::filesystem::remove(run.metadata_path, ignored);
+    run.metadata_path = prepared;
+    note_disk_problem(
+        run, input_error(fmt::format("cannot copy {} to {}", prepared.string(), run.folder.path.string()),
+                         code.message(), "check the disk of --output-dir"));
+  }
   const SourceMetadata& source = *run.prepared.source;
-  if (source.fingerprint.empty() || file_holds(run.metadata_path(), source.fingerprint)) return {};
+  if (source.fingerprint.empty() || file_holds(run.metadata_path, source.fingerprint)) return {};
   return usage_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
                      "its metadata.json is of another source than its setup.json",
                      "run again without --skip-setup, with a --prepared-dir of its own");
@@ -172,7 +178,7 @@ void add_skipped_slots(Run& run) {
 
 // A model that did not pass the setup phase is in the report with what happened there.
 ModelResult result_of_setup(const PreparedModel& model) {
-  ModelResult result;
+  ModelResult result = model.failed_trial.value_or(ModelResult{});
   result.name = model.name;
   result.path = model.path;
   result.backend = model.backend;
@@ -181,7 +187,6 @@ ModelResult result_of_setup(const PreparedModel& model) {
   result.input = model.input;
   result.status = model.status;
   result.error = model.error;
-  result.died_in = model.died_in;
   result.settings = model.settings;
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
@@ -230,7 +235,7 @@ Status measure_model(Run& run, const BenchContext& context, const PreparedModel&
     result.error = report::kCutShort;
     return {};
   }
-  auto drawn = draw_samples(model.name, measured->samples, measured->class_names, run.metadata_path(),
+  auto drawn = draw_samples(model.name, measured->samples, measured->class_names, run.metadata_path,
                             run.folder.path, run.interrupt);
   if (drawn)
     result.annotated_images = std::move(*drawn);
@@ -271,58 +276,6 @@ void save_partial_result(Run& run, ModelResult partial) {
   run.result.models[run.measuring] = std::move(partial);
   set_file_size(run.result.models[run.measuring]);
   save_progress(run);
-}
-
-// A traced run of each model that was measured: what its memory consists of.
-void measure_layers(Run& run, const BenchContext& context) {
-  for (const PreparedModel& model : run.prepared.models) {
-    const auto measured =
-        std::find_if(run.result.models.begin(), run.result.models.end(), [&](const ModelResult& result) {
-          return result.name == model.name && result.status == ModelStatus::ok;
-        });
-    if (measured == run.result.models.end()) continue;
-    step(run, fmt::format("tracing the layers of {}", model.name));
-    auto layers = trace_layers(context, model, run.folder.path);
-    if (layers) {
-      measured->layers = std::move(*layers);
-    } else if (was_interrupted(layers.error())) {
-      run.interrupted = true;
-      return;
-    } else {
-      measured->warnings.push_back(layers.error().sentence());
-    }
-    save_progress(run);
-  }
-}
-
-// The extra runs. One that fails or is stopped leaves the figures of the single models unharmed.
-void measure_extras(Run& run, const BenchContext& context) {
-  if (run.options.skip_inference || run.interrupted) return;
-  const auto note_failure = [&](const Error& error) {
-    run.interrupted = run.interrupted || was_interrupted(error);
-    run.extra_failed = true;
-    run.result.warnings.push_back(error.sentence());
-    log::error("{}", error.sentence());
-  };
-  if (run.options.parallel) {
-    step(run, "running all models at once");
-    auto together = measure_together(context, run.result.models);
-    if (together)
-      run.result.parallel = std::move(*together);
-    else
-      note_failure(together.error());
-    save_progress(run);
-  }
-  if (run.options.pipeline && !run.interrupted) {
-    step(run, "running the full pipeline in one process");
-    auto pipeline = measure_pipeline(context);
-    if (pipeline)
-      run.result.pipeline = std::move(*pipeline);
-    else
-      note_failure(pipeline.error());
-    save_progress(run);
-  }
-  if (run.options.layers && !run.interrupted) measure_layers(run, context);
 }
 
 bool any_model_failed(const BenchResult& result) {
@@ -379,11 +332,19 @@ int exit_code(const Run& run) {
   return 0;
 }
 
+Status check_options(const BenchOptions& options) {
+  const bool shares_a_camera = options.parallel && options.models.size() > 1 && options.source &&
+                               options.source->kind == SourceKind::camera;
+  if (shares_a_camera)
+    return usage_error("--parallel cannot read from a camera", "each model would have to open it",
+                       "record a video and give it by --source video=FILE, or use --pipeline");
+  return options.layers ? check_layer_tracing() : Status{};
+}
+
 }  // namespace
 
 Result<int> run_bench(const BenchOptions& options, const std::string& command) {
-  if (options.layers)
-    if (auto there = check_layer_tracing(); !there) return forward_error(there);
+  if (auto sound = check_options(options); !sound) return forward_error(sound);
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   auto folder = create_run_folder(options.output_dir);
@@ -424,7 +385,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   const Nanoseconds started = monotonic_now();
   const BenchContext context{options,
                              run.prepared,
-                             run.metadata_path().string(),
+                             run.metadata_path.string(),
                              run.interrupt,
                              run.metrics,
                              [&](const std::string& label, double fraction, const std::string& detail) {
@@ -435,7 +396,13 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
     save_progress(run);
     return forward_error(measured);
   }
-  measure_extras(run, context);
+  if (!run.options.skip_inference && !run.interrupted) {
+    const ExtraRuns extras{run.folder.path, [&](const std::string& text) { step(run, text); },
+                           [&] { save_progress(run); }};
+    const ExtraOutcome outcome = measure_extras(extras, context, run.result);
+    run.interrupted = outcome.interrupted;
+    run.extra_failed = outcome.failed;
+  }
   run.result.inference_time = monotonic_now() - started;
   // Everything is measured; what is left cannot change a figure.
   if (auto finished = finish(run); !finished) return forward_error(finished);

@@ -55,6 +55,13 @@ void report_frames(std::int64_t frames, const std::string& sequence) {
   send_helper_event(event);
 }
 
+// A folder that takes no files is a wrong --prepared-dir: nothing was measured yet.
+tl::unexpected<Error> not_writable(Error error) {
+  error.kind = ErrorKind::input;
+  error.fix = "make room there, or choose another --prepared-dir";
+  return tl::unexpected<Error>(std::move(error));
+}
+
 // --- scanning
 // -----------------------------------------------------------------------------------------------
 
@@ -69,7 +76,7 @@ Result<Json> scan(const Json& job) {
   if (!metadata) return forward_error(metadata);
   const fs::path target = metadata_path(options->prepared_dir);
   if (auto written = write_file_atomically(target, to_text(media::to_json(*metadata))); !written)
-    return forward_error(written);
+    return not_writable(written.error());
   return Json::object();
 }
 
@@ -151,12 +158,12 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
   if (!outcome) return forward_error(outcome);
   model.status = outcome->result.status;
   model.error = outcome->result.error;
-  model.died_in = outcome->result.died_in;
   model.backend_version = outcome->result.backend_version;
   model.task = outcome->result.task;
   model.input = outcome->result.input;
   model.takes_frames = outcome->takes_frames;
   model.class_names = outcome->class_names;
+  if (model.status != ModelStatus::ok) model.failed_trial = std::move(outcome->result);
   if (model.status == ModelStatus::ok && model.takes_frames && !options.source)
     return failed_model(std::move(model),
                         {ErrorKind::usage, "it takes frames, so it needs --source", "", ""});
@@ -215,8 +222,9 @@ Result<Json> set_up(const Json& job) {
   data.tuned = options->tune;
   data.memory_limit = options->memory_limit;
   data.limit_mechanism = options->limit_mechanism;
+  data.timeout = options->timeout;
   if (auto written = write_prepared_data(options->prepared_dir, data); !written)
-    return forward_error(written);
+    return not_writable(written.error());
   return Json::object();
 }
 

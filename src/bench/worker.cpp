@@ -202,7 +202,7 @@ Status warm_on_frames(Worker& worker, FrameWalk& walk) {
 }
 
 // The measured loop: decoded frames are in memory, nothing else of Headroom runs in this process.
-Status measure_window(Worker& worker, const FrameWalk& walk) {
+Status measure_window(Worker& worker, FrameWalk& walk) {
   for (const media::FrameSlot& slot : walk.slots()) {
     const FrameView frame = walk.view(slot);
     for (std::size_t m = 0; m < worker.models.size(); ++m) {
@@ -216,6 +216,7 @@ Status measure_window(Worker& worker, const FrameWalk& walk) {
   Json held;
   held["event"] = "held";
   held["frames"] = walk.slots().size();
+  held["skipped"] = walk.take_skipped();
   worker.events.send(held);
   return {};
 }

@@ -147,6 +147,7 @@ void WorkerRun::on_event(std::string_view line) {
     phases_.push_back({*phase, get_nanoseconds(*event, "time_ns").value_or(last_sign_) - started_,
                        get_bytes(*event, "resident_bytes"), get_bytes(*event, "peak_bytes"),
                        get_nanoseconds(*event, "cpu_time_ns")});
+    share_due_ = true;
     peak_reset_works_ = peak_reset_works_ && get_bool(*event, "peak_was_reset").value_or(false);
     sampled_peak_.reset();
   } else if (kind == "runtime") {
@@ -177,6 +178,7 @@ void WorkerRun::on_event(std::string_view line) {
     }
   } else if (kind == "held") {
     frames_held_ = std::max(frames_held_, get_integer(*event, "frames").value_or(0));
+    skipped_frames_ += get_integer(*event, "skipped").value_or(0);
   } else if (kind == "sample") {
     samples_.push_back({static_cast<std::int32_t>(get_integer(*event, "sequence").value_or(0)),
                         get_integer(*event, "frame").value_or(0), get_text(*event, "name"),
@@ -228,8 +230,9 @@ void WorkerRun::sample() {
 
 void WorkerRun::sample_share() {
   if (ended_) return;
+  share_due_ = false;
   last_sample_ = sources::read_process_memory(worker_.pid(), sources::ProcessDetail::with_pss);
-  if (phase() == Phase::warm && last_sample_.pss)
+  if ((phase() == Phase::warm || phase() == Phase::running) && last_sample_.pss)
     pss_run_peak_ = std::max(pss_run_peak_.value_or(*last_sample_.pss), *last_sample_.pss);
 }
 
@@ -408,6 +411,7 @@ ModelResult WorkerRun::result() const {
   result.input = model.input;
   result.model_load_time = model.load_time;
   result.frames = static_cast<std::int64_t>(model.frames.size());
+  result.skipped_frames = skipped_frames_;
   if (model.frames.empty()) return result;
 
   const auto summary_of = [&](auto pick) {
@@ -458,6 +462,8 @@ bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanose
     for (WorkerRun* run : runs) {
       run->read_available();
       if (run->finished()) continue;
+      // A run that is over before the next tick has its share of pages too.
+      if (run->share_is_due()) run->sample_share();
       all_finished = false;
       all_wait = all_wait && run->waiting_for_gate();
       all_measured = all_measured && run->has_measured();

@@ -80,6 +80,7 @@ class WorkerRun {
   void sample();
   // Also its proportional share; walks page tables, so call it at the metrics interval only.
   void sample_share();
+  bool share_is_due() const { return share_due_; }
   // True when the worker has ended and everything it said was read.
   bool finished();
   bool has_ended() const { return ended_; }
@@ -138,7 +139,8 @@ class WorkerRun {
   ProcessMemory last_sample_;
   std::optional<Bytes> pss_run_peak_, sampled_peak_, sampled_run_peak_;
   double run_sum_ = 0;
-  std::int64_t run_samples_ = 0, violations_ = 0, frames_held_ = 0;
+  std::int64_t run_samples_ = 0, violations_ = 0, frames_held_ = 0, skipped_frames_ = 0;
+  bool share_due_ = false;  // a phase has begun since the last look at the share of pages
   std::int64_t oom_kills_at_start_ = 0;
   std::optional<Nanoseconds> measuring_since_, cpu_time_then_, warmup_time_;
   bool waiting_ = false, awaits_decoder_ = false, done_ = false, ended_ = false, peak_reset_works_ = true;

@@ -44,7 +44,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (auto sound = check_output(values->text("html"), *file, "--html"); !sound) return forward_error(sound);
   auto text = read_file(*file, kLargestReport);
   if (!text) return forward_error(text);
-  auto result = report::read_report(*text);
+  auto result = report::read_report(*text, file->string());
   if (!result) return forward_error(result);
   const fs::path folder = file->parent_path();
   if (values->toggle("json")) {

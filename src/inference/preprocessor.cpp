@@ -34,9 +34,9 @@ Tap tap_at(int i, int from, int to) {
           static_cast<std::int16_t>(std::nearbyint(fraction * kOne))};
 }
 
-ColumnTaps column_taps(int from, int to) {
-  ColumnTaps taps;
+void set_column_taps(int from, int to, ColumnTaps& taps) {
   taps.width = to;
+  taps.wide = 0;
   taps.neighbour = from > 1 ? 3 : 0;
   taps.offset.resize(static_cast<std::size_t>(to));
   taps.weights.resize(static_cast<std::size_t>(to) * 2);
@@ -50,7 +50,6 @@ ColumnTaps column_taps(int from, int to) {
     taps.weights[2 * i + 1] = tap.next_weight;
     if (taps.offset[i] + 8 <= 3 * from) taps.wide = x + 1;
   }
-  return taps;
 }
 
 float normalised(const InputSpec& spec, std::size_t channel, float level) {
@@ -140,6 +139,17 @@ Preprocessor::Plan::Plan(const InputSpec& input_spec, const RowKernels& row_kern
   for (std::size_t c = 0; c < 3; ++c)
     for (std::size_t level = 0; level < 256; ++level)
       byte_of_level[c][level] = to_byte(normalised(spec, c, static_cast<float>(level)));
+  // Room for the largest picture that fits the input, so that a folder of mixed sizes needs no heap.
+  const auto width = static_cast<std::size_t>(spec.width);
+  const std::size_t elements = width * (interleaved ? static_cast<std::size_t>(channels) : 3);
+  columns.offset.reserve(width);
+  columns.weights.reserve(2 * width);
+  rows.reserve(static_cast<std::size_t>(spec.height));
+  for (auto& row : kept_rows) row.reserve(elements + 1);
+  levels.reserve(elements);
+  if (!interleaved) return;
+  mean_row.reserve(elements);
+  scale_row.reserve(elements);
 }
 
 void Preprocessor::Plan::fit(int width, int height) {
@@ -148,7 +158,7 @@ void Preprocessor::Plan::fit(int width, int height) {
   frame_width = width;
   frame_height = height;
   place = place_frame(spec, width, height);
-  columns = column_taps(width, place.width);
+  set_column_taps(width, place.width, columns);
   rows.resize(static_cast<std::size_t>(place.height));
   for (int y = 0; y < place.height; ++y) rows[static_cast<std::size_t>(y)] = tap_at(y, height, place.height);
   const auto n = static_cast<std::size_t>(place.width);

@@ -20,8 +20,8 @@ struct Placement {
 Placement place_frame(const InputSpec& spec, int frame_width, int frame_height);
 
 // Resizes (bilinear, with the numbers of OpenCV's INTER_LINEAR on 8 bits), pads, normalises and changes the
-// layout in one pass over the frame. Made once per input size; run() allocates only when the frame's size
-// changes.
+// layout in one pass over the frame. Made once per input size; run() allocates nothing, whatever the frame's
+// size.
 class Preprocessor {
  public:
   // Uses the fastest kernels of this machine, or the given ones (preprocessor_kernels.h).

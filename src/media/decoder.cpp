@@ -48,6 +48,7 @@ class FrameCursor {
     ++position_;
   }
   std::int64_t position() const { return position_; }
+  Nanoseconds sensor_wait() const { return video_ ? video_->sensor_wait() : Nanoseconds{}; }
   // Of the frame at position().
   std::string name() const {
     if (video_) return fmt::format("frame {}", position_);
@@ -142,7 +143,8 @@ class DecoderServer {
         [[maybe_unused]] const auto said = write_all(STDERR_FILENO, fmt::format("{}\n", kDecoderAliveLine));
       }
       const auto decoded = cursor_->next_into(take_room);
-      const Nanoseconds spent = monotonic_now() - began + std::exchange(waiting_time_, Nanoseconds{});
+      const Nanoseconds spent =
+          monotonic_now() - began - cursor_->sensor_wait() + std::exchange(waiting_time_, Nanoseconds{});
       if (!decoded) {
         skip(cursor_->sequence_name() + " " + name, decoded.error());
         if (++failures_ < kMostFailuresInARow) continue;
@@ -189,7 +191,7 @@ class DecoderServer {
   std::uint32_t newly_skipped_ = 0;
   std::int64_t failures_ = 0;  // in a row
   Nanoseconds last_alive_ = monotonic_now();
-  Nanoseconds waiting_time_;  // already spent on the frame that found no room
+  Nanoseconds waiting_time_;  // already spent on decoding the frame that found no room
 };
 
 // One message, retried when a signal came between. Returns what recv and send do.

@@ -50,6 +50,8 @@ class VideoReader {
   virtual void pass_over() = 0;
   virtual PictureSize size() const = 0;
   virtual std::int64_t frame_count() const = 0;  // as the container says; 0 if unknown
+  // How long the last next_into waited for a camera's sensor; 0 for files, whose grabbing is decoding.
+  virtual Nanoseconds sensor_wait() const { return {}; }
 
   // The next frame, or false at the end.
   Result<bool> next(Picture& picture);

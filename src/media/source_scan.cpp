@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <iterator>
 
+#include "media/folder_listing.h"
+
 namespace headroom::media {
 namespace fs = std::filesystem;
 namespace {
@@ -58,6 +60,7 @@ class Scan {
       if (auto scanned = scan(sequence); !scanned) return forward_error(scanned);
     }
     if (metadata_.sequences.empty()) return nothing_usable();
+    if (auto named = name_passed_over_videos(); !named) return forward_error(named);
     auto fingerprint = source_fingerprint(metadata_.spec);
     if (!fingerprint) return forward_error(fingerprint);
     metadata_.fingerprint = std::move(*fingerprint);
@@ -196,6 +199,22 @@ class Scan {
   void keep(SourceSequence& sequence) {
     metadata_.total_frames += sequence.frames;
     metadata_.sequences.push_back(std::move(sequence));
+  }
+
+  // A folder of images may hold videos too; a person who put them there should know that they were not read.
+  Status name_passed_over_videos() {
+    std::error_code ignored;
+    if (metadata_.spec.kind != SourceKind::image_dir || !fs::is_directory(metadata_.spec.path, ignored))
+      return {};
+    auto listing = list_folder(metadata_.spec.path);
+    if (!listing) return forward_error(listing);
+    if (listing->videos.empty()) return {};
+    std::string name = listing->videos.front();
+    if (!is_utf8(name)) name = "a video";
+    if (listing->videos.size() > 1) name += fmt::format(" and {} more", listing->videos.size() - 1);
+    skip(std::move(name), fmt::format("videos in a folder of images are not read; give video={} for them",
+                                      metadata_.spec.path));
+    return {};
   }
 
   void skip(std::string name, std::string reason) {

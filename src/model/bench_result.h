@@ -108,6 +108,7 @@ struct ModelResult {
   std::optional<Nanoseconds> runtime_load_time, model_load_time, warmup_time;
   std::optional<CountSummary> detections;
   std::int64_t frames = 0;
+  std::int64_t skipped_frames = 0;  // could be decoded in the scan and not in this run
   ModelMemory memory;
   std::optional<Bytes> file_size;     // of the model file
   std::optional<double> cpu_percent;  // of one core, while running
@@ -130,6 +131,7 @@ struct ParallelResult {
   std::optional<Bytes> joint_peak;    // of all at once, as sampled (PSS) or by the kernel (control group)
   std::string joint_peak_source;      // "cgroup_v1", "cgroup_v2", "pss_samples"
   bool within_limit = true;
+  std::int64_t frames_held = 0;  // most decoded frames in memory at once, of all models
   friend bool operator==(const ParallelResult&, const ParallelResult&) = default;
 };
 

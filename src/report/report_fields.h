@@ -144,6 +144,7 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("warmup_time_ns", model.warmup_time);
   field("detections_per_frame", model.detections);
   field("frames", model.frames);
+  field.unless_zero("skipped_frames", model.skipped_frames);
   field("memory", model.memory);
   field("file_size_bytes", model.file_size);
   field("cpu_percent", model.cpu_percent);
@@ -164,6 +165,7 @@ void describe(auto& field, a<ParallelResult> auto& parallel) {
   field("joint_peak_bytes", parallel.joint_peak);
   field("joint_peak_source", parallel.joint_peak_source);
   field("within_limit", parallel.within_limit);
+  field.unless_zero("frames_held", parallel.frames_held);
 }
 
 void describe(auto& field, a<PipelineModel> auto& model) {

@@ -83,6 +83,12 @@ Json to_json(const BenchResult& result) {
 Json to_json(const RuntimeSettings& settings) { return write_fields(settings, std::nullopt); }
 Json to_json(const Footprint& footprint) { return write_fields(footprint, kFootprintSchemaVersion); }
 
+Json to_json(const ModelResult& result) { return write_fields(result, std::nullopt); }
+
+Result<ModelResult> model_result_from_json(const Json& document) {
+  return read_fields<ModelResult>(document, "the result of a trial");
+}
+
 Json to_json(const LayerMemory& layers) { return write_fields(layers, std::nullopt); }
 
 Result<BenchResult> bench_result_from_json(const Json& document) {
@@ -105,9 +111,13 @@ Result<Footprint> footprint_from_json(const Json& document) {
   return read_fields<Footprint>(document, "the footprint");
 }
 
-Result<BenchResult> read_report(std::string_view text) {
-  const auto document = parse_json(text, "report.json");
-  if (!document) return tl::unexpected(document.error());
+Result<BenchResult> read_report(std::string_view text, std::string_view name) {
+  const auto document = parse_json(text, name);
+  if (!document) {
+    Error error = document.error();
+    error.fix = "name a run's folder, its report.json or a recording (.hrec)";
+    return tl::unexpected(std::move(error));
+  }
   return bench_result_from_json(*document);
 }
 

@@ -26,11 +26,15 @@ Result<BenchResult> bench_result_from_json(const nlohmann::ordered_json& documen
 Result<RuntimeSettings> settings_from_json(const nlohmann::ordered_json& document);
 Result<Footprint> footprint_from_json(const nlohmann::ordered_json& document);
 
+// A model's entry of report.json alone, for what the setup phase found out about a model that failed.
+nlohmann::ordered_json to_json(const ModelResult& result);
+Result<ModelResult> model_result_from_json(const nlohmann::ordered_json& document);
+
 // What the child that reads a recording answers (bench --layers).
 nlohmann::ordered_json to_json(const LayerMemory& layers);
 Result<LayerMemory> layer_memory_from_json(const nlohmann::ordered_json& document);
 
-// Parses the text of a report.json (bounded depth, no exceptions).
-Result<BenchResult> read_report(std::string_view text);
+// Parses the text of a report.json (bounded depth, no exceptions). Errors call it `name`.
+Result<BenchResult> read_report(std::string_view text, std::string_view name = "report.json");
 
 }  // namespace headroom::report

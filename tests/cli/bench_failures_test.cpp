@@ -225,6 +225,33 @@ TEST(BenchFailures, ATruncatedPictureIsSkippedNamedAndCounted) {
   EXPECT_EQ(get_text(skipped[0], "name"), "cut.jpg");
 }
 
+// Size and modification time stand, so the scan's verdict still counts: the run itself meets the damage.
+TEST(BenchFailures, APictureThatStopsDecodingAfterTheScanIsNamedAndCounted) {
+  const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
+  if (!model) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  const fs::path pictures = bench.pictures();
+  const fs::path picture = fs::directory_iterator(pictures)->path();
+  const fs::path victim = pictures / ("zz" + picture.extension().string());
+  fs::copy_file(picture, victim);
+  const std::vector<std::string> arguments{"--source", pictures.string(), "--model", "m=" + model->string()};
+  auto setup = arguments;
+  setup.emplace_back("--skip-inference");
+  ASSERT_EQ(bench.run(setup).exit_code, 0);
+  const auto time = fs::last_write_time(victim);
+  write_text(victim, std::string(fs::file_size(victim), 'x'));
+  fs::last_write_time(victim, time);
+  auto inference = arguments;
+  inference.emplace_back("--skip-setup");
+  const CommandResult result = bench.run(inference);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json measured = model_of(bench.report(), "m");
+  EXPECT_EQ(get_text(measured, "status"), "ok");
+  EXPECT_EQ(get_integer(measured, "frames"), 1);
+  EXPECT_EQ(get_integer(measured, "skipped_frames"), 1);
+  EXPECT_THAT(to_text(get_member(measured, "warnings")), HasSubstr(victim.filename().string()));
+}
+
 // Wrong use ends with 2 and one sentence before anything runs.
 void expect_wrong_use(const CommandResult& result, const std::string& part) {
   EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
@@ -245,6 +272,14 @@ TEST(BenchFailures, AMissingCamera) {
   expect_wrong_use(bench.run({"--source", "camera=97", "--backend", "misbehaving", "--model",
                               "m=" + bench.model("m", "")}),
                    "camera");
+}
+
+TEST(BenchFailures, SeveralModelsAtOnceOnACamera) {
+  Bench bench;
+  expect_wrong_use(bench.run({"--source", "camera=0", "--backend", "misbehaving", "--parallel", "--model",
+                              "a=" + bench.model("a", ""), "--model", "b=" + bench.model("b", "")}),
+                   "--pipeline");
+  EXPECT_FALSE(fs::exists(bench.path() / "outputs") && !fs::is_empty(bench.path() / "outputs"));
 }
 
 TEST(BenchFailures, AnUnwritableOutputFolder) {
@@ -275,6 +310,20 @@ TEST(BenchFailures, AFullDiskStillShowsTheFigures) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("No space left on device"));
   EXPECT_THAT(result.out, HasSubstr("m"));
+}
+
+TEST(BenchFailures, AFullDiskForThePreparedData) {
+  Bench bench;
+  const fs::path small = bench.path() / "prepared";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=4k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  write_text(small / "full", std::string(4096, 'x'));
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--model", "m=" + bench.model("m", "")});
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("No space left on device"));
 }
 
 }  // namespace

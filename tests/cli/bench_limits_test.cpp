@@ -23,6 +23,10 @@ TEST(BenchLimits, AModelOverTheLimitIsOomAndHardAndTheOthersAreUntouched) {
   EXPECT_GE(get_member(limit, "routes").size(), 4U);
   EXPECT_EQ(get_text(model_of(report, "large"), "status"), "oom");
   EXPECT_EQ(get_text(model_of(report, "large"), "died_in"), "runtime_loaded");
+  // What it had when it died in the setup phase is in the report, and is a violation.
+  const Json died_in_setup = get_member(model_of(report, "large"), "memory");
+  EXPECT_EQ(get_bool(died_in_setup, "within_limit"), false);
+  EXPECT_GT(get_integer(died_in_setup, "cgroup_peak_bytes").value_or(0), 120LL << 20);
   EXPECT_EQ(get_text(model_of(report, "grows"), "status"), "oom");
   for (const char* name : {"small", "after"}) {
     EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;

@@ -36,6 +36,13 @@ std::string finished_run(Bench& bench) {
   return bench.run_folder().string();
 }
 
+TEST(Report, AFileThatIsNoReportIsNamed) {
+  const CommandResult result = run_headroom({"report", "/etc/passwd"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, testing::HasSubstr("/etc/passwd is not valid JSON"));
+  EXPECT_THAT(result.err, testing::HasSubstr("name a run's folder"));
+}
+
 TEST(Output, AClosedPipeIsQuiet) {
   const UniqueFd pipe = broken_pipe();
   Bench bench;

@@ -10,6 +10,7 @@
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
 
+#include "base/units.h"
 #include "media/image_header.h"
 #include "media/opencv/quiet_stderr.h"
 
@@ -21,7 +22,8 @@ namespace {
 // grabbed.
 class OpenCvVideoReader : public VideoReader {
  public:
-  explicit OpenCvVideoReader(const cv::VideoCapture& capture) : capture_(capture) {
+  OpenCvVideoReader(const cv::VideoCapture& capture, bool is_camera)
+      : capture_(capture), is_camera_(is_camera) {
     const auto property = [&](int id) {
       const double value = capture_.get(id);
       return std::isfinite(value) && value > 0 && value < 2e9 ? value : 0.0;
@@ -33,8 +35,11 @@ class OpenCvVideoReader : public VideoReader {
 
   Result<Decoded> next_into(const TakeRoom& take_room) override {
     QuietStderr quiet;
+    sensor_wait_ = {};
     try {
+      const Nanoseconds asked = monotonic_now();
       if (!grabbed_ && !capture_.grab()) return Decoded::end;
+      if (is_camera_) sensor_wait_ = monotonic_now() - asked;
       grabbed_ = true;
       return deliver(take_room);
     } catch (const cv::Exception& problem) {
@@ -45,6 +50,7 @@ class OpenCvVideoReader : public VideoReader {
   void pass_over() override { grabbed_ = false; }
   PictureSize size() const override { return size_; }
   std::int64_t frame_count() const override { return frame_count_; }
+  Nanoseconds sensor_wait() const override { return sensor_wait_; }
 
  private:
   Result<Decoded> deliver(const TakeRoom& take_room) {
@@ -74,11 +80,14 @@ class OpenCvVideoReader : public VideoReader {
   cv::VideoCapture capture_;
   PictureSize size_;
   std::int64_t frame_count_ = 0;
+  Nanoseconds sensor_wait_;
+  bool is_camera_ = false;
   bool grabbed_ = false;
 };
 
-Result<std::unique_ptr<VideoReader>> reader_of(const cv::VideoCapture& capture, const std::string& what) {
-  auto reader = std::make_unique<OpenCvVideoReader>(capture);
+Result<std::unique_ptr<VideoReader>> reader_of(const cv::VideoCapture& capture, const std::string& what,
+                                               bool is_camera) {
+  auto reader = std::make_unique<OpenCvVideoReader>(capture, is_camera);
   const PictureSize size = reader->size();
   if (size.width == 0 || size.height == 0) return input_error(what, "it does not say its frames' size");
   if (static_cast<std::int64_t>(size.width) * size.height > kMaximumPixels)
@@ -120,7 +129,7 @@ Result<std::unique_ptr<VideoReader>> open_video_file(const std::string& path) {
         what, reason.empty() ? "it is damaged, cut, or of a kind that OpenCV was built without" : reason,
         "check that a player shows it, or convert it to mp4");
   }
-  return reader_of(capture, what);
+  return reader_of(capture, what, false);
 }
 
 Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
@@ -140,7 +149,7 @@ Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
   }
   if (!capture.isOpened())
     return input_error(what, device + " gives no frames", "check that no other program uses it");
-  return reader_of(capture, what);
+  return reader_of(capture, what, true);
 }
 
 }  // namespace headroom::media

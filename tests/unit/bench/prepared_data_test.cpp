@@ -97,6 +97,9 @@ TEST_F(PreparedDataTest, StaleOrForeignDataIsRefusedWithTheReason) {
   data_.models[0].status = ModelStatus::oom;
   data_.memory_limit = mebibytes(16);
   EXPECT_THAT(reason(), testing::HasSubstr("another --mem-limit"));
+  data_.models[0].status = ModelStatus::timeout;
+  data_.timeout = {5'000'000'000};
+  EXPECT_THAT(reason(), testing::HasSubstr("another --timeout"));
   data_.models[0].status = ModelStatus::ok;
   EXPECT_EQ(reason(), "");
   options_.image_size = 320;

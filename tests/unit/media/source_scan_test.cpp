@@ -57,6 +57,17 @@ TEST_F(SourceScan, FramesThatDoNotDecodeAreNamedAndTheRestIsKept) {
   ASSERT_TRUE(back) << back.error().sentence();
 }
 
+TEST_F(SourceScan, VideosInAFolderOfImagesAreNamed) {
+  write_image(folder_ / "1.png", test_picture(40, 30));
+  for (const char* name : {"b.mp4", "a.avi"}) test::write_text(folder_ / name, "not looked at");
+  const auto metadata = scan();
+  ASSERT_TRUE(metadata) << metadata.error().sentence();
+  EXPECT_EQ(metadata->total_frames, 1);
+  EXPECT_THAT(shown(metadata->skipped),
+              ElementsAre("a.avi and 1 more: videos in a folder of images are not read; give video=" +
+                          folder_.path().string() + " for them"));
+}
+
 TEST_F(SourceScan, LimitsCountWhatIsUsable) {
   for (const char* name : {"b/1.png", "b/2.png", "b/3.png", "c/1.png", "d/1.png"})
     write_image(folder_ / name, test_picture(20, 20));
