@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""What does `headroom trace` in its default mode add to a build with g++? Compiles some of Headroom's own sources one after
-the other (each is a g++ driver, a cc1plus, an assembler: three recordings), in turns without Headroom, traced in default
-mode, and traced without stacks.
+"""What does `headroom trace` in its default mode add to a build with g++? Compiles some of Headroom's own sources (each is
+a g++ driver, a cc1plus, an assembler: three recordings), file by file in turns without Headroom, traced in default mode, and
+traced without stacks.
 
-    bench/trace_build_cost.py --build build/release --rounds 9 --output bench/results/trace_build_cost
+    bench/trace_build_cost.py --build build/release --rounds 20 --output bench/results/trace_build_cost
 
-Wall-clock and CPU time (of the whole tree, from wait4) per round against the untraced build of the same round; which mode goes
-first changes from round to round. Only the Python standard library is used.
+The ratio is of a file's compilation traced and untraced in the same round, as the shell that starts it sees it; its median over
+all files and rounds has a distribution-free 95 % confidence interval (order statistics of a sign test). A build's time moves
+by several per cent from one second to the next on a shared machine, so pairs are short and many. What `headroom trace` itself takes
+before and after the program is told apart: it is paid once a build. Only the Python standard library is used.
 """
 import argparse
 import json
+import math
 import os
 import platform
 import shlex
@@ -26,30 +29,35 @@ SOURCES = ["src/recording/recording.cpp", "src/tracer/stack_walk.cpp", "src/trac
 MODES = {"default": [], "default, no stacks": ["--stacks", "off"]}
 
 
-def build_script(folder, compiler):
-    script = os.path.join(folder, "build.sh")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write("set -e\n")
-        for number, source in enumerate(SOURCES):
-            words = [compiler, "-std=c++20", "-O2", f"-I{ROOT}/src", "-c", os.path.join(ROOT, source), "-o",
-                     os.path.join(folder, f"{number}.o")]
-            file.write(shlex.join(words) + "\n")
-    return script
+def build_scripts(folder, compiler):
+    """One a source: it compiles it and writes how many nanoseconds that took into `took`."""
+    scripts = []
+    for number, source in enumerate(SOURCES):
+        words = [compiler, "-std=c++20", "-O2", f"-I{ROOT}/src", "-c", os.path.join(ROOT, source), "-o",
+                 os.path.join(folder, f"{number}.o")]
+        scripts.append(os.path.join(folder, f"{number}.sh"))
+        with open(scripts[-1], "w", encoding="utf-8") as file:
+            file.write(f"set -e\nbegan=$(date +%s%N)\n{shlex.join(words)}\nended=$(date +%s%N)\n"
+                       f"echo $((ended - began)) > {shlex.quote(os.path.join(folder, 'took'))}\n")
+    return scripts
 
 
-def run(command):
+def run(command, folder):
     started = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said = process.stderr.read().decode()
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
         raise SystemExit(f"trace_build_cost: {shlex.join(command)} ended with status {status}:\n{said}")
-    return {"wall_s": time.monotonic() - started, "cpu_s": usage.ru_utime + usage.ru_stime}
+    whole = time.monotonic() - started
+    with open(os.path.join(folder, "took"), encoding="ascii") as file:
+        compiled = int(file.read()) * 1e-9
+    return {"compile_s": compiled, "whole_s": whole, "cpu_s": usage.ru_utime + usage.ru_stime}
 
 
 def traced(build, flags, script, folder):
     path = os.path.join(folder, "build.hrec")
-    took = run([os.path.join(build, "bin/headroom"), "trace", *flags, "--out", path, "--", "/bin/sh", script])
+    took = run([os.path.join(build, "bin/headroom"), "trace", *flags, "--out", path, "--", "/bin/sh", script], folder)
     recordings = os.path.join(folder, "build.hrec.d")
     sizes = [os.stat(os.path.join(recordings, name)).st_blocks * 512 for name in os.listdir(recordings)]
     took |= {"recordings": len(sizes), "disk_bytes": sum(sizes)}
@@ -58,45 +66,59 @@ def traced(build, flags, script, folder):
     return took
 
 
+def interval(values):
+    ordered, n, below, total = sorted(values), len(values), 0, 0.0
+    while below < n // 2 and (total := total + math.comb(n, below) / 2**n) <= 0.025:
+        below += 1
+    below = max(below, 1)
+    return ordered[below - 1], ordered[n - below]
+
+
 def spread(values, digits=2):
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+    first, middle, third = statistics.quantiles(values, n=4)
+    return f"{middle:.{digits}f} ({first:.{digits}f}–{third:.{digits}f})"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--compiler", default=shutil.which("g++"))
     parser.add_argument("--folder", help="where recordings and objects lie while they are made (default: the temporary folder)")
     parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)
-    rounds, load_before = [], os.getloadavg()[0]
+    pairs, load_before = [], os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        script = build_script(folder, os.path.realpath(arguments.compiler))
-        run(["/bin/sh", script])  # the sources and the compiler come into the page cache
+        scripts = build_scripts(folder, os.path.realpath(arguments.compiler))
+        for script in scripts:  # the sources and the compiler come into the page cache
+            run(["/bin/sh", script], folder)
         for number in range(arguments.rounds):
-            modes = ["alone", *MODES]
-            modes = modes[number % len(modes):] + modes[:number % len(modes)]
-            rounds.append({mode: run(["/bin/sh", script]) if mode == "alone" else traced(build, MODES[mode], script, folder)
-                           for mode in modes})
+            for source, script in zip(SOURCES, scripts):
+                modes = ["alone", *MODES]
+                modes = modes[len(pairs) % len(modes):] + modes[:len(pairs) % len(modes)]
+                pairs.append({"source": source} | {
+                    mode: run(["/bin/sh", script], folder) if mode == "alone" else traced(build, MODES[mode], script, folder)
+                    for mode in modes})
             print(f"trace_build_cost: round {number + 1} of {arguments.rounds}", file=sys.stderr)
-    alone = [one["alone"] for one in rounds]
+    alone = [one["alone"] for one in pairs]
     lines = ["# What tracing adds to a build with g++", "",
              f"Command: `bench/trace_build_cost.py --rounds {arguments.rounds}`. Machine: {os.cpu_count()} processors, {platform.machine()}, "
-             f"Linux {platform.release()}; load when it began {load_before:.1f}, when it ended {os.getloadavg()[0]:.1f}. {len(SOURCES)} files, -O2. "
-             "Median (min–max) over the rounds; each mode against the untraced build of the same round.", "",
-             f"Untraced: {spread([one['wall_s'] for one in alone])} s, {spread([one['cpu_s'] for one in alone])} s of CPU time.", "",
-             "| mode | wall-clock time added, % | CPU time added, % | recordings | on disk, MiB |", "|---|---|---|---|---|"]
+             f"Linux {platform.release()}; load when it began {load_before:.1f}, when it ended {os.getloadavg()[0]:.1f}. {len(SOURCES)} files, -O2, "
+             f"{len(pairs)} pairs. Median (quartiles) over the pairs of a file traced and untraced in the same round.", "",
+             f"Untraced, a file takes {spread([one['compile_s'] for one in alone])} s.", "",
+             "| mode | time added, % | 95 % of its median | `headroom trace` itself, ms | recordings a file | on disk a file, MiB |", "|---|---|---|---|---|---|"]
     for mode in MODES:
-        added = {key: [100 * (one[mode][key] / one["alone"][key] - 1) for one in rounds] for key in ("wall_s", "cpu_s")}
-        size = statistics.median(one[mode]["disk_bytes"] for one in rounds) / 2**20
-        lines.append(f"| {mode} | {spread(added['wall_s'])} | {spread(added['cpu_s'])} | {rounds[0][mode]['recordings']} | {size:.1f} |")
+        added = [100 * (one[mode]["compile_s"] / one["alone"]["compile_s"] - 1) for one in pairs]
+        itself = [1000 * (one[mode]["whole_s"] - one[mode]["compile_s"] - one["alone"]["whole_s"] + one["alone"]["compile_s"]) for one in pairs]
+        size = statistics.median(one[mode]["disk_bytes"] for one in pairs) / 2**20
+        low, high = interval(added)
+        lines.append(f"| {mode} | {spread(added)} | {low:.2f}–{high:.2f} | {spread(itself, 0)} | {pairs[0][mode]['recordings']} | {size:.1f} |")
     page = "\n".join(lines) + "\n"
     print(page)
     if arguments.output:
         with open(arguments.output + ".json", "w", encoding="utf-8") as file:
-            json.dump({"load_before": load_before, "load_after": os.getloadavg()[0], "rounds": rounds}, file, indent=1)
+            json.dump({"load_before": load_before, "load_after": os.getloadavg()[0], "pairs": pairs}, file, indent=1)
             file.write("\n")
         with open(arguments.output + ".md", "w", encoding="utf-8") as file:
             file.write(page)
