@@ -4,8 +4,8 @@
 //   analysis_benchmark [EVENTS]      20 000 000 events unless told otherwise
 //
 // The storm is that of bench/README.md: 4096 live slots, 16 to 2063 bytes, stacks of 10 frames. It is also
-// run with a million live slots (larger than the processor's caches), with layers three deep, and on two
-// threads.
+// run with a million live slots (larger than the processor's caches), with layers three deep, on two threads,
+// and as samples, whose peak takes another pass.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +26,7 @@ struct Storm {
   const char* name;
   std::size_t slots = 4096;
   std::uint32_t threads = 1, layers = 0;
+  bool sampled = false;
 };
 
 std::vector<test::RecordingBuilder::Frames> make_stacks(std::size_t count) {
@@ -39,6 +40,7 @@ std::vector<test::RecordingBuilder::Frames> make_stacks(std::size_t count) {
 std::filesystem::path make_recording(const std::filesystem::path& path, const Storm& storm,
                                      std::int64_t events) {
   test::RecordingOptions options;
+  options.full = !storm.sampled;
   options.segment_bytes = 1 << 20;
   options.metadata_bytes = 1 << 20;
   options.segments_limit = 1 << 16;
@@ -62,7 +64,12 @@ std::filesystem::path make_recording(const std::filesystem::path& path, const St
     }
     // Each slot has its own place, as a size class of an allocator would give.
     live[slot] = 0x555500000000 + slot * 2080;
-    builder.allocate(thread, time, live[slot], 16 + random() % 2048, stacks[random() % stacks.size()]);
+    const std::uint64_t size = 16 + random() % 2048;
+    const auto& stack = stacks[random() % stacks.size()];
+    if (storm.sampled)
+      builder.sample(thread, time, live[slot], size, stack);
+    else
+      builder.allocate(thread, time, live[slot], size, stack);
   }
   return builder.finish();
 }
@@ -110,7 +117,8 @@ int main(int argc, char** argv) {
   const headroom::test::TemporaryFolder folder;
   int failed = 0;
   for (const Storm& storm : {Storm{"4096 live"}, Storm{"4096 live, 30 layers", 4096, 1, 30},
-                             Storm{"4096 live each, 2 threads", 4096, 2, 0}, Storm{"1 M live", 1 << 20}})
+                             Storm{"4096 live each, 2 threads", 4096, 2, 0}, Storm{"1 M live", 1 << 20},
+                             Storm{"4096 live samples", 4096, 1, 0, true}})
     failed |= measure(storm, *events, folder.path());
   return failed;
 }

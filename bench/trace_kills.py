@@ -132,7 +132,7 @@ def own_events(reader, path):
     live, live_twice = {}, 0
     for *_, kind, fields in recording.events():
         if kind == reader.ALLOCATE:
-            thread, _scope, address, size, _stack = fields
+            thread, _scope, address, size, *_ = fields
             live_twice += address in live
             live[address] = size
             if SMALLEST <= size <= LARGEST:

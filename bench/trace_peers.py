@@ -145,7 +145,7 @@ def blocks_of_recording(path):
     allocated, live = collections.Counter(), {}
     for *_, kind, fields in recording.events():
         if kind == reader.ALLOCATE:
-            _thread, _scope, address, size, frames = fields
+            _thread, _scope, address, size, frames, *_ = fields
             allocated[size, frames] += 1
             live[address] = size, frames
         elif kind == reader.RELEASE:

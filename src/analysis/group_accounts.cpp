@@ -6,19 +6,23 @@
 
 #include "analysis/live_counter.h"
 #include "analysis/live_map.h"
+#include "analysis/peak_moment.h"
 
 namespace headroom::analysis {
 namespace {
 
 class Accountant {
  public:
-  Accountant(const recording::Recording& recording, std::vector<Grouping> groupings)
-      : result_{LayerTree(recording), {}, recording.info().full} {
+  Accountant(const recording::Recording& recording, std::vector<Grouping> groupings,
+             std::optional<Nanoseconds> peak_moment)
+      : result_{LayerTree(recording), {}, recording.info().full}, moment_to_tell_(peak_moment) {
+    peak_is_chosen_ = peak_moment.has_value();
     for (Grouping& grouping : groupings) columns_.push_back({std::move(grouping), {}});
     result_.figures.resize(columns_.size());
   }
 
   void visit(const MemoryEvent& event) {
+    if (moment_to_tell_ && event.time > *moment_to_tell_) tell_peak();
     if (event.kind == MemoryEventKind::release)
       release(event);
     else if (event.kind == MemoryEventKind::gap)
@@ -28,6 +32,7 @@ class Accountant {
   }
 
   GroupAccounts finish() {
+    if (moment_to_tell_) tell_peak();
     for (std::size_t column = 0; column < columns_.size(); ++column)
       for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
         const LiveCounter& live = columns_[column].live[group];
@@ -66,7 +71,7 @@ class Accountant {
       figures.sampled = figures.sampled || sampled;
     });
     add_wrapping(live_bytes_, bytes);
-    if (live_bytes_ > peak_bytes_) {
+    if (live_bytes_ > peak_bytes_ && !peak_is_chosen_) {
       peak_bytes_ = live_bytes_;
       ++peak_mark_;
     }
@@ -88,6 +93,19 @@ class Accountant {
       add_wrapping(live_bytes_, -bytes);
     }
     last = 0;
+  }
+
+  // As in the analysis: at the moment that half A of the samples chose, what half B has.
+  void tell_peak() {
+    moment_to_tell_.reset();
+    ++peak_mark_;
+    for (Column& column : columns_)
+      for (LiveCounter& live : column.live) live.begin_telling(peak_mark_);
+    live_.for_each([&](const LiveBlock& block) {
+      for_each_group(block, [&](LiveCounter& live, GroupFigures&) {
+        live.tell(block.bytes_in(SampleHalf::b), block.blocks_in(SampleHalf::b));
+      });
+    });
   }
 
   static void count_lifetime(GroupFigures& figures, const LiveBlock& block, std::int64_t end) {
@@ -126,6 +144,8 @@ class Accountant {
   std::unordered_map<std::uint32_t, std::uint64_t> last_allocated_;  // by thread, if that was its last event
   std::int64_t live_bytes_ = 0, peak_bytes_ = 0;
   Mark peak_mark_ = 1;
+  std::optional<Nanoseconds> moment_to_tell_;
+  bool peak_is_chosen_ = false;
 };
 
 }  // namespace
@@ -136,7 +156,7 @@ std::optional<Nanoseconds> GroupFigures::average_lifetime() const {
 }
 
 GroupAccounts account_groups(recording::Recording& recording, std::vector<Grouping> groupings) {
-  Accountant accountant(recording, std::move(groupings));
+  Accountant accountant(recording, std::move(groupings), peak_moment_of_samples(recording));
   recording.for_each_event([&](const MemoryEvent& event) { accountant.visit(event); });
   return accountant.finish();
 }

@@ -12,15 +12,43 @@
 
 namespace headroom::analysis {
 
+// A sum by both halves of the samples, and its peak: the moment when it was highest by half A, as half B
+// tells it. Where nothing was sampled the halves are the same, and it is the largest sum.
+struct PeakOfHalves {
+  std::int64_t a = 0,
+               b_over_a = 0;  // the second changes with samples only, and so costs an exact event nothing
+  std::int64_t most_a = 0, at_most = 0;
+
+  std::int64_t b() const {
+    std::int64_t sum = a;
+    add_wrapping(sum, b_over_a);
+    return sum;
+  }
+  void change(std::int64_t by_a, std::int64_t by_b) {
+    add_wrapping(a, by_a);
+    if (by_b != by_a) add_wrapping(b_over_a, by_b - by_a);
+  }
+  void note() {
+    if (a > most_a) note(a, b());
+  }
+  void note(std::int64_t of_a, std::int64_t of_b) {
+    if (of_a <= most_a) return;
+    most_a = of_a;
+    at_most = of_b;
+  }
+  void join(const PeakOfHalves& other) { note(other.most_a, other.at_most); }
+};
+
 struct LayerAccount {
   LiveCounter self;            // at the peak of the heap
-  LiveCounter self_in_bucket;  // at the fullest moment of the timeline's point
+  LiveCounter self_in_bucket;  // at the fullest moment of the timeline's point, by half B
   // With the layers inside it.
-  std::int64_t held = 0, most_held = 0, reserved = 0, most_reserved = 0;
+  PeakOfHalves held, reserved;
   double wasted_sum = 0, reserved_sum = 0;
   // Made in it alone; what the layers inside it made is added at the end.
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
-  std::int64_t process_peak = 0, entries = 0, time_ns = 0;
+  PeakOfHalves process;
+  std::int64_t entries = 0, time_ns = 0;
   LayerIndex parent = 0;
   bool visited = false;  // a thread was in it itself, not only in a layer inside it
 };
@@ -39,42 +67,48 @@ class LayerLedger {
   const LayerTree& tree() const { return tree_; }
   std::size_t size() const { return accounts_.size(); }
 
-  void allocated(const LiveBlock& block, std::int64_t bytes, std::int64_t blocks, Mark peak, Mark bucket) {
-    const std::int64_t chunks = reserved_for(block, bytes);
+  void allocated(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks, Mark peak,
+                 Mark bucket) {
+    const LiveBytes chunks = reserved_for(block, bytes);
     for (LayerIndex layer = change_self(block, bytes, blocks, peak, bucket);;
          layer = accounts_[layer].parent) {
       LayerAccount& account = accounts_[layer];
-      add_wrapping(account.held, bytes);
-      add_wrapping(account.reserved, chunks);
-      account.most_held = std::max(account.most_held, account.held);
-      account.most_reserved = std::max(account.most_reserved, account.reserved);
-      account.wasted_sum += static_cast<double>(account.reserved) - static_cast<double>(account.held);
-      account.reserved_sum += static_cast<double>(account.reserved);
+      account.held.change(bytes.a, bytes.b);
+      account.reserved.change(chunks.a, chunks.b);
+      account.held.note();
+      account.reserved.note();
+      account.wasted_sum += static_cast<double>(account.reserved.b()) - static_cast<double>(account.held.b());
+      account.reserved_sum += static_cast<double>(account.reserved.b());
       if (account.parent == 0) break;
     }
   }
-  void released(const LiveBlock& block, std::int64_t bytes, std::int64_t blocks, Mark peak, Mark bucket) {
-    const std::int64_t chunks = reserved_for(block, bytes);
+  void released(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks, Mark peak, Mark bucket) {
+    const LiveBytes chunks = reserved_for(block, bytes);
     for (LayerIndex layer = change_self(block, -bytes, -blocks, peak, bucket);;
          layer = accounts_[layer].parent) {
       LayerAccount& account = accounts_[layer];
-      add_wrapping(account.held, -bytes);
-      add_wrapping(account.reserved, -chunks);
+      account.held.change(-bytes.a, -bytes.b);
+      account.reserved.change(-chunks.a, -chunks.b);
       if (account.parent == 0) break;
     }
   }
+  void begin_telling(Mark peak) {
+    for (LayerAccount& account : accounts_) account.self.begin_telling(peak);
+  }
 
  private:
-  LayerIndex change_self(const LiveBlock& block, std::int64_t bytes, std::int64_t blocks, Mark peak,
+  LayerIndex change_self(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks, Mark peak,
                          Mark bucket) {
-    accounts_[block.layer].self.change(bytes, blocks, peak);
-    accounts_[block.layer].self_in_bucket.change(bytes, blocks, bucket);
+    accounts_[block.layer].self.change(bytes.all, blocks, peak);
+    accounts_[block.layer].self_in_bucket.change(bytes.b, blocks, bucket);
     return block.layer;
   }
-  static std::int64_t reserved_for(const LiveBlock& block, std::int64_t bytes) {
+  static LiveBytes reserved_for(const LiveBlock& block, const LiveBytes& bytes) {
     const auto chunk = static_cast<std::int64_t>(chunk_bytes(block.size));
-    return block.weight == 1 ? chunk
-                             : bytes + (chunk - static_cast<std::int64_t>(block.size)) * block.blocks();
+    if (block.weight == 1) return {chunk, chunk, chunk};
+    const std::int64_t more = chunk - static_cast<std::int64_t>(block.size);
+    return {bytes.all + more * block.blocks(), bytes.a + more * block.blocks_in(SampleHalf::a),
+            bytes.b + more * block.blocks_in(SampleHalf::b)};
   }
   void adopt_new_layers() {
     for (std::size_t i = accounts_.size(); i < tree_.size(); ++i)

@@ -2,6 +2,7 @@
 // program holds at once.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -13,12 +14,18 @@ namespace headroom::analysis {
 // No malloc of a working program gives more (4 TiB); a damaged file says it does, and its sums would
 // overflow.
 inline constexpr std::uint64_t kLargestBlock = std::uint64_t{1} << 42;
+// Later times are a damaged file's.
+inline constexpr std::int64_t kLatestTime = std::int64_t{1} << 60;
+// A damaged file names any thread; those past this are one.
+inline constexpr std::uint32_t kMostThreads = 1 << 20;
 
 struct LiveBlock {
   std::uint64_t address = 0;  // 0: the slot is free
   std::uint64_t size = 0;     // as was asked for
   std::int64_t time_ns = 0;
-  std::uint32_t stack = 0, layer = 0, thread = 0;
+  std::uint32_t stack = 0, layer = 0;
+  std::uint32_t thread : 30 = 0;
+  std::uint32_t half_bits : 2 = 0;
   float weight = 1;  // of a sample: it stands for so many allocations
 
   // The bytes that it stands for; the same number whenever it is asked, so that sums come back to zero.
@@ -27,6 +34,40 @@ struct LiveBlock {
     return std::llround(static_cast<double>(size) * static_cast<double>(weight));
   }
   std::int64_t blocks() const { return weight == 1 ? 1 : std::llround(weight); }
+
+  // The same among the samples of one half; 0 if it is not in it.
+  std::int64_t bytes_in(SampleHalf half) const {
+    if (weight == 1 || half == SampleHalf::both) return bytes();
+    return is_in(half) ? std::llround(static_cast<double>(size) * half_weight()) : 0;
+  }
+  std::int64_t blocks_in(SampleHalf half) const {
+    if (weight == 1 || half == SampleHalf::both) return blocks();
+    return is_in(half) ? std::llround(half_weight()) : 0;
+  }
+  // With p = 1/weight a half has it with probability 1 − √(1 − p) (recording/sample_half.h).
+  double half_weight() const {
+    const auto whole = static_cast<double>(weight);
+    return whole * (1 + std::sqrt(1 - 1 / whole));
+  }
+
+ private:
+  bool is_in(SampleHalf half) const {
+    return half_bits == static_cast<std::uint32_t>(SampleHalf::both) ||
+           half_bits == static_cast<std::uint32_t>(half);
+  }
+};
+static_assert(sizeof(LiveBlock) == 40);
+
+// Live bytes by all samples, and by each half of them. Where nothing was sampled, all three are the same.
+struct LiveBytes {
+  std::int64_t all = 0, a = 0, b = 0;
+
+  static LiveBytes of(const LiveBlock& block) {
+    const std::int64_t all = block.bytes();
+    if (block.weight == 1) return {all, all, all};
+    return {all, block.bytes_in(SampleHalf::a), block.bytes_in(SampleHalf::b)};
+  }
+  LiveBytes operator-() const { return {-all, -a, -b}; }
 };
 
 inline bool is_allocation(const MemoryEvent& event) {
@@ -44,7 +85,8 @@ inline bool make_block(const MemoryEvent& event, LayerIndex layer, std::int64_t 
            time,
            event.stack.index,
            layer,
-           event.thread.index,
+           std::min(event.thread.index, kMostThreads) & 0x3fffffff,
+           static_cast<std::uint32_t>(event.half) & 3,
            static_cast<float>(event.weight)};
   return true;
 }

@@ -32,6 +32,16 @@ struct LiveCounter {
     add_wrapping(bytes, by_bytes);
     add_wrapping(blocks, by_blocks);
   }
+  // The moment of `current` is now, and what was live is told by others' numbers: zero, to which they are
+  // added.
+  void begin_telling(Mark current) {
+    saved_bytes = saved_blocks = 0;
+    mark = current;
+  }
+  void tell(std::int64_t of_bytes, std::int64_t of_blocks) {
+    add_wrapping(saved_bytes, of_bytes);
+    add_wrapping(saved_blocks, of_blocks);
+  }
   std::int64_t bytes_at(Mark current) const { return mark == current ? saved_bytes : bytes; }
   std::int64_t blocks_at(Mark current) const { return mark == current ? saved_blocks : blocks; }
 };

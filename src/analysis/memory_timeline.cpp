@@ -16,9 +16,9 @@ TimelineBuilder::TimelineBuilder(std::size_t most_points, Nanoseconds expected_d
       width_(
           std::max<std::int64_t>(1, expected_duration.count / static_cast<std::int64_t>(most_points_) + 1)) {}
 
-void TimelineBuilder::begin_point(Nanoseconds time, std::int64_t live, std::int64_t mapped,
+void TimelineBuilder::begin_point(Nanoseconds time, const LiveBytes& live, std::int64_t mapped,
                                   const LayerLedger& layers) {
-  if (number_ >= 0) close_point(live, mapped, layers);
+  if (number_ >= 0) close_point(live.all, mapped, layers);
   number_ = std::max<std::int64_t>(time.count, 0) / width_;
   while (number_ >= static_cast<std::int64_t>(most_points_)) {
     halve();
@@ -27,10 +27,11 @@ void TimelineBuilder::begin_point(Nanoseconds time, std::int64_t live, std::int6
   end_ = (number_ + 1) * width_;
   // The point that halving left half full goes on.
   if (!points_.empty() && points_.back().number == number_) {
-    lowest_ = std::min(points_.back().lowest, live);
-    highest_ = live;
+    lowest_ = points_.back().lowest;
+    if (live.a < lowest_.by_a) lowest_ = {live.a, live.b};
+    highest_ = {live.a, live.b};
   } else {
-    lowest_ = highest_ = live;
+    lowest_ = highest_ = {live.a, live.b};
   }
   ++mark_;
 }
@@ -47,7 +48,7 @@ void TimelineBuilder::close_point(std::int64_t live, std::int64_t mapped, const 
   }
   if (!points_.empty() && points_.back().number == number_) {
     Point& before = points_.back();
-    if (before.highest >= point.highest) {
+    if (before.highest.by_a >= point.highest.by_a) {
       point.highest = before.highest;
       point.shares = std::move(before.shares);
     }
@@ -67,10 +68,10 @@ void TimelineBuilder::halve() {
       continue;
     }
     Point& before = joined.back();
-    before.lowest = std::min(before.lowest, point.lowest);
+    if (point.lowest.by_a < before.lowest.by_a) before.lowest = point.lowest;
     before.last = point.last;
     before.mapped = point.mapped;
-    if (point.highest > before.highest) {
+    if (point.highest.by_a > before.highest.by_a) {
       before.highest = point.highest;
       before.shares = std::move(point.shares);
     }
@@ -97,9 +98,10 @@ MemoryTimeline TimelineBuilder::finish(std::int64_t live, std::int64_t mapped, c
   std::vector<std::size_t> place(layers.size(), timeline.layers.size());
   for (std::size_t i = 0; i < timeline.layers.size(); ++i) place[timeline.layers[i]] = i;
   for (const Point& point : points_) {
-    TimelinePoint out{{point.number * width_}, point.lowest, point.highest, point.last, point.mapped, {}};
+    TimelinePoint out{
+        {point.number * width_}, point.lowest.bytes, point.highest.bytes, point.last, point.mapped, {}};
     out.layers.assign(timeline.layers.size() + 1, 0);
-    std::int64_t rest = point.highest;
+    std::int64_t rest = point.highest.bytes;
     for (const auto& [layer, bytes] : point.shares) {
       if (place[layer] == timeline.layers.size()) continue;
       out.layers[place[layer]] = bytes;

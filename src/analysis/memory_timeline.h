@@ -1,10 +1,12 @@
 // Live memory over time in a bounded number of points, stacked by layer. A point covers a stretch of time and
 // keeps its lowest and highest moment, so no peak is lost however long the recording; its layers are those of
-// the highest moment, so they add up to it.
+// the highest moment, so they add up to it. In a recording of samples half A says which moments those are and
+// half B what was live then: each point is unbiased, though one of them is always the highest by chance.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -33,30 +35,42 @@ class TimelineBuilder {
   Mark mark() const { return mark_; }
   bool is_over(Nanoseconds time) const { return time.count >= end_; }
   // Call when is_over(time), before the event at `time` changes anything.
-  void begin_point(Nanoseconds time, std::int64_t live, std::int64_t mapped, const LayerLedger& layers);
-  void changed(std::int64_t live) {
-    if (live > highest_) {
-      highest_ = live;
+  void begin_point(Nanoseconds time, const LiveBytes& live, std::int64_t mapped, const LayerLedger& layers);
+  void changed(const LiveBytes& live) {
+    if (live.a > highest_.by_a) {
+      highest_ = {live.a, live.b};
       ++mark_;
-    } else if (live < lowest_) {
-      lowest_ = live;
+    } else if (live.a < lowest_.by_a) {
+      lowest_ = {live.a, live.b};
     }
+  }
+  // The highest moment of the point that has begun is now, whatever half A says: the peak of the heap.
+  void choose_now(const LiveBytes& live) {
+    highest_ = {kChosen, live.b};
+    ++mark_;
   }
   MemoryTimeline finish(std::int64_t live, std::int64_t mapped, const LayerLedger& layers,
                         std::size_t most_layers);
 
  private:
   using Share = std::pair<LayerIndex, std::int64_t>;
+  struct Extreme {
+    std::int64_t by_a = 0, bytes = 0;
+  };
   struct Point {
-    std::int64_t number, lowest, highest, last, mapped;  // it starts at number × width
+    std::int64_t number;  // it starts at number × width
+    Extreme lowest, highest;
+    std::int64_t last, mapped;
     std::vector<Share> shares;
   };
+  static constexpr std::int64_t kChosen = std::numeric_limits<std::int64_t>::max();
   void close_point(std::int64_t live, std::int64_t mapped, const LayerLedger& layers);
   void halve();
 
   std::size_t most_points_;
   std::int64_t width_, end_ = 0;
-  std::int64_t number_ = -1, lowest_ = 0, highest_ = 0;
+  std::int64_t number_ = -1;
+  Extreme lowest_, highest_;
   Mark mark_ = 1;
   std::vector<Point> points_;
 };

@@ -2,13 +2,14 @@
 
 #include <limits>
 
+#include "analysis/peak_moment.h"
 #include "analysis/profile_memory.h"
 #include "analysis/recording_analyzer.h"
 
 namespace headroom::analysis {
 
 RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options) {
-  RecordingAnalyzer analyzer(recording, options);
+  RecordingAnalyzer analyzer(recording, options, peak_moment_of_samples(recording));
   // Events wait in a batch while the memory that they will touch is on its way.
   std::array<MemoryEvent, 32> batch;
   std::size_t waiting = 0;
@@ -28,7 +29,8 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
   return analysis;
 }
 
-std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times) {
+std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times,
+                                SampleHalf half) {
   LiveMap live;
   LayerLedger layers(recording);
   std::int64_t bytes = 0, blocks = 0;
@@ -39,10 +41,11 @@ std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const
     add_wrapping(sums[index], by);
   };
   const auto change = [&](const LiveBlock& block, std::int64_t sign) {
-    add_wrapping(bytes, sign * block.bytes());
-    add_wrapping(blocks, sign * block.blocks());
-    add(by_stack, block.stack, sign * block.bytes());
-    add(by_layer, block.layer, sign * block.bytes());
+    const std::int64_t changed = sign * block.bytes_in(half);
+    add_wrapping(bytes, changed);
+    add_wrapping(blocks, sign * block.blocks_in(half));
+    add(by_stack, block.stack, changed);
+    add(by_layer, block.layer, changed);
   };
   const auto take_moments_before = [&](std::int64_t time) {
     while (moments.size() < times.size() && times[moments.size()].count < time)

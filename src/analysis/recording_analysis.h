@@ -9,7 +9,10 @@
 //
 // A recording in default mode holds large allocations each and small ones as exact counters and samples. What
 // was counted is exact; what is live of the small ones is estimated from the samples, and such figures carry
-// a standard error.
+// a standard error. The largest of many estimates is too large: so half of the samples choose the moment of
+// the peak, and the others tell what was live then (recording/sample_half.h); figures at the peak are theirs.
+// What is live at a given moment, such as the end, is estimated from all. Before the pass over such a
+// recording comes one that finds the moment.
 #pragma once
 
 #include <array>
@@ -162,7 +165,9 @@ struct LiveMoment {
   std::vector<std::int64_t> bytes_by_layer;  // [index of RecordingAnalysis::layers], without inner layers
 };
 
-// The state after the last event at or before each of these times, which ascend. One more pass.
-std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times);
+// The state after the last event at or before each of these times, which ascend. One more pass. Of moments
+// that were chosen for what was live, half B of the samples is to be asked: it had no say in the choice.
+std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times,
+                                SampleHalf half = SampleHalf::both);
 
 }  // namespace headroom::analysis

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace headroom::analysis {
 namespace {
@@ -18,10 +19,13 @@ Figure figure_of(std::int64_t value, double variance, double unit, double most) 
 
 }  // namespace
 
-RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options)
+RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
+                                     std::optional<Nanoseconds> peak_moment)
     : options_(options),
       full_(recording.info().full),
       sample_period_(recording.info().full ? 0 : recording.info().sample_period_bytes),
+      peak_is_chosen_(peak_moment.has_value()),
+      moment_to_tell_(peak_moment ? peak_moment->count : std::numeric_limits<std::int64_t>::max()),
       layers_(recording),
       stacks_(256),
       timeline_(options.timeline_points, recording.info().duration),
@@ -80,7 +84,7 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
   if (tracers_own_ == kNoLayer && tree[to].path == recording::kTracersOwnScope) tracers_own_ = to;
   for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {
     ++layers_[layer].entries;
-    layers_[layer].process_peak = std::max(layers_[layer].process_peak, heap_.bytes);
+    layers_[layer].process.note(live_bytes().a, live_bytes().b);
   }
 }
 
@@ -89,11 +93,40 @@ void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
   if (for_tracing_mark_ != peak_mark_) for_tracing_.clear();
   for_tracing_mark_ = peak_mark_;
   if (block.layer >= for_tracing_.size()) for_tracing_.resize(block.layer + 1);
-  add_wrapping(for_tracing_[block.layer], block.bytes());
+  add_wrapping(for_tracing_[block.layer], block.bytes_in(SampleHalf::b));
+}
+
+// The moment that half A chose is over: what was live then, as half B has it.
+void RecordingAnalyzer::tell_peak() {
+  peak_time_ = std::exchange(moment_to_tell_, std::numeric_limits<std::int64_t>::max());
+  if (timeline_.is_over({peak_time_}))
+    timeline_.begin_point({peak_time_}, live_bytes(), mappings_.mapped_bytes(), layers_);
+  timeline_.choose_now(live_bytes());
+  mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
+  ++peak_mark_;
+  layers_.begin_telling(peak_mark_);
+  for (SizeClassAccount& size_class : classes_) size_class.live.begin_telling(peak_mark_);
+  for (ThreadAccount& thread : threads_) thread.live.begin_telling(peak_mark_);
+  for (StackAccount& stack : stacks_) {
+    stack.live.begin_telling(peak_mark_);
+    stack.layered.begin_telling(peak_mark_);
+  }
+  live_.for_each([&](const LiveBlock& block) {
+    const std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
+    if (blocks == 0) return;
+    peak_.change(block.weight == 1 ? 1 : block.half_weight(), bytes, blocks);
+    StackAccount& stack = stacks_[block.stack];
+    stack.live.tell(bytes, blocks);
+    if (block.layer != 0) stack.layered.tell(bytes, blocks);
+    layers_[block.layer].self.tell(bytes, blocks);
+    classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.tell(bytes, blocks);
+    threads_[block.thread].live.tell(bytes, blocks);
+  });
 }
 
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
+  if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
   for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
 
   RecordingAnalysis result;
@@ -137,8 +170,10 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
   const auto small_blocks = static_cast<double>(counted_ + sampled_);
   const auto period = static_cast<double>(sample_period_);
   const double blocks_a_period = small_bytes > 0 ? period * small_blocks / small_bytes : 0;
-  result.peak_bytes = figure_of(peak_.bytes, peak_.bytes_variance, period, small_bytes);
-  result.peak_blocks = figure_of(peak_.blocks, peak_.blocks_variance, blocks_a_period, small_blocks);
+  // Half of the samples are a sample of twice the period.
+  const double halves = peak_is_chosen_ ? 2 : 1;
+  result.peak_bytes = figure_of(peak_.bytes, peak_.bytes_variance, halves * period, small_bytes);
+  result.peak_blocks = figure_of(peak_.blocks, peak_.blocks_variance, halves * blocks_a_period, small_blocks);
   result.peak_time = {peak_time_};
   result.leaked_bytes = figure_of(heap_.bytes, heap_.bytes_variance, period, small_bytes);
   // Every allocation and every release was counted, so how many are left is exact, unless there are releases
@@ -170,8 +205,8 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
     figures.temporary = account.temporary;
     figures.live = live_figures(account.live);
     figures.outside_peak_bytes = figures.live.peak_bytes - account.layered.bytes_at(peak_mark_);
-    figures.most_blocks = account.most_blocks;
-    figures.most_bytes = account.most_bytes;
+    figures.most_blocks = std::max(account.most_blocks, figures.live.peak_blocks);
+    figures.most_bytes = std::max(account.most_bytes, figures.live.peak_bytes);
     if (account.block_bytes < StackAccount::kMixed)
       figures.block_bytes = static_cast<std::int64_t>(account.block_bytes);
     figures.sampled = account.sampled;
@@ -181,6 +216,7 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
 void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
   const LayerTree& tree = layers_.tree();
   result.layers.resize(layers_.size());
+  std::vector<PeakOfHalves> process(layers_.size());  // with the layers inside
   // Children come after their parents: from the last to the first, each is whole before it is added above.
   for (LayerIndex i = static_cast<LayerIndex>(layers_.size()); i-- > 0;) {
     const LayerAccount& account = layers_[i];
@@ -192,10 +228,9 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     layer.self = live_figures(account.self);
     if (for_tracing_mark_ == peak_mark_ && i < for_tracing_.size())
       layer.tracing_peak_bytes = for_tracing_[i];
-    layer.peak_allocated = account.most_held;
-    layer.peak_reserved = account.most_reserved;
     if (account.reserved_sum > 0) layer.average_fragmentation = account.wasted_sum / account.reserved_sum;
-    layer.process_peak = std::max(layer.process_peak, account.process_peak);
+    process[i].join(account.process);
+    layer.process_peak = std::min(process[i].at_most, peak_.bytes);
     layer.duration += {i == 0 ? 0 : account.time_ns};
     add_wrapping(layer.allocations, account.allocations);
     add_wrapping(layer.releases, account.releases);
@@ -204,10 +239,14 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     add_wrapping(layer.live.peak_blocks, layer.self.peak_blocks);
     add_wrapping(layer.live.end_bytes, layer.self.end_bytes);
     add_wrapping(layer.live.end_blocks, layer.self.end_blocks);
+    // Estimates of the same kind may contradict each other: the layer's own peak is no less than what it held
+    // then.
+    layer.peak_allocated = std::max(account.held.at_most, layer.live.peak_bytes);
+    layer.peak_reserved = std::max(account.reserved.at_most, layer.peak_allocated);
     if (tree[i].depth < 2) continue;
     layer.parent = tree[i].parent;
     LayerFigures& parent = result.layers[tree[i].parent];
-    parent.process_peak = std::max(parent.process_peak, layer.process_peak);
+    process[tree[i].parent].join(process[i]);
     parent.duration += layer.duration;
     add_wrapping(parent.allocations, layer.allocations);
     add_wrapping(parent.releases, layer.releases);

@@ -23,13 +23,14 @@ struct HeapTotal {
   std::int64_t bytes = 0, blocks = 0;
   double bytes_variance = 0, blocks_variance = 0;
 
-  void change(const LiveBlock& block, std::int64_t by_bytes, std::int64_t by_blocks) {
+  // `weight`: of a sample; 1 for what was recorded for itself alone.
+  void change(double weight, std::int64_t by_bytes, std::int64_t by_blocks) {
     add_wrapping(bytes, by_bytes);
     add_wrapping(blocks, by_blocks);
-    if (block.weight == 1) return;
+    if (weight == 1) return;
     // Of n samples drawn with probability p each, the sum of size/p has the variance Σ (1 − p)·(size/p)²
     // (Horvitz and Thompson); p is 1/weight.
-    const double missing = (1 - 1 / static_cast<double>(block.weight)) * (by_blocks < 0 ? -1 : 1);
+    const double missing = (1 - 1 / weight) * (by_blocks < 0 ? -1 : 1);
     const auto of_bytes = static_cast<double>(by_bytes), of_blocks = static_cast<double>(by_blocks);
     bytes_variance += missing * of_bytes * of_bytes;
     blocks_variance += missing * of_blocks * of_blocks;
@@ -61,7 +62,10 @@ struct ThreadAccount {
 
 class RecordingAnalyzer {
  public:
-  RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options);
+  // `peak_moment`: when the heap is to be told as at its peak; absent where the peak is exact and shows
+  // itself.
+  RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
+                    std::optional<Nanoseconds> peak_moment);
 
   // What visit() of this event will need, asked for ahead. Once needed, it stays so.
   bool needs_prefetch() const { return live_.outgrew_the_cache(); }
@@ -77,6 +81,19 @@ class RecordingAnalyzer {
   void change_mappings(const MemoryEvent& event, std::int64_t time);
   void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
   void released_by_tracer(const LiveBlock& block);
+  void tell_peak();
+  void change_heap(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks) {
+    heap_.change(block.weight, bytes.all, blocks);
+    if (block.weight == 1) return;
+    add_wrapping(a_over_all_, bytes.a - bytes.all);
+    add_wrapping(b_over_all_, bytes.b - bytes.all);
+  }
+  LiveBytes live_bytes() const {
+    LiveBytes live{heap_.bytes, heap_.bytes, heap_.bytes};
+    add_wrapping(live.a, a_over_all_);
+    add_wrapping(live.b, b_over_all_);
+    return live;
+  }
 
   ThreadAccount& thread_of(const MemoryEvent& event) {
     const std::uint32_t index = std::min(event.thread.index, kMostThreads);
@@ -97,9 +114,6 @@ class RecordingAnalyzer {
   void find_reuse(RecordingAnalysis& result) const;
   LiveFigures live_figures(const LiveCounter& counter) const;
 
-  // A damaged file names any thread; those past this are one.
-  static constexpr std::uint32_t kMostThreads = 1 << 20;
-  static constexpr std::int64_t kLatestTime = std::int64_t{1} << 60;
   static constexpr LayerIndex kNoLayer = ~LayerIndex{0};
 
   AnalysisOptions options_;
@@ -107,6 +121,11 @@ class RecordingAnalyzer {
   std::uint64_t sample_period_;
   LiveMap live_;
   HeapTotal heap_, peak_;
+  // What the halves of the samples have more than all samples; only samples change it.
+  std::int64_t a_over_all_ = 0, b_over_all_ = 0;
+  // Chosen by half A, the peak is told by half B once this moment is over.
+  bool peak_is_chosen_;
+  std::int64_t moment_to_tell_;
   std::int64_t peak_time_ = 0, last_time_ = 0;
   Mark peak_mark_ = 1;
 
@@ -136,9 +155,10 @@ class RecordingAnalyzer {
 
 inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
   const std::int64_t time = std::clamp<std::int64_t>(event.time.count, last_time_, kLatestTime);
+  if (time > moment_to_tell_) tell_peak();
   last_time_ = time;
   if (timeline_.is_over({time}))
-    timeline_.begin_point({time}, heap_.bytes, mappings_.mapped_bytes(), layers_);
+    timeline_.begin_point({time}, live_bytes(), mappings_.mapped_bytes(), layers_);
   switch (event.kind) {
     case MemoryEventKind::allocate:
     case MemoryEventKind::sampled_allocate:
@@ -176,13 +196,13 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
     ++implausible_;
     return;
   }
-  block.thread = std::min(block.thread, kMostThreads);
   LiveBlock replaced;
   if (live_.insert(block, replaced)) {
     ++missed_releases_;
     remove(replaced, time, false);
   }
-  const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+  const LiveBytes halves = LiveBytes::of(block);
+  const std::int64_t bytes = halves.all, blocks = block.blocks();
   const auto size = static_cast<std::int64_t>(block.size);
   ++allocations_;
   add_wrapping(allocated_bytes_, size);
@@ -206,7 +226,7 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
   add_wrapping(size_class.allocated_bytes, bytes);
   size_class.live.change(bytes, blocks, peak_mark_);
 
-  layers_.allocated(block, bytes, blocks, peak_mark_, timeline_.mark());
+  layers_.allocated(block, halves, blocks, peak_mark_, timeline_.mark());
   LayerAccount& layer = layers_[block.layer];
   ++layer.allocations;
   add_wrapping(layer.allocated_bytes, size);
@@ -216,15 +236,16 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
     add_wrapping(small_bytes_, size);
     stack.sampled = true;
   }
-  heap_.change(block, bytes, blocks);
-  layer.process_peak = std::max(layer.process_peak, heap_.bytes);
-  if (heap_.bytes > peak_.bytes) {
+  change_heap(block, halves, blocks);
+  const LiveBytes live = live_bytes();
+  layer.process.note(live.a, live.b);
+  if (heap_.bytes > peak_.bytes && !peak_is_chosen_) {
     peak_ = heap_;
     peak_time_ = time;
     ++peak_mark_;
     mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
   }
-  timeline_.changed(heap_.bytes);
+  timeline_.changed(live);
   if (full_) fragmentation_.changed(live_, {time});
 }
 
@@ -249,7 +270,8 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
 
 // Takes a block that is no longer in the map off all accounts.
 inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time, bool temporary) {
-  const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+  const LiveBytes halves = LiveBytes::of(block);
+  const std::int64_t bytes = halves.all, blocks = block.blocks();
   StackAccount& stack = stacks_[block.stack];
   stack.live.change(-bytes, -blocks, peak_mark_);
   if (block.layer != 0) stack.layered.change(-bytes, -blocks, peak_mark_);
@@ -257,13 +279,13 @@ inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time,
   temporary_ += temporary ? 1 : 0;
   classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);
   threads_[block.thread].live.change(-bytes, -blocks, peak_mark_);
-  layers_.released(block, bytes, blocks, peak_mark_, timeline_.mark());
+  layers_.released(block, halves, blocks, peak_mark_, timeline_.mark());
   Lifetime& lifetime =
       lifetimes_[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time - block.time_ns)))];
   lifetime.blocks += blocks;
   add_wrapping(lifetime.bytes, bytes);
-  heap_.change(block, -bytes, -blocks);
-  timeline_.changed(heap_.bytes);
+  change_heap(block, -halves, -blocks);
+  timeline_.changed(live_bytes());
 }
 
 }  // namespace headroom::analysis

@@ -146,6 +146,26 @@ std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const Gr
   return groups;
 }
 
+bool counts_nodes(const RecordingAnalysis& analysis) {
+  return std::all_of(analysis.layers.begin(), analysis.layers.end(),
+                     [](const LayerFigures& layer) { return layer.counts_known; });
+}
+
+// The layers of a recording that is compared with samples. What was counted in a graph's node is then not
+// known on both sides, so on both it stays in the row of the run.
+std::vector<NamedGroup> with_counts_by_run(const GroupedRecording& recording) {
+  std::vector<NamedGroup> groups = recording.groups[static_cast<std::size_t>(DiffBy::layer)];
+  const std::vector<LayerFigures>& layers = recording.analysis.layers;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (layers[i].source != recording::ScopeSource::node || !layers[i].parent) continue;
+    GroupFigures& run = groups[*layers[i].parent].figures;
+    add_wrapping(run.allocations, groups[i].figures.allocations);
+    add_wrapping(run.allocated_bytes, groups[i].figures.allocated_bytes);
+    groups[i].counts_known = false;
+  }
+  return groups;
+}
+
 bool is_empty(const GroupFigures& figures) {
   return figures.allocations == 0 && figures.allocated_bytes == 0 && figures.live.end_bytes == 0;
 }
@@ -165,12 +185,12 @@ std::vector<DiffRow> join(const std::vector<NamedGroup>& before, const std::vect
     row.frames = known.frames;
     row.in_before = a != nullptr;
     row.in_after = b != nullptr;
+    row.counts_known = (a == nullptr || a->counts_known) && (b == nullptr || b->counts_known);
     if (a != nullptr) row.before = a->figures;
     if (b != nullptr) row.after = b->figures;
   }
   const auto growth = [](const DiffRow& row) {
-    return std::tuple(row.peak_change(), row.end_change(),
-                      row.after.allocated_bytes - row.before.allocated_bytes);
+    return std::tuple(row.peak_change(), row.end_change(), row.allocated_change());
   };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const DiffRow& a, const DiffRow& b) { return growth(a) > growth(b); });
@@ -246,7 +266,10 @@ RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecor
   diff.allocated_bytes = {{a.total_allocated_bytes, {}}, {b.total_allocated_bytes, {}}};
   for (const DiffBy by : kDiffBy) {
     const auto i = static_cast<std::size_t>(by);
-    diff.rows[i] = join(before.groups[i], after.groups[i]);
+    if (by == DiffBy::layer && !(counts_nodes(a) && counts_nodes(b)))
+      diff.rows[i] = join(with_counts_by_run(before), with_counts_by_run(after));
+    else
+      diff.rows[i] = join(before.groups[i], after.groups[i]);
   }
   return diff;
 }

@@ -35,6 +35,9 @@ struct NamedGroup {
   std::string name;                 // of a layer or a module; a layer's is empty outside of any
   std::vector<std::string> frames;  // of a stack, innermost first
   GroupFigures figures;             // of a layer without those inside it, so that they add up
+  // False for a graph's node in a comparison with samples: what was counted is known of its whole run only,
+  // and the run's row has it.
+  bool counts_known = true;
 };
 
 struct GroupedRecording {
@@ -57,9 +60,14 @@ struct DiffRow {
   std::vector<std::string> frames;
   bool in_before = false, in_after = false;
   GroupFigures before, after;  // zeros where it is absent
+  bool counts_known = true;    // of both; else their allocations and allocated bytes mean nothing
 
   std::int64_t peak_change() const { return after.live.peak_bytes - before.live.peak_bytes; }
   std::int64_t end_change() const { return after.live.end_bytes - before.live.end_bytes; }
+  // 0 where it is not known.
+  std::int64_t allocated_change() const {
+    return counts_known ? after.allocated_bytes - before.allocated_bytes : 0;
+  }
 };
 
 // A figure of both recordings.

@@ -48,7 +48,7 @@ std::vector<Flag> trace_flags() {
   events.minimum = 1;
   events.maximum = 1e15;
   Flag period = value("sample-period", FlagKind::size, "SIZE", "sample the others once in so many bytes",
-                      what, "512KiB");
+                      what, "256KiB");
   period.common = false;
   return {
       toggle("full", "record every single allocation", what),
@@ -74,6 +74,28 @@ Status at_most_one_bound(const FlagValues& values) {
   if (given.size() < 2) return {};
   return usage_error(fmt::format("{} cannot be given together", fmt::join(given, " and ")), "",
                      "each bounds the recording in its own way; give one");
+}
+
+constexpr std::array kOfDefaultMode{"large", "sample-period"};
+
+// What the command line says goes before what the environment says against it.
+void drop_contradicted(const FlagValues& command_line, FlagValues& environment) {
+  const auto given = [&](const char* name) { return command_line.has(name); };
+  if (std::any_of(kBounds.begin(), kBounds.end(), given))
+    for (const char* name : kBounds) environment.entries_.erase(name);
+  if (command_line.toggle("full"))
+    for (const char* name : kOfDefaultMode) environment.entries_.erase(name);
+  if (std::any_of(kOfDefaultMode.begin(), kOfDefaultMode.end(), given)) environment.entries_.erase("full");
+}
+
+Status no_flag_without_effect(const FlagValues& values) {
+  if (!values.toggle("full")) return {};
+  for (const char* name : kOfDefaultMode)
+    if (values.has(name))
+      return usage_error(fmt::format("--full and --{} cannot be given together", name),
+                         "--full records every allocation, so there is nothing to count or sample",
+                         "leave out one of them");
+  return {};
 }
 
 Status positive_size(const FlagValues& values, const char* name, Bytes& size) {
@@ -125,11 +147,10 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
   std::vector<std::string> of_other_verbs;
   auto values = read_environment(trace_verb(), of_other_verbs);
   if (!values) return forward_error(values);
-  const auto given = [&](const char* name) { return command_line->has(name); };
-  if (std::any_of(kBounds.begin(), kBounds.end(), given))
-    for (const char* name : kBounds) values->entries_.erase(name);  // a bound replaces the environment's
+  drop_contradicted(*command_line, *values);
   for (const auto& [name, entry] : command_line->entries_) values->entries_[name] = entry;
   if (auto bound = at_most_one_bound(*values); !bound) return forward_error(bound);
+  if (auto flags = no_flag_without_effect(*values); !flags) return forward_error(flags);
 
   trace::TraceOptions options;
   if (separator != arguments.end()) options.command.assign(std::next(separator), arguments.end());

@@ -18,8 +18,12 @@ std::string cell(std::string_view text) {
 }
 
 void write_layer(const analysis::LayerFigures& layer, bool is_outside, OutputSink& sink) {
-  sink.print("layer,{},,{},{},{},,,{},{},{},{},{},{},{}", cell(layer.path), layer.allocations, layer.releases,
-             layer.allocated_bytes, layer.live.peak_bytes, layer.live.peak_blocks, layer.live.end_bytes,
+  sink.print("layer,{},,", cell(layer.path));
+  if (layer.counts_known)
+    sink.print("{},{},{}", layer.allocations, layer.releases, layer.allocated_bytes);
+  else
+    sink.write(",,");
+  sink.print(",,,{},{},{},{},{},{},{}", layer.live.peak_bytes, layer.live.peak_blocks, layer.live.end_bytes,
              layer.live.end_blocks, layer.peak_allocated, layer.peak_reserved, layer.average_fragmentation);
   if (is_outside)
     sink.write(",,\r\n");

@@ -109,11 +109,12 @@ Json layer_stats(const analysis::RecordingAnalysis& analysis) {
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
     const analysis::LayerFigures& layer = analysis.layers[i];
     if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
+    const auto count = [&](std::int64_t value) { return layer.counts_known ? Json(value) : Json(); };
     stats[layer.path] = {{"layer_name", layer.path},
                          {"peak_allocated", layer.peak_allocated},
                          {"peak_reserved", layer.peak_reserved},
-                         {"total_allocations", layer.allocations},
-                         {"total_deallocations", layer.releases},
+                         {"total_allocations", count(layer.allocations)},
+                         {"total_deallocations", count(layer.releases)},
                          {"avg_fragmentation", layer.average_fragmentation},
                          {"duration_ms", layer.duration.milliseconds()}};
   }

@@ -22,9 +22,10 @@ struct FrameSlot {
   std::int64_t index = 0;     // in its sequence
   std::int32_t sequence = 0;  // index into SourceMetadata::sequences
   std::int32_t width = 0, height = 0;
-  std::int64_t decode_ns = 0;  // time to read and decode (and to scale frames of more than 8 bits), without waiting for a sensor
-  std::uint64_t offset = 0;    // of the first pixel in the arena
-  char name[128] = {};         // file name, or "frame 17"; cut if longer
+  std::int64_t decode_ns =
+      0;  // time to read and decode (and to scale frames of more than 8 bits), without waiting for a sensor
+  std::uint64_t offset = 0;  // of the first pixel in the arena
+  char name[128] = {};       // file name, or "frame 17"; cut if longer
 };
 
 inline constexpr std::size_t kMaximumSlots = 4096;

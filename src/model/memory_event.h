@@ -39,8 +39,13 @@ enum class MemoryEventKind : std::uint8_t {
   gap = 9,               // `count` events of the thread were not written
 };
 
+// Samples are split at random in two halves, each a sample of its own: half A chooses the moment of a peak,
+// and half B says what was live then. What was recorded for itself alone is in both, and so are some samples.
+enum class SampleHalf : std::uint8_t { both = 0, a = 1, b = 2 };
+
 struct MemoryEvent {
   MemoryEventKind kind = MemoryEventKind::allocate;
+  SampleHalf half = SampleHalf::both;  // of a sample
   ThreadIndex thread;
   ScopeId scope;  // the thread's scope at the time
   StackId stack;

@@ -87,6 +87,7 @@ Recording& Recording::operator=(Recording&& other) noexcept {
   segments_ = std::move(other.segments_);
   stacks_ = std::move(other.stacks_);
   nodes_ = std::move(other.nodes_);
+  places_ = std::move(other.places_);
   problems_ = std::move(other.problems_);
   open_problems_ = std::move(other.open_problems_);
   return *this;
@@ -102,6 +103,7 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
   if (auto status = recording.read_header(path); !status) return forward_error(status);
   recording.info_.scopes.resize(1);
   recording.read_metadata();
+  recording.places_.settle(recording.info_.modules);
   recording.find_segments();
   recording.read_profiles(path);
   recording.problems_ = recording.open_problems_;
@@ -275,6 +277,15 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     }
   }
   // A kind of a later version: not for this reader.
+}
+
+// Apart from the walk of a recording without such modules, and rare: so its calls need not be inlined.
+void Recording::walk_places(const std::function<void(const MemoryEvent&)>& visit) {
+  walk_nodes([&](const MemoryEvent& event) {
+    MemoryEvent settled = event;
+    settled.stack = places_.stack_at(event.stack, event.time, stacks_);
+    visit(settled);
+  });
 }
 
 void Recording::find_segments() {

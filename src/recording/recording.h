@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,19 +15,14 @@
 #include "base/result.h"
 #include "model/memory_event.h"
 #include "recording/format.h"
+#include "recording/module.h"
+#include "recording/module_places.h"
 #include "recording/node_ranges.h"
 #include "recording/runtime_profile.h"
 #include "recording/segment_decoder.h"
 #include "recording/stack_table.h"
 
 namespace headroom::recording {
-
-struct Module {
-  std::string path, build_id;  // build id as lower-case hex digits; empty where the file has none
-  std::uint64_t load_bias = 0, start = 0, end = 0;
-  Nanoseconds loaded;
-  std::optional<Nanoseconds> unloaded;
-};
 
 // What a scope is called that was pushed with an empty name.
 inline constexpr char kUnnamedScope[] = "(unnamed)";
@@ -87,7 +83,8 @@ class Recording {
   template <class Visit>
   void for_each_event(Visit&& visit);
 
-  // The stacks seen so far by for_each_event, innermost frame first, as addresses of return.
+  // The stacks seen so far by for_each_event, innermost frame first, as addresses of return in
+  // info().modules.
   const StackTable& stacks() const { return stacks_; }
   // What could not be read, a sentence each; complete only after for_each_event.
   const std::vector<std::string>& problems() const { return problems_; }
@@ -103,6 +100,9 @@ class Recording {
   void add_nodes(std::uint32_t profile);
   Nanoseconds time_of_ticks(std::uint64_t ticks) const;
   template <class Visit>
+  void walk_nodes(Visit&& visit);  // with the nodes of graphs as scopes, with stacks as they were recorded
+  void walk_places(const std::function<void(const MemoryEvent&)>& visit);
+  template <class Visit>
   void walk(Visit&& visit);  // the events as they were recorded
   void report_damage(const SegmentDecoder& decoder);
 
@@ -116,11 +116,18 @@ class Recording {
   std::vector<SegmentSpan> segments_;  // by base time
   StackTable stacks_;
   NodeRanges nodes_;
+  ModulePlaces places_;
   std::vector<std::string> problems_, open_problems_;
 };
 
 template <class Visit>
 void Recording::for_each_event(Visit&& visit) {
+  if (places_.empty()) return walk_nodes(visit);
+  walk_places(std::ref(visit));
+}
+
+template <class Visit>
+void Recording::walk_nodes(Visit&& visit) {
   if (nodes_.empty()) return walk(visit);
   nodes_.rewind();
   walk([&](const MemoryEvent& event) { nodes_.visit(event, visit); });
@@ -129,6 +136,7 @@ void Recording::for_each_event(Visit&& visit) {
 template <class Visit>
 void Recording::walk(Visit&& visit) {
   problems_ = open_problems_;
+  const std::uint64_t coin_key = mixed(static_cast<std::uint64_t>(info_.started_realtime_ns));
   // One decoder for each segment whose time has come; seldom more than there are threads.
   std::vector<SegmentDecoder> active;
   std::size_t upcoming = 0;
@@ -139,7 +147,7 @@ void Recording::walk(Visit&& visit) {
       if (active[i].comes_before(active[first])) first = i;
     if (upcoming < segments_.size() &&
         (active.empty() || segments_[upcoming].base_time <= active[first].next_time())) {
-      SegmentDecoder decoder(segments_[upcoming++], scale_, info_.sample_period_bytes, stacks_);
+      SegmentDecoder decoder(segments_[upcoming++], scale_, info_.sample_period_bytes, coin_key, stacks_);
       if (decoder.advance())
         active.push_back(std::move(decoder));
       else

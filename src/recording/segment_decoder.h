@@ -9,6 +9,7 @@
 
 #include "model/memory_event.h"
 #include "recording/format.h"
+#include "recording/sample_half.h"
 #include "recording/stack_table.h"
 #include "recording/varint.h"
 
@@ -37,14 +38,16 @@ struct SegmentSpan {
 
 class SegmentDecoder {
  public:
+  // `coin_key`: mixed() of when the recording began (sample_half.h).
   SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, std::uint64_t sample_period_bytes,
-                 StackTable& stacks)
+                 std::uint64_t coin_key, StackTable& stacks)
       : at_(segment.begin),
         begin_(segment.begin),
         end_(segment.end),
         scale_(scale),
         table_(&stacks),
         sample_period_(static_cast<double>(sample_period_bytes)),
+        coin_key_(coin_key),
         number_(segment.number),
         time_(segment.base_time),
         counted_(segment) {
@@ -86,6 +89,7 @@ class SegmentDecoder {
   }
   bool define_stack(const std::uint8_t*& p);
   bool take_counted();
+  void weigh_sample();
 
   const std::uint8_t* at_;
   const std::uint8_t* begin_;
@@ -93,7 +97,7 @@ class SegmentDecoder {
   TimeScale scale_;
   StackTable* table_;
   double sample_period_;
-  std::uint64_t number_, time_, address_ = 0;
+  std::uint64_t coin_key_, number_, time_, address_ = 0;
   MemoryEvent event_;
   // A counters record is two events: what was allocated, and then what was released.
   std::uint64_t pending_releases_ = 0;
@@ -130,12 +134,20 @@ inline bool SegmentDecoder::take_counted() {
   event_.count = counted_.counted_allocations;
   event_.size = counted_.counted_bytes;
   event_.weight = 1;
+  event_.half = SampleHalf::both;
   event_.stack = StackId{};
   event_.address = 0;
   event_.time = scale_.of(time_);
   pending_releases_ = counted_.counted_releases;
   counted_ = SegmentSpan{};
   return true;
+}
+
+// A byte is sampled with probability 1/period: an allocation of `size` is with 1 − e^(−size/period).
+inline void SegmentDecoder::weigh_sample() {
+  const double chance = -std::expm1(-static_cast<double>(event_.size) / sample_period_);
+  event_.weight = 1 / chance;
+  event_.half = half_of_sample(chance, coin_of_record(coin_key_, number_, offset()));
 }
 
 inline bool SegmentDecoder::advance() {
@@ -156,6 +168,7 @@ inline bool SegmentDecoder::advance() {
     const std::uint64_t time = time_ + delta;
     bool is_event = true;
     event_.weight = 1;
+    event_.half = SampleHalf::both;
     event_.stack = StackId{};
     event_.size = event_.count = event_.address = 0;
     switch (tag & 15) {
@@ -168,9 +181,7 @@ inline bool SegmentDecoder::advance() {
         read_address(p);
         event_.size = get_varint(p, end_);
         if (!read_stack_reference(p)) return fail("a stack is named before it is defined");
-        // A byte is sampled with probability 1/period: an allocation of `size` is with 1 − e^(−size/period).
-        if ((tag & 15) == kTagSample && sample_period_ > 0 && event_.size > 0)
-          event_.weight = 1 / -std::expm1(-static_cast<double>(event_.size) / sample_period_);
+        if ((tag & 15) == kTagSample && sample_period_ > 0 && event_.size > 0) weigh_sample();
         break;
       case kTagRelease:
         event_.kind = MemoryEventKind::release;

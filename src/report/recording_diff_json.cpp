@@ -58,15 +58,17 @@ Json change_json(const RecordingDiff& diff) {
   return json;
 }
 
-Json figures_json(const GroupFigures& figures) {
+Json figures_json(const GroupFigures& figures, bool counts_known) {
   Json json;
   json["peak_bytes"] = figures.most_bytes;
   json["at_peak_bytes"] = figures.live.peak_bytes;
   json["at_peak_blocks"] = figures.live.peak_blocks;
   json["at_end_bytes"] = figures.live.end_bytes;
   json["at_end_blocks"] = figures.live.end_blocks;
-  json["allocations"] = figures.allocations;
-  json["allocated_bytes"] = figures.allocated_bytes;
+  if (counts_known) {
+    json["allocations"] = figures.allocations;
+    json["allocated_bytes"] = figures.allocated_bytes;
+  }
   set_if(json, "average_lifetime_ns", figures.average_lifetime());
   json["estimated"] = figures.sampled;
   return json;
@@ -80,11 +82,13 @@ Json row_json(const DiffRow& row, DiffBy by) {
     json[by == DiffBy::layer ? "layer_name" : "module"] = row.name;
   json["change"] = {{"peak_bytes", row.after.most_bytes - row.before.most_bytes},
                     {"at_peak_bytes", row.peak_change()},
-                    {"at_end_bytes", row.end_change()},
-                    {"allocations", row.after.allocations - row.before.allocations},
-                    {"allocated_bytes", row.after.allocated_bytes - row.before.allocated_bytes}};
-  json["before"] = row.in_before ? figures_json(row.before) : Json();
-  json["after"] = row.in_after ? figures_json(row.after) : Json();
+                    {"at_end_bytes", row.end_change()}};
+  if (row.counts_known) {
+    json["change"]["allocations"] = row.after.allocations - row.before.allocations;
+    json["change"]["allocated_bytes"] = row.allocated_change();
+  }
+  json["before"] = row.in_before ? figures_json(row.before, row.counts_known) : Json();
+  json["after"] = row.in_after ? figures_json(row.after, row.counts_known) : Json();
   return json;
 }
 
@@ -159,7 +163,8 @@ std::string diff_to_csv(const DiffReport& report) {
       text += fmt::format(
           "{},{}", name_of(by),
           cell(by == DiffBy::stack ? fmt::format("{}", fmt::join(row->frames, " < ")) : row->name));
-      const Json before = figures_json(row->before), after = figures_json(row->after);
+      const Json before = figures_json(row->before, row->counts_known),
+                 after = figures_json(row->after, row->counts_known);
       for (const std::string_view figure : kFigures)
         for (const Json* side : {&before, &after}) {
           const auto value = get_integer(*side, figure);

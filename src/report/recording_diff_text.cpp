@@ -136,11 +136,12 @@ class Screen {
   }
   // The other figures of a row, where there is room for a line of its own.
   void details_of(const DiffRow& row) {
-    std::string text =
-        fmt::format("at the end {}; allocated {} in {} calls; own peak {}", signed_bytes(row.end_change()),
-                    signed_bytes(row.after.allocated_bytes - row.before.allocated_bytes),
-                    signed_count(row.after.allocations - row.before.allocations),
-                    signed_bytes(row.after.most_bytes - row.before.most_bytes));
+    const std::string allocated =
+        row.counts_known ? fmt::format("{} in {} calls", signed_bytes(row.allocated_change()),
+                                       signed_count(row.after.allocations - row.before.allocations))
+                         : std::string(kAbsent);
+    std::string text = fmt::format("at the end {}; allocated {}; own peak {}", signed_bytes(row.end_change()),
+                                   allocated, signed_bytes(row.after.most_bytes - row.before.most_bytes));
     const auto before = row.before.average_lifetime(), after = row.after.average_lifetime();
     if (before || after) text += fmt::format("; mean life {} → {}", words_for(before), words_for(after));
     constexpr int kIndent = 14;

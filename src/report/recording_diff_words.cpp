@@ -149,7 +149,7 @@ std::vector<const DiffRow*> chosen_rows(const std::vector<DiffRow>& rows, std::i
   if (chosen.size() > top) {
     const auto size_of = [](const DiffRow* row) {
       return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
-                        std::abs(row->after.allocated_bytes - row->before.allocated_bytes));
+                        std::abs(row->allocated_change()));
     };
     std::stable_sort(chosen.begin(), chosen.end(),
                      [&](const DiffRow* a, const DiffRow* b) { return size_of(a) > size_of(b); });

@@ -1,6 +1,7 @@
 #include "report/recording_html_moments.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -123,7 +124,7 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
 
   PageMoments moments;
   LiveMap live;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  // by half A of the samples, which chooses the moments
   const auto take_maps_before = [&](std::int64_t time) {
     while (moments.heaps.size() < map_times.size() && map_times[moments.heaps.size()].count < time) {
       std::vector<LiveBlock> blocks;
@@ -137,12 +138,12 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
     LiveBlock block, replaced;
     if (event.kind == MemoryEventKind::release) {
       take_maps_before(event.time.count);
-      if (live.take(event.address, block)) bytes -= block.bytes();
+      if (live.take(event.address, block)) bytes -= block.bytes_in(SampleHalf::a);
     } else if (is_allocation(event)) {
       take_maps_before(event.time.count);
       if (!make_block(event, 0, event.time.count, block)) return;
-      if (live.insert(block, replaced)) bytes -= replaced.bytes();
-      bytes += block.bytes();
+      if (live.insert(block, replaced)) bytes -= replaced.bytes_in(SampleHalf::a);
+      bytes += block.bytes_in(SampleHalf::a);
     } else {
       return;
     }
@@ -152,10 +153,13 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
 
   std::vector<Nanoseconds> times = fullest.times();
   times.push_back(analysis.peak_time);
-  times.push_back(analysis.duration);
+  if (analysis.full) times.push_back(analysis.duration);
   std::sort(times.begin(), times.end());
   times.erase(std::unique(times.begin(), times.end()), times.end());
-  moments.live = live_at(recording, times);
+  // Half B tells of the moments that half A chose. The end is no choice: there all samples have a say.
+  moments.live = live_at(recording, times, SampleHalf::b);
+  if (!analysis.full && times.back() < analysis.duration)
+    moments.live.push_back(live_at(recording, std::array{analysis.duration}).front());
   return moments;
 }
 

@@ -46,7 +46,9 @@ std::string cure_for_drops(const recording::RecordingInfo& info) {
   // The tracer's own sentences say which bound it was.
   if (notes_hold("bound on its events")) return "record without --max-events, or with a larger one";
   if (notes_hold("no disk space")) return "free some disk space, or record to another disk with -o";
-  return info.ring ? "record with a larger --ring" : "record with a larger --max-size";
+  // A ring is never full: its segments were all in use.
+  return info.ring ? "record with a larger --ring: it needs 1 MiB for each thread at a time, and 5 MiB more"
+                   : "record with a larger --max-size";
 }
 
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,

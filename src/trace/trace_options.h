@@ -24,7 +24,7 @@ struct TraceOptions {
   std::optional<Bytes> ring, max_size;
   std::optional<std::int64_t> max_events;
   Bytes large = kibibytes(4);            // allocations of this size and above are recorded each
-  Bytes sample_period = kibibytes(512);  // the others are sampled once in so many bytes
+  Bytes sample_period = kibibytes(256);  // the others are sampled once in so many bytes
 };
 
 // A recording without segments for its threads is none.

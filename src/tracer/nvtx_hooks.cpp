@@ -1,9 +1,9 @@
 // NVTX ranges become scopes. NVTX loads the library that NVTX_INJECTION64_PATH names, this one, and calls
 // InitializeInjectionNvtx2 once for each copy of NVTX in the process; from then on its ranges call us.
 //
-// Ranges of all domains share one stack a thread: they are all names for what the thread does. A range that
-// is started (not pushed) may end in any order; one that is ended by another thread stays with its own thread
-// until the range around it ends.
+// Ranges of all domains make one path: they are all names for what the thread does. Pushes and pops pair up
+// within their domain. A range that is started (not pushed) may end in any order; one that another thread
+// ends stays with its own thread.
 #include <cstring>
 #include <cwchar>
 
@@ -49,34 +49,63 @@ std::size_t to_utf8(const wchar_t* wide, char* text, std::size_t room) {
   return length;
 }
 
-int push(const char* name, std::size_t length, std::uint32_t range) {
-  return push_scope(ScopeSource::nvtx, name, length, range);
+// What the names of ranges come as; each is passed on as `use(text, length)`.
+template <class Use>
+auto with_name(const char* name, const Use& use) {
+  return name == nullptr ? use("", 0) : use(name, std::strlen(name));
 }
-int push_narrow(const char* name, std::uint32_t range) {
-  return name == nullptr ? push("", 0, range) : push(name, std::strlen(name), range);
-}
-int push_wide(const wchar_t* name, std::uint32_t range) {
+template <class Use>
+auto with_name(const wchar_t* name, const Use& use) {
   char text[kMaxScopeName];
-  return name == nullptr ? push("", 0, range) : push(text, to_utf8(name, text, sizeof text), range);
+  return name == nullptr ? use("", 0) : use(text, to_utf8(name, text, sizeof text));
 }
-int push_event(const EventAttributes* event, std::uint32_t range) {
+template <class Use>
+auto with_name(const EventAttributes* event, const Use& use) {
   if (event != nullptr) {
-    if (event->message_type == kAscii) return push_narrow(event->message.ascii, range);
-    if (event->message_type == kWide) return push_wide(event->message.wide, range);
+    if (event->message_type == kAscii) return with_name(event->message.ascii, use);
+    if (event->message_type == kWide) return with_name(event->message.wide, use);
     if (event->message_type == kRegistered && event->message.registered != nullptr)
-      return push(event->message.registered->text, event->message.registered->length, range);
+      return use(event->message.registered->text, event->message.registered->length);
   }
-  return push("", 0, range);
+  return use("", 0);
+}
+
+// --- domains
+
+constexpr Domain kDefaultDomain = kProgramDomain + 1, kFirstMade = kDefaultDomain + 1, kLastMade = 255;
+// A handle is an address in here; NVTX takes null for "no tool".
+const char domain_handles[kLastMade + 1] = {};
+
+// Programs have a few; if there are more than fit, the last ones are one.
+const void* create_domain(const void*) {
+  static std::atomic<unsigned> made{0};
+  unsigned number = made.load();
+  while (kFirstMade + number < kLastMade && !made.compare_exchange_weak(number, number + 1)) {
+  }
+  return &domain_handles[kFirstMade + number];
+}
+Domain domain_of(const void* handle) {
+  const auto at = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(domain_handles);
+  return at >= kFirstMade && at <= kLastMade ? static_cast<Domain>(at) : kDefaultDomain;
 }
 
 // --- ranges that nest
 
-int range_push_event(const EventAttributes* event) { return push_event(event, 0); }
-int range_push_narrow(const char* name) { return push_narrow(name, 0); }
-int range_push_wide(const wchar_t* name) { return push_wide(name, 0); }
-int range_pop() { return pop_scope() - 1; }
-int domain_range_push(const void*, const EventAttributes* event) { return push_event(event, 0); }
-int domain_range_pop(const void*) { return pop_scope() - 1; }
+template <class Name>
+int push(Name name, Domain domain) {
+  return with_name(name, [&](const char* text, std::size_t length) {
+    return push_scope(ScopeSource::nvtx, text, length, domain);
+  });
+}
+template <class Name>
+int range_push(Name name) {
+  return push(name, kDefaultDomain);
+}
+int range_pop() { return pop_scope(kDefaultDomain) - 1; }
+int domain_range_push(const void* domain, const EventAttributes* event) {
+  return push(event, domain_of(domain));
+}
+int domain_range_pop(const void* domain) { return pop_scope(domain_of(domain)) - 1; }
 
 // --- ranges that need not
 
@@ -86,15 +115,15 @@ std::uint32_t new_range() {
   while (range == 0) range = last.fetch_add(1) + 1;  // 0 is none
   return range;
 }
-template <auto push_it, class Name>
+template <class Name>
 RangeId range_start(Name name) {
   const std::uint32_t range = new_range();
-  push_it(name, range);
+  with_name(name, [&](const char* text, std::size_t length) {
+    start_range(ScopeSource::nvtx, text, length, range);
+  });
   return range;
 }
-RangeId domain_range_start(const void*, const EventAttributes* event) {
-  return range_start<push_event>(event);
-}
+RangeId domain_range_start(const void*, const EventAttributes* event) { return range_start(event); }
 void range_end(RangeId range) { end_range(static_cast<std::uint32_t>(range)); }
 void domain_range_end(const void*, RangeId range) { range_end(range); }
 
@@ -129,11 +158,6 @@ const RegisteredString* register_wide(const void*, const wchar_t* wide) {
   char text[kMaxScopeName];
   return wide == nullptr ? nullptr : keep_string(text, to_utf8(wide, text, sizeof text));
 }
-// A domain only needs to be something; NVTX takes null for "no tool".
-const void* create_domain(const void*) {
-  static const char domain = 0;
-  return &domain;
-}
 
 struct Slot {
   unsigned index;
@@ -159,13 +183,13 @@ int attach(GetExportTable get_export_table) {
   const auto* callbacks = static_cast<const Callbacks*>(get_export_table(kCallbacksTable));
   if (callbacks == nullptr || callbacks->struct_size < sizeof(Callbacks)) return 0;
   const Slot core[] = {
-      {kRangeStartEx, any(range_start<push_event, const EventAttributes*>)},
-      {kRangeStartA, any(range_start<push_narrow, const char*>)},
-      {kRangeStartW, any(range_start<push_wide, const wchar_t*>)},
+      {kRangeStartEx, any(range_start<const EventAttributes*>)},
+      {kRangeStartA, any(range_start<const char*>)},
+      {kRangeStartW, any(range_start<const wchar_t*>)},
       {kRangeEnd, any(range_end)},
-      {kRangePushEx, any(range_push_event)},
-      {kRangePushA, any(range_push_narrow)},
-      {kRangePushW, any(range_push_wide)},
+      {kRangePushEx, any(range_push<const EventAttributes*>)},
+      {kRangePushA, any(range_push<const char*>)},
+      {kRangePushW, any(range_push<const wchar_t*>)},
       {kRangePop, any(range_pop)},
   };
   const Slot domains[] = {

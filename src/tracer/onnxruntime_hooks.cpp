@@ -14,6 +14,7 @@
 
 #include "tracer/onnxruntime_sessions.h"
 #include "tracer/onnxruntime_table.h"
+#include "tracer/process.h"
 #include "tracer/scopes.h"
 
 namespace headroom::tracer {
@@ -91,13 +92,16 @@ void end_profile(const Runtime& runtime, OpenSession& slot) {
 
 // Where the runtime may put its profiles: beside the recordings of the process tree.
 bool profile_prefix(char* prefix, std::size_t size) {
-  const char* recording = std::getenv("HEADROOM_TRACE_FILE");
-  if (recording == nullptr) return false;
+  // Not the environment's: the program may be changing that right now, in another thread.
+  const char* const recording = process.path;
   static std::atomic<unsigned> number{0};
-  std::snprintf(prefix, size, "%s.d", recording);
+  const int length = std::snprintf(prefix, size, "%s.d/onnxruntime-%d-%u", recording, ::getpid(), number++);
+  if (*recording == 0 || length < 0 || static_cast<std::size_t>(length) >= size) return false;
+  char* const slash = std::strrchr(prefix, '/');
+  *slash = 0;
   ::mkdir(prefix, 0777);
-  return std::snprintf(prefix, size, "%s.d/onnxruntime-%d-%u", recording, ::getpid(), number++) <
-         static_cast<int>(size);
+  *slash = '/';
+  return true;
 }
 
 // The program's options with profiling on; null where that cannot be had (then there are no nodes, only

@@ -15,7 +15,7 @@ struct Options {
   std::uint64_t segments = ~std::uint64_t{0};  // the most segments the file may have
   std::uint64_t events = 0;                    // stop after so many; 0: no bound
   std::uint64_t large_bytes = 4096;      // default mode: allocations of this size and above are recorded each
-  std::uint64_t sample_period = 524288;  // default mode: one sample in so many bytes of smaller ones
+  std::uint64_t sample_period = 262144;  // default mode: one sample in so many bytes of smaller ones
 };
 
 // "full=1,stacks=fp,ring=64": keys that are not known, and values that make no sense, leave the default.

@@ -35,7 +35,8 @@ class RecordingFile {
   bool is_open() const { return header_ != nullptr; }
 
   // False when the limit is reached, all slots of the ring are in use, or memory cannot be mapped.
-  bool claim(Segment& segment);
+  // `leave` is asked for the slots of a ring that are in use, the oldest first; true: that one no more.
+  bool claim(Segment& segment, bool (*leave)(std::uint64_t slot));
   void give_back(Segment& segment);
   // Makes the first `bytes` of a segment, a multiple of the step, safe to write to. False when the disk is
   // full.
@@ -61,7 +62,8 @@ class RecordingFile {
   bool set_up(const Options& options);
   void fill_header(recording::FileHeader& header, const Options& options) const;
   bool own_descriptor();
-  bool allocate(std::uint64_t offset, std::uint64_t bytes);
+  enum class Reserve { as_a_hole, with_zeros };
+  bool allocate(std::uint64_t offset, std::uint64_t bytes, Reserve how);
   bool reserve_on_disk(std::uint64_t offset, std::uint64_t bytes);
   bool back_metadata(std::uint64_t end);
   std::uint64_t segment_offset(std::uint64_t slot) const;

@@ -10,10 +10,10 @@ using namespace headroom::tracer;
 
 HEADROOM_HOOK void headroom_trace_scope_push(const char* name) {
   if (name == nullptr) name = "";
-  push_scope(headroom::recording::ScopeSource::program, name, std::strlen(name));
+  push_scope(headroom::recording::ScopeSource::program, name, std::strlen(name), kProgramDomain);
 }
 
-HEADROOM_HOOK void headroom_trace_scope_pop(void) { pop_scope(); }
+HEADROOM_HOOK void headroom_trace_scope_pop(void) { pop_scope(kProgramDomain); }
 
 HEADROOM_HOOK void headroom_scope_push(const char* name) { headroom_trace_scope_push(name); }
 

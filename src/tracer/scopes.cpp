@@ -103,6 +103,50 @@ std::uint32_t add(std::uint32_t parent, ScopeSource source, const char* name, st
   return id;
 }
 
+using OpenScope = ThreadLocal::OpenScope;
+
+bool is_push_in(const OpenScope& open, Domain domain) { return open.range == 0 && open.domain == domain; }
+
+int depth_in(const ThreadLocal& thread, Domain domain) {
+  int depth = static_cast<int>(thread.pushed_too_deep);
+  for (std::uint32_t i = 0; i < thread.open_count; ++i)
+    if (is_push_in(thread.open_scopes[i], domain)) ++depth;
+  return depth;
+}
+
+// False where there is no room for it.
+bool open_scope(ThreadLocal& thread, ScopeSource source, const char* name, std::size_t length,
+                std::uint32_t range, Domain domain) {
+  if (thread.open_count == kMaxScopeDepth) return false;
+  const std::uint32_t id = intern_scope(thread.scope, source, name, length);
+  thread.open_scopes[thread.open_count++] = {id, thread.scope, range, domain};
+  set_scope(id);
+  return true;
+}
+
+// The path of `scope` without `closed` in it, which lay in `outer`.
+std::uint32_t path_without(std::uint32_t closed, std::uint32_t outer, std::uint32_t scope) {
+  if (scope == closed) return outer;
+  if (scope < closed) return scope;  // a parent's id is smaller, so `closed` is not around it
+  const Scope& known = table.scopes[scope];
+  const std::uint32_t parent = path_without(closed, outer, known.parent);
+  if (parent == known.parent) return scope;
+  return intern_scope(parent, known.source, table.names + known.name_at, known.name_length);
+}
+
+void close_scope(ThreadLocal& thread, std::uint32_t at) {
+  const OpenScope closed = thread.open_scopes[at];
+  --thread.open_count;
+  if (at == thread.open_count) return set_scope(closed.outer);
+  for (std::uint32_t i = at; i < thread.open_count; ++i) {
+    OpenScope& moved = thread.open_scopes[i];
+    moved = thread.open_scopes[i + 1];
+    moved.scope = path_without(closed.scope, closed.outer, moved.scope);
+    moved.outer = path_without(closed.scope, closed.outer, moved.outer);
+  }
+  set_scope(path_without(closed.scope, closed.outer, thread.scope));
+}
+
 }  // namespace
 
 std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
@@ -134,44 +178,36 @@ void set_scope(std::uint32_t id) {
   if (state != nullptr) write_scope(*state, time_now(), id);
 }
 
-int push_scope(ScopeSource source, const char* name, std::size_t length, std::uint32_t range) {
+int push_scope(ScopeSource source, const char* name, std::size_t length, Domain domain) {
   ThreadLocal& thread = thread_local_state;
-  const std::uint32_t depth = thread.scope_depth++;
-  if (depth < kMaxScopeDepth) {
-    const std::uint32_t id = intern_scope(thread.scope, source, name, length);
-    thread.outer_scopes[depth] = thread.scope;
-    thread.ranges[depth] = range;
-    set_scope(id);
-  }
-  return static_cast<int>(depth);
+  const int depth = depth_in(thread, domain);
+  if (!open_scope(thread, source, name, length, 0, domain)) ++thread.pushed_too_deep;
+  return depth;
 }
 
-int pop_scope() {
+int pop_scope(Domain domain) {
   ThreadLocal& thread = thread_local_state;
-  if (thread.scope_depth == 0) return 0;
-  const std::uint32_t depth = thread.scope_depth--;
-  if (depth <= kMaxScopeDepth) set_scope(thread.outer_scopes[depth - 1]);
-  return static_cast<int>(depth);
+  const int depth = depth_in(thread, domain);
+  if (depth > 0 && thread.pushed_too_deep > 0) {
+    --thread.pushed_too_deep;
+    return depth;
+  }
+  for (std::uint32_t i = thread.open_count; i-- > 0;)
+    if (is_push_in(thread.open_scopes[i], domain)) {
+      close_scope(thread, i);
+      break;
+    }
+  return depth;
+}
+
+void start_range(ScopeSource source, const char* name, std::size_t length, std::uint32_t range) {
+  open_scope(thread_local_state, source, name, length, range, kProgramDomain);
 }
 
 void end_range(std::uint32_t range) {
   ThreadLocal& thread = thread_local_state;
-  const std::uint32_t depth = thread.scope_depth < kMaxScopeDepth ? thread.scope_depth : kMaxScopeDepth;
-  for (std::uint32_t i = depth; i-- > 0;) {
-    if (thread.ranges[i] != range) continue;
-    if (i + 1 == thread.scope_depth) {
-      pop_scope();
-      return;
-    }
-    // The scopes inside it stay; leaving the next of them leads past this one.
-    thread.outer_scopes[i + 1] = thread.outer_scopes[i];
-    for (std::uint32_t j = i; j + 1 < depth; ++j) {
-      thread.outer_scopes[j] = thread.outer_scopes[j + 1];
-      thread.ranges[j] = thread.ranges[j + 1];
-    }
-    --thread.scope_depth;
-    return;
-  }
+  for (std::uint32_t i = thread.open_count; i-- > 0;)
+    if (thread.open_scopes[i].range == range) return close_scope(thread, i);
 }
 
 void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope) {

@@ -23,13 +23,20 @@ std::uint32_t current_scope();
 // From now on the calling thread works for `id`; written into its events. Cheap when nothing changes.
 void set_scope(std::uint32_t id);
 
-// The stack of nested ranges of the calling thread, for callers that push and pop (scope.h, NVTX). Past the
-// depth limit only the depth is counted, so that pushes and pops stay in pairs. A pop without a push does
-// nothing. Both return the depth before. `range` names a range that end_range() may end before those inside
-// it; 0: none.
-int push_scope(recording::ScopeSource source, const char* name, std::size_t length, std::uint32_t range = 0);
-int pop_scope();
-// Ends a range that the calling thread pushed; does nothing about another thread's.
+// What the calling thread works for is the path of all that it pushed or started and that is still open, in
+// the order of time. What closes under others leaves the path, and the others stay.
+
+// Whose pushes a pop undoes: they pair up within a domain (scope.h is one, NVTX has one and makes more).
+using Domain = std::uint8_t;
+inline constexpr Domain kProgramDomain = 0;
+
+// Past the depth limit only the pushes are counted, so that pushes and pops stay in pairs; which domain's
+// they were is not remembered. A pop without a push does nothing. Both return how deep the domain was before.
+int push_scope(recording::ScopeSource source, const char* name, std::size_t length, Domain domain);
+int pop_scope(Domain domain);
+// Ranges, which end in any order; `range` is not 0. The end does nothing about another thread's, nor about
+// one that was started past the depth limit.
+void start_range(recording::ScopeSource source, const char* name, std::size_t length, std::uint32_t range);
 void end_range(std::uint32_t range);
 
 // A profile that a runtime writes of itself at `path`; its own zero is `start_monotonic_ns`

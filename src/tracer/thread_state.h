@@ -13,6 +13,8 @@
 
 namespace headroom::tracer {
 
+inline constexpr std::size_t kThreadNameBytes = 16;  // of the kernel, with its NUL
+
 // Lies in memory that the kernel wipes in a child after fork, so that all zeros must mean "not usable": a
 // child that wrote into its parent's segments would spoil them.
 struct ThreadState {
@@ -30,6 +32,8 @@ struct ThreadState {
   std::uint64_t gap = 0;               // events not written since the last record
   std::uint64_t retry_in = 0;          // drops until the next try to get a segment
   std::uint32_t registry_slot = 0;
+  bool name_is_written = false;
+  char name[kThreadNameBytes] = {};  // the last that was
   Segment segment;
   std::uint64_t frames[recording::kMaxFrames] = {};
   WalkHistory history;
@@ -42,11 +46,14 @@ struct ThreadLocal {
   std::uint32_t nested_calls = 0;  // of malloc while the guard was up
   std::uint32_t scope = 0;
   bool has_ended = false;  // the thread's last destructors have run
-  // Of the scopes pushed and not popped, outermost first: the scope around each, and the id of an NVTX range
-  // that may end out of order, else 0.
-  std::uint32_t scope_depth = 0;
-  std::uint32_t outer_scopes[kMaxScopeDepth] = {};
-  std::uint32_t ranges[kMaxScopeDepth] = {};
+  // Of the scopes that are open, in the order of time; and how many pushes found no room there.
+  struct OpenScope {
+    std::uint32_t scope, outer;  // and the one around it
+    std::uint32_t range;         // 0: it was pushed, in `domain`
+    Domain domain;
+  };
+  std::uint32_t open_count = 0, pushed_too_deep = 0;
+  OpenScope open_scopes[kMaxScopeDepth] = {};
   StackBounds stack;  // none until the thread records
 };
 // Defined and constant-initialised in one place; "initial-exec" is one instruction and never allocates.

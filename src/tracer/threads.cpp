@@ -41,6 +41,11 @@ constexpr std::uint64_t kLargestShare = 256, kShareOfTheRest = 1024;
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 constexpr std::uint64_t kDropsBetweenTries = 1024;
 
+// Names take up to 40 bytes each of the area of 4 MiB: at most a quarter, so that modules and scopes find
+// room in a program that starts threads by the hundred thousand.
+constexpr std::uint32_t kMostNames = recording::kDefaultMetadataBytes / 4 / 40;
+std::atomic<std::uint32_t> names_written{0};
+
 // --- the end of a thread
 
 pthread_key_t end_key;
@@ -106,6 +111,7 @@ ThreadState* attach(ThreadLocal& thread) {
   state->sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
   state->quota = 0;
   state->history.count = 0;  // another thread's stack
+  state->name_is_written = false;
   if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
   thread.state = state;
   write_thread_name(thread);
@@ -115,18 +121,47 @@ ThreadState* attach(ThreadLocal& thread) {
 void note_once(std::atomic<bool>& noted, const char* sentence) {
   if (!noted.exchange(true)) process.file.note(sentence);
 }
-std::atomic<bool> noted_full_disk{false}, noted_limit{false}, noted_bound{false};
+std::atomic<bool> noted_full_disk{false}, noted_limit{false}, noted_bound{false}, noted_names{false};
 
 // --- room in a segment
+
+void leave_segment(ThreadState& state) {
+  state.writer.close();
+  process.file.give_back(state.segment);
+  registry[state.registry_slot].segment = nullptr;
+}
+
+// The half-full segment of a thread that ended waits for the next thread. In a ring it gives way when its
+// slot is the oldest: else those who go on would have fewer and fewer slots to go on in.
+bool leave_if_thread_ended(std::uint64_t slot) {
+  const Locked locked(lock);
+  for (std::uint32_t i = first_free; i != kNone; i = registry[i].next_free) {
+    if (registry[i].segment == nullptr || registry[i].state->segment.slot != slot) continue;
+    leave_segment(*registry[i].state);
+    return true;
+  }
+  return false;
+}
+
+// The thread's next segment, in the place of the one that it has.
+bool claim_next(ThreadState& state) {
+  Segment next;
+  // In a ring its own is the newest and to be kept, unless there is no other.
+  if (process.options.ring && process.file.claim(next, leave_if_thread_ended)) {
+    leave_segment(state);
+  } else {
+    leave_segment(state);
+    if (!process.file.claim(next, leave_if_thread_ended)) return false;
+  }
+  state.segment = next;
+  registry[state.registry_slot].segment = next.memory;
+  return true;
+}
 
 bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   state.counts_small = 0;
   if (state.segment.memory == nullptr || state.writer.is_open()) {
-    state.writer.close();
-    process.file.give_back(state.segment);
-    registry[state.registry_slot].segment = nullptr;
-    if (!process.file.claim(state.segment)) return false;
-    registry[state.registry_slot].segment = state.segment.memory;
+    if (!claim_next(state)) return false;
   }
   // Else a segment was claimed earlier, and then the disk was full.
   if (!process.file.back(state.segment, kBackingStep)) return false;
@@ -189,6 +224,11 @@ ThreadState* drop_event(ThreadState* state) {
 void note_why_there_is_no_room(const ThreadState& state) {
   if (state.segment.memory != nullptr)
     note_once(noted_full_disk, "no disk space was left for the recording: events were dropped");
+  else if (process.options.ring)
+    note_once(
+        noted_limit,
+        "the ring has fewer segments of 1 MiB than threads recorded at a time: events of those that found "
+        "none were dropped");
   else
     note_once(noted_limit, "the recording reached its limit of segments: events were dropped");
 }
@@ -253,21 +293,27 @@ void detach(ThreadLocal& thread) {
   if (state->writer.has_counted() && state->writer.has_room()) state->writer.flush_counters(time_now());
   if (state->writer.has_counted()) {
     // What it counted stays in the header of its segment, so nobody else may count there.
-    state->writer.close();
-    process.file.give_back(state->segment);
-    registry[state->registry_slot].segment = nullptr;
+    leave_segment(*state);
   }
   thread.state = nullptr;
   give_state(state);
 }
 
 void write_thread_name(ThreadLocal& thread) {
-  if (thread.state == nullptr || !recording_is_ours()) return;
-  char name[17] = {};
+  ThreadState* const state = thread.state;
+  if (state == nullptr || !recording_is_ours()) return;
+  char name[kThreadNameBytes + 1] = {};
   ::prctl(PR_GET_NAME, name);
+  if (state->name_is_written && std::memcmp(state->name, name, sizeof state->name) == 0) return;
   const std::uint32_t ids[] = {static_cast<std::uint32_t>(::syscall(SYS_gettid)), 0};
   const RecordingFile::Piece pieces[] = {{ids, sizeof ids}, {name, std::strlen(name)}};
-  process.file.write_metadata(recording::MetadataKind::thread, thread.state->thread_index, pieces, 2);
+  if (names_written.fetch_add(1) >= kMostNames) {
+    note_once(noted_names, "so many threads ran that the latest have no names here");
+    return;
+  }
+  process.file.write_metadata(recording::MetadataKind::thread, state->thread_index, pieces, 2);
+  std::memcpy(state->name, name, sizeof state->name);
+  state->name_is_written = true;
 }
 
 void reset_threads() {
@@ -280,7 +326,8 @@ void reset_threads() {
     registry[slot].next_free = first_free;
     first_free = slot;
   }
-  noted_full_disk = noted_limit = noted_bound = false;
+  noted_full_disk = noted_limit = noted_bound = noted_names = false;
+  names_written = 0;
 }
 
 void wipe_threads() {

@@ -49,4 +49,24 @@ int main() {
   allocate(55507);
   nvtxRangeEnd(second);
   allocate(55508);
+  // Pushes of several domains, popped across each other.
+  const nvtxDomainHandle_t other = nvtxDomainCreateA("other");
+  const auto of_domain = event("of domain"), of_other = event("of other");
+  int level = nvtxDomainRangePushEx(domain, &of_domain);
+  level += nvtxRangePushA("of default");
+  level += nvtxDomainRangePushEx(other, &of_other);
+  if (level > 0) return 1;  // each is the first of its domain; below 0: nobody listens
+  allocate(55509);
+  nvtxDomainRangePop(domain);
+  allocate(55510);
+  nvtxRangePop();
+  allocate(55511);
+  nvtxRangePop();
+  nvtxDomainRangePop(domain);  // neither has any more
+  allocate(55512);
+  const nvtxRangeId_t started = nvtxRangeStartA("started");
+  nvtxDomainRangePop(other);  // a range that was started is not to be popped
+  allocate(55513);
+  nvtxRangeEnd(started);
+  allocate(55514);
 }

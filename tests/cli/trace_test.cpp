@@ -153,6 +153,55 @@ TEST_F(Trace, ARecordingTakesOnlyWhatItUses) {
   EXPECT_LT(info.st_size, (4 << 20) + (128 << 10));
 }
 
+TEST_F(Trace, WhatALibraryAllocatedStaysItsOwnWhenAnotherTakesItsAddresses) {
+  const auto library = [](const std::string& name) {
+    return HEADROOM_BINARY_DIR "/tests/lib" + name + ".so";
+  };
+  for (const char* stacks : {"unwind", "fp"}) {
+    const auto result = trace({HEADROOM_BINARY_DIR "/tests/trace_guest_successor",
+                               library("trace_guest_plugin_a"), library("trace_guest_plugin_b")},
+                              {"--full", "--force", "--stacks", stacks});
+    ASSERT_EQ(result.exit_code, 0);
+    const std::size_t line = result.out.find('\n') + 1;
+    if (result.out.substr(0, line) != result.out.substr(line))
+      GTEST_SKIP() << "the loader gave the second library another place: " << result.out;
+    const auto report = run_headroom({"report", recording().string(), "--json"});
+    ASSERT_EQ(report.exit_code, 0) << report.err;
+    const Json json = *parse_json(report.out);
+    std::map<std::int64_t, std::string> innermost;
+    for (const Json& stack : json["stacks"])
+      innermost[stack["at_end_bytes"].get<std::int64_t>()] = stack["frames"][0].get<std::string>();
+    EXPECT_THAT(innermost[99902], HasSubstr("allocate_for_a")) << stacks;
+    EXPECT_THAT(innermost[99903], HasSubstr("allocate_for_b")) << stacks;
+    std::map<std::string, std::int64_t> modules;
+    for (const Json& share : json["peak_shares"])
+      if (share.contains("module"))
+        modules[share["module"].get<std::string>()] += share["bytes"].get<std::int64_t>();
+    EXPECT_EQ(modules["libtrace_guest_plugin_a.so"], 99902) << stacks;
+    EXPECT_EQ(modules["libtrace_guest_plugin_b.so"], 99903) << stacks;
+  }
+}
+
+TEST_F(Trace, WhatIsOfNoUseInFullModeIsRefused) {
+  for (const char* flag : {"--large", "--sample-period"}) {
+    const auto result = trace({"/bin/true"}, {"--full", flag, "8KiB"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr(std::string("--full and ") + flag), HasSubstr("leave out")));
+    EXPECT_FALSE(fs::exists(recording()));
+  }
+  // The command line goes before the environment, in both directions.
+  CommandOptions options;
+  options.environment = {{"HEADROOM_LARGE", "8KiB"}, {"HEADROOM_SAMPLE_PERIOD", "1MiB"}};
+  EXPECT_EQ(trace({"/bin/true"}, {"--full", "--force"}, options).exit_code, 0);
+  EXPECT_TRUE(read(recording()).info.full);
+  options.environment = {{"HEADROOM_FULL", "true"}};
+  EXPECT_EQ(trace({"/bin/true"}, {"--large", "8KiB", "--force"}, options).exit_code, 0);
+  EXPECT_FALSE(read(recording()).info.full);
+  EXPECT_EQ(read(recording()).info.large_bytes, 8192u);
+  options.environment = {{"HEADROOM_FULL", "true"}, {"HEADROOM_LARGE", "8KiB"}};
+  EXPECT_EQ(trace({"/bin/true"}, {"--force"}, options).exit_code, 2);
+}
+
 TEST_F(Trace, TheDefaultPlaceIsARunFolder) {
   CommandOptions options;
   options.folder = folder_.path();

@@ -67,7 +67,8 @@ class Exports(unittest.TestCase):
         def check(recording, report):
             tracks = read_trace(self.export(recording, "perfetto", ".perfetto-trace"))
             heap = tracks.counters.get("heap", [0])  # of a program that allocates nothing there is none
-            self.assertEqual(max(heap), report["peak_bytes"])
+            if report["full"]:  # of samples, the curve is made of all and the peak of a half (docs/trace-report.md)
+                self.assertEqual(max(heap), report["peak_bytes"])
             self.assertEqual(heap[-1], report["leaked_bytes"])
             if report["mapped"]["maps"] > 0:
                 self.assertEqual(max(tracks.counters["mapped by the program"]), report["mapped"]["peak_bytes"])

@@ -144,6 +144,7 @@ class Recording:
     def decode(self, records, time, thread, scope):
         address, stacks, before = 0, [()], ()
         while records.at < len(records.content):
+            offset = records.at
             tag = records.byte()
             kind, delta = tag & 15, tag >> 4
             time += delta if delta < 15 else 15 + records.varint()
@@ -152,7 +153,7 @@ class Recording:
                 size, stack = records.varint(), records.varint()
                 if stack >= len(stacks):
                     raise Damage("a stack is named before it is defined")
-                yield time, kind, (thread, scope, address * 8 % 2**64, size, stacks[stack])
+                yield time, kind, (thread, scope, address * 8 % 2**64, size, stacks[stack], offset)
             elif kind == RELEASE:
                 address += records.signed()
                 yield time, kind, (thread, scope, address * 8 % 2**64)
@@ -187,10 +188,59 @@ class Recording:
                 raise Damage("a record of an unknown kind")
 
 
+def mixed(bits):
+    """SplitMix64."""
+    bits = (bits + 0x9E3779B97F4A7C15) % 2**64
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
+    return bits ^ bits >> 31
+
+
+def weights_of(recording, segment, offset, size):
+    """What a sample stands for: among all samples, in half A and in half B."""
+    chance = -math.expm1(-size / recording.sample_period)
+    missed = math.sqrt(1 - chance)  # by one half
+    half_weight = (1 + missed) / chance
+    coin = (mixed((mixed(recording.first_realtime_ns) + (segment << 32) + offset) % 2**64) >> 11) * 2.0**-53
+    alone = missed / (1 + missed)
+    in_a, in_b = coin < alone or coin >= 2 * alone, coin >= alone
+    return 1 / chance, half_weight * in_a, half_weight * in_b
+
+
+class Peak:
+    """The most that was live: where nothing was sampled, after an event; else half A says when and half B what."""
+
+    def __init__(self):
+        self.exact = (0, 0)  # bytes, nanoseconds
+        self.sampled = False
+        self.moments = [(0, 0, 0)]  # nanoseconds, and live from then on by half A and by half B
+
+    def changed(self, time, live):
+        if live[0] > self.exact[0]:
+            self.exact = live[0], time
+        if self.moments[-1][0] == time:
+            self.moments.pop()
+        self.moments.append((time, live[1], live[2]))
+
+    def found(self, end):
+        if not self.sampled:
+            return self.exact
+        highest, begin, until, i = -1, 0, 0, 0
+        while i < len(self.moments):
+            start, level, _ = self.moments[i]
+            while i < len(self.moments) and self.moments[i][1] == level:
+                i += 1
+            if level > highest:
+                highest, begin = level, start
+                until = self.moments[i][0] if i < len(self.moments) else end + 1
+        moment = begin + (until - begin) // 2
+        return [told for time, _, told in self.moments if time <= moment][-1], moment
+
+
 def summary(recording):
     """The figures that every reader must agree on."""
     counts = {"events": 0, "allocations": 0, "deallocations": 0, "total_allocated_bytes": 0, "gap_events": 0}
-    live, live_bytes, peak_bytes, peak_units = {}, 0, 0, 0
+    live, live_bytes, peak, now = {}, [0, 0, 0], Peak(), 0
     stacks, by_scope = set(), {}
 
     def count(scope, allocations, size):
@@ -199,24 +249,30 @@ def summary(recording):
         path = recording.path_of(scope)
         by_scope[path] = by_scope.get(path, 0) + size
 
-    for time, _, _, _, kind, fields in recording.events():
+    def change(sign, bytes_by_half):
+        for i in range(3):
+            live_bytes[i] += sign * bytes_by_half[i]
+
+    for time, _, segment, _, kind, fields in recording.events():
         counts["events"] += 1
+        now = int(time * recording.ns_per_unit)
         if kind in (ALLOCATE, SAMPLE):
-            thread, scope, address, size, stack = fields
+            thread, scope, address, size, stack, offset = fields
             # A sample stands for so many bytes that were not written; what was counted is in the counters.
-            weight = 1.0
+            weights = (1, 1, 1)
             if kind == SAMPLE and recording.sample_period and size:
-                weight = 1 / -math.expm1(-size / recording.sample_period)
-            live_bytes -= live.get(address, 0)
-            live[address] = int(size * weight + 0.5)
-            live_bytes += live[address]
+                weights = weights_of(recording, segment, offset, size)
+                peak.sampled = True
+            change(-1, live.get(address, (0, 0, 0)))
+            live[address] = tuple(int(size * weight + 0.5) for weight in weights)
+            change(1, live[address])
             stacks.add(stack)
             count(scope, 1, size)
-            if live_bytes > peak_bytes:
-                peak_bytes, peak_units = live_bytes, time
+            peak.changed(now, live_bytes)
         elif kind == RELEASE:
             counts["deallocations"] += 1
-            live_bytes -= live.pop(fields[2], 0)
+            change(-1, live.pop(fields[2], (0, 0, 0)))
+            peak.changed(now, live_bytes)
         elif kind == COUNTERS:
             _thread, scope, allocations, size, releases = fields
             counts["deallocations"] += releases
@@ -226,11 +282,12 @@ def summary(recording):
         elif kind == GAP:
             counts["gap_events"] += fields[1]
     stacks.discard(())
+    peak_bytes, peak_ns = peak.found(now)
     return {
         **counts,
         "peak_bytes": peak_bytes,
-        "peak_time_seconds": peak_units * recording.ns_per_unit * 1e-9,
-        "leaked_bytes": live_bytes,
+        "peak_time_seconds": peak_ns * 1e-9,
+        "leaked_bytes": live_bytes[0],
         "leaked_blocks": len(live),
         "stacks": len(stacks),
         "bytes_by_scope": by_scope,

@@ -10,7 +10,6 @@ namespace {
 using namespace recording;
 
 constexpr std::uint64_t kFirstTicks = 1'000'000'000, kFirstMonotonic = 5'000'000'000;
-constexpr std::uint64_t kFirstRealtime = 1'790'000'000'000'000'000;
 
 template <class Value>
 void append(std::string& bytes, const Value& value) {
@@ -169,7 +168,7 @@ std::filesystem::path RecordingBuilder::finish() {
   header->time_shift = options_.time_shift;
   header->first_ticks = kFirstTicks;
   header->first_monotonic_ns = kFirstMonotonic;
-  header->first_realtime_ns = kFirstRealtime;
+  header->first_realtime_ns = options_.started_realtime_ns;
   const std::uint64_t ticks = (last_time_ + 1) << options_.time_shift;
   header->last_ticks = kFirstTicks + ticks;
   header->last_monotonic_ns = kFirstMonotonic + static_cast<std::uint64_t>(static_cast<double>(ticks) *

@@ -33,6 +33,7 @@ struct RecordingOptions {
   std::uint64_t sample_period_bytes = 512 << 10;
   std::uint32_t time_shift = 0;
   double nanoseconds_per_tick = 1;
+  std::uint64_t started_realtime_ns = 1'790'000'000'000'000'000;
   std::int32_t pid = 4242, parent_pid = 4241;
   std::uint32_t exec_generation = 0;
   std::vector<std::string> command{"/usr/bin/program", "--flag"};

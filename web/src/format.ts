@@ -39,6 +39,11 @@ export function number(value: number | undefined): string {
 }
 
 // A mean of counts: "0.5", "5.4", "0.04".
+// "≈ 12" where it has a standard error.
+export function estimated_number(value: number, standard_error: number | undefined): string {
+  return (standard_error === undefined ? '' : '≈ ') + number(value);
+}
+
 export function average(value: number | undefined): string {
   if (value === undefined) return ABSENT;
   return value.toFixed(value === 0 || value >= 100 ? 0 : value >= 0.095 ? 1 : 2);

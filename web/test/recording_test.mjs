@@ -7,6 +7,7 @@ const tree = await load('recording/tree.ts');
 const {stack_points, layer_color} = await load('recording/stacked_points.ts');
 const places = await load('recording/places.ts');
 const {display_names} = await load('recording/layer_names.ts');
+const {estimated_number} = await load('format.ts');
 
 // main → load → new (70), main → run → new (20) and run itself (5); 5 have no stack in the page.
 const live = {
@@ -89,4 +90,9 @@ test('places begin behind what passes allocations on', () => {
 
 test('layer names are as long as needed to tell them apart', () => {
   assert.deepEqual(display_names(['m/run/conv', 'm/load', 'n/run/conv', '(outside of any layer)']), ['m/run/conv', 'load', 'n/run/conv', '(outside of any layer)']);
+});
+
+test('a number of blocks that has a standard error is told as an estimate', () => {
+  assert.equal(estimated_number(1200, undefined), '1200');
+  assert.equal(estimated_number(1200, 0.5), '≈ 1200');
 });

@@ -175,6 +175,7 @@ TEST_F(RecordingAnalysisTest, MappingsStayApartFromTheHeap) {
 
 TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
   // A byte is sampled with probability 1/1000, so a block of 1000 with 1 − 1/e: it stands for 1.582 of them.
+  // The peak is in sampled_peak_test.cpp.
   auto recording = builder({.full = false, .sample_period_bytes = 1000});
   const auto layer = recording.scope("load");
   recording.allocate(0, 10, 0x10000, 8000, kLoad);
@@ -196,11 +197,7 @@ TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
   const double weight = 1 / (1 - std::exp(-1.0));
   const auto estimated =
       static_cast<double>(std::llround(1000 * static_cast<double>(static_cast<float>(weight))));
-  EXPECT_EQ(analysis.peak_bytes.value, 8000 + 2 * static_cast<std::int64_t>(estimated));
-  ASSERT_TRUE(analysis.peak_bytes.standard_error.has_value());
   // √(Σ (1 − p)·(1000/p)²) of the live samples with p = 0.632, and one period.
-  EXPECT_NEAR(*analysis.peak_bytes.standard_error,
-              std::hypot(std::sqrt(2 * (1 - 1 / weight)) * estimated, 1000), 0.01);
   EXPECT_NEAR(*analysis.leaked_bytes.standard_error, std::hypot(std::sqrt(1 - 1 / weight) * estimated, 1000),
               0.01);
   EXPECT_EQ(analysis.leaked_blocks.value, 93 - 61);

@@ -281,5 +281,54 @@ TEST(NamedFrame, TheVersionOfALibraryIsNoPartOfItsName) {
   EXPECT_EQ(without_version("python3.11"), "python3.11");
 }
 
+// A run of a graph with one node: `counted` small allocations of 100 bytes, and one of 8000 in the node.
+Fill run_with_node(std::uint64_t counted) {
+  return [=](RecordingBuilder& builder, const Program& at) {
+    const auto run = builder.scope("run", 0, recording::ScopeSource::run);
+    const auto node = builder.scope("conv", run, recording::ScopeSource::node);
+    builder.enter_scope(0, 10, node);
+    builder.allocate(0, 20, 0x10000, 8000, {at.base + at.run, at.base + at.main});
+    builder.counters(0, 30, run, counted, 100 * counted, 0);
+    builder.enter_scope(0, 40, 0);
+  };
+}
+
+TEST(RecordingDiff, OfANodeInSamplesTheCountsAreThoseOfItsRun) {
+  test::RecordingOptions options;
+  options.full = false;
+  const TwoRecordings two(run_with_node(10), run_with_node(30), {}, {}, options);
+  for (const DiffRow& row : two->by(DiffBy::layer)) {
+    if (row.name == "run/conv") {
+      EXPECT_FALSE(row.counts_known);
+      EXPECT_EQ(row.allocated_change(), 0);
+    } else {
+      ASSERT_EQ(row.name, "run");
+      EXPECT_TRUE(row.counts_known);
+      EXPECT_EQ(row.before.allocations, 11);
+      EXPECT_EQ(row.after.allocations, 31);
+      EXPECT_EQ(row.after.allocated_bytes, 11'000);
+      EXPECT_EQ(row.allocated_change(), 2000);
+    }
+  }
+}
+
+TEST(RecordingDiff, CountsOfANodeAreComparedOnlyWhereBothAreKnown) {
+  test::RecordingOptions sampled;
+  sampled.full = false;
+  const TwoRecordings exact(run_with_node(10), run_with_node(30));
+  const TwoRecordings samples(run_with_node(10), run_with_node(30), {}, {}, sampled);
+  for (const DiffRow& row : exact->by(DiffBy::layer)) {
+    EXPECT_TRUE(row.counts_known) << row.name;
+    EXPECT_EQ(row.before.allocations, row.name == "run/conv" ? 1 : 10);
+  }
+  const RecordingDiff mixed = diff_recordings(exact.before(), samples.after());
+  for (const DiffRow& row : mixed.by(DiffBy::layer)) {
+    EXPECT_EQ(row.counts_known, row.name != "run/conv");
+    if (row.name == "run") {
+      EXPECT_EQ(row.before.allocations, 11) << "as in the other one, with its node";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace headroom::analysis

@@ -87,9 +87,9 @@ TEST(Timeline, JoinsPointsWhenItLastsLongerThanExpected) {
   TimelineBuilder timeline(4, Nanoseconds{0});
   std::int64_t live = 0;
   for (std::int64_t time = 0; time < 1000; ++time) {
-    if (timeline.is_over({time})) timeline.begin_point({time}, live, 0, layers);
+    if (timeline.is_over({time})) timeline.begin_point({time}, {live, live, live}, 0, layers);
     live = time == 500 ? 77 : time % 3;
-    timeline.changed(live);
+    timeline.changed({live, live, live});
   }
   const MemoryTimeline result = timeline.finish(live, 0, layers, 3);
   ASSERT_LE(result.points.size(), 4U);

@@ -39,7 +39,8 @@ TEST(Subprocess, AMissingProgramIsAnErrorOfSpawn) {
   options.command = {"/nonexistent/program"};
   const auto child = Subprocess::spawn(options);
   ASSERT_FALSE(child);
-  EXPECT_EQ(child.error().sentence(), "cannot start /nonexistent/program: No such file or directory");
+  EXPECT_EQ(child.error().sentence(),
+            "cannot start /nonexistent/program: No such file or directory; check the name and PATH");
 }
 
 TEST(Subprocess, AFailingHookIsAnErrorOfSpawn) {

@@ -83,7 +83,25 @@ TEST_F(Csv, SamplesLeaveTemporaryCellsEmpty) {
   EXPECT_EQ(rows_[2].size(), rows_[0].size());
   EXPECT_EQ(cell(2, "temporary_allocations"), "");
   EXPECT_EQ(cell(2, "temporary_bytes"), "");
-  EXPECT_GT(std::stoll(cell(2, "at_peak_bytes")), 400000);
+  EXPECT_GT(std::stoll(cell(2, "at_end_bytes")), 400000);
+}
+
+TEST_F(Csv, OfANodeInSamplesTheCountsAreEmpty) {
+  test::RecordingOptions options;
+  for (const bool full : {false, true}) {
+    options.full = full;
+    ExportFixture fixture(fill_run_with_node, options);
+    read(fixture);
+    EXPECT_EQ(cell(2, "layer"), "run");
+    EXPECT_EQ(cell(2, "allocations"), "11");
+    EXPECT_EQ(cell(3, "layer"), "run/conv");
+    EXPECT_EQ(rows_[3].size(), rows_[0].size());
+    EXPECT_EQ(cell(3, "allocations"), full ? "1" : "");
+    EXPECT_EQ(cell(3, "deallocations"), full ? "0" : "");
+    EXPECT_EQ(cell(3, "allocated_bytes"), full ? "8000" : "");
+    EXPECT_EQ(cell(3, "temporary_allocations"), "");
+    EXPECT_EQ(cell(3, "at_peak_bytes"), "8000");
+  }
 }
 
 }  // namespace

@@ -46,6 +46,14 @@ void fill_two_layers(test::RecordingBuilder& builder) {
   builder.release(0, 80, 0x3000);
 }
 
+void fill_run_with_node(test::RecordingBuilder& builder) {
+  const auto run = builder.scope("run", 0, recording::ScopeSource::run);
+  const auto node = builder.scope("conv", run, recording::ScopeSource::node);
+  builder.enter_scope(0, 1, node);
+  builder.allocate(0, 10, 0x1000, 8000, {1});
+  builder.counters(0, 20, run, 10, 1000, 3);
+}
+
 void fill_at_random(test::RecordingBuilder& builder, unsigned seed, int events) {
   std::mt19937 random(seed);
   const auto below = [&](unsigned limit) { return static_cast<std::uint32_t>(random() % limit); };

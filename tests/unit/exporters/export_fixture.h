@@ -35,6 +35,9 @@ class ExportFixture {
 // before the return address 2 is named "0x1".
 void fill_two_layers(test::RecordingBuilder& builder);
 
+// A run with 10 counted allocations, and a node in it with one that was recorded, of 8000 bytes.
+void fill_run_with_node(test::RecordingBuilder& builder);
+
 // Twelve random threads, layers and stacks with every kind of event; always the same for a seed.
 void fill_at_random(test::RecordingBuilder& builder, unsigned seed, int events);
 

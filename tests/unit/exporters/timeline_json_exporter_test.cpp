@@ -88,5 +88,18 @@ TEST(TimelineJson, AnEmptyRecordingHasNoEvents) {
   EXPECT_EQ(file["summary"]["total_allocations"], 0);
 }
 
+TEST(TimelineJson, OfANodeInSamplesTheCountsAreNull) {
+  test::RecordingOptions options;
+  for (const bool full : {false, true}) {
+    options.full = full;
+    ExportFixture fixture(fill_run_with_node, options);
+    const Json stats = timeline_of(fixture)["layer_stats"];
+    EXPECT_EQ(stats["run"]["total_allocations"], 11);
+    EXPECT_EQ(stats["run/conv"]["total_allocations"], full ? Json(1) : Json());
+    EXPECT_EQ(stats["run/conv"]["total_deallocations"], full ? Json(0) : Json());
+    EXPECT_EQ(stats["run/conv"]["peak_allocated"], 8000);
+  }
+}
+
 }  // namespace
 }  // namespace headroom::exporters

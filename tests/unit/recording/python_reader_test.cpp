@@ -2,6 +2,7 @@
 // standard library, agrees with the C++ reader.
 #include <fcntl.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
@@ -31,33 +32,74 @@ Json python_reads(const std::filesystem::path& recording, const std::filesystem:
   return document ? *document : Json();
 }
 
+// What is live by all samples and by each half of them.
+using ByHalf = std::array<std::int64_t, 3>;
+
+ByHalf bytes_of(const MemoryEvent& event) {
+  const auto size = static_cast<double>(event.size);
+  if (event.kind != MemoryEventKind::sampled_allocate) {
+    const auto bytes = static_cast<std::int64_t>(event.size);
+    return {bytes, bytes, bytes};
+  }
+  const double half_weight = event.weight * (1 + std::sqrt(1 - 1 / event.weight));
+  const std::int64_t in_half = std::llround(size * half_weight);
+  return {std::llround(size * event.weight), event.half == SampleHalf::b ? 0 : in_half,
+          event.half == SampleHalf::a ? 0 : in_half};
+}
+
+// The middle of the first stretch in which half A is at its highest, and what half B has then.
+std::pair<std::int64_t, std::int64_t> peak_of_halves(const std::map<std::int64_t, ByHalf>& live_at,
+                                                     std::int64_t end) {
+  std::int64_t highest = -1, from = 0, to = 0;
+  for (auto it = live_at.begin(); it != live_at.end();) {
+    const std::int64_t level = it->second[1], since = it->first;
+    while (it != live_at.end() && it->second[1] == level) ++it;
+    if (level <= highest) continue;
+    highest = level;
+    from = since;
+    to = it == live_at.end() ? end + 1 : it->first;
+  }
+  const std::int64_t moment = from + (to - from) / 2;
+  return {moment, std::prev(live_at.upper_bound(moment))->second[2]};
+}
+
 struct Figures {
   std::int64_t events = 0, allocations = 0, deallocations = 0, allocated_bytes = 0, gap_events = 0;
   std::int64_t live_bytes = 0, peak_bytes = 0;
   double peak_seconds = 0;
-  std::map<std::uint64_t, std::int64_t> live;
+  std::map<std::uint64_t, ByHalf> live;
   std::map<std::string, std::int64_t> bytes_by_scope;
 };
 
 Figures figures_of(Recording& recording) {
   Figures figures;
+  bool sampled = false;
+  ByHalf now{};
+  std::map<std::int64_t, ByHalf> live_at{{0, now}};  // after the last event of a moment
+  std::int64_t end = 0;
+  const auto change = [&](const ByHalf& by, std::int64_t sign) {
+    for (std::size_t i = 0; i < now.size(); ++i) now[i] += sign * by[i];
+    live_at[end] = now;
+  };
   const auto count = [&](const MemoryEvent& event, std::uint64_t allocations) {
     figures.allocations += static_cast<std::int64_t>(allocations);
     figures.allocated_bytes += static_cast<std::int64_t>(event.size);
     figures.bytes_by_scope[recording.path_of(event.scope)] += static_cast<std::int64_t>(event.size);
   };
   recording.for_each_event([&](const MemoryEvent& event) {
+    end = event.time.count;
     figures.events += event.kind != MemoryEventKind::release_counters;  // one record with the counters
     switch (event.kind) {
       case MemoryEventKind::allocate:
       case MemoryEventKind::sampled_allocate: {
-        std::int64_t& block = figures.live[event.address];
-        figures.live_bytes -= block;
-        block = static_cast<std::int64_t>(static_cast<double>(event.size) * event.weight + 0.5);
-        figures.live_bytes += block;
+        ByHalf& block = figures.live[event.address];
+        change(block, -1);
+        block = bytes_of(event);
+        change(block, 1);
         count(event, 1);
-        if (figures.live_bytes > figures.peak_bytes) {
-          figures.peak_bytes = figures.live_bytes;
+        sampled = sampled || event.weight != 1;
+        if (now[0] > figures.peak_bytes) {
+          figures.peak_bytes = now[0];
           figures.peak_seconds = event.time.seconds();
         }
         break;
@@ -65,7 +107,7 @@ Figures figures_of(Recording& recording) {
       case MemoryEventKind::release:
         ++figures.deallocations;
         if (const auto block = figures.live.find(event.address); block != figures.live.end()) {
-          figures.live_bytes -= block->second;
+          change(block->second, -1);
           figures.live.erase(block);
         }
         break;
@@ -82,6 +124,12 @@ Figures figures_of(Recording& recording) {
         break;
     }
   });
+  figures.live_bytes = now[0];
+  if (sampled) {
+    const auto [moment, bytes] = peak_of_halves(live_at, end);
+    figures.peak_bytes = bytes;
+    figures.peak_seconds = Nanoseconds{moment}.seconds();
+  }
   return figures;
 }
 

@@ -199,6 +199,32 @@ TEST(RecordingDiffTable, TopAndMinChooseTheRows) {
               HasSubstr("none changed by 1.00 GiB or more"));
 }
 
+TEST(RecordingDiffTable, OfANodeInSamplesTheCountsAreLeftOut) {
+  test::RecordingOptions sampled;
+  sampled.full = false;
+  for (const bool full : {false, true}) {
+    sampled.full = full;
+    const auto fill = [](RecordingBuilder& builder) { run_model(builder, {}); };
+    const auto fill_more = [](RecordingBuilder& builder) { run_model(builder, kGrown); };
+    const Comparison comparison(fill, fill_more, sampled, sampled);
+    const DiffReport report = comparison.report({.by = DiffBy::layer});
+    const Json json = diff_to_json(report);
+    const auto node = std::find_if(json["layers"].begin(), json["layers"].end(), [](const Json& row) {
+      return row["layer_name"] == "detector.onnx/Run/conv1";
+    });
+    ASSERT_NE(node, json["layers"].end());
+    for (const char* side : {"change", "before", "after"})
+      for (const char* key : {"allocations", "allocated_bytes"})
+        EXPECT_EQ((*node)[side].contains(key), full) << side << ' ' << key;
+    const std::string none = "; allocated –; own peak", text = diff_to_terminal(report, false, 200);
+    EXPECT_EQ(text.find(none) == std::string::npos, full) << text;
+    const std::string csv = diff_to_csv(report);
+    const std::size_t row = csv.find("layer,detector.onnx/Run/conv1,");
+    ASSERT_NE(row, std::string::npos);
+    EXPECT_EQ(csv.substr(row, csv.find('\r', row) - row).find(",,,,") == std::string::npos, full) << csv;
+  }
+}
+
 // The largest shrinkage is chosen before a small growth, and still stands below it.
 TEST(RecordingDiffTable, TheTopAreThoseThatChangedMost) {
   const Comparison comparison(Model{}, Model{.weights = 1 << 20, .log = 3001});

@@ -44,7 +44,7 @@ TraceOptions with_library() {
 TEST(TracerSettings, DefaultsAndFlags) {
   TraceOptions options;
   EXPECT_EQ(tracer_settings(options, mebibytes(64)),
-            "full=0,layers=auto,limit=59,events=0,large=4096,period=524288");
+            "full=0,layers=auto,limit=59,events=0,large=4096,period=262144");
   options.full = true;
   options.stacks = "off";
   options.layers = false;

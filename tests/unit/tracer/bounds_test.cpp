@@ -36,6 +36,7 @@ TEST(TraceBounds, ARingKeepsTheLatestEvents) {
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_EQ(seen.info.events_dropped, 0u);
   EXPECT_GT(seen.info.segments_overwritten, 0u);
+  EXPECT_EQ(seen.info.segments, 3u);
   ASSERT_FALSE(seen.events.empty());
   EXPECT_GT(seen.events.front().event.time.count, 0);
   // The storm's end is in it: nothing of the slots is live any more.
@@ -56,6 +57,29 @@ TEST(TraceBounds, ARingSmallerThanTheNumberOfThreadsDropsAndNeverMixes) {
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_GE(seen.info.events_dropped, 20u * 3 * 200);
   for (const SeenEvent& event : seen.events) ASSERT_EQ(event.event.thread.index, 0u);
+  EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("fewer segments")));
+}
+
+// A segment for each thread, and one more to go on in.
+TEST(TraceBounds, ARingOfOneSegmentMoreThanThreadsDropsNothing) {
+  TracedGuest traced("full=1,ring=5");
+  ASSERT_TRUE(traced.run({guest("trace_storm"), "400000", "4"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(seen.info.events_dropped, 0u);
+  EXPECT_EQ(events_in_gaps(seen), 0u);
+  EXPECT_EQ(seen.info.segments, 5u);
+  EXPECT_GT(seen.info.segments_overwritten, 0u);
+  EXPECT_THAT(seen.info.notes, testing::IsEmpty());
+}
+
+// Threads that ended leave their segments half full; the ring goes to who is still there.
+TEST(TraceBounds, ARingIsNotHeldByThreadsThatEnded) {
+  TracedGuest traced("full=1,ring=4");
+  ASSERT_TRUE(traced.run({guest("trace_guest_crowd"), "3", "3", "900000"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(seen.info.events_dropped, 0u);
+  EXPECT_EQ(seen.info.segments, 4u);
+  for (const SeenEvent& event : seen.events) ASSERT_EQ(event.event.thread.index, 0u);
 }
 
 TEST(TraceBounds, TheNumberOfEventsIsExact) {
@@ -65,6 +89,18 @@ TEST(TraceBounds, TheNumberOfEventsIsExact) {
   EXPECT_EQ(seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release), 5000u);
   EXPECT_GT(seen.info.events_dropped, 90'000u);
   EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("bound on its events")));
+}
+
+// Threads take several at a time and give back what they do not use.
+TEST(TraceBounds, TheNumberOfEventsIsExactWithSeveralThreads) {
+  for (const std::size_t bound : {5000u, 100'000u}) {
+    TracedGuest traced("full=1,events=" + std::to_string(bound));
+    ASSERT_TRUE(traced.run({guest("trace_storm"), "100000", "4"}).status.success());
+    const SeenRecording seen = traced.root();
+    EXPECT_EQ(seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release), bound);
+    EXPECT_GT(seen.info.events_dropped + events_in_gaps(seen), 0u);
+    EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("bound on its events")));
+  }
 }
 
 // Past RLIMIT_FSIZE the kernel kills; the tracer must stay below.

@@ -52,9 +52,22 @@ TEST(TraceScopes, NvtxRangesAreScopes) {
   EXPECT_THAT(seen.scopes_of(55504), ElementsAre("narrow/event"));
   EXPECT_THAT(seen.scopes_of(55505), ElementsAre("registered"));
   EXPECT_THAT(seen.scopes_of(55506), ElementsAre("first/second"));
-  EXPECT_THAT(seen.scopes_of(55507), ElementsAre("first/second"));
+  EXPECT_THAT(seen.scopes_of(55507), ElementsAre("second"));
   EXPECT_THAT(seen.scopes_of(55508), ElementsAre(""));
   EXPECT_EQ(seen.info.scopes.at(1).source, recording::ScopeSource::nvtx);
+}
+
+TEST(TraceScopes, NvtxDomainsDoNotPopEachOther) {
+  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_THAT(seen.scopes_of(55509), ElementsAre("of domain/of default/of other"));
+  EXPECT_THAT(seen.scopes_of(55510), ElementsAre("of default/of other"));
+  EXPECT_THAT(seen.scopes_of(55511), ElementsAre("of other"));
+  EXPECT_THAT(seen.scopes_of(55512), ElementsAre("of other"));
+  EXPECT_THAT(seen.scopes_of(55513), ElementsAre("started"));
+  EXPECT_THAT(seen.scopes_of(55514), ElementsAre(""));
 }
 
 TEST(TraceScopes, NvtxIsLeftAloneWithoutLayers) {

@@ -116,5 +116,18 @@ TEST(TraceThreads, AKillAtAnyMomentLosesNothingThatWasDone) {
   }
 }
 
+// Their names alone would be more than the area for names and modules holds.
+TEST(TraceThreads, NamesOfVeryManyThreadsLeaveRoomForScopes) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_crowd"), "60000", "1", "0"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_THAT(seen.scopes_of(77701), testing::ElementsAre("late"));
+  EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("have no names")));
+  EXPECT_EQ(seen.allocations_of(1000), 60'000u);
+  EXPECT_GT(seen.info.threads.size(), 20'000u);
+  EXPECT_EQ(seen.info.threads[20'000].name.substr(0, 11), "trace_guest");
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -133,9 +133,11 @@ export interface Recording {
   peak_bytes_standard_error?: number;
   peak_time_seconds: number;
   peak_blocks: number;
+  peak_blocks_standard_error?: number;
   leaked_bytes: number;
   leaked_bytes_standard_error?: number;
   leaked_blocks: number;
+  leaked_blocks_standard_error?: number;
   temporary_allocations?: number;
   sample_period_bytes?: number;
   large_bytes?: number;

@@ -18,6 +18,8 @@ interface Props {
   layer_names: string[];
   end_ns: number;
   peak_ns: number;
+  peak_bytes: number;
+  estimated: boolean;
   shown_ns: number;  // the moment that is shown below
   range: Range | null;
   set_range: (range: Range | null) => void;
@@ -27,7 +29,7 @@ const HEIGHT = 300;
 const CLICK = 4;  // pixels that a hand moves in a click
 const FONT = '12px system-ui, sans-serif';
 
-export function MemoryChart({timeline, layer_names, end_ns, peak_ns, shown_ns, range, set_range}: Props) {
+export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes, estimated, shown_ns, range, set_range}: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | null>(null);
   const width = use_width(frame);
@@ -114,10 +116,10 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, shown_ns, r
   return (
     <figure class="chart">
       <div class="readout" aria-live="off">
-        {cursor === null ? 'The fullest moment of each stretch of time.' : <>{points.seconds[cursor]!.toFixed(3)} s <b>{bytes(points.totals[cursor])}</b></>}
+        {cursor === null ? `The fullest moment of each stretch of time.${estimated ? ' Each is an estimate: chance alone moves it up and down, at times above the peak.' : ''}` : <>{points.seconds[cursor]!.toFixed(3)} s <b>{bytes(points.totals[cursor])}</b></>}
       </div>
       <div class="plot brushable" ref={frame} tabIndex={0} role="img" onKeyDown={on_key} style={{minHeight: `${HEIGHT}px`}}
-        aria-label={`Memory over time, stacked by layer; at most ${bytes(Math.max(0, ...timeline.highest_bytes))} at ${duration(peak_ns)}. ` +
+        aria-label={`Memory over time, stacked by layer; at the peak ${bytes(peak_bytes)} at ${duration(peak_ns)}. ` +
           'Arrow keys move the cursor, with Shift they brush a range, Enter takes the moment, Escape goes back to the peak.'} />
       <ul class="layer-legend" aria-label="Layers">
         {layer_names.map((name, layer) => points.order.includes(layer) && (

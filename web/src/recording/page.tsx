@@ -33,7 +33,7 @@ export function Page({data}: {data: RecordingData}) {
           <h2 id="time-title">Memory over time, by layer</h2>
           {recording.timeline.start_ns.length > 0
             ? <MemoryChart timeline={recording.timeline} layer_names={layer_names} end_ns={Math.round(recording.duration_seconds * 1e9)}
-                peak_ns={peak_ns} shown_ns={moment?.time_ns ?? peak_ns} range={range} set_range={set_range} />
+                peak_ns={peak_ns} peak_bytes={recording.peak_bytes} estimated={recording.peak_bytes_standard_error !== undefined} shown_ns={moment?.time_ns ?? peak_ns} range={range} set_range={set_range} />
             : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}

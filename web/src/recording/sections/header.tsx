@@ -1,9 +1,11 @@
 // What was traced, the figures that come first, and what is missing from the recording.
-import {bytes, duration, number, percent} from '../../format';
+import {bytes, duration, estimated_number, number, percent} from '../../format';
 import type {Recording} from '../data';
 
 export function Header({recording}: {recording: Recording}) {
   const temporary = recording.temporary_allocations;
+  const peak_blocks = estimated_number(recording.peak_blocks, recording.peak_blocks_standard_error);
+  const leaked_blocks = estimated_number(recording.leaked_blocks, recording.leaked_blocks_standard_error);
   return (
     <header>
       <p class="wordmark">Headroom <span>memory recording</span></p>
@@ -14,11 +16,11 @@ export function Header({recording}: {recording: Recording}) {
       )}
       <dl class="figures">
         <Figure name="Peak" value={estimate(recording.peak_bytes, recording.peak_bytes_standard_error)}
-          note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${number(recording.peak_blocks)} blocks`} />
+          note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${peak_blocks} blocks`} />
         <Figure name="Allocated in all" value={bytes(recording.total_allocated_bytes)}
           note={`${number(recording.allocations)} allocations, ${number(recording.deallocations)} releases`} />
         <Figure name="Live at the end" value={estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error)}
-          note={`${number(recording.leaked_blocks)} blocks; not always a leak`} />
+          note={`${leaked_blocks} blocks; not always a leak`} />
         {temporary !== undefined && (
           <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
         )}

@@ -1,0 +1,23 @@
+// Opens a library, lets it allocate, closes it, and does the same with the next, which gets the addresses of
+// the first. What they allocate is kept:
+//
+//     trace_guest_successor A.so B.so
+//
+// Prints the address of each one's function.
+#include <dlfcn.h>
+
+#include <cstdio>
+
+void* volatile kept;
+
+int main(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    void* handle = dlopen(arguments[i], RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return 1;
+    void* const function = dlsym(handle, "plugin_allocate");
+    if (function == nullptr) return 2;
+    std::printf("%p\n", function);
+    kept = reinterpret_cast<void* (*)()>(function)();
+    if (dlclose(handle) != 0) return 3;
+  }
+}
