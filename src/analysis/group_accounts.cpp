@@ -36,8 +36,10 @@ class Accountant {
     for (std::size_t column = 0; column < columns_.size(); ++column)
       for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
         const LiveCounter& live = columns_[column].live[group];
-        result_.figures[column][group].live = {live.bytes_at(peak_mark_), live.blocks_at(peak_mark_),
-                                               live.bytes, live.blocks};
+        GroupFigures& figures = result_.figures[column][group];
+        figures.live = {live.bytes_at(peak_mark_), live.blocks_at(peak_mark_), live.bytes, live.blocks};
+        // In samples half B tells the peak, and may have more than all samples ever had.
+        figures.most_bytes = std::max(figures.most_bytes, figures.live.peak_bytes);
       }
     return std::move(result_);
   }

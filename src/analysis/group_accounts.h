@@ -19,7 +19,9 @@ namespace headroom::analysis {
 struct GroupFigures {
   std::int64_t allocations = 0, allocated_bytes = 0;
   LiveFigures live;
-  std::int64_t most_bytes = 0;                             // live at once, whenever that was
+  // Live at once, whenever that was; never below live.peak_bytes. Of samples the largest of the estimates,
+  // and so too high where small blocks are replaced again and again.
+  std::int64_t most_bytes = 0;
   std::int64_t temporary_blocks = 0, temporary_bytes = 0;  // of full recordings only
   std::int64_t released_blocks = 0;                        // whose allocation was recorded, too
   double lived_ns = 0;                                     // the sum over those

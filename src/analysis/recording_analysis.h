@@ -109,9 +109,10 @@ struct LifetimeClass {
 struct ReuseCandidate {
   StackId stack;
   std::int64_t calls_saved = 0;        // allocations beyond those that were needed at once
-  std::int64_t most_blocks = 0;        // what the pool has to hold
-  std::int64_t pool_bytes = 0;         // how large it gets
   std::int64_t bytes_not_churned = 0;  // allocated in all, less the pool
+  // What the pool has to hold and how large it gets. Absent where samples tell: a place that has one block of
+  // 400 bytes at a time seems to have a whole period of them (256 KiB) whenever one is a sample.
+  std::optional<std::int64_t> most_blocks, pool_bytes;
   double calls_saved_per_second = 0;
 };
 

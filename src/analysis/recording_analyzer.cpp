@@ -81,7 +81,8 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
       cycles_.ended(layer, tree[layer].depth, heap_.bytes, stacks_.size(),
                     [&](std::size_t stack) { return stacks_[stack].live.bytes; });
   layers_[to].visited = true;
-  if (tracers_own_ == kNoLayer && tree[to].path == recording::kTracersOwnScope) tracers_own_ = to;
+  // Of a profile in small blocks samples know next to nothing: there it stays part of the workspace.
+  if (full_ && tracers_own_ == kNoLayer && tree[to].path == recording::kTracersOwnScope) tracers_own_ = to;
   for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {
     ++layers_[layer].entries;
     layers_[layer].process.note(live_bytes().a, live_bytes().b);
@@ -93,7 +94,7 @@ void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
   if (for_tracing_mark_ != peak_mark_) for_tracing_.clear();
   for_tracing_mark_ = peak_mark_;
   if (block.layer >= for_tracing_.size()) for_tracing_.resize(block.layer + 1);
-  add_wrapping(for_tracing_[block.layer], block.bytes_in(SampleHalf::b));
+  add_wrapping(for_tracing_[block.layer], block.bytes());
 }
 
 // The moment that half A chose is over: what was live then, as half B has it.
@@ -292,8 +293,10 @@ void RecordingAnalyzer::find_reuse(RecordingAnalysis& result) const {
     ReuseCandidate candidate;
     candidate.stack = stack.stack;
     candidate.calls_saved = stack.allocations - stack.most_blocks;
-    candidate.most_blocks = stack.most_blocks;
-    candidate.pool_bytes = stack.most_bytes;
+    if (!stack.sampled) {
+      candidate.most_blocks = stack.most_blocks;
+      candidate.pool_bytes = stack.most_bytes;
+    }
     candidate.bytes_not_churned = stack.allocated_bytes - stack.most_bytes;
     if (seconds > 0) candidate.calls_saved_per_second = static_cast<double>(candidate.calls_saved) / seconds;
     result.reuse.push_back(candidate);

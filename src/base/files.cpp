@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -33,8 +34,11 @@ std::string how_to_fix_open(int error_number) {
   }
 }
 
-Result<std::string> read_descriptor(int fd, const fs::path& path, std::int64_t limit) {
+// `expected` is what the file seems to hold: taken at once, it leaves no outgrown buffers on the heap.
+Result<std::string> read_descriptor(int fd, const fs::path& path, std::int64_t limit,
+                                    std::int64_t expected = 0) {
   std::string content;
+  content.reserve(static_cast<std::size_t>(std::clamp<std::int64_t>(expected, 0, limit)));
   std::array<char, 65536> buffer;
   for (;;) {
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
@@ -58,9 +62,10 @@ Result<std::string> read_file(const fs::path& path, Bytes limit) {
     return input_error(fmt::format("cannot open {}", path.string()), errno_text(code), how_to_fix_open(code));
   }
   struct stat info {};
-  if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode))
+  const bool known = ::fstat(fd.get(), &info) == 0;
+  if (known && S_ISDIR(info.st_mode))
     return input_error(fmt::format("{} is a folder, not a file", path.string()));
-  return read_descriptor(fd.get(), path, limit.count);
+  return read_descriptor(fd.get(), path, limit.count, known && S_ISREG(info.st_mode) ? info.st_size : 0);
 }
 
 bool file_holds(const std::filesystem::path& path, std::string_view text) {

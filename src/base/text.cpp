@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <numeric>
@@ -102,6 +104,35 @@ std::string closest_match(std::string_view word, const std::vector<std::string>&
     }
   }
   return best;
+}
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlainLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlainLetters) == std::string_view::npos)
+    return std::string(word);
+  const auto is_control = [](char letter) {
+    return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
+  };
+  const bool escaped = std::any_of(word.begin(), word.end(), is_control);
+  std::string quoted = escaped ? "$'" : "'";
+  for (const char letter : word) {
+    if (is_control(letter))
+      quoted += letter == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned>(letter));
+    else if (letter == '\'')
+      quoted += escaped ? "\\'" : "'\\''";
+    else if (letter == '\\' && escaped)
+      quoted += "\\\\";
+    else
+      quoted += letter;
+  }
+  return quoted + "'";
+}
+
+std::string shell_command(const std::vector<std::string>& words) {
+  std::string command;
+  for (const std::string& word : words) command += (command.empty() ? "" : " ") + shell_word(word);
+  return command;
 }
 
 }  // namespace headroom

@@ -24,6 +24,12 @@ bool natural_less(std::string_view a, std::string_view b);
 // The closest candidate by edit distance if it is close enough to be a typing slip, else empty.
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates);
 
+// One word for a shell: quoted where it must be, and without a control character that would steer the
+// terminal.
+std::string shell_word(std::string_view word);
+// A command that a shell takes apart into these words again.
+std::string shell_command(const std::vector<std::string>& words);
+
 // The whole text as a number, or nothing.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {

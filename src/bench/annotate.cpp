@@ -6,7 +6,6 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/run_folder.h"
 #include "bench/helper_process.h"
 #include "bench/worker_protocol.h"
@@ -34,7 +33,6 @@ Status read_frame(media::MediaEngine& engine, const SourceMetadata& source, std:
     const fs::path path = fs::path(sequence.path) / sequence.images[static_cast<std::size_t>(frame)];
     return engine.decode_image(path.string(), picture);
   }
-  if (source.spec.kind == SourceKind::camera) return input_error("a camera's frame cannot be had again");
   if (!video.reader || video.sequence != sequence_index || video.next_frame > frame) {
     auto opened = engine.open_video(sequence.path);
     if (!opened) return forward_error(opened);
@@ -61,6 +59,8 @@ Result<Json> draw(const Json& job) {
     class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
   Json answer;
   answer["drawn"] = Json::array();
+  answer["problems"] = Json::array();
+  if (source->spec.kind == SourceKind::camera) return answer;  // its frames cannot be had again
   OpenVideo video;
   for (const Json& item : get_member(job, "items")) {
     media::Picture picture;
@@ -74,7 +74,7 @@ Result<Json> draw(const Json& job) {
     if (read)
       answer["drawn"].push_back(output);
     else
-      log::warning("{}", read.error().sentence());
+      answer["problems"].push_back(read.error().sentence());
     Json alive;
     alive["event"] = "alive";
     send_helper_event(alive);
@@ -84,12 +84,10 @@ Result<Json> draw(const Json& job) {
 
 }  // namespace
 
-Result<std::vector<std::string>> draw_samples(const std::string& model,
-                                              const std::vector<SampleFrame>& samples,
-                                              const std::vector<std::string>& class_names,
-                                              const fs::path& metadata, const fs::path& run_folder,
-                                              Interrupt& interrupt) {
-  std::vector<std::string> drawn;
+Result<DrawnSamples> draw_samples(const std::string& model, const std::vector<SampleFrame>& samples,
+                                  const std::vector<std::string>& class_names, const fs::path& metadata,
+                                  const fs::path& run_folder, Interrupt& interrupt) {
+  DrawnSamples drawn;
   if (samples.empty()) return drawn;
   const fs::path folder = run_folder / "samples";
   if (auto made = make_folder(folder); !made) return forward_error(made);
@@ -122,7 +120,12 @@ Result<std::vector<std::string>> draw_samples(const std::string& model,
   auto done = run_helper(plan, job, interrupt);
   if (!done) return forward_error(done);
   for (const Json& path : get_member(*done, "drawn"))
-    if (path.is_string()) drawn.push_back("samples/" + fs::path(path.get<std::string>()).filename().string());
+    if (path.is_string())
+      drawn.images.push_back("samples/" + fs::path(path.get<std::string>()).filename().string());
+  const Json& problems = get_member(*done, "problems");
+  if (!problems.empty() && problems.front().is_string())
+    drawn.problem = fmt::format("{} of {} annotated samples could not be made: {}", problems.size(),
+                                samples.size(), problems.front().get<std::string>());
   return drawn;
 }
 

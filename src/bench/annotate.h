@@ -11,14 +11,17 @@
 
 namespace headroom::bench {
 
+struct DrawnSamples {
+  std::vector<std::string> images;  // paths inside the run folder
+  std::string problem;              // a sentence if some could not be drawn or written
+};
+
 // Draws `samples` into run_folder/samples/MODEL_1.jpg …, and writes what was found to samples/MODEL.json.
-// Returns the pictures' paths inside the run folder. A frame that cannot be had again (a camera's) is left
-// out.
-Result<std::vector<std::string>> draw_samples(const std::string& model,
-                                              const std::vector<SampleFrame>& samples,
-                                              const std::vector<std::string>& class_names,
-                                              const std::filesystem::path& metadata,
-                                              const std::filesystem::path& run_folder, Interrupt& interrupt);
+// A frame that cannot be had again (a camera's) is left out.
+Result<DrawnSamples> draw_samples(const std::string& model, const std::vector<SampleFrame>& samples,
+                                  const std::vector<std::string>& class_names,
+                                  const std::filesystem::path& metadata,
+                                  const std::filesystem::path& run_folder, Interrupt& interrupt);
 
 // The drawing child (hidden verb `_annotate`).
 int run_annotate_process();

@@ -7,65 +7,132 @@
 #include "base/log.h"
 #include "bench/helper_process.h"
 #include "bench/layer_phase.h"
+#include "report/outcome.h"
 
 namespace headroom::bench {
 namespace {
 
-// A traced run of each model that was measured: what its memory consists of.
-void measure_layers(const ExtraRuns& runs, const BenchContext& context, BenchResult& result,
-                    ExtraOutcome& outcome) {
-  for (const PreparedModel& model : context.prepared.models) {
-    const auto is_same = [&](const ModelResult& measured) {
-      return measured.name == model.name && measured.status == ModelStatus::ok;
-    };
-    const auto measured = std::find_if(result.models.begin(), result.models.end(), is_same);
-    if (measured == result.models.end()) continue;
-    runs.step(fmt::format("tracing the layers of {}", model.name));
-    auto layers = trace_layers(context, model, runs.run_folder);
-    if (layers) {
-      measured->layers = std::move(*layers);
-    } else if (was_interrupted(layers.error())) {
-      outcome.interrupted = true;
-      return;
-    } else {
-      measured->warnings.push_back(layers.error().sentence());
-    }
-    runs.save();
+// One bench run's extras, step by step.
+class Extras {
+ public:
+  Extras(const ExtraRuns& runs, const BenchContext& context, BenchResult& result)
+      : runs_(runs), context_(context), result_(result) {}
+
+  ExtraOutcome measure() {
+    if (context_.options.parallel) measure_parallel();
+    if (context_.options.pipeline && !outcome_.interrupted) measure_the_pipeline();
+    if (context_.options.layers && !outcome_.interrupted) measure_layers();
+    return outcome_;
   }
-}
+
+ private:
+  // Who is killed in the middle leaves a report that says what was asked for and not reached.
+  void measure_parallel() {
+    runs_.step("running all models at once");
+    result_.parallel.emplace();
+    for (const PreparedModel& model : context_.prepared.models) {
+      if (model.status != ModelStatus::ok) continue;
+      ModelResult& stub = result_.parallel->together.emplace_back();
+      stub.name = model.name;
+      stub.error = report::kNotReached;
+    }
+    runs_.save();
+    auto together = measure_together(context_, result_.models);
+    if (!together) {
+      result_.parallel.reset();
+      return note_failure(together.error());
+    }
+    for (ModelResult& model : together->together) tell_if_cut_short(model.status, model.error);
+    result_.frames_held_peak = std::max(result_.frames_held_peak, together->frames_held);
+    result_.parallel = std::move(*together);
+    for (const ModelResult& model : result_.parallel->together)
+      for (const std::string& warning : model.warnings)
+        warn(fmt::format("all at once, {}: {}", model.name, warning));
+    warn_of_deaths(result_.parallel->together);
+    finish_step("all models ran at once");
+  }
+
+  // A model that ended early left the others a device that fewer shared.
+  void warn_of_deaths(const std::vector<ModelResult>& together) {
+    std::string dead;
+    for (const ModelResult& model : together)
+      if (model.status != ModelStatus::ok) dead += (dead.empty() ? "" : ", ") + model.name;
+    if (dead.empty() || was_stopped()) return;
+    warn(
+        fmt::format("all at once, {} did not come through: from then on fewer models shared the device, so "
+                    "what the others "
+                    "show together is not what all of them would",
+                    dead));
+  }
+
+  void measure_the_pipeline() {
+    runs_.step("running the full pipeline in one process");
+    result_.pipeline.emplace().error = report::kNotReached;
+    runs_.save();
+    std::vector<std::string> warnings;
+    auto pipeline = measure_pipeline(context_, warnings);
+    if (!pipeline) {
+      result_.pipeline.reset();
+      return note_failure(pipeline.error());
+    }
+    tell_if_cut_short(pipeline->status, pipeline->error);
+    result_.pipeline = std::move(*pipeline);
+    for (const std::string& warning : warnings) warn("pipeline: " + warning);
+    finish_step("the pipeline ran");
+  }
+
+  // A traced run of each model that was measured: what its memory consists of.
+  void measure_layers() {
+    for (const PreparedModel& model : context_.prepared.models) {
+      const auto is_same = [&](const ModelResult& measured) {
+        return measured.name == model.name && measured.status == ModelStatus::ok;
+      };
+      const auto measured = std::find_if(result_.models.begin(), result_.models.end(), is_same);
+      if (measured == result_.models.end()) continue;
+      runs_.step(fmt::format("tracing the layers of {}", model.name));
+      auto layers = trace_layers(context_, model, runs_.run_folder);
+      if (layers) {
+        measured->layers = std::move(*layers);
+        runs_.save();
+        continue;
+      }
+      note_failure(layers.error());
+      if (outcome_.interrupted) return;
+    }
+  }
+
+  void tell_if_cut_short(ModelStatus status, std::string& error) const {
+    if (was_stopped() && status != ModelStatus::ok) error = report::kCutShort;
+  }
+
+  bool was_stopped() const { return context_.interrupt.signal_number() != 0; }
+
+  void finish_step(const char* while_what) {
+    outcome_.interrupted = was_stopped();
+    if (context_.metrics.take_throttled()) warn(fmt::format("the clock was throttled while {}", while_what));
+    runs_.save();
+  }
+
+  void note_failure(const Error& error) {
+    outcome_.interrupted = was_interrupted(error) || was_stopped();
+    outcome_.failed = true;
+    warn(error.sentence());
+    log::error("{}", error.sentence());
+    runs_.save();
+  }
+
+  void warn(std::string warning) { result_.warnings.push_back(std::move(warning)); }
+
+  const ExtraRuns& runs_;
+  const BenchContext& context_;
+  BenchResult& result_;
+  ExtraOutcome outcome_;
+};
 
 }  // namespace
 
 ExtraOutcome measure_extras(const ExtraRuns& runs, const BenchContext& context, BenchResult& result) {
-  ExtraOutcome outcome;
-  const auto note_failure = [&](const Error& error) {
-    outcome.interrupted = outcome.interrupted || was_interrupted(error);
-    outcome.failed = true;
-    result.warnings.push_back(error.sentence());
-    log::error("{}", error.sentence());
-  };
-  if (context.options.parallel) {
-    runs.step("running all models at once");
-    auto together = measure_together(context, result.models);
-    if (together) {
-      result.frames_held_peak = std::max(result.frames_held_peak, together->frames_held);
-      result.parallel = std::move(*together);
-    } else {
-      note_failure(together.error());
-    }
-    runs.save();
-  }
-  if (context.options.pipeline && !outcome.interrupted) {
-    runs.step("running the full pipeline in one process");
-    auto pipeline = measure_pipeline(context);
-    if (pipeline)
-      result.pipeline = std::move(*pipeline);
-    else
-      note_failure(pipeline.error());
-    runs.save();
-  }
-  if (context.options.layers && !outcome.interrupted) measure_layers(runs, context, result, outcome);
-  return outcome;
+  return Extras(runs, context, result).measure();
 }
 
 }  // namespace headroom::bench

@@ -41,13 +41,18 @@ Error error_from_json(const Json& event) {
   return error;
 }
 
+std::string while_under_way(const HelperPlan& plan) {
+  const std::string what = plan.under_way ? plan.under_way() : std::string();
+  return what.empty() ? what : " while it was " + what;
+}
+
 std::string how_it_died(const HelperPlan& plan, const ExitStatus& status, std::int64_t oom_kills_before) {
   const bool at_limit =
       plan.limit != nullptr && plan.limit->account().oom_kills.value_or(0) > oom_kills_before;
   if (at_limit)
-    return fmt::format("the kernel killed it at its limit of {}; raise --workspace",
-                       format_bytes(plan.limit->bytes()));
-  return fmt::format("it ended with {}", status.describe());
+    return fmt::format("the kernel killed it at its limit of {}{}; raise --workspace",
+                       format_bytes(plan.limit->bytes()), while_under_way(plan));
+  return fmt::format("it ended with {}{}", status.describe(), while_under_way(plan));
 }
 
 }  // namespace
@@ -109,9 +114,10 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
     if (monotonic_now() - last_sign > plan.timeout) {
       child->signal(SIGKILL);
       child->wait();
-      return failure(plan.purpose + " failed",
-                     fmt::format("no sign of life for {}", format_duration(plan.timeout)),
-                     "raise --timeout if it is only slow");
+      return failure(
+          plan.purpose + " failed",
+          fmt::format("no sign of life for {}{}", format_duration(plan.timeout), while_under_way(plan)),
+          "raise --timeout if it is only slow");
     }
   }
   const ExitStatus status = child->wait();

@@ -19,6 +19,8 @@ struct HelperPlan {
   std::string purpose;  // for errors: "scanning the source"
   limits::MemoryLimit* limit = nullptr;
   Nanoseconds timeout{120'000'000'000};  // without a sign of life
+  // What the helper was at, for the error when it dies: "reading big.png"; may be absent or give nothing.
+  std::function<std::string()> under_way;
   // Called for each event that is not the last.
   std::function<void(const nlohmann::ordered_json&)> on_event;
 };

@@ -8,6 +8,7 @@
 #include "analysis/latency_summary.h"
 #include "base/log.h"
 #include "bench/common_limit.h"
+#include "inference/task.h"
 #include "limits/memory_limit.h"
 
 namespace headroom::bench {
@@ -17,6 +18,8 @@ namespace {
 // frames would be 3.5 GiB, half of a small Jetson).
 constexpr std::int64_t kDefaultFrames = 600;
 constexpr Bytes kDefaultFrameMemory = mebibytes(16);
+// They lie inside the limit of the model that they are for, and must not be what breaks it.
+constexpr std::int64_t kLimitOverFrames = 8;
 
 const std::vector<SourceSequence>& sequences_of(const PreparedData& prepared) {
   static const std::vector<SourceSequence> kNone;
@@ -63,13 +66,20 @@ WorkerPlan plan_for(const BenchContext& context, const std::string& label, Worke
   plan.limit = limit;
   plan.timeout = context.options.timeout;
   if (takes_frames && context.prepared.source) {
-    const FrameWindow window = choose_frame_window(*context.prepared.source, context.options.max_frames,
-                                                   context.options.max_frames_in_memory);
+    const FrameWindow window = choose_frame_window(*context.prepared.source, context.options);
     const std::int64_t frames = std::max<std::int64_t>(1, window.frames / sharers);
     plan.decoder = DecoderPlan{context.metadata_path, Bytes{window.arena.count / window.frames * frames}};
     plan.job.window_frames = frames;
   }
   return plan;
+}
+
+// How many models will hold frames when all run at once; at least 1.
+std::int64_t frame_takers(const BenchContext& context) {
+  return std::max<std::int64_t>(
+      1, std::count_if(context.prepared.models.begin(), context.prepared.models.end(), [](const auto& model) {
+        return model.status == ModelStatus::ok && model.takes_frames;
+      }));
 }
 
 // Frames that one model should run, for the progress bar; 0 if unknown.
@@ -99,7 +109,21 @@ Tick ticker(const BenchContext& context, const std::string& phase, const std::st
   };
 }
 
-void complete(ModelResult& result, const PreparedModel& model) {
+// The thresholds that the model's task used: the model's own, else those of all.
+void set_thresholds(ModelResult& result, const BenchOptions& options) {
+  const auto tasks = inference::task_names();
+  const auto task = std::find_if(tasks.begin(), tasks.end(),
+                                 [&](const inference::TaskName& known) { return known.name == result.task; });
+  if (task == tasks.end() || task->thresholds == inference::Thresholds::none) return;
+  const auto spec = std::find_if(options.models.begin(), options.models.end(),
+                                 [&](const ModelSpec& known) { return known.name == result.name; });
+  const ModelSpec own = spec == options.models.end() ? ModelSpec{} : *spec;
+  result.confidence = own.confidence.value_or(options.confidence);
+  if (task->thresholds == inference::Thresholds::confidence_and_iou)
+    result.iou = own.iou.value_or(options.iou);
+}
+
+void complete(ModelResult& result, const PreparedModel& model, const BenchOptions& options) {
   result.path = model.path;
   result.backend = model.backend;
   if (result.backend_version.empty())
@@ -112,6 +136,7 @@ void complete(ModelResult& result, const PreparedModel& model) {
   result.settings = model.settings;
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
+  set_thresholds(result, options);
 }
 
 Result<std::unique_ptr<limits::MemoryLimit>> limit_for(const BenchContext& context,
@@ -131,7 +156,7 @@ Tick ticker_with_partial_results(const BenchContext& context, const PreparedMode
     if (monotonic_now() - last < kPartialInterval) return;
     last = monotonic_now();
     ModelResult partial = runs.front()->result();
-    complete(partial, model);
+    complete(partial, model, context.options);
     context.partial_result(std::move(partial));
   };
 }
@@ -150,17 +175,20 @@ void add_warnings(const BenchContext& context, ModelResult& result) {
 
 }  // namespace
 
-FrameWindow choose_frame_window(const SourceMetadata& source, std::int64_t max_frames,
-                                std::optional<std::int64_t> max_frames_in_memory) {
+FrameWindow choose_frame_window(const SourceMetadata& source, const BenchOptions& options) {
   std::int64_t longest = 1;
   for (const SourceSequence& sequence : source.sequences)
-    longest = std::max(longest, sequence.frames > 0 ? std::min(sequence.frames, max_frames) : max_frames);
+    longest = std::max(
+        longest, sequence.frames > 0 ? std::min(sequence.frames, options.max_frames) : options.max_frames);
   const Bytes frame{std::max<std::int64_t>(1, source.largest_frame.count)};
   std::int64_t frames = std::min<std::int64_t>(longest, media::kMaximumSlots);
-  if (max_frames_in_memory)
-    frames = std::min(frames, *max_frames_in_memory);
-  else
-    frames = std::min({frames, kDefaultFrames, kDefaultFrameMemory.count / frame.count});
+  if (options.max_frames_in_memory) {
+    frames = std::min(frames, *options.max_frames_in_memory);
+  } else {
+    std::int64_t most = kDefaultFrameMemory.count;
+    if (options.memory_limit) most = std::min(most, options.memory_limit->count / kLimitOverFrames);
+    frames = std::min({frames, kDefaultFrames, most / frame.count});
+  }
   frames = std::max<std::int64_t>(1, frames);
   return {frames, Bytes{frames * frame.count}};
 }
@@ -178,9 +206,9 @@ WorkerPlan inference_plan(const BenchContext& context, const PreparedModel& mode
 Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model) {
   auto limit = limit_for(context, model.name);
   if (!limit) return forward_error(limit);
-  WorkerPlan plan = inference_plan(context, model, inference_job(context, model));
-  plan.limit = limit->get();
-  auto run = WorkerRun::start(plan);
+  // With --parallel as many frames as the model will hold then, so that the peaks can be compared.
+  auto run = WorkerRun::start(plan_for(context, model.name, inference_job(context, model), model.takes_frames,
+                                       limit->get(), context.options.parallel ? frame_takers(context) : 1));
   if (!run) return forward_error(run);
   MeasuredModel measured;
   measured.interrupted =
@@ -189,7 +217,7 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
                      context, model,
                      ticker(context, "inference", model.name, frames_expected(context, model.takes_frames))));
   measured.result = (*run)->result();
-  complete(measured.result, model);
+  complete(measured.result, model, context.options);
   add_warnings(context, measured.result);
   measured.samples = (*run)->samples();
   measured.class_names = model.class_names;
@@ -205,10 +233,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   std::vector<std::unique_ptr<WorkerRun>> runs;
   std::vector<const PreparedModel*> models;
   std::int64_t expected = 0;
-  const std::int64_t sharers = std::max<std::int64_t>(
-      1, std::count_if(context.prepared.models.begin(), context.prepared.models.end(), [](const auto& model) {
-        return model.status == ModelStatus::ok && model.takes_frames;
-      }));
+  const std::int64_t sharers = frame_takers(context);
   for (const PreparedModel& model : context.prepared.models) {
     if (model.status != ModelStatus::ok) continue;
     WorkerJob job = inference_job(context, model);
@@ -233,16 +258,17 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
         joint += run->last_sample().pss.value_or(run->last_sample().rss.value_or(Bytes{}));
     sampled_joint_peak = std::max(sampled_joint_peak.value_or(joint), joint);
   };
-  if (!supervise(pointers, context.interrupt, context.options.metrics_interval, tick))
-    return failure("running all models at once was stopped", "interrupted");
+  // What an interrupted run has shown is kept; its models say that they were cut short.
+  supervise(pointers, context.interrupt, context.options.metrics_interval, tick);
 
   ParallelResult result;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     result.together.push_back(runs[i]->result());
-    complete(result.together.back(), *models[i]);
+    complete(result.together.back(), *models[i], context.options);
     result.frames_held += runs[i]->frames_held();
     // The common group's peak is no model's own.
     result.together.back().memory.cgroup_peak.reset();
+    if (result.together.back().status != ModelStatus::ok) result.joint_peak_is_lower_bound = true;
     if (result.together.back().status == ModelStatus::oom || result.together.back().memory.violations > 0)
       result.within_limit = false;
   }
@@ -255,9 +281,14 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   // sizes would count the pages that the processes have in common once for each.
   // A sum without all its members would be compared with something else.
   std::optional<Bytes> sum = Bytes{};
-  for (const ModelResult& model : alone) {
-    if (model.status != ModelStatus::ok) continue;
-    const auto peak = account.peak ? model.memory.cgroup_peak : model.memory.pss_run_peak;
+  for (const ModelResult& together : result.together) {
+    const auto is_same = [&](const ModelResult& model) { return model.name == together.name; };
+    const auto model = std::find_if(alone.begin(), alone.end(), is_same);
+    if (model == alone.end() || model->status != ModelStatus::ok) {
+      sum.reset();
+      break;
+    }
+    const auto peak = account.peak ? model->memory.cgroup_peak : model->memory.pss_run_peak;
     sum = sum && peak ? std::optional(*sum + *peak) : std::nullopt;
   }
   if (sum && *sum > Bytes{}) result.sum_of_peaks = sum;
@@ -273,7 +304,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   return result;
 }
 
-Result<PipelineResult> measure_pipeline(const BenchContext& context) {
+Result<PipelineResult> measure_pipeline(const BenchContext& context, std::vector<std::string>& warnings) {
   auto limit = limit_for(context, "pipeline");
   if (!limit) return forward_error(limit);
   WorkerJob job = job_for(context, WorkerKind::pipeline);
@@ -290,10 +321,10 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context) {
   }
   auto run = WorkerRun::start(plan_for(context, "pipeline", std::move(job), takes_frames, limit->get()));
   if (!run) return forward_error(run);
-  if (!supervise({run->get()}, context.interrupt, context.options.metrics_interval,
-                 ticker(context, "pipeline", "pipeline", frames_expected(context, takes_frames))))
-    return failure("the pipeline was stopped", "interrupted");
+  supervise({run->get()}, context.interrupt, context.options.metrics_interval,
+            ticker(context, "pipeline", "pipeline", frames_expected(context, takes_frames)));
   const ModelResult whole = (*run)->result();
+  warnings = whole.warnings;
   result.status = whole.status;
   result.error = whole.error;
   result.memory = whole.memory;
@@ -302,8 +333,8 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context) {
   result.loaded = whole.memory.loaded;
   for (const PhaseAccount& phase : (*run)->phases())
     if (phase.peak) result.peak = std::max(result.peak.value_or(Bytes{}), *phase.peak);
-  if (result.status != ModelStatus::ok)
-    result.peak = std::max({result.peak, whole.memory.load_peak, whole.memory.run_peak});
+  result.peak = std::max({result.peak, whole.memory.load_peak, whole.memory.run_peak});
+  result.skipped_frames = whole.skipped_frames;
   std::optional<Bytes> before = whole.memory.runtime;
   std::vector<std::int64_t> frame_times;
   std::int64_t frame_and_decode_time = 0;

@@ -24,6 +24,7 @@ Json to_json(const TuneTrial& trial) {
   set_if(object, "error", trial.error);
   set_if(object, "p50_ns", trial.p50);
   set_if(object, "peak_bytes", trial.peak);
+  set_if(object, "within_limit", trial.within_limit);
   return object;
 }
 
@@ -36,6 +37,7 @@ Result<TuneTrial> trial_from_json(const Json& document) {
   trial.error = get_text(document, "error");
   trial.p50 = get_nanoseconds(document, "p50_ns");
   trial.peak = get_bytes(document, "peak_bytes");
+  trial.within_limit = get_bool(document, "within_limit");
   return trial;
 }
 
@@ -131,8 +133,7 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
   return model;
 }
 
-Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
-  if (auto made = make_folder(folder); !made) return made;
+Json to_json(const PreparedData& data) {
   Json setup;
   setup["schema_version"] = kSetupSchemaVersion;
   setup["headroom_version"] = data.headroom_version;
@@ -151,8 +152,13 @@ Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
   setup["timeout_ns"] = data.timeout.count;
   setup["models"] = Json::array();
   for (const PreparedModel& model : data.models) setup["models"].push_back(to_json(model));
+  return setup;
+}
+
+Status write_prepared_data(const fs::path& folder, const PreparedData& data) {
+  if (auto made = make_folder(folder); !made) return made;
   if (auto written = write_source(folder, data.source); !written) return written;
-  return write_file_atomically(setup_path(folder), to_text(setup));
+  return write_file_atomically(setup_path(folder), to_text(to_json(data)));
 }
 
 Result<PreparedData> read_prepared_data(const fs::path& folder) {
@@ -166,6 +172,11 @@ Result<PreparedData> read_prepared_data(const fs::path& folder) {
   };
   auto setup = read(setup_path(folder));
   if (!setup) return forward_error(setup);
+  return prepared_data_from_json(*setup, folder);
+}
+
+Result<PreparedData> prepared_data_from_json(const Json& document, const fs::path& folder) {
+  const Json* const setup = &document;
   if (get_integer(*setup, "schema_version").value_or(0) != kSetupSchemaVersion)
     return tl::unexpected<Error>(not_usable(folder, "it was written by another version of Headroom"));
   PreparedData data;

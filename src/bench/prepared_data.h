@@ -63,6 +63,12 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
 // "hostname, CPU model": settings tuned on one machine are foreign to another.
 std::string this_host();
 
+// setup.json as a document. The setup process also answers with it: another run may prepare the same folder
+// meanwhile.
+nlohmann::ordered_json to_json(const PreparedData& data);
+Result<PreparedData> prepared_data_from_json(const nlohmann::ordered_json& document,
+                                             const std::filesystem::path& folder);
+
 // One model's JSON form, for tests.
 nlohmann::ordered_json to_json(const PreparedModel& model);
 Result<PreparedModel> prepared_model_from_json(const nlohmann::ordered_json& document);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/run_folder.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "bench/annotate.h"
 #include "bench/extra_runs.h"
 #include "bench/helper_process.h"
@@ -153,7 +154,8 @@ Status prepare(Run& run) {
       if (run.options.quiet) return;
       run.progress_line.update("scanning", -1, fmt::format("{} frames, {}", frames, sequence));
     };
-    auto prepared = run_setup_phase(run.options, run.interrupt, progress);
+    run.metadata_path = run.folder.path / "metadata.json";
+    auto prepared = run_setup_phase(run.options, run.metadata_path, run.interrupt, progress);
     if (!prepared) return forward_error(prepared);
     run.prepared = std::move(*prepared);
   }
@@ -162,7 +164,19 @@ Status prepare(Run& run) {
   if (!run.prepared.source) return {};
   for (const SkippedItem& item : run.prepared.source->skipped)
     log::warning("{} was left out: {}", item.name, item.reason);
-  return keep_metadata(run);
+  return run.options.skip_setup ? keep_metadata(run) : Status{};
+}
+
+// What the report says of the models while the setup phase tries them.
+std::vector<ModelResult> models_not_reached(const BenchOptions& options) {
+  std::vector<ModelResult> results;
+  for (const ModelSpec& spec : options.models) {
+    ModelResult& result = results.emplace_back();
+    result.name = spec.name;
+    result.path = spec.path;
+    result.error = report::kNotReached;
+  }
+  return results;
 }
 
 void add_skipped_slots(Run& run) {
@@ -237,12 +251,14 @@ Status measure_model(Run& run, const BenchContext& context, const PreparedModel&
   }
   auto drawn = draw_samples(model.name, measured->samples, measured->class_names, run.metadata_path,
                             run.folder.path, run.interrupt);
-  if (drawn)
-    result.annotated_images = std::move(*drawn);
-  else if (was_interrupted(drawn.error()))
+  if (drawn) {
+    result.annotated_images = std::move(drawn->images);
+    if (!drawn->problem.empty()) result.warnings.push_back(std::move(drawn->problem));
+  } else if (was_interrupted(drawn.error())) {
     run.interrupted = true;
-  else
+  } else {
     result.warnings.push_back(drawn.error().sentence());
+  }
   return {};
 }
 
@@ -302,7 +318,7 @@ std::string next_command(const Run& run) {
   std::string command = run.result.command;
   const std::size_t at = command.find(kSetupOnly);
   if (!run.options.skip_inference || at == std::string::npos)
-    return fmt::format("headroom report {}", run.folder.path.string());
+    return fmt::format("headroom report {}", shell_word(run.folder.path.string()));
   return command.replace(at, kSetupOnly.size(), "--skip-setup");
 }
 
@@ -359,6 +375,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   run.result.image_size = options.image_size;
   run.result.confidence = options.confidence;
   run.result.iou = options.iou;
+  run.result.options = options;
   log::debug("command: {}", command);
 
   if (auto proved = prove_limit(run); !proved) {
@@ -366,8 +383,9 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
     std::filesystem::remove_all(run.folder.path, ignored);  // wrong use: nothing was begun
     return forward_error(proved);
   }
-  // From here on the report says what the limit is worth.
-  save_progress(run);
+  // From here on the report says what the limit is worth, and which models were to be measured.
+  run.result.models = models_not_reached(options);
+  save_reports(run);
   if (auto prepared = prepare(run); !prepared) {
     run.interrupted = was_interrupted(prepared.error());
     const ErrorKind kind = prepared.error().kind;
@@ -382,6 +400,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
     return kExitInterrupted;
   }
   // From here on every model has been tried once; those that failed will not be measured.
+  run.result.models.clear();
   const Nanoseconds started = monotonic_now();
   const BenchContext context{options,
                              run.prepared,

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/run_folder.h"
 #include "base/subprocess.h"
+#include "base/text.h"
 #include "model/footprint.h"
 #include "report/report_json.h"
 #include "report/views.h"
@@ -32,7 +33,7 @@ Status write_page(const fs::path& folder) {
   if (const ExitStatus end = child->wait(); !end.success())
     return failure(fmt::format("cannot write {}", (folder / "report.html").string()),
                    fmt::format("its process ended with {}", end.describe()),
-                   fmt::format("try headroom report {} --html FILE", folder.string()));
+                   fmt::format("try headroom report {} --html FILE", shell_word(folder.string())));
   return {};
 }
 

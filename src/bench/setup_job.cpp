@@ -30,6 +30,7 @@ Json to_json(const BenchOptions& options) {
   object["iou"] = options.iou;
   object["max_frames"] = options.max_frames;
   object["warmup_frames"] = options.warmup_frames;
+  set_if(object, "max_frames_in_memory", options.max_frames_in_memory);
   object["limit_videos"] = options.limit_videos;
   object["limit_objects"] = options.limit_objects;
   object["threads"] = options.threads;
@@ -65,6 +66,7 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
   options.iou = get_number(document, "iou").value_or(options.iou);
   options.max_frames = integer("max_frames", options.max_frames);
   options.warmup_frames = integer("warmup_frames", options.warmup_frames);
+  options.max_frames_in_memory = get_integer(document, "max_frames_in_memory");
   options.limit_videos = integer("limit_videos", options.limit_videos);
   options.limit_objects = integer("limit_objects", options.limit_objects);
   options.threads = integer("threads", options.threads);

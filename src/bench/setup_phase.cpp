@@ -1,6 +1,8 @@
 #include "bench/setup_phase.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include "base/log.h"
 #include "base/run_folder.h"
 #include "bench/helper_process.h"
+#include "bench/inference_phase.h"
 #include "bench/setup_job.h"
 #include "bench/trial.h"
 #include "bench/tuner.h"
@@ -18,12 +21,16 @@
 #include "media/source_json.h"
 #include "media/source_scan.h"
 #include "sources/host_info.h"
+#include "sources/process_memory.h"
 
 namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr Nanoseconds kProgressInterval{500'000'000};
+// Where the scan leaves the source's description: in the folder of the run, which no other run writes to.
+constexpr const char* kMetadataKey = "metadata_path";
+constexpr const char* kPreparedKey = "prepared";
 constexpr const char* kNameASource = "name one with --source image_dir=DIR, video=FILE or camera=N";
 
 // A step of the setup, which is kept in the log.
@@ -55,6 +62,22 @@ void report_frames(std::int64_t frames, const std::string& sequence) {
   send_helper_event(event);
 }
 
+// Before each image and video, so that one that ends the scan can be named.
+void report_item(const std::string& name) {
+  Json event;
+  event["event"] = "reading";
+  event["name"] = name;
+  send_helper_event(event);
+}
+
+// What one picture may take: the workspace without what the process has by now, and some for the kernel's own
+// accounts of it and the pages of small things.
+Bytes left_for_a_picture(Bytes workspace) {
+  constexpr Bytes kReserve = mebibytes(8);
+  const ProcessMemory now = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
+  return std::max(Bytes{}, workspace - now.anonymous.value_or(now.rss.value_or(Bytes{})) - kReserve);
+}
+
 // A folder that takes no files is a wrong --prepared-dir: nothing was measured yet.
 tl::unexpected<Error> not_writable(Error error) {
   error.kind = ErrorKind::input;
@@ -70,17 +93,22 @@ Result<Json> scan(const Json& job) {
   if (!options) return forward_error(options);
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);
-  auto metadata =
-      media::scan_source(**engine, *options->source,
-                         {options->limit_videos, options->limit_objects, options->max_frames}, report_frames);
+  // By default glibc takes up to 32 MiB from its heap and keeps it when it is freed; here each large buffer
+  // goes back at once, so that every picture meets the same room.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  (*engine)->bound_memory(left_for_a_picture(options->workspace));
+  auto metadata = media::scan_source(**engine, *options->source,
+                                     {options->limit_videos, options->limit_objects, options->max_frames},
+                                     report_frames, report_item);
   if (!metadata) return forward_error(metadata);
-  const fs::path target = metadata_path(options->prepared_dir);
+  const fs::path target = get_text(job, kMetadataKey);
   if (auto written = write_file_atomically(target, to_text(media::to_json(*metadata))); !written)
     return not_writable(written.error());
   return Json::object();
 }
 
-Result<SourceMetadata> scan_in_child(const BenchOptions& options, Interrupt& interrupt) {
+Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
+                                     Interrupt& interrupt) {
   std::string note;
   // --workspace bounds the scratch memory of the setup phase: decoding happens here and nowhere else in it.
   auto limit = limits::make_memory_limit("scan", options.workspace, options.limit_mechanism, note);
@@ -90,10 +118,19 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, Interrupt& int
   plan.purpose = "scanning " + options.source->describe();
   plan.limit = limit->get();
   plan.timeout = options.timeout;
-  plan.on_event = [](const Json& event) { send_helper_event(event); };
-  auto done = run_helper(plan, to_json(options), interrupt);
+  std::string item;
+  plan.under_way = [&] { return item.empty() ? item : "reading " + item; };
+  plan.on_event = [&](const Json& event) {
+    if (get_text(event, "event") == "reading")
+      item = get_text(event, "name");
+    else
+      send_helper_event(event);
+  };
+  Json job = to_json(options);
+  job[kMetadataKey] = metadata;
+  auto done = run_helper(plan, job, interrupt);
   if (!done) return forward_error(done);
-  auto text = read_file(metadata_path(options.prepared_dir));
+  auto text = read_file(metadata);
   if (!text) return forward_error(text);
   auto document = parse_json(*text, "metadata.json");
   if (!document) return forward_error(document);
@@ -109,18 +146,20 @@ PreparedModel failed_model(PreparedModel model, const Error& error) {
   return model;
 }
 
+// `frames_held`: what decoded frames will take of the limit in the run itself; a trial has none.
 Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchOptions& options,
-                           Interrupt& interrupt) {
+                           Bytes frames_held, Interrupt& interrupt) {
   const int cores = sources::read_host_info().cpus;
   const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
     worker.settings = settings;
-    auto outcome = run_trial(worker, WorkerKind::tune, options, interrupt);
+    auto outcome = run_trial(worker, WorkerKind::tune, options, interrupt, frames_held);
     if (!outcome) return forward_error(outcome);
     TuneTrial trial;
     trial.settings = settings;
     trial.status = outcome->result.status;
     trial.error = outcome->result.error;
     trial.peak = outcome->result.memory.run_peak;
+    trial.within_limit = outcome->result.memory.within_limit;
     if (outcome->result.inference) trial.p50 = outcome->result.inference->p50;
     say(fmt::format("{}: {} → {}", model.name, settings.describe(),
                     trial.p50 ? format_duration(*trial.p50) : trial.error));
@@ -128,6 +167,10 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchO
   };
   auto found = search_settings(model.settings, cores, attempt);
   if (!found) return forward_error(found);
+  const auto keeps_limit = [](const TuneTrial& trial) { return trial.within_limit != false; };
+  if (std::none_of(found->trials.begin(), found->trials.end(), keeps_limit))
+    say(fmt::format("{}: none of {} settings stays within the limit; the ones asked for are kept", model.name,
+                    found->trials.size()));
   model.settings = found->fastest;
   model.smallest_settings = found->smallest;
   model.trials = std::move(found->trials);
@@ -135,7 +178,7 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchO
 }
 
 // Errors only when the whole setup must end; a model that fails is named in the result.
-Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& options,
+Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& options, Bytes frames_held,
                                     Interrupt& interrupt) {
   PreparedModel model;
   model.name = spec.name;
@@ -168,7 +211,8 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
     return failed_model(std::move(model),
                         {ErrorKind::usage, "it takes frames, so it needs --source", "", ""});
   if (model.status != ModelStatus::ok || !options.tune) return model;
-  return tune(std::move(model), std::move(worker), options, interrupt);
+  const Bytes held = model.takes_frames ? frames_held : Bytes{};
+  return tune(std::move(model), std::move(worker), options, held, interrupt);
 }
 
 // --- the whole
@@ -181,13 +225,13 @@ Result<Json> set_up(const Json& job) {
   if (!interrupt) return forward_error(interrupt);
   if (auto made = make_folder(options->prepared_dir); !made) return forward_error(made);
 
-  // The scan replaces metadata.json at once: until all is done, nothing here may look prepared.
+  // Until all is done, nothing here may look prepared.
   std::error_code ignored;
   std::filesystem::remove(setup_path(options->prepared_dir), ignored);
   PreparedData data;
   if (options->source) {
     say("scanning " + options->source->describe());
-    auto source = scan_in_child(*options, *interrupt);
+    auto source = scan_in_child(*options, get_text(job, kMetadataKey), *interrupt);
     if (!source) return forward_error(source);
     say(fmt::format("{} frames in {} sequences, {} left out", source->total_frames, source->sequences.size(),
                     source->skipped.size()));
@@ -196,9 +240,10 @@ Result<Json> set_up(const Json& job) {
     say("no source: models that take no frames run on inputs made from their signatures");
   }
 
+  const Bytes frames_held = data.source ? choose_frame_window(*data.source, *options).arena : Bytes{};
   for (const ModelSpec& spec : options->models) {
     say(fmt::format("trying {}", spec.name));
-    auto model = prepare_model(spec, *options, *interrupt);
+    auto model = prepare_model(spec, *options, frames_held, *interrupt);
     if (!model) return forward_error(model);
     if (model->status == ModelStatus::ok)
       say(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
@@ -225,13 +270,15 @@ Result<Json> set_up(const Json& job) {
   data.timeout = options->timeout;
   if (auto written = write_prepared_data(options->prepared_dir, data); !written)
     return not_writable(written.error());
-  return Json::object();
+  Json answer;
+  answer[kPreparedKey] = to_json(data);
+  return answer;
 }
 
 }  // namespace
 
-Result<PreparedData> run_setup_phase(const BenchOptions& options, Interrupt& interrupt,
-                                     const SetupProgress& progress) {
+Result<PreparedData> run_setup_phase(const BenchOptions& options, const fs::path& metadata,
+                                     Interrupt& interrupt, const SetupProgress& progress) {
   HelperPlan plan;
   plan.verb = "_setup";
   plan.purpose = "the setup phase";
@@ -245,9 +292,11 @@ Result<PreparedData> run_setup_phase(const BenchOptions& options, Interrupt& int
     else
       progress.step(get_text(event, "text"));
   };
-  auto done = run_helper(plan, to_json(options), interrupt);
+  Json job = to_json(options);
+  job[kMetadataKey] = metadata.string();
+  auto done = run_helper(plan, job, interrupt);
   if (!done) return forward_error(done);
-  return read_prepared_data(options.prepared_dir);
+  return prepared_data_from_json(get_member(*done, kPreparedKey), options.prepared_dir);
 }
 
 int run_setup_process() { return serve_helper(set_up); }

@@ -2,6 +2,7 @@
 // to, writes the prepared data and exits, so that all the memory it used is gone before anything is measured.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -19,9 +20,11 @@ struct SetupProgress {
       frames_scanned;  // about twice a second
 };
 
-// The conductor's side: runs the setup process and reads what it prepared.
-Result<PreparedData> run_setup_phase(const BenchOptions& options, Interrupt& interrupt,
-                                     const SetupProgress& progress);
+// The conductor's side: runs the setup process and gives what it prepared, from its own answer: another run
+// may prepare the same folder at the same time. The source's description goes to `metadata`, and into the
+// prepared folder with the rest.
+Result<PreparedData> run_setup_phase(const BenchOptions& options, const std::filesystem::path& metadata,
+                                     Interrupt& interrupt, const SetupProgress& progress);
 
 // The setup process (hidden verb `_setup`) and its scanning child (`_scan`). Return exit codes.
 int run_setup_process();

@@ -6,9 +6,11 @@
 namespace headroom::bench {
 
 Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
-                               Interrupt& interrupt) {
+                               Interrupt& interrupt, Bytes held_back) {
   std::string note;
-  auto limit = limits::make_memory_limit(model.name, options.memory_limit, options.limit_mechanism, note);
+  std::optional<Bytes> bytes = options.memory_limit;
+  if (bytes && *bytes > held_back) bytes = *bytes - held_back;
+  auto limit = limits::make_memory_limit(model.name, bytes, options.limit_mechanism, note);
   if (!limit) return forward_error(limit);
   WorkerPlan plan;
   plan.label = model.name;

@@ -25,7 +25,8 @@ struct TrialOutcome {
 
 // Errors only when the trial could not be made at all (or was interrupted); a failing model is in the
 // outcome.
+// `held_back` of the limit is kept for what the run itself will hold besides.
 Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
-                               Interrupt& interrupt);
+                               Interrupt& interrupt, Bytes held_back = {});
 
 }  // namespace headroom::bench

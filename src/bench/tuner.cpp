@@ -9,7 +9,7 @@ namespace {
 constexpr double kClearlyFaster = 0.99;
 
 bool fits(const TuneTrial& trial) {
-  return trial.status == ModelStatus::ok && trial.p50 && trial.p50->count > 0;
+  return trial.status == ModelStatus::ok && trial.within_limit != false && trial.p50 && trial.p50->count > 0;
 }
 
 double ratio(const TuneTrial& a, const TuneTrial& b) {

@@ -1,6 +1,7 @@
 #include "bench/worker_events.h"
 
 #include <fmt/format.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -18,6 +19,12 @@ constexpr Nanoseconds kFlushInterval{500'000'000};
 constexpr Nanoseconds kAliveInterval{250'000'000};
 
 }  // namespace
+
+Nanoseconds cpu_time_of_this_process() {
+  timespec spent{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  return {spent.tv_sec * std::int64_t{1'000'000'000} + spent.tv_nsec};
+}
 
 WorkerEvents::WorkerEvents(int fd) : fd_(fd), last_flush_(monotonic_now()), last_alive_(last_flush_) {
   kept_.reserve(kBatch);
@@ -39,7 +46,7 @@ ProcessMemory WorkerEvents::mark(Phase phase) {
   event["time_ns"] = monotonic_now().count;
   set_if(event, "resident_bytes", memory.rss);
   set_if(event, "peak_bytes", memory.rss_peak);
-  set_if(event, "cpu_time_ns", memory.cpu_time);
+  event["cpu_time_ns"] = cpu_time_of_this_process().count;
   event["peak_was_reset"] = reset;
   send(event);
   return memory;

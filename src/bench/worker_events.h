@@ -21,6 +21,9 @@ struct FrameTimes {
   std::int64_t findings = 0;
 };
 
+// To the nanosecond; /proc counts in ticks of 10 ms, which is nothing for a run of a few milliseconds.
+Nanoseconds cpu_time_of_this_process();
+
 class WorkerEvents {
  public:
   explicit WorkerEvents(int fd);

@@ -124,7 +124,9 @@ void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
   log::debug("[{} {}] {}", label_, who, line);
   if (who != "worker") {
     constexpr std::string_view kWarning = "warning: ";
-    if (line.starts_with(kWarning) && warnings_.size() < 100)
+    const bool is_measured =
+        phase() < Phase::running;  // laps for the others' sake meet the same frames again
+    if (line.starts_with(kWarning) && is_measured && warnings_.size() < 100)
       warnings_.emplace_back(line.substr(kWarning.size()));
     last_decoder_line_ = line;
     return;
@@ -339,6 +341,9 @@ const PhaseAccount* WorkerRun::account_of(Phase phase) const {
 
 ModelMemory WorkerRun::memory() const {
   ModelMemory memory;
+  const auto largest = [](std::optional<Bytes> a, std::optional<Bytes> b) {
+    return a && b ? std::max(*a, *b) : a ? a : b;
+  };
   const PhaseAccount* start = account_of(Phase::start);
   const PhaseAccount* runtime = account_of(Phase::runtime_loaded);
   const PhaseAccount* loaded = account_of(Phase::model_loaded);
@@ -349,11 +354,10 @@ ModelMemory WorkerRun::memory() const {
   if (runtime != nullptr) memory.runtime = runtime->resident;
   if (loaded != nullptr) {
     memory.loaded = loaded->resident;
-    memory.load_peak = loaded->peak;
+    // A pipeline loads several models, each with a mark of its own.
+    for (const PhaseAccount& phase : phases_)
+      if (phase.phase == Phase::model_loaded) memory.load_peak = largest(memory.load_peak, phase.peak);
   }
-  const auto largest = [](std::optional<Bytes> a, std::optional<Bytes> b) {
-    return a && b ? std::max(*a, *b) : a ? a : b;
-  };
   // Warm-up counts as running here: the first frame makes the memory that all later ones use.
   if (warm != nullptr) memory.run_peak = warm->peak;
   if (running != nullptr) memory.run_peak = largest(memory.run_peak, running->peak);
@@ -367,7 +371,7 @@ ModelMemory WorkerRun::memory() const {
   else if (running != nullptr)
     memory.run_mean = running->resident;
   if (unloaded != nullptr) memory.residual = unloaded->resident;
-  if (ring_ && warm != nullptr) memory.frames = ring_->arena();
+  if (ring_ && loaded != nullptr) memory.frames = ring_->arena();  // it is touched next
   memory.pss_run_peak = pss_run_peak_;
   memory.violations = violations_;
   if (limit_ != nullptr) {
@@ -383,6 +387,17 @@ ModelMemory WorkerRun::memory() const {
   return memory;
 }
 
+// What a person needs to know of the memory of a worker that was killed.
+void WorkerRun::name_frames_of_a_dead_worker(ModelResult& result) const {
+  const bool died_loaded =
+      account_of(Phase::model_loaded) != nullptr && account_of(Phase::running) == nullptr;
+  if (status_ == ModelStatus::ok || !died_loaded) return;
+  if (status_ == ModelStatus::oom && ring_ && ring_->arena() > Bytes{})
+    result.error +=
+        fmt::format("; up to {} of it were decoded frames that the bench holds (--max-frames-in-mem)",
+                    format_bytes(ring_->arena()));
+}
+
 ModelResult WorkerRun::result() const {
   ModelResult result;
   result.name = label_;
@@ -392,10 +407,18 @@ ModelResult WorkerRun::result() const {
   result.backend_version = version_;
   result.runtime_load_time = runtime_load_time_;
   result.memory = memory();
+  name_frames_of_a_dead_worker(result);
+  const bool read_its_peak =
+      account_of(Phase::running) != nullptr || (account_of(Phase::start) == nullptr && !sampled_peak_);
+  if (ended_ && status_ != ModelStatus::ok && !read_its_peak)
+    result.warnings.emplace_back(
+        "it ended before it could read its own peak: the last peak is the largest of samples 50 ms apart, so "
+        "it "
+        "had at least that");
   result.memory_series = series_;
   for (const PhaseAccount& phase : phases_) result.phases.push_back({phase.phase, phase.time});
   result.cleanups = cleanups_;
-  result.warnings = warnings_;
+  result.warnings.insert(result.warnings.end(), warnings_.begin(), warnings_.end());
   if (!peak_reset_works_ && !phases_.empty())
     result.warnings.emplace_back(
         "the kernel cannot reset a process's peak, so the peak of each phase includes those before it");

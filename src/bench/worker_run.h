@@ -113,6 +113,7 @@ class WorkerRun {
   void on_log_line(std::string_view who, std::string_view line);
   void classify_end(const ExitStatus& status);
   void name_dead_decoder();
+  void name_frames_of_a_dead_worker(ModelResult& result) const;
   bool limit_is_watched() const;
   ModelMemory memory() const;
   const PhaseAccount* account_of(Phase phase) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <thread>
 
 #include "cli/model_flags.h"
@@ -105,7 +106,7 @@ std::vector<Flag> input_flags() {
           ranged(value("warmup", FlagKind::integer, "N", "frames before the measurement", group, "10"), 0,
                  1e6),
           ranged(value("max-frames-in-mem", FlagKind::integer, "N", "decoded frames held at once", group,
-                       "600, and at most 16 MiB"),
+                       "600, at most 16 MiB and an eighth of the limit"),
                  1, 4096),
           ranged(value("limit-videos", FlagKind::integer, "N", "only the first N videos or folders", group),
                  1, 1e9),
@@ -257,6 +258,33 @@ void override_with(FlagValues& values, const FlagValues& stronger) {
       values.entries_.erase(other);
     }
   for (const auto& [name, entry] : stronger.entries_) values.entries_[name] = entry;
+}
+
+void make_paths_absolute(FlagValues& values) {
+  const auto absolute = [](const std::string& path) {
+    std::error_code code;
+    const std::filesystem::path whole = std::filesystem::absolute(path, code);
+    return code ? path : whole.lexically_normal().string();
+  };
+  const auto change = [&](std::string_view flag, auto new_value) {
+    if (const auto entry = values.entries_.find(flag); entry != values.entries_.end())
+      for (std::string& value : entry->second.values) value = new_value(value);
+  };
+  change("model", [&](const std::string& value) {
+    auto model = parse_model(value);
+    if (!model) return value;
+    model->path = absolute(model->path);
+    return to_text(*model);
+  });
+  for (std::size_t i = 0; i < kModelSlots.size(); ++i) change(fmt::format("model{}", i), absolute);
+  change("source", [&](const std::string& value) {
+    for (const SourceKind kind : {SourceKind::image_dir, SourceKind::video}) {
+      const std::string head = fmt::format("{}=", name_of(kind));
+      if (value.starts_with(head)) return head + absolute(value.substr(head.size()));
+    }
+    return value.starts_with("camera=") ? value : absolute(value);
+  });
+  for (const char* folder : {"prepared-dir", "output-dir"}) change(folder, absolute);
 }
 
 Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<std::string>& warnings) {

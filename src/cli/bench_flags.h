@@ -16,6 +16,9 @@ const Verb& bench_verb();
 // command line a mem-limit in the file.
 void override_with(FlagValues& values, const FlagValues& stronger);
 
+// For --dump-config: a file's relative paths are relative to the file, so what is dumped must hold none.
+void make_paths_absolute(FlagValues& values);
+
 // Checks what single flags cannot: that there is a source and a model that can be read, that flags do not
 // contradict each other. `warnings` receives what was changed (a clamped limit) and what is unwise.
 Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<std::string>& warnings);

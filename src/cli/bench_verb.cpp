@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "bench/run_bench.h"
 #include "cli/bench_flags.h"
 #include "cli/config_file.h"
@@ -64,6 +65,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!values) return forward_error(values);
   if (values->toggle("dump-config")) {
     values->entries_.erase("dump-config");
+    make_paths_absolute(*values);
     print_output(to_toml(bench_verb(), *values));
     return 0;
   }
@@ -78,7 +80,9 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!options->skip_setup)
     if (auto writable = check_writable(options->prepared_dir, "prepared-dir"); !writable)
       return forward_error(writable);
-  return bench::run_bench(*options, fmt::format("headroom bench {}", fmt::join(arguments, " ")));
+  std::vector<std::string> command{"headroom", "bench"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return bench::run_bench(*options, shell_command(command));
 }
 
 }  // namespace

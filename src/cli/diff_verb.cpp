@@ -99,11 +99,26 @@ Status check_gate(const Gate& gate, const report::DiffReport& report) {
       log::warning("{} ({}) is incomplete, so its peak may have been higher than --fail-above can see", name,
                    side->file);
   const report::PeakPair peaks = compared_peaks(report);
-  const std::int64_t growth = peaks.after - peaks.before;
-  if (static_cast<double>(growth) <= gate.allowed_growth(peaks.before)) return {};
-  return failure(fmt::format("the {} of B is {} above that of A",
-                             report.choice.add_others ? "sum of the peaks" : "peak", format_bytes({growth})),
-                 fmt::format("--fail-above allows {}", gate.text));
+  const auto growth = static_cast<double>(peaks.growth());
+  if (growth <= gate.allowed_growth(peaks.before)) return {};
+  const std::string above =
+      fmt::format("the {} of B is {} above that of A", report.choice.add_others ? "sum of the peaks" : "peak",
+                  format_bytes({peaks.growth()}));
+  const std::string noise = format_bytes({std::llround(peaks.noise())});
+  // Two recordings of one program differ by as much now and then: a gate that fails on it is soon switched
+  // off.
+  if (growth < peaks.noise()) {
+    log::warning(
+        "{}, and --fail-above allows {}: not failed, as it is within two standard errors of the samples "
+        "({}); recordings of --full are exact",
+        above, gate.text, noise);
+    return {};
+  }
+  return failure(above, fmt::format("--fail-above allows {}{}", gate.text,
+                                    peaks.noise() > 0 ? fmt::format(", and it is more than two standard "
+                                                                    "errors of the samples ({})",
+                                                                    noise)
+                                                      : ""));
 }
 
 Result<int> run(const std::vector<std::string>& arguments) {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "base/log.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
 #include "exporters/exporter_list.h"
@@ -34,18 +34,6 @@ std::optional<exporters::Metric> metric_of(const FlagValues& values) {
 // "run.hrec" becomes "run.speedscope.json", beside it.
 fs::path output_beside(fs::path recording, std::string_view extension) {
   return recording.replace_extension(extension);
-}
-
-// As a shell takes it for one word.
-std::string shell_word(const std::string& word) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_./-+=:,@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 Status check(const fs::path& file, const fs::path& out, const exporters::Exporter& exporter,

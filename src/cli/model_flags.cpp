@@ -125,6 +125,15 @@ Result<ModelSpec> parse_model(std::string_view text) {
   return spec;
 }
 
+std::string to_text(const ModelSpec& model) {
+  std::string text = fmt::format("{}={}", model.name, model.path);
+  if (!model.backend.empty()) text += ",backend=" + model.backend;
+  if (!model.task.empty()) text += ",task=" + model.task;
+  if (model.confidence) text += fmt::format(",conf={}", *model.confidence);
+  if (model.iou) text += fmt::format(",iou={}", *model.iou);
+  return text;
+}
+
 Status read_models(const FlagValues& values, BenchOptions& options) {
   for (const std::string& text : values.all("model")) {
     auto model = parse_model(text);

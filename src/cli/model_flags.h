@@ -13,6 +13,9 @@ namespace headroom::cli {
 // "NAME=PATH", or a path alone, each with ",backend=NAME", ",task=NAME", ",conf=X" and ",iou=X" behind it.
 Result<ModelSpec> parse_model(std::string_view text);
 
+// The same again: "NAME=PATH,conf=0.6".
+std::string to_text(const ModelSpec& model);
+
 // A name is shown in tables and becomes part of file names: letters, digits, spaces, '.', '_' and '-'.
 Status check_model_name(std::string_view name);
 // The name of a model that was given by its path alone: that of its file, without the extension.

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "cli/exit_code.h"
 #include "recording/recording.h"
 #include "symbols/carry_symbols.h"
@@ -54,7 +55,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   for (const std::string& problem : carried->problems) log::warning("{}", problem);
   print_output(fmt::format("{} modules, {} files in {} ({} copied now)\n\nheadroom report {} --symbols {}\n",
                            carried->modules, carried->files, out.string(), format_bytes(carried->copied),
-                           root.string(), out.string()));
+                           shell_word(root.string()), shell_word(out.string())));
   return 0;
 }
 

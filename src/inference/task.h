@@ -77,9 +77,13 @@ class Task {
                       FrameFindings& findings) = 0;
 };
 
+// Which of --conf and --iou a task looks at.
+enum class Thresholds { none, confidence, confidence_and_iou };
+
 // The names for --task, in the order in which models are tried, with a line of help each.
 struct TaskName {
   std::string_view name, help;
+  Thresholds thresholds = Thresholds::confidence_and_iou;
 };
 std::span<const TaskName> task_names();
 

@@ -46,6 +46,37 @@ bool walk_png(std::span<const std::uint8_t> file, Each each) {
 
 constexpr std::uint32_t kIend = 0x49454e44, kPlte = 0x504c5445;
 
+int channels_of_png(std::uint64_t color_type) {
+  switch (color_type) {
+    case 0:  // grey
+      return 1;
+    case 4:  // grey and alpha
+      return 2;
+    case 6:  // colour and alpha
+      return 4;
+    default:  // colour, palette
+      return 3;
+  }
+}
+
+// libwebp keeps the 32-bit pixels of a lossless picture, and OpenCV makes a copy with alpha of one that has
+// it.
+std::int64_t webp_decoder_bytes(const ImageHeader& header, bool lossless) {
+  const std::int64_t pixels = std::int64_t{header.width} * header.height;
+  return pixels * ((lossless ? 5 : 0) + (header.channels == 4 ? 5 : 0));
+}
+
+// In the file of a VP8X picture, whose pixels are in a chunk somewhere behind its extras.
+bool holds_lossless_pixels(const ByteReader& reader) {
+  for (std::uint64_t at = 12; !reader.has(at, "VP8 ");) {
+    const auto length = reader.number(at + 4, 4);
+    if (!length) return false;
+    if (reader.has(at, "VP8L")) return true;
+    at += 8 + *length + (*length & 1U);
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<ImageHeader> inspect_png(std::span<const std::uint8_t> file) {
@@ -57,6 +88,7 @@ Result<ImageHeader> inspect_png(std::span<const std::uint8_t> file) {
   header.width = static_cast<int>(reader.number(16, 4).value_or(0) & 0x7fffffff);
   header.height = static_cast<int>(reader.number(20, 4).value_or(0) & 0x7fffffff);
   header.bits = static_cast<int>(reader.number(24, 1).value_or(0));
+  header.channels = channels_of_png(reader.number(25, 1).value_or(0));
   return header;
 }
 
@@ -119,11 +151,15 @@ Result<ImageHeader> inspect_webp(std::span<const std::uint8_t> file) {
   if (reader.has(12, "VP8X")) {
     header.width = static_cast<int>(reader.number(24, 3).value_or(0)) + 1;
     header.height = static_cast<int>(reader.number(27, 3).value_or(0)) + 1;
+    if ((reader.number(20, 1).value_or(0) & 0x10U) != 0) header.channels = 4;
+    header.decoder_bytes = webp_decoder_bytes(header, holds_lossless_pixels(reader));
   } else if (reader.has(12, "VP8L")) {
     // After the signature byte 2F: 14 bits of width − 1, 14 bits of height − 1.
     const std::uint64_t packed = reader.number(21, 4).value_or(0);
     header.width = static_cast<int>(packed & 0x3fff) + 1;
     header.height = static_cast<int>(packed >> 14U & 0x3fff) + 1;
+    if ((packed >> 28U & 1U) != 0) header.channels = 4;
+    header.decoder_bytes = webp_decoder_bytes(header, true);
   } else if (reader.has(12, "VP8 ")) {
     // After the frame tag (3 bytes) and start code 9D 01 2A: 14 bits each, the upper two are a scale.
     header.width = static_cast<int>(reader.number(26, 2).value_or(0) & 0x3fff);

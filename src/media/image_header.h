@@ -24,6 +24,10 @@ struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;
   int width = 0, height = 0;  // as stored, before an EXIF orientation is applied
   int bits = 8;               // of one channel
+  int channels = 3;           // as stored; a palette counts as the colours that it holds
+  bool is_float = false;
+  bool turned = false;             // an EXIF orientation makes the decoder turn the picture in a copy
+  std::int64_t decoder_bytes = 0;  // what the format's decoder holds beside the file and the picture
 };
 
 // Looks at a whole file in memory. Error (with only `what`, a phrase such as "truncated JPEG: no end

@@ -1,6 +1,7 @@
 // JPEG (ITU-T T.81 annex B): segments that begin with FF xx and mostly have a length, entropy-coded data
 // after each SOS that ends at the next marker, and EOI at the end. An EXIF thumbnail is a whole JPEG inside a
 // segment, so looking for EOI alone would take its end for the picture's; walking the segments does not.
+#include <algorithm>
 #include <cstring>
 
 #include "media/byte_reader.h"
@@ -9,7 +10,7 @@
 namespace headroom::media {
 namespace {
 
-constexpr std::uint8_t kStartOfImage = 0xD8, kEndOfImage = 0xD9, kStartOfScan = 0xDA;
+constexpr std::uint8_t kStartOfImage = 0xD8, kEndOfImage = 0xD9, kStartOfScan = 0xDA, kApplication1 = 0xE1;
 constexpr std::uint8_t kFirstRestart = 0xD0, kLastRestart = 0xD7, kTemporary = 0x01;
 
 bool stands_alone(std::uint8_t marker) {
@@ -40,12 +41,45 @@ std::size_t end_of_scan(std::span<const std::uint8_t> file, std::size_t at) {
   return file.size();
 }
 
+bool is_progressive(std::uint8_t start_of_frame) { return (start_of_frame & 3U) == 2; }
+
+// SOF: length, bits, height, width, count of components, then for each its id, sampling factors (4 bits
+// across, 4 down) and table. The coefficients are 16 bits each, in as many pixels as the component has.
+std::int64_t coefficient_bytes(const ByteReader& reader, std::size_t at, const ImageHeader& header) {
+  const std::int64_t pixels = std::int64_t{header.width} * header.height;
+  std::uint64_t most = 1, sum = 0;
+  for (int i = 0; i < header.channels; ++i) {
+    const std::uint64_t sampling = reader.number(at + 9 + 3 * static_cast<std::size_t>(i), 1).value_or(0x11);
+    const std::uint64_t share = (sampling >> 4U) * (sampling & 15U);
+    most = std::max(most, share);
+    sum += share;
+  }
+  return pixels * 2 * static_cast<std::int64_t>(sum) / static_cast<std::int64_t>(most);
+}
+
+// An APP1 segment with EXIF: "Exif", two zeros, then a TIFF whose first directory may hold the orientation.
+bool turns_picture(std::span<const std::uint8_t> file, std::size_t at, std::uint64_t length) {
+  if (length < 16 || !ByteReader(file, ByteOrder::big).has(at + 2, std::string_view("Exif\0\0", 6)))
+    return false;
+  const auto tiff = file.subspan(at + 8);
+  const ByteReader reader(tiff, tiff[0] == 'I' ? ByteOrder::little : ByteOrder::big);
+  constexpr std::uint64_t kOrientation = 0x0112, kEntryBytes = 12;
+  const std::uint64_t directory = reader.number(4, 4).value_or(0);
+  const std::uint64_t entries = reader.number(directory, 2).value_or(0);
+  for (std::uint64_t i = 0; i < entries; ++i) {
+    const std::uint64_t entry = directory + 2 + i * kEntryBytes;
+    if (reader.number(entry, 2) == kOrientation) return reader.number(entry + 8, 2).value_or(1) > 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
   const ByteReader reader(file, ByteOrder::big);
   ImageHeader header{ImageFormat::jpeg};
   bool scan_seen = false;
+  std::int64_t coefficients = 0;
   std::size_t at = 2;  // after SOI
   for (;;) {
     // Between segments there should be a marker at once; decoders pass over stray bytes, and so does this.
@@ -65,7 +99,14 @@ Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
       header.bits = static_cast<int>(reader.number(at + 2, 1).value_or(0));
       header.height = static_cast<int>(reader.number(at + 3, 2).value_or(0));
       header.width = static_cast<int>(reader.number(at + 5, 2).value_or(0));
+      header.channels = static_cast<int>(reader.number(at + 7, 1).value_or(0));
+      coefficients = coefficient_bytes(reader, at, header);
+      if (is_progressive(marker)) header.decoder_bytes = coefficients;
     }
+    if (marker == kApplication1 && turns_picture(file, at, *length)) header.turned = true;
+    // A scan of some of the components: the decoder keeps the coefficients until it has them all.
+    if (marker == kStartOfScan && static_cast<int>(reader.number(at + 2, 1).value_or(0)) < header.channels)
+      header.decoder_bytes = coefficients;
     at += static_cast<std::size_t>(*length);
     if (at > file.size()) return input_error("truncated JPEG: it ends inside a segment");
     if (marker == kStartOfScan) {

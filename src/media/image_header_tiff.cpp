@@ -16,11 +16,19 @@ enum Tag : std::uint16_t {
   kWidth = 256,
   kHeight = 257,
   kBitsPerSample = 258,
+  kCompression = 259,
   kStripOffsets = 273,
+  kSamplesPerPixel = 277,
+  kRowsPerStrip = 278,
   kStripByteCounts = 279,
+  kTileWidth = 322,
+  kTileLength = 323,
   kTileOffsets = 324,
   kTileByteCounts = 325,
+  kSampleFormat = 339,
 };
+
+constexpr std::uint64_t kFloatSamples = 3, kSgiLog = 34676, kSgiLog24 = 34677;
 
 // Field widths differ between the two kinds of TIFF.
 struct Layout {
@@ -74,6 +82,20 @@ std::optional<Values> read_entry(const ByteReader& reader, const Layout& layout,
   return values;
 }
 
+// libtiff decodes a strip or a tile at a time: beside its raw bytes, and OpenCV has 8-bit ones turned into
+// four channels.
+struct Piece {
+  std::int64_t width = 0, rows = 0;  // 0: as wide, as high as the picture
+  std::int64_t decoder_bytes(const ImageHeader& header) const {
+    const std::int64_t across = width > 0 ? width : header.width;
+    const std::int64_t down = rows > 0 && (width > 0 || rows < header.height) ? rows : header.height;
+    const std::int64_t sample = (header.bits + 7) / 8;
+    // A tile of a lie is refused by the decoder; it must only not overflow here.
+    const std::int64_t pixels = std::min(across, kMaximumPixels) * std::min(down, kMaximumPixels);
+    return std::min(pixels, kMaximumPixels) * (2 * sample * header.channels + (header.bits <= 8 ? 4 : 0));
+  }
+};
+
 bool pixels_lie_inside(const ByteReader& reader, const Values& offsets, const Values& byte_counts) {
   for (std::uint64_t i = 0; i < offsets.count; ++i) {
     const auto offset = offsets.read(reader, i);
@@ -98,7 +120,9 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
   if (!entries || *entries > reader.size() / layout.entry_bytes) return truncated();
 
   ImageHeader header{ImageFormat::tiff};
-  header.bits = 1;  // TIFF's default
+  header.bits = 1;  // TIFF's defaults
+  header.channels = 1;
+  Piece piece;
   Values offsets;
   Values byte_counts;
   std::uint64_t entry = *directory + layout.entry_count_bytes;
@@ -111,9 +135,17 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
     if (*tag == kWidth) header.width = static_cast<int>(first);
     if (*tag == kHeight) header.height = static_cast<int>(first);
     if (*tag == kBitsPerSample) header.bits = static_cast<int>(first);
+    if (*tag == kSamplesPerPixel) header.channels = static_cast<int>(std::clamp<std::uint64_t>(first, 1, 4));
+    if (*tag == kRowsPerStrip || *tag == kTileLength) piece.rows = static_cast<std::int64_t>(first);
+    if (*tag == kTileWidth) piece.width = static_cast<std::int64_t>(first);
+    if (*tag == kSampleFormat && first == kFloatSamples) header.is_float = true;
+    // Logarithmic luminance in 16 bits is decoded to floats.
+    if (*tag == kCompression && (first == kSgiLog || first == kSgiLog24)) header.is_float = true;
     if (*tag == kStripOffsets || *tag == kTileOffsets) offsets = *values;
     if (*tag == kStripByteCounts || *tag == kTileByteCounts) byte_counts = *values;
   }
+  if (header.is_float) header.bits = std::max(header.bits, 32);
+  header.decoder_bytes = piece.decoder_bytes(header);
   // Byte counts may be absent from old uncompressed files; then the decoder is the judge.
   if (byte_counts.count > 0 && !pixels_lie_inside(reader, offsets, byte_counts)) return truncated();
   return header;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,13 @@ class MediaEngine {
 
   // Into a picture of its own, which grows as needed.
   Status decode_image(const std::string& path, Picture& picture);
+
+  // For the scan: from now on a picture or mask whose decoding would take more is an error. What it takes is
+  // known from its header, before any of it is allocated.
+  void bound_memory(Bytes most) { memory_bound_ = most; }
+
+ protected:
+  std::optional<Bytes> memory_bound_;
 };
 
 // Loads the plug-in from where backends are looked for: the folders of HEADROOM_BACKEND_PATH, the

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <new>
 
 #include "media/folder_listing.h"
 
@@ -36,12 +37,23 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// `decode` may ask for more memory than there is; that is a matter of this frame alone.
+template <class Decode>
+auto unless_memory_ends(Decode decode) -> decltype(decode()) {
+  try {
+    return decode();
+  } catch (const std::bad_alloc&) {
+    return input_error("there is not enough memory to decode it; raise --workspace");
+  }
+}
+
 std::string reason_of(const Error& error) { return error.why.empty() ? error.what : error.why; }
 
 class Scan {
  public:
-  Scan(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits, const OnScannedFrame& on_frame)
-      : engine_(engine), limits_(limits), on_frame_(on_frame) {
+  Scan(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits, const OnScannedFrame& on_frame,
+       const OnScannedItem& on_item)
+      : engine_(engine), limits_(limits), on_frame_(on_frame), on_item_(on_item) {
     metadata_.spec = spec;
   }
 
@@ -92,7 +104,10 @@ class Scan {
         skip(shown, "its name is not valid UTF-8; rename it");
         continue;
       }
-      const auto decoded = engine_.decode_image((fs::path(sequence.path) / image).string(), picture_);
+      if (on_item_) on_item_(shown);
+      picture_ = {};  // a large one is not kept beside what the next one takes
+      const auto decoded = unless_memory_ends(
+          [&] { return engine_.decode_image((fs::path(sequence.path) / image).string(), picture_); });
       if (!decoded) {
         skip(shown, reason_of(decoded.error()));
         continue;
@@ -106,12 +121,13 @@ class Scan {
   }
 
   void scan_video(SourceSequence& sequence) {
-    auto video = engine_.open_video(sequence.path);
+    if (on_item_) on_item_(sequence.name);
+    auto video = unless_memory_ends([&] { return engine_.open_video(sequence.path); });
     if (!video) return skip(sequence.name, reason_of(video.error()));
     sequence.frames = 0;
     std::int64_t position = 0, failures = 0;
     for (; !enough(sequence.frames); ++position) {
-      const auto more = (*video)->next(picture_);
+      const auto more = unless_memory_ends([&] { return (*video)->next(picture_); });
       if (!more) {
         skip(fmt::format("{} frame {}", sequence.name, position), reason_of(more.error()));
         if (++failures < kMostFailuresInARow) continue;
@@ -165,7 +181,8 @@ class Scan {
         skip(shown, "its name is not valid UTF-8; rename it");
         continue;
       }
-      const auto ids = engine_.read_mask_ids(object.mask_path);
+      if (on_item_) on_item_(shown);
+      const auto ids = unless_memory_ends([&] { return engine_.read_mask_ids(object.mask_path); });
       if (!ids) {
         skip(shown, "its first mask cannot be read: " + reason_of(ids.error()));
       } else if (ids->empty()) {
@@ -233,8 +250,9 @@ class Scan {
   MediaEngine& engine_;
   const ScanLimits& limits_;
   SourceMetadata metadata_;
-  Picture picture_;  // reused for every frame
+  Picture picture_;  // reused for the frames of a video
   const OnScannedFrame& on_frame_;
+  const OnScannedItem& on_item_;
   std::int64_t frames_seen_ = 0;
   bool several_ = false;
 };
@@ -242,8 +260,8 @@ class Scan {
 }  // namespace
 
 Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits,
-                                   const OnScannedFrame& on_frame) {
-  return Scan(engine, spec, limits, on_frame).run();
+                                   const OnScannedFrame& on_frame, const OnScannedItem& on_item) {
+  return Scan(engine, spec, limits, on_frame, on_item).run();
 }
 
 }  // namespace headroom::media

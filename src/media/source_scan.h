@@ -44,9 +44,12 @@ Result<std::vector<SourceSequence>> list_source(const SourceSpec& spec, const Sc
 // usable. No more than limits.max_frames frames of a sequence are decoded. `on_frame`, if there is one, is
 // called after each decoded frame with how many there were and the sequence's name. Error: nothing usable at
 // all.
+// `on_item` is called with the name of each image or video right before it is read, so that one that ends the
+// process can be named. A frame that memory does not suffice for is skipped like one that cannot be decoded.
 using OnScannedFrame = std::function<void(std::int64_t frames, const std::string& sequence)>;
+using OnScannedItem = std::function<void(const std::string& name)>;
 Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, const ScanLimits& limits,
-                                   const OnScannedFrame& on_frame = {});
+                                   const OnScannedFrame& on_frame = {}, const OnScannedItem& on_item = {});
 
 // A fingerprint of the listing (names, sizes, modification times): equal means nothing changed since the
 // scan.

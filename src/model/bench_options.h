@@ -27,6 +27,7 @@ struct ModelSpec {
   std::string task;     // empty: recognised
   // Absent: those of all models.
   std::optional<double> confidence{}, iou{};
+  friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
 struct BenchOptions {
@@ -69,6 +70,7 @@ struct BenchOptions {
   bool quiet = false;
   bool json = false;  // print report.json on stdout
   ColorMode color = ColorMode::automatic;
+  friend bool operator==(const BenchOptions&, const BenchOptions&) = default;
 };
 
 }  // namespace headroom

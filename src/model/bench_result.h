@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "model/bench_options.h"
 #include "model/layer_memory.h"
 #include "model/limit.h"
 #include "model/runtime_settings.h"
@@ -93,6 +94,7 @@ struct TuneTrial {
   std::string error;
   std::optional<Nanoseconds> p50;
   std::optional<Bytes> peak;
+  std::optional<bool> within_limit = std::nullopt;  // a limit that is only watched refuses nothing
   friend bool operator==(const TuneTrial&, const TuneTrial&) = default;
 };
 
@@ -115,6 +117,7 @@ struct ModelResult {
   std::vector<CleanupPoint> cleanups;
   std::vector<MemoryPoint> memory_series;
   std::vector<PhaseMark> phases;
+  std::optional<double> confidence, iou;  // as its task used them; absent where it uses none
   RuntimeSettings settings;
   std::vector<TuneTrial> trials;                     // empty without --tune
   std::optional<RuntimeSettings> smallest_settings;  // within 5 % of the fastest
@@ -131,6 +134,8 @@ struct ParallelResult {
   std::optional<Bytes> joint_peak;    // of all at once, as sampled (PSS) or by the kernel (control group)
   std::string joint_peak_source;      // "cgroup_v1", "cgroup_v2", "pss_samples"
   bool within_limit = true;
+  // Not every model lived to the end: what all would have taken at once is at least the joint peak.
+  bool joint_peak_is_lower_bound = false;
   std::int64_t frames_held = 0;  // most decoded frames in memory at once, of all models
   friend bool operator==(const ParallelResult&, const ParallelResult&) = default;
 };
@@ -153,6 +158,7 @@ struct PipelineResult {
   ModelMemory memory;            // of the process; load peak, run peak and the account of the limit
   std::optional<Phase> died_in;  // where it did not come through
   std::int64_t frames = 0;
+  std::int64_t skipped_frames = 0;  // could be decoded in the scan and not in this run
   friend bool operator==(const PipelineResult&, const PipelineResult&) = default;
 };
 
@@ -174,7 +180,7 @@ struct MetricSummary {
 
 struct BenchResult {
   std::string run_name;    // "2026-11-21_10-30-00"
-  std::string started_at;  // ISO 8601 with zone
+  std::string started_at;  // RFC 3339; the first versions wrote no colon into the zone
   bool complete = false;   // false: interrupted, or still running
   std::string command;     // as typed
   HostInfo host;
@@ -182,7 +188,10 @@ struct BenchResult {
   std::int64_t frames_held_peak = 0;  // most decoded frames in memory at once
   std::optional<Limit> limit;
   int image_size = 0;
-  double confidence = 0, iou = 0;
+  double confidence = 0, iou = 0;  // of all models that have none of their own
+  // The merged configuration. Of a report that is read back without its models and its source, which are told
+  // elsewhere; absent from reports of earlier versions.
+  std::optional<BenchOptions> options;
   Nanoseconds setup_time, inference_time;
   std::vector<ModelResult> models;
   std::optional<ParallelResult> parallel;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "base/files.h"
 
@@ -341,6 +342,16 @@ void Recording::find_segments() {
 // A recording is often carried elsewhere with its folder: a profile is looked for there, then where it was
 // written.
 void Recording::read_profiles(const std::filesystem::path& recording) {
+  // A session has one, of a name of its own. A recording that may come from anyone can name one large profile
+  // in each of its 100,000 records: that must not take hours.
+  constexpr std::size_t kMostProfiles = 1000;
+  if (info_.profiles.size() > kMostProfiles) {
+    open_problems_.push_back(fmt::format("only the first {} of {} profiles of sessions were read",
+                                         kMostProfiles, info_.profiles.size()));
+    info_.profiles.resize(kMostProfiles);
+  }
+  std::set<std::filesystem::path> read;
+  std::size_t repeated = 0;
   for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
     RuntimeProfile& profile = info_.profiles[i];
     std::filesystem::path path = recording.string() + ".d";
@@ -348,6 +359,11 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
     path /= std::filesystem::path(profile.path).filename();
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) path = profile.path;
+    const std::filesystem::path real = std::filesystem::canonical(path, ignored);
+    if (!real.empty() && !read.insert(real).second) {
+      ++repeated;
+      continue;
+    }
     auto data = read_runtime_profile(path);
     if (!data) {
       info_.notes.push_back(fmt::format("the nodes of {} are not told apart: {}", path_of(profile.session),
@@ -357,6 +373,9 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
     profile.data = std::move(*data);
     add_nodes(i);
   }
+  if (repeated > 0)
+    open_problems_.push_back(
+        fmt::format("{} of the profiles of sessions were named before: each was read once", repeated));
 }
 
 // Scopes for the nodes below each scope in which the session ran, and the moments when they change on each

@@ -2,6 +2,8 @@
 // is each model and what does it take; what did the machine do meanwhile; what was left out.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/markdown_sections.h"
 #include "report/markdown_text.h"
 #include "report/outcome.h"
@@ -28,6 +30,28 @@ std::string title(const BenchResult& result) {
   return text;
 }
 
+// What decides how a run goes, given or not; so that two runs can be told apart.
+std::string words_for_options(const BenchOptions& options) {
+  std::string text = fmt::format(
+      "max-frames {}, warmup {}, threads {}, limit-mechanism {}, workspace {}, timeout {}, metrics-interval "
+      "{}",
+      options.max_frames, options.warmup_frames, options.threads, options.limit_mechanism,
+      format_bytes(options.workspace), format_duration(options.timeout),
+      format_duration(options.metrics_interval));
+  if (options.max_frames_in_memory)
+    text += fmt::format(", max-frames-in-mem {}", *options.max_frames_in_memory);
+  if (options.tune) text += ", tune";
+  if (options.skip_setup) text += ", skip-setup";
+  return text;
+}
+
+bool has_own_thresholds(const BenchResult& result) {
+  return std::any_of(result.models.begin(), result.models.end(), [&](const ModelResult& model) {
+    return (model.confidence && *model.confidence != result.confidence) ||
+           (model.iou && *model.iou != result.iou);
+  });
+}
+
 std::string metadata_section(const BenchResult& result) {
   const HostInfo& host = result.host;
   std::string text = "## Metadata\n\n";
@@ -50,8 +74,9 @@ std::string metadata_section(const BenchResult& result) {
     add_line(text, "Inference phase", format_duration(result.inference_time));
   if (result.image_size > 0)
     add_line(text, "Settings",
-             fmt::format("image size {}, confidence {}, IoU {}", result.image_size, result.confidence,
-                         result.iou));
+             fmt::format("image size {}, confidence {}, IoU {}{}", result.image_size, result.confidence,
+                         result.iou, has_own_thresholds(result) ? "; some models have their own" : ""));
+  if (result.options) add_line(text, "Options", words_for_options(*result.options));
   return text + "\n";
 }
 
@@ -62,6 +87,22 @@ std::string measured_without_source(const BenchResult& result) {
   return "## Input Source\n\nNone: the models ran on inputs made from their signatures.\n\n";
 }
 
+// How many frames there are, and how many of them were run: fewer with another --max-frames than in the
+// setup.
+std::string words_for_frames(const BenchResult& result) {
+  const std::int64_t prepared = result.source->total_frames;
+  if (prepared == 0) return {};  // a camera's are not known
+  std::int64_t fewest = 0, most = 0;
+  for (const ModelResult& model : result.models) {
+    if (model.frames == 0) continue;
+    fewest = fewest == 0 ? model.frames : std::min(fewest, model.frames);
+    most = std::max(most, model.frames);
+  }
+  if (most == 0 || (fewest == prepared && most == prepared)) return std::to_string(prepared);
+  if (fewest == most) return fmt::format("{} prepared, {} run by each model", prepared, most);
+  return fmt::format("{} prepared, {} to {} run by a model", prepared, fewest, most);
+}
+
 std::string source_section(const BenchResult& result) {
   if (!result.source) return measured_without_source(result);
   const SourceMetadata& source = *result.source;
@@ -70,7 +111,7 @@ std::string source_section(const BenchResult& result) {
   add_line(text, source.spec.kind == SourceKind::camera ? "Camera" : "Path",
            source.spec.kind == SourceKind::camera ? std::to_string(source.spec.camera_index)
                                                   : code(source.spec.path));
-  if (source.total_frames > 0) add_line(text, "Frames", std::to_string(source.total_frames));
+  add_line(text, "Frames", words_for_frames(result));
   add_line(text, "Sequences", std::to_string(source.sequences.size()));
   if (result.frames_held_peak > 0)
     add_line(text, "Decoded frames held in memory", fmt::format("at most {}", result.frames_held_peak));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "report/markdown_sections.h"
 #include "report/markdown_text.h"
 #include "report/ranking.h"
@@ -50,7 +51,7 @@ std::string layers_table(const ModelResult& model) {
              "**Where the memory goes**: {} at the heap's peak, in a traced run of {} apart from the "
              "measured "
              "one. `headroom report {}` tells more.\n\n",
-             format_bytes(layers.peak), counted(layers.frames, "frame"), layers.recording) +
+             format_bytes(layers.peak), counted(layers.frames, "frame"), shell_word(layers.recording)) +
          table.text() + nodes_table(layers);
 }
 

@@ -176,6 +176,10 @@ std::string facts(const ModelResult& model) {
            escaped(model.backend + (model.backend_version.empty() ? "" : " " + model.backend_version)));
   add_line(text, "Task", escaped(model.task));
   add_line(text, "Input", code(model.input));
+  if (model.confidence)
+    add_line(text, "Thresholds",
+             fmt::format("confidence {}{}", *model.confidence,
+                         model.iou ? fmt::format(", IoU {}", *model.iou) : ""));
   if (model.status == ModelStatus::ok) add_line(text, "Settings", code(model.settings.describe()));
   if (model.fps) {
     std::string fps = words_for_rate(model.fps) + " inference";

@@ -28,6 +28,7 @@ std::string parallel_section(const BenchResult& result) {
   std::string text = "## All Models at Once\n\n";
   add_line(text, "Sum of the peaks alone", words_for(parallel.sum_of_peaks));
   std::string joint = words_for(parallel.joint_peak);
+  if (parallel.joint_peak_is_lower_bound) joint = "at least " + joint;
   if (!parallel.joint_peak_source.empty()) joint += fmt::format(" ({})", code(parallel.joint_peak_source));
   add_line(text, "Joint peak", joint);
   if (result.limit)

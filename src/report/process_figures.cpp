@@ -1,5 +1,7 @@
 #include "report/process_figures.h"
 
+#include <cmath>
+
 namespace headroom::report {
 
 std::string one_line_command(const recording::RecordingInfo& info) {
@@ -20,6 +22,7 @@ ProcessFigures figures_of(const std::string& file, const recording::RecordingInf
   figures.deallocations = analysis.deallocations;
   figures.total_allocated_bytes = analysis.total_allocated_bytes;
   figures.peak_bytes = analysis.peak_bytes.value;
+  figures.peak_standard_error = analysis.peak_bytes.standard_error.value_or(0);
   figures.leaked_bytes = analysis.leaked_bytes.value;
   figures.dropped_events = analysis.dropped_events;
   figures.complete = analysis.complete;
@@ -36,6 +39,7 @@ TreeFigures tree_figures(const RecordingReport& report) {
     tree.sums.deallocations += other.deallocations;
     tree.sums.total_allocated_bytes += other.total_allocated_bytes;
     tree.sums.peak_bytes += other.peak_bytes;
+    tree.sums.peak_standard_error = std::hypot(tree.sums.peak_standard_error, other.peak_standard_error);
     tree.sums.leaked_bytes += other.leaked_bytes;
     tree.sums.dropped_events += other.dropped_events;
     tree.sums.complete = tree.sums.complete && other.complete;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/recording_diff_words.h"

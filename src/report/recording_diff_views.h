@@ -44,6 +44,11 @@ std::string diff_to_csv(const DiffReport& report);
 // What --fail-above measures: the peaks, or with `add_others` the sums of the peaks over the trees.
 struct PeakPair {
   std::int64_t before = 0, after = 0;
+  double standard_error = 0;  // of the difference; 0: both are exact
+
+  std::int64_t growth() const { return after - before; }
+  // As FigureChange::differs(): less than two standard errors is no news.
+  double noise() const { return 2 * standard_error; }
 };
 PeakPair compared_peaks(const DiffReport& report);
 

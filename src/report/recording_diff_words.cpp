@@ -180,10 +180,17 @@ std::vector<ProcessPair> paired_processes(const DiffReport& report) {
 }
 
 PeakPair compared_peaks(const DiffReport& report) {
-  PeakPair peaks{report.diff.peak_bytes.before.value, report.diff.peak_bytes.after.value};
+  const FigureChange& own = report.diff.peak_bytes;
+  PeakPair peaks{own.before.value, own.after.value, own.standard_error().value_or(0)};
   if (!report.choice.add_others) return peaks;
-  for (const ProcessFigures& process : report.before.others) peaks.before += process.peak_bytes;
-  for (const ProcessFigures& process : report.after.others) peaks.after += process.peak_bytes;
+  const auto add = [&](const std::vector<ProcessFigures>& others, std::int64_t& sum) {
+    for (const ProcessFigures& process : others) {
+      sum += process.peak_bytes;
+      peaks.standard_error = std::hypot(peaks.standard_error, process.peak_standard_error);
+    }
+  };
+  add(report.before.others, peaks.before);
+  add(report.after.others, peaks.after);
   return peaks;
 }
 

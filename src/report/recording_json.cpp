@@ -263,13 +263,16 @@ Json fragmentation_json(const RecordingReport& report) {
 
 Json reuse_json(const RecordingReport& report) {
   Json candidates = Json::array();
-  for (const ReuseCandidate& candidate : report.analysis.reuse)
-    candidates.push_back({{"calls_saved", candidate.calls_saved},
-                          {"calls_saved_per_second", candidate.calls_saved_per_second},
-                          {"most_blocks", candidate.most_blocks},
-                          {"pool_bytes", candidate.pool_bytes},
-                          {"not_churned_bytes", candidate.bytes_not_churned},
-                          {"frames", frames_of(report, candidate.stack)}});
+  for (const ReuseCandidate& candidate : report.analysis.reuse) {
+    Json object;
+    object["calls_saved"] = candidate.calls_saved;
+    object["calls_saved_per_second"] = candidate.calls_saved_per_second;
+    set_if(object, "most_blocks", candidate.most_blocks);
+    set_if(object, "pool_bytes", candidate.pool_bytes);
+    object["not_churned_bytes"] = candidate.bytes_not_churned;
+    object["frames"] = frames_of(report, candidate.stack);
+    candidates.push_back(std::move(object));
+  }
   return candidates;
 }
 

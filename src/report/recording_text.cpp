@@ -6,6 +6,7 @@
 
 #include "analysis/peak_shares.h"
 #include "analysis/session_memory.h"
+#include "base/text.h"
 #include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
@@ -93,6 +94,7 @@ class Screen {
                        grouped(analysis_.allocations), grouped(analysis_.deallocations)));
     figure("At the end", fmt::format("{} in {} blocks still live", words_for(analysis_.leaked_bytes),
                                      words_for_count(analysis_.leaked_blocks)));
+    if (const std::string why = words_for_end_above_peak(analysis_); !why.empty()) figure("", why);
     if (analysis_.temporary)
       figure("Temporary",
              fmt::format(
@@ -235,8 +237,10 @@ class Screen {
     heading("Allocated again and again: a buffer that is kept, or a pool, would save");
     for (std::size_t i = 0; i < std::min(analysis_.reuse.size(), kRowsOfAHint); ++i) {
       const ReuseCandidate& candidate = analysis_.reuse[i];
-      place(fmt::format("  {:>9} in {} calls with {}  ", format_bytes({candidate.bytes_not_churned}),
-                        grouped(candidate.calls_saved), format_bytes({candidate.pool_bytes})),
+      const std::string pool =
+          candidate.pool_bytes ? fmt::format(" with {}", format_bytes({*candidate.pool_bytes})) : "";
+      place(fmt::format("  {:>9} in {} calls{}  ", format_bytes({candidate.bytes_not_churned}),
+                        grouped(candidate.calls_saved), pool),
             candidate.stack);
     }
   }

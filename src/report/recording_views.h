@@ -29,6 +29,7 @@ struct ProcessFigures {
   int exec_generation = 0;
   std::int64_t allocations = 0, deallocations = 0, total_allocated_bytes = 0, peak_bytes = 0,
                leaked_bytes = 0;
+  double peak_standard_error = 0;  // 0: the peak is exact
   std::int64_t events = 0, dropped_events = 0;
   bool complete = false;
   std::string problem = {};  // why it could not be read; the figures are then absent

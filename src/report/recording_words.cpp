@@ -16,28 +16,6 @@ std::string grouped(std::int64_t count) {
   return digits;
 }
 
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlainLetters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlainLetters) == std::string::npos) return word;
-  const auto is_control = [](char letter) {
-    return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
-  };
-  const bool escaped = std::any_of(word.begin(), word.end(), is_control);
-  std::string quoted = escaped ? "$'" : "'";
-  for (const char letter : word) {
-    if (is_control(letter))
-      quoted += letter == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned>(letter));
-    else if (letter == '\'')
-      quoted += escaped ? "\\'" : "'\\''";
-    else if (letter == '\\' && escaped)
-      quoted += "\\\\";
-    else
-      quoted += letter;
-  }
-  return quoted + "'";
-}
-
 std::string cure_for_drops(const recording::RecordingInfo& info) {
   const auto notes_hold = [&](std::string_view words) {
     return std::any_of(info.notes.begin(), info.notes.end(),
@@ -45,10 +23,15 @@ std::string cure_for_drops(const recording::RecordingInfo& info) {
   };
   // The tracer's own sentences say which bound it was.
   if (notes_hold("bound on its events")) return "record without --max-events, or with a larger one";
-  if (notes_hold("no disk space")) return "free some disk space, or record to another disk with -o";
+  if (notes_hold("no disk space")) return "free some disk space, or record to another disk with --out";
   // A ring is never full: its segments were all in use.
   return info.ring ? "record with a larger --ring: it needs 1 MiB for each thread at a time, and 5 MiB more"
                    : "record with a larger --max-size";
+}
+
+std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis) {
+  if (analysis.leaked_bytes.value <= analysis.peak_bytes.value) return "";
+  return "above the peak by chance: two estimates (±) from different samples";
 }
 
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,

@@ -13,13 +13,13 @@ namespace headroom::report {
 // 20123456 → "20,123,456".
 std::string grouped(std::int64_t count);
 
-// What goes back to the shell: quoted where it must be, and without a control character that would steer the
-// terminal.
-std::string shell_word(const std::string& word);
-
 // What would have kept events from being dropped, by the bound that was met: "record with a larger
 // --max-size".
 std::string cure_for_drops(const recording::RecordingInfo& info);
+
+// Why the peak is told to be below what is live at the end, which the truth never is: in samples each is an
+// estimate of its own. Empty where it is not below.
+std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis);
 
 // What the recording does not hold, a sentence each; empty for a whole one.
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,

@@ -89,6 +89,7 @@ void describe(auto& field, a<TuneTrial> auto& trial) {
   field("error", trial.error);
   field("p50_ns", trial.p50);
   field("peak_bytes", trial.peak);
+  field("within_limit", trial.within_limit);
 }
 
 void describe(auto& field, a<MemoryShare> auto& share) {
@@ -148,6 +149,8 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("memory", model.memory);
   field("file_size_bytes", model.file_size);
   field("cpu_percent", model.cpu_percent);
+  field("confidence", model.confidence);
+  field("iou", model.iou);
   field("settings", model.settings);
   field("smallest_settings", model.smallest_settings);
   field("trials", model.trials);
@@ -165,6 +168,7 @@ void describe(auto& field, a<ParallelResult> auto& parallel) {
   field("joint_peak_bytes", parallel.joint_peak);
   field("joint_peak_source", parallel.joint_peak_source);
   field("within_limit", parallel.within_limit);
+  field.unless_zero("joint_peak_is_lower_bound", parallel.joint_peak_is_lower_bound);
   field.unless_zero("frames_held", parallel.frames_held);
 }
 
@@ -187,6 +191,7 @@ void describe(auto& field, a<PipelineResult> auto& pipeline) {
   field("memory", pipeline.memory);
   field("died_in", pipeline.died_in);
   field("frames", pipeline.frames);
+  field.unless_zero("skipped_frames", pipeline.skipped_frames);
 }
 
 void describe(auto& field, a<HostInfo> auto& host) {
@@ -247,6 +252,37 @@ void describe(auto& field, a<MetricSummary> auto& metric) {
   field("max", metric.max);
 }
 
+// Each key is the flag's name, with its unit. The models and the source are the report's own entries.
+void describe(auto& field, a<BenchOptions> auto& options) {
+  field("backend", options.backend);
+  field("task", options.task);
+  field("device", options.device);
+  field("imgsz", options.image_size);
+  field("conf", options.confidence);
+  field("iou", options.iou);
+  field("max_frames", options.max_frames);
+  field("warmup", options.warmup_frames);
+  field("max_frames_in_mem", options.max_frames_in_memory);
+  field("limit_videos", options.limit_videos);
+  field("limit_objects", options.limit_objects);
+  field("threads", options.threads);
+  field("mem_limit_bytes", options.memory_limit);
+  field("limit_mechanism", options.limit_mechanism);
+  field("strict", options.strict);
+  field("workspace_bytes", options.workspace);
+  field("timeout_ns", options.timeout);
+  field("tune", options.tune);
+  field("parallel", options.parallel);
+  field("pipeline", options.pipeline);
+  field("layers", options.layers);
+  field("skip_setup", options.skip_setup);
+  field("skip_inference", options.skip_inference);
+  field("prepared_dir", options.prepared_dir);
+  field("output_dir", options.output_dir);
+  field("metrics_interval_ns", options.metrics_interval);
+  field("sample_images", options.sample_images);
+}
+
 void describe(auto& field, a<BenchResult> auto& run) {
   field("run_name", run.run_name);
   field("started_at", run.started_at);
@@ -261,6 +297,7 @@ void describe(auto& field, a<BenchResult> auto& run) {
   field.unless_zero("image_size", run.image_size);
   field("confidence", run.confidence);
   field("iou", run.iou);
+  field("options", run.options);
   field("setup_time_ns", run.setup_time);
   field("inference_time_ns", run.inference_time);
   field("models", run.models);

@@ -54,13 +54,16 @@ std::string words_for_pipeline_peak(const BenchResult& result) {
 std::vector<std::string> remarks_of(const BenchResult& result) {
   std::vector<std::string> remarks;
   if (result.parallel && result.parallel->joint_peak)
-    remarks.push_back(fmt::format("All at once: joint peak {}, sum of the peaks alone {}",
+    remarks.push_back(fmt::format("All at once: joint peak {}{}, sum of the peaks alone {}",
+                                  result.parallel->joint_peak_is_lower_bound ? "at least " : "",
                                   format_bytes(*result.parallel->joint_peak),
                                   words_for(result.parallel->sum_of_peaks)));
   if (result.pipeline && result.pipeline->peak)
-    remarks.push_back(fmt::format("Pipeline of {}: {} FPS, peak {}",
+    remarks.push_back(fmt::format("Pipeline of {}: {}, peak {}",
                                   counted(static_cast<std::int64_t>(result.pipeline->models.size()), "model"),
-                                  words_for_rate(result.pipeline->fps), words_for_pipeline_peak(result)));
+                                  result.pipeline->fps ? words_for_rate(result.pipeline->fps) + " FPS"
+                                                       : std::string(words_for(result.pipeline->status)),
+                                  words_for_pipeline_peak(result)));
   // A model that was only prepared has its trials in a table of their own.
   for (const ModelResult& model : result.models)
     if (const std::string tuning = describe_tuning(model);

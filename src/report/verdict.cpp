@@ -81,7 +81,9 @@ std::string sentence_when_all_fit(const std::string& subject, const Tally& tally
 std::string sentence_when_some_did_not(const Tally& tally, const std::optional<Limit>& limit) {
   std::vector<std::string> parts;
   parts.push_back(fmt::format("{} of {} ", tally.fine(), counted(tally.measured, "model")));
-  if (limit)
+  if (limit && limit->type == LimitType::unavailable)
+    parts.back() += fmt::format("stayed below {}, which nothing enforced", format_bytes(limit->bytes));
+  else if (limit)
     parts.back() +=
         fmt::format("stayed inside the {} limit of {}", name_of(limit->type), format_bytes(limit->bytes));
   else

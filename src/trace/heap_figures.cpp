@@ -46,6 +46,7 @@ std::string heap_figures(const recording::RecordingInfo& info, const analysis::R
                                          analysis.leaked_blocks.standard_error ? "about " : "",
                                          grouped(analysis.leaked_blocks.value),
                                          analysis.leaked_blocks.value == 1 ? "" : "s"));
+  if (const std::string why = report::words_for_end_above_peak(analysis); !why.empty()) text += line("", why);
   if (analysis.dropped_events > 0)
     text += line("dropped", fmt::format("{} events: {}", grouped(analysis.dropped_events),
                                         report::cure_for_drops(info)));

@@ -1,4 +1,5 @@
 #include "trace/trace_summary.h"
+#include "base/text.h"
 
 #include <fmt/format.h>
 
@@ -49,8 +50,7 @@ std::string trace_summary(const TraceOutcome& outcome) {
     const std::size_t more = outcome.problems.size() - 1;
     text += line("problem", outcome.problems[0] + (more > 0 ? fmt::format(" (and {} more)", more) : ""));
   }
-  if (outcome.info)
-    text += fmt::format("next: headroom report {}\n", report::shell_word(outcome.recording.string()));
+  if (outcome.info) text += fmt::format("next: headroom report {}\n", shell_word(outcome.recording.string()));
   return text;
 }
 

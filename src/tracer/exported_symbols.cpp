@@ -41,25 +41,25 @@ std::uint32_t hash_of(const char* name) {
 
 }  // namespace
 
-bool exports_symbol(const dl_phdr_info& module, const char* name) {
+std::uint64_t address_of_export(const dl_phdr_info& module, const char* name) {
   const SymbolTable table = symbol_table_of(module);
-  if (table.hash == nullptr || table.symbols == nullptr || table.names == nullptr) return false;
+  if (table.hash == nullptr || table.symbols == nullptr || table.names == nullptr) return 0;
   const std::uint32_t bucket_count = table.hash[0], first_symbol = table.hash[1],
                       filter_words = table.hash[2], filter_shift = table.hash[3];
-  if (bucket_count == 0 || filter_words == 0) return false;
+  if (bucket_count == 0 || filter_words == 0) return 0;
   const auto* filter = reinterpret_cast<const std::uint64_t*>(table.hash + 4);
   const auto* buckets = reinterpret_cast<const std::uint32_t*>(filter + filter_words);
   const std::uint32_t* hashes = buckets + bucket_count;
   const std::uint32_t hash = hash_of(name);
   const std::uint64_t word = filter[hash / 64 % filter_words];
-  if ((word >> (hash % 64) & word >> ((hash >> filter_shift) % 64) & 1) == 0) return false;
+  if ((word >> (hash % 64) & word >> ((hash >> filter_shift) % 64) & 1) == 0) return 0;
   std::uint32_t symbol = buckets[hash % bucket_count];
-  if (symbol < first_symbol) return false;
+  if (symbol < first_symbol) return 0;
   for (;; ++symbol) {
     const std::uint32_t its_hash = hashes[symbol - first_symbol];
     if ((its_hash | 1) == (hash | 1) && std::strcmp(table.names + table.symbols[symbol].st_name, name) == 0)
-      return true;
-    if ((its_hash & 1) != 0) return false;
+      return module.dlpi_addr + table.symbols[symbol].st_value;
+    if ((its_hash & 1) != 0) return 0;
   }
 }
 

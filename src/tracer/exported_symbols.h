@@ -1,11 +1,14 @@
-// Whether a loaded library exports a function, without dlsym: one that finds nothing leaves an error message
-// behind, in memory that the program frees some day, and which it may take for an error of its own.
+// Where a function is that a loaded library exports, without dlsym: one that finds nothing leaves an error
+// message behind, in memory that the program frees some day, and which it may take for an error of its own.
 #pragma once
 
 #include <link.h>
 
+#include <cstdint>
+
 namespace headroom::tracer {
 
-bool exports_symbol(const dl_phdr_info& module, const char* name);
+// 0 where there is none.
+std::uint64_t address_of_export(const dl_phdr_info& module, const char* name);
 
 }  // namespace headroom::tracer

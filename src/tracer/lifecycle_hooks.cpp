@@ -40,8 +40,10 @@ void name_has_changed() {
 
 [[gnu::constructor]] void on_load() {
   ThreadLocal& thread = thread_local_state;
-  if (is_recording(thread) && process.options.layers && onnxruntime_has_come())
-    hook_onnxruntime(RTLD_DEFAULT);
+  if (!is_recording(thread) || !process.options.layers) return;
+  // Not before: the program's own libraries are linked by now.
+  take_onnxruntimes(hook_onnxruntime);
+  hand_out_onnxruntimes(LoaderIs::done);
 }
 
 [[gnu::destructor]] void on_exit_of_process() { finish_quietly(); }

@@ -3,7 +3,7 @@
 //
 // dlopen looks for libraries in the places that its caller's file names (DT_RUNPATH), and tells the caller by
 // the address that it returns to. So where that matters the hook must leave no trace: it jumps on, and the
-// library is noticed later, when one of its addresses shows up in a stack. Both functions must be compiled to
+// library is noticed later, by the events that follow. Both functions must be compiled to
 // a jump for that, which -foptimize-sibling-calls does; a test looks.
 #include <dlfcn.h>
 #include <link.h>
@@ -12,7 +12,6 @@
 
 #include "tracer/frame_rules.h"
 #include "tracer/modules.h"
-#include "tracer/onnxruntime_hooks.h"
 #include "tracer/process.h"
 #include "tracer/real_functions.h"
 #include "tracer/thread_state.h"
@@ -22,8 +21,6 @@ using namespace headroom::tracer;
 namespace {
 
 using Dlopen = void* (*)(const char*, int);
-NextFunction<Dlopen> next_dlopen("dlopen");
-NextFunction<int (*)(void*)> next_dlclose("dlclose");
 
 [[gnu::noinline]] bool caller_matters(const char* file, const void* caller) {
   if (file == nullptr || std::strchr(file, '$') != nullptr) return true;
@@ -48,15 +45,27 @@ NextFunction<int (*)(void*)> next_dlclose("dlclose");
     if (is_forked_child() && ::dlinfo(handle, RTLD_DI_LINKMAP, &module) == 0 && module != nullptr)
       note_code_address(reinterpret_cast<std::uint64_t>(module->l_ld));
   }
-  if (process.options.layers && onnxruntime_has_come()) hook_onnxruntime(handle);
+  // The loader has finished here, so even where it cannot be asked, what it brought is linked.
+  hand_out_onnxruntimes(LoaderIs::done);
   return handle;
+}
+
+// The hook does not see how such a call ends, so the thread's next events look whether something has come.
+[[gnu::noinline]] void look_later() {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording) return;
+  thread.looks_at_loader = kLooksAtLoader;
+  if (thread.state != nullptr) thread.state->counts_small = 0;
 }
 
 }  // namespace
 
 HEADROOM_HOOK void* dlopen(const char* file, int mode) {
   const Dlopen next = next_dlopen.get();
-  if (caller_matters(file, __builtin_return_address(0))) return next(file, mode);
+  if (caller_matters(file, __builtin_return_address(0))) {
+    look_later();
+    return next(file, mode);
+  }
   return open_and_look(next, file, mode);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,16 +30,21 @@ Value* reserve_array(std::size_t count) {
   return static_cast<Value*>(reserve_memory(count * sizeof(Value)));
 }
 
-// The program's errno must not show what the tracer's own system calls left there.
-class ErrnoKeeper {
+// Around the tracer's own system calls. The program's errno must not show what they left there; and several
+// of them (open, pwritev, fallocate) are cancellation points, which malloc is not: a thread that is cancelled
+// there would keep its locks, the program's and the tracer's, for ever.
+class OwnSystemCalls {
  public:
-  ErrnoKeeper() : saved_(errno) {}
-  ~ErrnoKeeper() { errno = saved_; }
-  ErrnoKeeper(const ErrnoKeeper&) = delete;
-  ErrnoKeeper& operator=(const ErrnoKeeper&) = delete;
+  OwnSystemCalls() : errno_(errno) { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_); }
+  ~OwnSystemCalls() {
+    ::pthread_setcancelstate(cancel_state_, nullptr);
+    errno = errno_;
+  }
+  OwnSystemCalls(const OwnSystemCalls&) = delete;
+  OwnSystemCalls& operator=(const OwnSystemCalls&) = delete;
 
  private:
-  int saved_;
+  int errno_, cancel_state_ = PTHREAD_CANCEL_ENABLE;
 };
 
 }  // namespace headroom::tracer

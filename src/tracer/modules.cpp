@@ -52,7 +52,9 @@ std::atomic<std::size_t> range_count{0};
 // Code that belongs to no module (a just-in-time compiler's) must not cost a look for each address.
 std::atomic<std::uint64_t> changes_seen{0};
 
-std::atomic<bool> has_new_onnxruntime{false};
+// OrtGetApiBase of those that nobody has taken yet; 0: none.
+std::atomic<std::uint64_t> new_onnxruntimes[4];
+std::atomic<bool (*)(std::uint64_t)> onnxruntime_taker{nullptr};
 
 struct Look {
   KnownModules& before;
@@ -127,6 +129,19 @@ void remember_again(KnownModules& known, const KnownModules& before, const Known
   remember(known, module, text, text + module.build_id_bytes);
 }
 
+void keep_onnxruntime(std::uint64_t get_api_base) {
+  for (auto& place : new_onnxruntimes) {
+    std::uint64_t none = 0;
+    if (place.compare_exchange_strong(none, get_api_base)) return;
+  }
+}
+void forget_onnxruntime(const KnownModule& gone) {
+  for (auto& place : new_onnxruntimes) {
+    std::uint64_t address = place.load();
+    if (address >= gone.start && address < gone.end) place.compare_exchange_strong(address, 0);
+  }
+}
+
 int visit_module(dl_phdr_info* info, std::size_t, void* data) {
   auto& look = *static_cast<Look*>(data);
   KnownModule module{};
@@ -160,7 +175,7 @@ int visit_module(dl_phdr_info* info, std::size_t, void* data) {
   module.path_bytes = static_cast<std::uint32_t>(std::strlen(path));
   write_module(module, id.bytes, id.size, path, module.path_bytes, look.ticks);
   remember(look.now, module, id.bytes, path);
-  if (exports_symbol(*info, "OrtGetApiBase")) has_new_onnxruntime = true;
+  if (const std::uint64_t address = address_of_export(*info, "OrtGetApiBase")) keep_onnxruntime(address);
   return 0;
 }
 
@@ -198,6 +213,7 @@ void publish_ranges(const KnownModules& known) {
 void end_look(const Look& look, std::uint64_t now) {
   for (std::size_t i = 0; i < look.before.count; ++i) {
     if (look.before.modules[i].seen) continue;
+    forget_onnxruntime(look.before.modules[i]);
     const std::uint64_t gone[] = {look.before.modules[i].load_bias, now};
     process.file.write_metadata(recording::MetadataKind::module_gone, 0, {gone, sizeof gone});
   }
@@ -235,7 +251,7 @@ bool describe(const FoundObject& found, dl_phdr_info& info) {
 // none).
 void look_in_child(std::uint64_t fresh) {
   if (!has_find_object() || !lock.try_lock()) return;
-  const ErrnoKeeper keep;
+  const OwnSystemCalls own_calls;
   const std::uint64_t now = ticks_now();
   Look look = begin_look(now);
   for (std::size_t i = 0; i < look.before.count; ++i) {
@@ -253,12 +269,9 @@ void look_in_child(std::uint64_t fresh) {
   lock.unlock();
 }
 
-}  // namespace
-
-void refresh_modules() {
-  if (is_forked_child()) return look_in_child(0);
+void look_at_all() {
   if (!lock.try_lock()) return;  // somebody looks already
-  const ErrnoKeeper keep;
+  const OwnSystemCalls own_calls;
   const std::uint64_t now = ticks_now();
   Look look = begin_look(now);
   std::uint64_t changes = 0;
@@ -269,18 +282,46 @@ void refresh_modules() {
   lock.unlock();
 }
 
+}  // namespace
+
+void refresh_modules() {
+  if (is_forked_child())
+    look_in_child(0);
+  else
+    look_at_all();
+  hand_out_onnxruntimes(LoaderIs::perhaps_at_work);
+}
+
+void look_at_loader() {
+  if (is_forked_child()) return;
+  std::uint64_t changes = 0;
+  ::dl_iterate_phdr(read_change_counts, &changes);
+  if (changes != changes_seen.load(std::memory_order_relaxed)) look_at_all();
+  hand_out_onnxruntimes(LoaderIs::perhaps_at_work);
+}
+
 void note_code_address(std::uint64_t pc) {
   if (is_known(pc)) return;
   if (is_forked_child()) {
-    if (link_map_at(pc) != nullptr) look_in_child(pc);
-    return;
+    if (link_map_at(pc) == nullptr) return;
+    look_in_child(pc);
+    return hand_out_onnxruntimes(LoaderIs::perhaps_at_work);
   }
-  std::uint64_t changes = 0;
-  ::dl_iterate_phdr(read_change_counts, &changes);
-  if (changes != changes_seen.load(std::memory_order_relaxed)) refresh_modules();
+  look_at_loader();
 }
 
-bool onnxruntime_has_come() { return has_new_onnxruntime.exchange(false); }
+void take_onnxruntimes(bool (*taker)(std::uint64_t)) { onnxruntime_taker = taker; }
+
+void hand_out_onnxruntimes(LoaderIs loader) {
+  const auto taker = onnxruntime_taker.load();
+  if (taker == nullptr) return;
+  for (auto& place : new_onnxruntimes) {
+    std::uint64_t address = place.load();
+    // The loader's list has a library before it is relocated; what it finds by address is.
+    const bool is_linked = has_find_object() ? link_map_at(address) != nullptr : loader == LoaderIs::done;
+    if (address != 0 && is_linked && taker(address)) place.compare_exchange_strong(address, 0);
+  }
+}
 
 void reset_modules() {
   lock.reset();

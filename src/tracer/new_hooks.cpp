@@ -24,9 +24,9 @@ const Nothrow nothrow;
 void* find_operator(const char* name) {
   if (void* found = ::dlsym(RTLD_NEXT, name)) return found;
   for (const char* runtime : {"libstdc++.so.6", "libc++.so.1"})
-    if (void* handle = ::dlopen(runtime, RTLD_LAZY | RTLD_NOLOAD)) {
+    if (void* handle = next_dlopen.get()(runtime, RTLD_LAZY | RTLD_NOLOAD)) {
       void* const found = ::dlsym(handle, name);
-      ::dlclose(handle);
+      next_dlclose.get()(handle);
       if (found != nullptr) return found;
     }
   return nullptr;

@@ -1,7 +1,5 @@
 #include "tracer/onnxruntime_hooks.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,10 +10,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tracer/lock.h"
+#include "tracer/memory.h"
+#include "tracer/onnxruntime_options.h"
 #include "tracer/onnxruntime_sessions.h"
 #include "tracer/onnxruntime_table.h"
 #include "tracer/process.h"
 #include "tracer/scopes.h"
+#include "tracer/thread_state.h"
 
 namespace headroom::tracer {
 namespace {
@@ -31,7 +33,7 @@ struct Runtime {
   void* original[kTableEnd] = {};
 };
 Runtime runtimes[kMostRuntimes];
-pthread_mutex_t hooking = PTHREAD_MUTEX_INITIALIZER;
+Lock hooking;
 
 template <class Function>
 Function original(const Runtime& runtime, ort::Position position) {
@@ -74,6 +76,7 @@ std::uint64_t now_ns(clockid_t clock) {
 void end_profile(const Runtime& runtime, OpenSession& slot) {
   if (!slot.profiled.exchange(false)) return;
   const OwnWork own_work;
+  const OwnSystemCalls own_calls;  // the runtime writes the file
   auto* session = static_cast<ort::Session*>(const_cast<void*>(slot.session.load()));
   std::uint64_t started = 0;
   ort::Allocator* allocator = nullptr;
@@ -86,7 +89,8 @@ void end_profile(const Runtime& runtime, OpenSession& slot) {
   if (!succeeded(runtime, end(session, allocator, &path)) || path == nullptr) return;
   // The runtime's clock is the time of day; the recording's is monotonic.
   const std::uint64_t ago = now_ns(CLOCK_REALTIME) - started;
-  add_runtime_profile(path, now_ns(CLOCK_MONOTONIC) - ago, slot.scope);
+  // Without a path the runtime wrote none.
+  if (*path != 0) add_runtime_profile(path, now_ns(CLOCK_MONOTONIC) - ago, slot.scope);
   succeeded(runtime, original<ort::AllocatorFree>(runtime, ort::kAllocatorFree)(allocator, path));
 }
 
@@ -104,10 +108,27 @@ bool profile_prefix(char* prefix, std::size_t size) {
   return true;
 }
 
+void note_that_program_profiles() {
+  static std::atomic<bool> noted{false};
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || !is_recording(thread) || noted.exchange(true)) return;
+  const Guard guard(thread);
+  const OwnSystemCalls own_calls;
+  if (!recording_is_ours()) start_recording_in_child(thread);
+  process.file.note(
+      "the program profiles an ONNX Runtime session itself: that profile stays the program's, and the "
+      "session's "
+      "nodes are not told apart here");
+}
+
 // The program's options with profiling on; null where that cannot be had (then there are no nodes, only
 // runs).
 ort::SessionOptions* options_with_profile(const Runtime& runtime, const ort::SessionOptions* options) {
   const OwnWork own_work;
+  if (is_profiled_by_program(options)) {
+    note_that_program_profiles();
+    return nullptr;
+  }
   char prefix[4096];
   if (!profile_prefix(prefix, sizeof prefix)) return nullptr;
   ort::SessionOptions* changed = nullptr;
@@ -127,7 +148,8 @@ void end_profiles_at_exit() {
   std::size_t count = 0;
   OpenSession* slots = all_sessions(count);
   for (std::size_t i = 0; i < count; ++i)
-    if (slots[i].session.load() != nullptr) end_profile(runtimes[Index], slots[i]);
+    if (slots[i].session.load() != nullptr && slots[i].runtime == Index)
+      end_profile(runtimes[Index], slots[i]);
 }
 
 // --- the wrappers, one set for each copy of the library
@@ -158,7 +180,7 @@ ort::Status* load_session(const char* name, const ort::SessionOptions* options, 
     original<ort::ReleaseSessionOptions>(runtime, ort::kReleaseSessionOptions)(profiling);
   if (slot == nullptr) return status;
   if (status == nullptr && session != nullptr)
-    open_session(slot, *session, scope, profiling != nullptr);
+    open_session(slot, *session, Index, scope, profiling != nullptr);
   else
     remove_session(slot);
   return status;
@@ -253,6 +275,26 @@ struct Wrapped {
       return original<ort::RunWithBinding>(runtimes[Index], ort::kRunWithBinding)(session, options, binding);
     });
   }
+  static ort::Status* enable_profiling(ort::SessionOptions* options, const char* prefix) {
+    ort::Status* status =
+        original<ort::EnableProfiling>(runtimes[Index], ort::kEnableProfiling)(options, prefix);
+    if (status == nullptr) set_profiled_by_program(options, true);
+    return status;
+  }
+  static ort::Status* disable_profiling(ort::SessionOptions* options) {
+    set_profiled_by_program(options, false);
+    return original<ort::DisableProfiling>(runtimes[Index], ort::kDisableProfiling)(options);
+  }
+  static ort::Status* clone_session_options(const ort::SessionOptions* options, ort::SessionOptions** clone) {
+    ort::Status* status =
+        original<ort::CloneSessionOptions>(runtimes[Index], ort::kCloneSessionOptions)(options, clone);
+    if (status == nullptr && is_profiled_by_program(options)) set_profiled_by_program(*clone, true);
+    return status;
+  }
+  static void release_session_options(ort::SessionOptions* options) {
+    set_profiled_by_program(options, false);
+    original<ort::ReleaseSessionOptions>(runtimes[Index], ort::kReleaseSessionOptions)(options);
+  }
   static void release_session(ort::Session* session) {
     OpenSession* slot = session != nullptr ? find_session(session) : nullptr;
     if (slot != nullptr) {
@@ -282,6 +324,10 @@ void replace_functions(void** table) {
       {ort::kRun, reinterpret_cast<void*>(W::run)},
       {ort::kRunWithBinding, reinterpret_cast<void*>(W::run_with_binding)},
       {ort::kReleaseSession, reinterpret_cast<void*>(W::release_session)},
+      {ort::kEnableProfiling, reinterpret_cast<void*>(W::enable_profiling)},
+      {ort::kDisableProfiling, reinterpret_cast<void*>(W::disable_profiling)},
+      {ort::kCloneSessionOptions, reinterpret_cast<void*>(W::clone_session_options)},
+      {ort::kReleaseSessionOptions, reinterpret_cast<void*>(W::release_session_options)},
   };
   for (const Replacement& replacement : replacements)
     __atomic_store_n(&table[replacement.position], replacement.function, __ATOMIC_RELEASE);
@@ -331,17 +377,17 @@ void wrap_table(void** table) {
 
 }  // namespace
 
-void hook_onnxruntime(void* handle) {
-  const auto get_base = reinterpret_cast<const ort::ApiBase* (*)()>(::dlsym(handle, "OrtGetApiBase"));
-  if (get_base == nullptr) return;
+bool hook_onnxruntime(std::uint64_t get_api_base) {
+  const auto get_base = reinterpret_cast<const ort::ApiBase* (*)()>(get_api_base);
   const ort::ApiBase* base = get_base();
-  if (base == nullptr || !is_recent_enough(*base)) return;
+  if (base == nullptr || !is_recent_enough(*base)) return true;
   // Any version that the library knows gives the same table.
   auto** table = static_cast<void**>(const_cast<void*>(base->get_api(ort::kOldestMinorVersion)));
-  if (table == nullptr) return;
-  ::pthread_mutex_lock(&hooking);
+  if (table == nullptr) return true;
+  if (!hooking.try_lock()) return false;
   wrap_table(table);
-  ::pthread_mutex_unlock(&hooking);
+  hooking.unlock();
+  return true;
 }
 
 }  // namespace headroom::tracer

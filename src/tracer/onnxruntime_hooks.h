@@ -9,10 +9,13 @@
 // onnxruntime).
 #pragma once
 
+#include <cstdint>
+
 namespace headroom::tracer {
 
-// Looks for an ONNX Runtime behind `handle` (RTLD_DEFAULT, or what dlopen returned) and wraps its table. Does
-// nothing the second time, and nothing without one. Call it outside of any hook's guard.
-void hook_onnxruntime(void* handle);
+// Wraps the table of the ONNX Runtime whose OrtGetApiBase is at this address, in a library that is linked.
+// Does nothing the second time. False: another thread is at it, ask again. Waits for no lock, so it may be
+// called inside of a hook and in a child after fork.
+bool hook_onnxruntime(std::uint64_t get_api_base);
 
 }  // namespace headroom::tracer

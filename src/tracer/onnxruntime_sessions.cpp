@@ -53,7 +53,8 @@ OpenSession* reserve_session(const char* name) {
   return nullptr;
 }
 
-void open_session(OpenSession* slot, const void* session, std::uint32_t scope, bool profiled) {
+void open_session(OpenSession* slot, const void* session, int runtime, std::uint32_t scope, bool profiled) {
+  slot->runtime = runtime;
   slot->scope = scope;
   slot->profiled = profiled;
   slot->session.store(session, std::memory_order_release);

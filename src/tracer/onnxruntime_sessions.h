@@ -17,6 +17,7 @@ struct OpenSession {
   std::atomic<const void*> session{nullptr};  // null: the slot is free
   char name[128] = {};
   std::uint32_t scope = 0;
+  int runtime = 0;                    // which copy of the library's it is, where a program has several
   std::atomic<bool> profiled{false};  // the runtime writes a profile, which somebody has to end
   std::atomic<std::uint32_t> runs{0};
   std::atomic<std::int32_t> running{0};
@@ -28,7 +29,7 @@ OpenSession* find_session(const void* session);
 // A slot for one that is about to be loaded, or null when kMostSessions are open. Its name is no other open
 // session's: "inference", "inference 2". Then either it opens, or the slot is removed.
 OpenSession* reserve_session(const char* name);
-void open_session(OpenSession* slot, const void* session, std::uint32_t scope, bool profiled);
+void open_session(OpenSession* slot, const void* session, int runtime, std::uint32_t scope, bool profiled);
 void remove_session(OpenSession* slot);
 // The slots, for what must be done to all.
 OpenSession* all_sessions(std::size_t& count);

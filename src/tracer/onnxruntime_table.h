@@ -31,6 +31,7 @@ enum Position : std::size_t {
   kCreateSessionOptions = 10,
   kCloneSessionOptions = 12,
   kEnableProfiling = 14,
+  kDisableProfiling = 15,
   kAllocatorFree = 76,
   kGetDefaultAllocator = 78,
   kReleaseStatus = 93,
@@ -58,6 +59,7 @@ using RunWithBinding = Status* (*)(Session*, const RunOptions*, const IoBinding*
 using CreateSessionOptions = Status* (*)(SessionOptions**);
 using CloneSessionOptions = Status* (*)(const SessionOptions*, SessionOptions**);
 using EnableProfiling = Status* (*)(SessionOptions*, const char* prefix);
+using DisableProfiling = Status* (*)(SessionOptions*);
 using AllocatorFree = Status* (*)(Allocator*, void*);
 using GetDefaultAllocator = Status* (*)(Allocator**);
 using ReleaseStatus = void (*)(Status*);

@@ -91,7 +91,7 @@ void after_fork_in_child() {
   Phase phase = Phase::idle;
   if (!process.phase.compare_exchange_strong(phase, Phase::starting)) return phase == Phase::recording;
   const Guard guard(thread);
-  const ErrnoKeeper keep;
+  const OwnSystemCalls own_calls;
   const char* path = std::getenv("HEADROOM_TRACE_FILE");
   const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
   fork_mark = is_usable ? create_fork_mark() : nullptr;
@@ -116,6 +116,7 @@ void start_recording_in_child(ThreadLocal& thread) {
   std::uint32_t mark = kForked;
   if (fork_mark == nullptr || !fork_mark->compare_exchange_strong(mark, kChildStarts)) return;
   const Guard guard(thread);
+  const OwnSystemCalls own_calls;
   process.phase.store(Phase::starting);
   process.file.abandon();
   reset_threads();
@@ -133,6 +134,7 @@ bool is_forked_child() { return is_child; }
 void finish_recording() {
   // A child of vfork runs in its parent's memory, but the recording is not its to close.
   if (!recording_is_ours() || process.file.header()->pid != ::getpid()) return;
+  const OwnSystemCalls own_calls;
   refresh_modules();
   process.file.calibrate();
   process.file.header()->flags.fetch_or(recording::kFlagClosed);

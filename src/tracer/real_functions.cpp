@@ -5,6 +5,8 @@
 namespace headroom::tracer {
 
 RealAllocator real;
+NextFunction<void* (*)(const char*, int)> next_dlopen("dlopen");
+NextFunction<int (*)(void*)> next_dlclose("dlclose");
 
 namespace {
 

@@ -30,6 +30,10 @@ class NextFunction {
   std::atomic<void*> address_{nullptr};
 };
 
+// The loader's, for calls of the tracer's own: they are not the program's, and must not pass by the hooks.
+extern NextFunction<void* (*)(const char*, int)> next_dlopen;
+extern NextFunction<int (*)(void*)> next_dlclose;
+
 // The allocator behind ours, resolved together; `malloc` is stored last.
 struct RealAllocator {
   std::atomic<void* (*)(std::size_t)> malloc{nullptr};

@@ -1,6 +1,7 @@
 #include "tracer/recorder.h"
 
 #include "tracer/clock.h"
+#include "tracer/memory.h"
 #include "tracer/modules.h"
 
 namespace headroom::tracer {
@@ -76,7 +77,10 @@ std::atomic<bool> noted_full_set{false};
   const std::uint64_t time = time_now();
   if (process.large_bytes != 0 && !process.recorded.insert(address)) {
     // Its release could not be told from a small one's.
-    if (!noted_full_set.exchange(true)) process.file.note(recording::kNoteUnrecordedLarge);
+    if (!noted_full_set.exchange(true)) {
+      const OwnSystemCalls own_calls;
+      process.file.note(recording::kNoteUnrecordedLarge);
+    }
     return count_allocation(thread, size);
   }
   if (ThreadState* state = ready_to_record(thread, time)) {

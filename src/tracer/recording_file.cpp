@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 
 #include <cstdio>
 #include <cstring>
@@ -43,6 +44,15 @@ int move_up(int fd) {
 // Shared with the file.
 void* map_file(int fd, std::uint64_t bytes, std::uint64_t offset) {
   return map_memory(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+}
+
+// Where a page that was written once can always be written again. A file system that copies on write (btrfs,
+// and others) takes new space for that, and on a full disk the program would die of SIGBUS; there fallocate()
+// promises the space for the first write at least.
+bool is_overwritten_in_place(int fd) {
+  constexpr long kExt = 0xEF53, kTmpfs = 0x01021994;
+  struct statfs info {};
+  return ::fstatfs(fd, &info) == 0 && (info.f_type == kExt || info.f_type == kTmpfs);
 }
 
 // Zeros, in one call: the page cache of a file system with large folios then holds them in a few pieces,
@@ -172,6 +182,7 @@ bool RecordingFile::set_up(const Options& options) {
   ::fstat(fd_, &info);
   device_ = info.st_dev;
   inode_ = info.st_ino;
+  zeros_reserve_ = is_overwritten_in_place(fd_);
   // The header first and at once: a process that is killed here leaves a recording, if an empty one.
   alignas(FileHeader) static char page[kHeaderBytes];
   fill_header(*reinterpret_cast<FileHeader*>(page), options);
@@ -228,7 +239,8 @@ bool RecordingFile::own_descriptor() {
 bool RecordingFile::allocate(std::uint64_t offset, std::uint64_t bytes, Reserve how) {
   if (!may_grow_to(offset + bytes)) return false;
   // Nothing was written there yet, or it is a slot of the ring whose old records are given up.
-  if (how == Reserve::with_zeros ? !write_zeros(fd_, offset, bytes) : !reserve_on_disk(offset, bytes))
+  if (how == Reserve::with_zeros && zeros_reserve_ ? !write_zeros(fd_, offset, bytes)
+                                                   : !reserve_on_disk(offset, bytes))
     return false;
   if (header_ == nullptr) return true;
   std::uint64_t known = header_->file_bytes.load(std::memory_order_relaxed);

@@ -68,6 +68,7 @@ class RecordingFile {
   bool back_metadata(std::uint64_t end);
   std::uint64_t segment_offset(std::uint64_t slot) const;
 
+  bool zeros_reserve_ = false;  // writing zeros is as good as fallocate() there, and faster
   int fd_ = -1;
   std::uint64_t device_ = 0, inode_ = 0;  // of the file behind fd_
   std::uint32_t generation_ = 0;

@@ -42,6 +42,7 @@ ScopeTable table;
 
 bool make_table() {
   if (table.is_made.load(std::memory_order_acquire)) return true;
+  const OwnSystemCalls own_calls;
   const Locked locked(table.lock);
   if (table.is_made.load(std::memory_order_relaxed)) return true;
   table.scopes = reserve_array<Scope>(kMostScopes);
@@ -84,6 +85,7 @@ void write_scope_metadata(std::uint32_t id) {
 }
 
 std::uint32_t add(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
+  const OwnSystemCalls own_calls;
   const Locked locked(table.lock);
   std::uint32_t slot = 0;
   if (const std::uint32_t id = find(parent, source, name, length, slot)) return id;
@@ -153,7 +155,6 @@ std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char*
   ThreadLocal& thread = thread_local_state;
   if (thread.guard != 0 || !is_recording(thread)) return 0;
   const Guard guard(thread);
-  const ErrnoKeeper keep;
   if (!recording_is_ours()) start_recording_in_child(thread);
   if (length > kMaxScopeName) length = kMaxScopeName;
   if (!make_table()) return parent;
@@ -214,7 +215,7 @@ void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std
   ThreadLocal& thread = thread_local_state;
   if (thread.guard != 0 || !is_recording(thread)) return;
   const Guard guard(thread);
-  const ErrnoKeeper keep;
+  const OwnSystemCalls own_calls;
   if (!recording_is_ours()) start_recording_in_child(thread);
   const recording::ProfileRecord record{start_monotonic_ns, scope, 0};
   const RecordingFile::Piece pieces[] = {{&record, sizeof record}, {path, std::strlen(path)}};

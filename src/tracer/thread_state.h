@@ -15,6 +15,8 @@ namespace headroom::tracer {
 
 inline constexpr std::size_t kThreadNameBytes = 16;  // of the kernel, with its NUL
 
+inline constexpr std::uint64_t kFirstDropsBetweenTries = 1024;
+
 // Lies in memory that the kernel wipes in a child after fork, so that all zeros must mean "not usable": a
 // child that wrote into its parent's segments would spoil them.
 struct ThreadState {
@@ -27,10 +29,11 @@ struct ThreadState {
   std::uint32_t thread_index = 0;
   std::uint32_t segment_thread = 0, segment_scope = 0;  // what a reader takes the next record to be of
   StackBounds stack;
-  std::uint64_t counters_written = 0;  // time
-  std::uint64_t backed_bytes = 0;      // of the segment
-  std::uint64_t gap = 0;               // events not written since the last record
-  std::uint64_t retry_in = 0;          // drops until the next try to get a segment
+  std::uint64_t counters_written = 0;     // time
+  std::uint64_t backed_bytes = 0;         // of the segment
+  std::uint64_t gap = 0;                  // events not written since the last record
+  std::uint64_t retry_in = 0;             // drops until the next try to get a segment
+  std::uint64_t drops_between_tries = 0;  // grows while the disk is full
   std::uint32_t registry_slot = 0;
   bool name_is_written = false;
   char name[kThreadNameBytes] = {};  // the last that was
@@ -40,12 +43,17 @@ struct ThreadState {
   StackDictionary dictionary;
 };
 
+// More than the loader allocates for one library; a look takes about 0.1 µs.
+inline constexpr std::uint32_t kLooksAtLoader = 1000;
+
 struct ThreadLocal {
   ThreadState* state = nullptr;
   std::uint32_t guard = 0;  // not 0: inside of a hook; what is called meanwhile is not the program's doing
   std::uint32_t nested_calls = 0;  // of malloc while the guard was up
   std::uint32_t scope = 0;
   bool has_ended = false;  // the thread's last destructors have run
+  // So many events yet look for libraries that a dlopen may have brought.
+  std::uint32_t looks_at_loader = 0;
   // Of the scopes that are open, in the order of time; and how many pushes found no room there.
   struct OpenScope {
     std::uint32_t scope, outer;  // and the one around it

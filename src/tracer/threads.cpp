@@ -8,6 +8,7 @@
 #include "tracer/clock.h"
 #include "tracer/lock.h"
 #include "tracer/memory.h"
+#include "tracer/modules.h"
 #include "tracer/process.h"
 #include "tracer/thread_state.h"
 
@@ -39,7 +40,7 @@ std::uint32_t first_free = kNone;
 // A thread takes so many at once, and fewer towards the end: what it holds and does not use, others miss.
 constexpr std::uint64_t kLargestShare = 256, kShareOfTheRest = 1024;
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
-constexpr std::uint64_t kDropsBetweenTries = 1024;
+constexpr std::uint64_t kMostDropsBetweenTries = 1 << 20;
 
 // Names take up to 40 bytes each of the area of 4 MiB: at most a quarter, so that modules and scopes find
 // room in a program that starts threads by the hundred thousand.
@@ -236,9 +237,13 @@ void note_why_there_is_no_room(const ThreadState& state) {
 }  // namespace
 
 [[gnu::noinline, gnu::cold]] ThreadState* prepare_to_record(ThreadLocal& thread, std::uint64_t time) {
-  const ErrnoKeeper keep;
+  const OwnSystemCalls own_calls;
   if (!recording_is_ours()) start_recording_in_child(thread);
   if (process.phase.load(std::memory_order_acquire) != Phase::recording) return nullptr;
+  if (thread.looks_at_loader > 0) {
+    --thread.looks_at_loader;
+    look_at_loader();
+  }
   ThreadState* state = thread.state;
   if (state == nullptr) state = attach(thread);
   if (state == nullptr) return drop_event(nullptr);
@@ -253,7 +258,11 @@ void note_why_there_is_no_room(const ThreadState& state) {
   if (!state->writer.has_room() && !make_room(thread, *state, time)) {
     note_why_there_is_no_room(*state);
     state->counts_small = 0;
-    state->retry_in = kDropsBetweenTries;
+    if (state->drops_between_tries == 0) state->drops_between_tries = kFirstDropsBetweenTries;
+    state->retry_in = state->drops_between_tries;
+    // A file system that has no space left looks for some each time that it is asked, and the program waits.
+    if (state->segment.memory != nullptr && state->drops_between_tries < kMostDropsBetweenTries)
+      state->drops_between_tries *= 2;
     return drop_event(state);
   }
   if (state->segment_thread != state->thread_index || state->segment_scope != thread.scope)
@@ -263,13 +272,14 @@ void note_why_there_is_no_room(const ThreadState& state) {
     process.file.header()->events_dropped.fetch_sub(state->gap, std::memory_order_relaxed);
     state->gap = 0;
   }
-  state->counts_small = 1;
+  state->drops_between_tries = kFirstDropsBetweenTries;
+  state->counts_small = thread.looks_at_loader == 0 ? 1 : 0;
   return state;
 }
 
 [[gnu::noinline, gnu::cold]] void attach_first(ThreadLocal& thread) {
   if (thread.has_ended) return;
-  const ErrnoKeeper keep;
+  const OwnSystemCalls own_calls;
   if (!recording_is_ours()) start_recording_in_child(thread);
   if (process.phase.load(std::memory_order_acquire) == Phase::recording) attach(thread);
 }
@@ -284,7 +294,7 @@ void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope) {
 void detach(ThreadLocal& thread) {
   ThreadState* state = thread.state;
   if (state == nullptr || !recording_is_ours()) return;
-  const ErrnoKeeper keep;
+  const OwnSystemCalls own_calls;
   write_thread_name(thread);
   state->counts_small = 0;
   state->retry_in = 0;
@@ -302,6 +312,7 @@ void detach(ThreadLocal& thread) {
 void write_thread_name(ThreadLocal& thread) {
   ThreadState* const state = thread.state;
   if (state == nullptr || !recording_is_ours()) return;
+  const OwnSystemCalls own_calls;
   char name[kThreadNameBytes + 1] = {};
   ::prctl(PR_GET_NAME, name);
   if (state->name_is_written && std::memcmp(state->name, name, sizeof state->name) == 0) return;

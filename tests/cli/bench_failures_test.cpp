@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -223,6 +224,58 @@ TEST(BenchFailures, ATruncatedPictureIsSkippedNamedAndCounted) {
   const Json skipped = get_member(get_member(bench.report(), "source"), "skipped");
   ASSERT_EQ(skipped.size(), 1U);
   EXPECT_EQ(get_text(skipped[0], "name"), "cut.jpg");
+}
+
+// What it would take is known from the header: 283 MiB, and not a byte of it is decoded.
+TEST(BenchFailures, APictureThatTheWorkspaceDoesNotHoldIsSkippedNamedAndCounted) {
+  Bench bench;
+  const std::string size("\x00\x00\x2A\xF8\x00\x00\x23\x28", 8);  // 11000, 9000
+  write_text(bench.path() / "pictures/big.png", std::string("\x89PNG\r\n\x1a\n\0\0\0\x0DIHDR", 16) + size +
+                                                    std::string("\x08\x02\0\0\0CRC!\0\0\0\0IENDCRC!", 21));
+  const std::vector<std::string> arguments{"--source",     bench.pictures(),
+                                           "--backend",    "misbehaving",
+                                           "--model",      "m=" + bench.model("m", ""),
+                                           "--max-frames", "3"};
+  const CommandResult result = bench.run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
+  const Json skipped = get_member(get_member(bench.report(), "source"), "skipped");
+  ASSERT_EQ(skipped.size(), 1U);
+  EXPECT_EQ(get_text(skipped[0], "name"), "big.png");
+  EXPECT_THAT(
+      get_text(skipped[0], "reason"),
+      testing::AllOf(HasSubstr("11000 x 9000 pixels of 24 bits takes 283.2 MiB"), HasSubstr("--workspace")));
+  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("big.png"));
+}
+
+TEST(BenchFailures, WhatEndsTheScanIsNamed) {
+  Bench bench;
+  const fs::path pipe = bench.path() / "pipe.png";  // nobody writes to it: reading it never ends
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const CommandResult result =
+      bench.run({"--source", "image_dir=" + pipe.string(), "--backend", "misbehaving", "--timeout", "1s",
+                 "--model", "m=" + bench.model("m", "")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no sign of life for 1.000 s while it was reading pipe.png"));
+}
+
+TEST(BenchFailures, ASampleThatCannotBeWrittenIsAWarning) {
+  const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
+  if (!model) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  CommandOptions options;
+  options.while_running = [&](int) {
+    if (bench.run_folder().empty()) return true;
+    fs::create_directories(bench.run_folder() / "samples/face_1.jpg");  // stands in the picture's way
+    return false;
+  };
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--model", "face=" + model->string()}, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1 of 1 annotated samples could not be made"));
+  const Json face = model_of(bench.report(), "face");
+  EXPECT_THAT(to_text(get_member(face, "warnings")), HasSubstr("face_1.jpg"));
+  EXPECT_TRUE(get_member(face, "annotated_images").empty());
 }
 
 // Size and modification time stand, so the scan's verdict still counts: the run itself meets the damage.

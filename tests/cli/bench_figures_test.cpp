@@ -131,6 +131,23 @@ TEST_F(RealModels, TuneTriesSettingsAndRecordsThem) {
   EXPECT_TRUE(model.contains("smallest_settings"));
 }
 
+TEST_F(RealModels, TheReportTellsTheThresholdsAndTheOptionsThatWereUsed) {
+  const CommandResult result =
+      bench_.run({"--source", "image_dir=" + bench_.pictures(), "--model", "face=" + paths_[1] + ",conf=0.9",
+                  "--model", "text=" + paths_[0], "--warmup", "4", "--threads", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench_.report();
+  EXPECT_EQ(get_number(model_of(report, "face"), "confidence"), 0.9);
+  EXPECT_EQ(get_number(model_of(report, "face"), "iou"), 0.45);
+  EXPECT_FALSE(model_of(report, "text").contains("confidence")) << "DB has no threshold of --conf";
+  const Json& options = get_member(report, "options");
+  EXPECT_EQ(get_integer(options, "warmup"), 4);
+  EXPECT_EQ(get_integer(options, "threads"), 1);
+  EXPECT_EQ(get_integer(options, "max_frames"), 300) << "a default is told, too";
+  EXPECT_EQ(get_integer(options, "workspace_bytes"), 256 << 20);
+  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), testing::HasSubstr("confidence 0.9, IoU 0.45"));
+}
+
 TEST(BenchFigures, FramesInMemoryAreBounded) {
   const auto video = opencv_example("data/vtest.avi");
   const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");

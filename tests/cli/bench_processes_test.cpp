@@ -1,7 +1,9 @@
 // The family of processes of a run: none is left when the conductor is killed, and a decoder that dies or
 // hangs is named, with everything that was measured until then.
 #include <gtest/gtest.h>
+
 #include <signal.h>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/process_tree.h"
@@ -128,6 +130,43 @@ TEST(BenchProcesses, ADecoderThatHangsIsNamed) {
   EXPECT_THAT(get_text(run.face, "error"),
               HasSubstr("the decoder of its frames gave no sign of life for 5.000 s"));
   run.expect_the_rest_unharmed();
+}
+
+// Each has its own answer of its own setup phase, whoever else prepares the same folder.
+TEST(BenchProcesses, RunsThatShareAPreparedFolderKeepTheirModels) {
+  Bench bench;
+  constexpr int kRuns = 6;
+  std::vector<CommandResult> results(kRuns);
+  std::vector<std::thread> runs;
+  for (int i = 0; i < kRuns; ++i)
+    runs.emplace_back([&, i] {
+      const std::string name = "m" + std::to_string(i);
+      results[static_cast<std::size_t>(i)] =
+          bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--json", "--output-dir",
+                     (bench.path() / name).string(), "--model", name + "=" + bench.model(name, "")});
+    });
+  for (std::thread& run : runs) run.join();
+  for (int i = 0; i < kRuns; ++i) {
+    const CommandResult& result = results[static_cast<std::size_t>(i)];
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const auto report = parse_json(result.out);
+    ASSERT_TRUE(report) << result.out;
+    EXPECT_EQ(get_text(model_of(*report, "m" + std::to_string(i)), "status"), "ok") << result.out;
+  }
+}
+
+// /proc counts in ticks of 10 ms: a run of a few milliseconds had 0 % or 1155 %.
+TEST(BenchProcesses, AShortRunHasAPlausibleShareOfTheProcessor) {
+  Bench bench;
+  for (int i = 0; i < 5; ++i) {
+    const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
+                                            "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto percent = get_number(model_of(bench.report(), "m"), "cpu_percent");
+    ASSERT_TRUE(percent);
+    EXPECT_GT(*percent, 0);
+    EXPECT_LT(*percent, 110.0 * static_cast<double>(std::max(1U, std::thread::hardware_concurrency())));
+  }
 }
 
 }  // namespace

@@ -96,6 +96,38 @@ TEST(Output, AClosedStandardOutputIsNotTheNextFileOpened) {
   EXPECT_EQ(WEXITSTATUS(status), 3);
 }
 
+TEST(CommandFlags, WhatIsPrintedForTheShellIsQuotedForIt) {
+  Bench bench;
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "2", "--output-dir",
+       (bench.path() / "outputs/of mine").string(), "--model", "my net=" + bench.model("m", "")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Next: headroom report '" + (bench.path() / "outputs/of mine").string()));
+  const fs::path run = fs::directory_iterator(bench.path() / "outputs/of mine")->path();
+  const auto report = parse_json(read_text(run / "report.json"));
+  ASSERT_TRUE(report);
+  EXPECT_THAT(get_text(*report, "command"), HasSubstr(" --model 'my net=" + bench.model("m", "") + "'"));
+}
+
+TEST(CommandFlags, ADumpedConfigurationServesFromAnyFolder) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "benches/nets");
+  write_text(folder / "benches/a.toml",
+             "[source]\nvideo = \"v.mp4\"\n[[model]]\npath = \"nets/n.onnx\"\nconf = 0.6\n");
+  CommandOptions options;
+  options.folder = folder.path();
+  const CommandResult dumped =
+      run_headroom({"bench", "--config", "benches/a.toml", "--dump-config"}, options);
+  ASSERT_EQ(dumped.exit_code, 0) << dumped.err;
+  const std::string base = (fs::canonical(folder.path()) / "benches").string();
+  EXPECT_THAT(dumped.out, HasSubstr("\"video=" + base + "/v.mp4\""));
+  EXPECT_THAT(dumped.out, HasSubstr("[\"n=" + base + "/nets/n.onnx,conf=0.6\"]"));
+  write_text(folder / "benches/nets/b.toml", dumped.out);
+  const CommandResult again =
+      run_headroom({"bench", "--config", "benches/nets/b.toml", "--dump-config"}, options);
+  EXPECT_THAT(again.out, HasSubstr("[\"n=" + base + "/nets/n.onnx,conf=0.6\"]"));
+}
+
 TEST(CommandFlags, AModelThatIsMissingAmongOthersFailsAlone) {
   Bench bench;
   fs::create_directory(bench.path() / "folder.misbehave");

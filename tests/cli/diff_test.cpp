@@ -124,6 +124,30 @@ TEST_F(Diff, FailAboveIsExitCodeOneAndStillPrints) {
   EXPECT_EQ(run({"a.hrec", "a.hrec", "--fail-above", "0%"}).exit_code, 0);
 }
 
+// Forty samples of 64 KiB each and large blocks: the estimates of the peaks are off by some 800 KiB.
+TEST_F(Diff, FailAboveIsNotForTheNoiseOfSamples) {
+  const auto record_samples = [&](const std::string& name, std::uint64_t large_bytes) {
+    RecordingBuilder builder(folder_ / name, {.full = false, .sample_period_bytes = 64 << 10});
+    builder.allocate(0, 5, 0x90000, large_bytes);
+    for (std::uint64_t i = 0; i < 40; ++i) builder.sample(0, 10 + i, 0x1000 + 128 * i, 100);
+    builder.counters(0, 60, 0, 50'000, 5'000'000, 0);
+    builder.finish();
+  };
+  record_samples("s.hrec", 1 << 20);
+  record_samples("noise.hrec", (1 << 20) + (200 << 10));
+  record_samples("grown.hrec", 9 << 20);
+  const CommandResult noise = run({"s.hrec", "noise.hrec", "--fail-above", "1%"});
+  EXPECT_EQ(noise.exit_code, 0);
+  EXPECT_THAT(noise.out, HasSubstr("B peaks about as high as A"));
+  EXPECT_THAT(noise.err, AllOf(HasSubstr("200.0 KiB above that of A"), HasSubstr("--fail-above allows 1%"),
+                               HasSubstr("within two standard errors")));
+  const CommandResult grown = run({"s.hrec", "grown.hrec", "--fail-above", "1%"});
+  EXPECT_EQ(grown.exit_code, 1);
+  EXPECT_THAT(grown.err, AllOf(HasSubstr("MiB above that of A"), HasSubstr("--fail-above allows 1%"),
+                               HasSubstr("more than two standard errors")));
+  EXPECT_EQ(run({"s.hrec", "grown.hrec", "--fail-above", "12MiB"}).exit_code, 0);
+}
+
 TEST_F(Diff, AnIncompleteRecordingIsToldAndWarnsTheGate) {
   RecordingOptions killed;
   killed.closed = false;

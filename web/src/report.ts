@@ -117,6 +117,7 @@ export interface Parallel {
   sum_of_peaks_bytes?: number;
   joint_peak_bytes?: number;
   joint_peak_source?: string;
+  joint_peak_is_lower_bound?: boolean;
   within_limit?: boolean;
 }
 

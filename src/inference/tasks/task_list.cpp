@@ -20,16 +20,20 @@ constexpr std::array kTasks{
     TaskKind{{"blazeface", "faces, BlazeFace front (128) and back (256)"}, make_blazeface},
     TaskKind{{"yunet", "faces with landmarks, YuNet"}, make_yunet},
     TaskKind{{"ultraface", "faces, Ultra-Light-Fast-Generic-Face-Detector"}, make_ultraface},
-    TaskKind{{"db_text", "text regions, DB as of PP-OCR"}, make_db_text},
+    TaskKind{{"db_text", "text regions, DB as of PP-OCR", Thresholds::none}, make_db_text},
     TaskKind{{"yolov5", "boxes of YOLOv5, [1,N,5+classes]"}, make_yolov5},
     TaskKind{{"yolox", "boxes of YOLOX, [1,N,5+classes] on strides 8, 16, 32"}, make_yolox},
-    TaskKind{{"yolo_end2end", "boxes of a YOLO export with suppression inside, [1,N,6]"}, make_yolo_end2end},
+    TaskKind{
+        {"yolo_end2end", "boxes of a YOLO export with suppression inside, [1,N,6]", Thresholds::confidence},
+        make_yolo_end2end},
     TaskKind{{"yolov8", "boxes of YOLOv8 and YOLO11, [1,4+classes,N]"}, make_yolov8},
     TaskKind{{"yolo_segmentation", "boxes and masks of YOLOv8-seg and YOLO11-seg"}, make_yolo_segmentation},
-    TaskKind{{"mlsd", "line segments, M-LSD"}, make_mlsd},
+    TaskKind{{"mlsd", "line segments, M-LSD", Thresholds::confidence}, make_mlsd},
     TaskKind{{"fastestdet", "boxes of FastestDet, [1,5+classes,H/16,W/16]"}, make_fastestdet},
-    TaskKind{{"segmentation", "masks of the whole picture: people, or N classes"}, make_segmentation},
-    TaskKind{{"classification", "the likeliest class, [1,classes]"}, make_classification},
+    TaskKind{{"segmentation", "masks of the whole picture: people, or N classes", Thresholds::none},
+             make_segmentation},
+    TaskKind{{"classification", "the likeliest class, [1,classes]", Thresholds::confidence},
+             make_classification},
 };
 
 constexpr auto kNames = [] {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
@@ -12,6 +13,7 @@
 #include "base/files.h"
 #include "media/depth_scaling.h"
 #include "media/image_header.h"
+#include "media/image_memory.h"
 #include "media/opencv/quiet_stderr.h"
 
 namespace headroom::media {
@@ -48,7 +50,7 @@ std::string reason_in(const std::string& messages) {
 }
 
 std::string reason_of(const cv::Exception& problem) {
-  return problem.code == cv::Error::StsNoMem ? "there is not enough memory to convert it"
+  return problem.code == cv::Error::StsNoMem ? "there is not enough memory to decode it"
                                              : "OpenCV cannot convert this kind of picture";
 }
 
@@ -60,8 +62,9 @@ Status decode(const std::string& path, const std::string& content, int flags, cv
                         const_cast<char*>(content.data()));  // OpenCV only reads it
   try {
     cv::imdecode(encoded, flags, &image);
-  } catch (const cv::Exception&) {
-    return cannot_decode(path, reason_in(quiet.text()));
+  } catch (const cv::Exception& problem) {
+    return cannot_decode(path,
+                         problem.code == cv::Error::StsNoMem ? reason_of(problem) : reason_in(quiet.text()));
   }
   const std::string messages = quiet.text();
   if (image.empty()) return cannot_decode(path, reason_in(messages));
@@ -108,18 +111,40 @@ struct ImageFile {
   ImageHeader header;
 };
 
-Result<ImageFile> read_image(const std::string& path) {
+tl::unexpected<Error> too_large(const std::string& path, const std::string& what, Bytes needed, Bytes bound) {
+  return cannot_decode(path, fmt::format("{} takes {} to decode, more than the {} that --workspace leaves "
+                                         "for it; raise --workspace",
+                                         what, format_bytes(needed), format_bytes(bound)));
+}
+
+// `more_a_pixel`: what the caller holds beside the decoding.
+Result<ImageFile> read_image(const std::string& path, const std::optional<Bytes>& bound,
+                             std::int64_t more_a_pixel = 0) {
+  std::error_code unknown;
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, unknown));
+  if (bound && !unknown && size > bound->count) return too_large(path, "the file alone", {size}, *bound);
   auto content = read_file(path);
   if (!content) return forward_error(content);
   auto header = inspect_image(bytes_of(*content));
   if (!header) return cannot_decode(path, header.error().what);
+  const Bytes needed = decoding_memory(*header, {static_cast<std::int64_t>(content->size())}) +
+                       Bytes{std::int64_t{header->width} * header->height * more_a_pixel};
+  if (bound && needed > *bound)
+    return too_large(path,
+                     fmt::format("a picture of {} x {} pixels of {} bits", header->width, header->height,
+                                 header->bits * header->channels),
+                     needed, *bound);
   return ImageFile{std::move(*content), *header};
 }
 
+// An alpha channel, the extracted channel and its values as 32-bit numbers.
+constexpr std::int64_t kMaskBytesAPixel = 6;
+
 }  // namespace
 
-Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_room) {
-  auto file = read_image(path);
+Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_room,
+                                  const std::optional<Bytes>& bound) {
+  auto file = read_image(path, bound);
   if (!file) return forward_error(file);
   std::uint8_t* room = take_room({file->header.width, file->header.height});
   if (room == nullptr) return Decoded::no_room;
@@ -140,8 +165,8 @@ Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_
   }
 }
 
-Result<std::vector<int>> read_mask_file(const std::string& path) {
-  auto file = read_image(path);
+Result<std::vector<int>> read_mask_file(const std::string& path, const std::optional<Bytes>& bound) {
+  auto file = read_image(path, bound, kMaskBytesAPixel);
   if (!file) return forward_error(file);
   cv::Mat image;
   if (auto decoded = decode(path, file->content, cv::IMREAD_UNCHANGED, image); !decoded)

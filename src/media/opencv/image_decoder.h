@@ -1,6 +1,7 @@
 // Images, decoded by OpenCV's codecs after their structure was checked.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,9 @@
 
 namespace headroom::media {
 
-Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_room);
-Result<std::vector<int>> read_mask_file(const std::string& path);
+// More memory than `bound`, if there is one, is not taken.
+Result<Decoded> decode_image_file(const std::string& path, const TakeRoom& take_room,
+                                  const std::optional<Bytes>& bound);
+Result<std::vector<int>> read_mask_file(const std::string& path, const std::optional<Bytes>& bound);
 
 }  // namespace headroom::media

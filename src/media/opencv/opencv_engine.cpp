@@ -17,9 +17,11 @@ class OpenCvEngine : public MediaEngine {
   OpenCvEngine() { cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT); }
   std::string version() const override { return "OpenCV " + std::string(cv::getVersionString()); }
   Result<Decoded> decode_image_into(const std::string& path, const TakeRoom& take_room) override {
-    return decode_image_file(path, take_room);
+    return decode_image_file(path, take_room, memory_bound_);
   }
-  Result<std::vector<int>> read_mask_ids(const std::string& path) override { return read_mask_file(path); }
+  Result<std::vector<int>> read_mask_ids(const std::string& path) override {
+    return read_mask_file(path, memory_bound_);
+  }
   Result<std::unique_ptr<VideoReader>> open_video(const std::string& path) override {
     return open_video_file(path);
   }

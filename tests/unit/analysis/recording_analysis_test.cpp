@@ -276,6 +276,43 @@ TEST_F(RecordingAnalysisTest, WhatIsAllocatedAgainAndAgainCouldBeReused) {
   EXPECT_EQ(analysis.stacks[1].block_bytes, 640);
 }
 
+// One block at a time; one of them is sampled and seems to be 524 KB of them.
+TEST_F(RecordingAnalysisTest, OfSamplesNoPoolIsSuggested) {
+  auto recording = builder({.full = false});
+  std::uint64_t time = 0;
+  for (int i = 0; i < 20; ++i) {
+    recording.sample(0, ++time, 0x1000, 400, kRun);
+    recording.release(0, ++time, 0x1000);
+    recording.allocate(0, ++time, 0x10000, 8000, kLoad);
+    recording.release(0, ++time, 0x10000);
+  }
+  const RecordingAnalysis analysis = analyze(recording);
+  ASSERT_EQ(analysis.reuse.size(), 2U);
+  EXPECT_EQ(analysis.reuse[0].stack, analysis.stacks[1].stack);
+  EXPECT_EQ(analysis.reuse[0].pool_bytes, std::nullopt);
+  EXPECT_EQ(analysis.reuse[0].most_blocks, std::nullopt);
+  EXPECT_EQ(analysis.reuse[1].pool_bytes, 8000) << "large blocks are all recorded";
+  EXPECT_EQ(analysis.reuse[1].most_blocks, 1);
+}
+
+// What the tracer has a runtime release is the runtime's profile; of a profile in small blocks samples say
+// nothing, so they tell none of it.
+TEST_F(RecordingAnalysisTest, ProfilesOfRuntimesAreToldOfFullRecordingsOnly) {
+  for (const bool full : {true, false}) {
+    auto recording = builder({.full = full});
+    const auto run = recording.scope("run"), own = recording.scope(recording::kTracersOwnScope);
+    recording.enter_scope(0, 10, run);
+    recording.allocate(0, 20, 0x10000, 8000, kRun);
+    recording.enter_scope(0, 30, own);
+    recording.release(0, 40, 0x10000);
+    const RecordingAnalysis analysis = analyze(recording);
+    ASSERT_GE(analysis.layers.size(), 2U);
+    EXPECT_EQ(analysis.layers[1].path, "run");
+    EXPECT_EQ(analysis.layers[1].self.peak_bytes, 8000);
+    EXPECT_EQ(analysis.layers[1].tracing_peak_bytes, full ? 8000 : 0);
+  }
+}
+
 TEST_F(RecordingAnalysisTest, LiveAtAnyTime) {
   auto recording = builder();
   const auto layer = recording.scope("conv");

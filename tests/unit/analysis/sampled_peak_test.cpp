@@ -202,6 +202,23 @@ TEST(SampledPeak, AllViewsOfThePeakAgree) {
   }
 }
 
+// What stays from its first moment to its last has no higher moment by all samples, and half B has more of it
+// every other time.
+TEST(SampledPeak, TheOwnPeaksOfGroupsAreNotBelowWhatTheyHeldAtThePeak) {
+  const test::TemporaryFolder folder;
+  int raised = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    recording::Recording recording = record(up_hold_and_down(), seed, folder / "a.hrec");
+    const GroupAccounts groups = account_groups(recording, {[](LayerIndex, StackId) { return 0U; }});
+    ASSERT_EQ(groups.figures[0].size(), 1U);
+    const GroupFigures& all = groups.figures[0][0];
+    EXPECT_EQ(all.most_bytes, std::max(largest_estimate(recording), all.live.peak_bytes));
+    raised += all.most_bytes > largest_estimate(recording);
+  }
+  EXPECT_GT(raised, 0);
+  EXPECT_LT(raised, 20);
+}
+
 // Random events with equal times, addresses given out again and large blocks, against a plain implementation.
 TEST(SampledPeak, IsThatOfThePlainImplementation) {
   const test::TemporaryFolder folder;

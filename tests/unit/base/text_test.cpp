@@ -31,6 +31,16 @@ TEST(Text, ClosestMatchFindsSlipsOnly) {
   EXPECT_EQ(closest_match("completely-different", flags), "");
 }
 
+TEST(Text, AShellTakesAWordAsOne) {
+  EXPECT_EQ(shell_word("a/b-c_d.onnx"), "a/b-c_d.onnx");
+  EXPECT_EQ(shell_word("my net=a.onnx"), "'my net=a.onnx'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("a\033[2J"), "$'a\\x1b[2J'") << "nothing steers the terminal";
+  EXPECT_EQ(shell_command({"headroom", "bench", "--model", "my net=x.onnx", "--strict"}),
+            "headroom bench --model 'my net=x.onnx' --strict");
+}
+
 TEST(Text, ParseNumberTakesTheWholeText) {
   EXPECT_EQ(parse_number<int>("42"), 42);
   EXPECT_FALSE(parse_number<int>("42x"));

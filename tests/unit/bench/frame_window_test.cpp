@@ -14,30 +14,48 @@ SourceMetadata source_of(std::int64_t frames, int width, int height) {
   return source;
 }
 
+BenchOptions asking(std::int64_t max_frames, std::optional<std::int64_t> in_memory = std::nullopt) {
+  BenchOptions options;
+  options.max_frames = max_frames;
+  options.max_frames_in_memory = in_memory;
+  return options;
+}
+
 TEST(FrameWindow, HoldsNoMoreThan16MiBUnlessAsked) {
-  const FrameWindow window = choose_frame_window(source_of(300, 1920, 1080), 300, std::nullopt);
+  const FrameWindow window = choose_frame_window(source_of(300, 1920, 1080), asking(300));
   EXPECT_EQ(window.frames, 2);  // 6.2 MB each
   EXPECT_LE(window.arena, mebibytes(16));
 }
 
+// They count in the limit, so they may not be what breaks it.
+TEST(FrameWindow, TakesAnEighthOfTheLimitAtMost) {
+  BenchOptions options = asking(300);
+  options.memory_limit = mebibytes(44);
+  EXPECT_LE(choose_frame_window(source_of(300, 768, 576), options).arena, Bytes{mebibytes(44).count / 8});
+  EXPECT_EQ(choose_frame_window(source_of(300, 768, 576), options).frames, 4);
+  EXPECT_EQ(choose_frame_window(source_of(300, 8000, 6000), options).frames, 1);
+  options.max_frames_in_memory = 30;
+  EXPECT_EQ(choose_frame_window(source_of(300, 768, 576), options).frames, 30);
+}
+
 TEST(FrameWindow, AskedForIsABoundInFrames) {
-  EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), 300, 25).frames, 25);
-  EXPECT_EQ(choose_frame_window(source_of(20, 1920, 1080), 300, 25).frames, 20);
-  EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), 7, 25).frames, 7);
+  EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), asking(300, 25)).frames, 25);
+  EXPECT_EQ(choose_frame_window(source_of(20, 1920, 1080), asking(300, 25)).frames, 20);
+  EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), asking(7, 25)).frames, 7);
 }
 
 TEST(FrameWindow, SmallFramesStopAtTheReferences600) {
-  EXPECT_EQ(choose_frame_window(source_of(5000, 64, 64), 5000, std::nullopt).frames, 600);
+  EXPECT_EQ(choose_frame_window(source_of(5000, 64, 64), asking(5000)).frames, 600);
 }
 
 TEST(FrameWindow, OneFrameAlwaysFits) {
-  const FrameWindow window = choose_frame_window(source_of(3, 12000, 9000), 300, std::nullopt);
+  const FrameWindow window = choose_frame_window(source_of(3, 12000, 9000), asking(300));
   EXPECT_EQ(window.frames, 1);
   EXPECT_EQ(window.arena.count, std::int64_t{3} * 12000 * 9000);
 }
 
 TEST(FrameWindow, ACameraHasNoLength) {
-  EXPECT_EQ(choose_frame_window(source_of(0, 320, 240), 50, std::nullopt).frames, 50);
+  EXPECT_EQ(choose_frame_window(source_of(0, 320, 240), asking(50)).frames, 50);
 }
 
 }  // namespace

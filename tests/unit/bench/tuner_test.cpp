@@ -61,6 +61,21 @@ TEST(SearchSettings, WhatDoesNotFitIsARowAndNotTheChoice) {
                           [](const TuneTrial& trial) { return trial.status == ModelStatus::oom; }));
 }
 
+// A limit that is only watched lets everything run; what went over it is no choice all the same.
+TEST(SearchSettings, WhatWentOverAWatchedLimitIsNotTheChoice) {
+  FakeRuntime runtime;
+  const auto watched = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
+    auto trial = runtime(settings);
+    trial->within_limit = *trial->peak <= Bytes{250'000'000};
+    return trial;
+  };
+  const auto found = search_settings(RuntimeSettings{}, 2, watched);
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->fastest.arena);
+  ASSERT_TRUE(found->smallest);
+  EXPECT_FALSE(found->smallest->arena);
+}
+
 TEST(SearchSettings, WhenNothingFitsTheStartIsKeptAndNothingIsCalledSmallest) {
   FakeRuntime runtime;
   runtime.memory_limit = 1;

@@ -118,6 +118,27 @@ TEST(ConfigFile, WhatIsDumpedReadsBackTheSame) {
     EXPECT_EQ(again->all(flag.name), values->all(flag.name)) << flag.name;
 }
 
+TEST(ConfigFile, WhatIsDumpedHoldsNoRelativePath) {
+  const std::string here = std::filesystem::current_path().string();
+  auto values =
+      parse_flags(bench_verb(), {"--source", "image_dir=pictures", "--model", "nets/a.onnx,conf=0.9",
+                                 "--model", "b=b.onnx", "--model0", "../c.onnx", "--output-dir", "out"});
+  ASSERT_TRUE(values) << values.error().sentence();
+  make_paths_absolute(*values);
+  EXPECT_EQ(values->text("source"), "image_dir=" + here + "/pictures");
+  EXPECT_THAT(values->all("model"),
+              testing::ElementsAre("a=" + here + "/nets/a.onnx,conf=0.9", "b=" + here + "/b.onnx"));
+  EXPECT_EQ(values->text("model0"), (std::filesystem::path(here).parent_path() / "c.onnx").string());
+  EXPECT_EQ(values->text("output-dir"), here + "/out");
+  const auto again = parse(to_toml(bench_verb(), *values));
+  ASSERT_TRUE(again) << again.error().sentence();
+  for (const Flag& flag : bench_verb().flags)
+    EXPECT_EQ(again->all(flag.name), values->all(flag.name)) << flag.name;
+  auto camera = parse_flags(bench_verb(), {"--source", "camera=0"});
+  make_paths_absolute(*camera);
+  EXPECT_EQ(camera->text("source"), "camera=0");
+}
+
 TEST(ConfigFile, CharactersOutsideAsciiBelongIntoQuotesAndComments) {
   EXPECT_TRUE(parse("# größe \"x\n\noutput-dir = \"läufe\"  # ≤ ü\nprepared-dir = 'ϙ'\n"));
   EXPECT_EQ(error_of("max-frames = 3\nmaxϙframes = 1\n"),

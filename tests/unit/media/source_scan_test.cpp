@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <new>
 
 #include "base/json.h"
 #include "media/source_json.h"
@@ -55,6 +56,70 @@ TEST_F(SourceScan, FramesThatDoNotDecodeAreNamedAndTheRestIsKept) {
   EXPECT_EQ(metadata->fingerprint, *source_fingerprint(metadata->spec));
   const auto back = source_from_json(*parse_json(to_text(to_json(*metadata))));
   ASSERT_TRUE(back) << back.error().sentence();
+}
+
+// 1000 × 800 pixels take 2.3 MiB as a frame; with 16 bits and an alpha channel 14.5 MiB on the way there.
+TEST_F(SourceScan, APictureThatTheWorkspaceDoesNotHoldIsNamedAndTheRestIsKept) {
+  write_image(folder_ / "1.png", test_picture(40, 30));
+  write_image(folder_ / "2.png", test_picture(1000, 800));
+  cv::Mat deep(800, 1000, CV_16UC4, cv::Scalar(1, 2, 3, 4));
+  write_image(folder_ / "3.png", deep);
+  const auto bounded = load_media_engine();
+  ASSERT_TRUE(bounded) << bounded.error().sentence();
+  const SourceSpec spec{SourceKind::image_dir, folder_.path().string(), 0};
+  std::vector<std::string> read;
+  const auto note = [&](const std::string& name) { read.push_back(name); };
+  (*bounded)->bound_memory(mebibytes(8));
+  auto metadata = scan_source(**bounded, spec, {}, {}, note);
+  ASSERT_TRUE(metadata) << metadata.error().sentence();
+  EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png", "2.png"));
+  EXPECT_THAT(read, ElementsAre("1.png", "2.png", "3.png"));
+  ASSERT_EQ(metadata->skipped.size(), 1U);
+  EXPECT_EQ(metadata->skipped[0].name, "3.png");
+  EXPECT_THAT(
+      metadata->skipped[0].reason,
+      testing::AllOf(testing::HasSubstr("1000 x 800 pixels of 64 bits takes 14.5 MiB"),
+                     testing::HasSubstr("more than the 8.0 MiB"), testing::HasSubstr("raise --workspace")));
+  (*bounded)->bound_memory(mebibytes(1));
+  metadata = scan_source(**bounded, spec, {});
+  ASSERT_TRUE(metadata) << metadata.error().sentence();
+  EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png"));
+  (*bounded)->bound_memory(Bytes{10});
+  EXPECT_THAT(scan_source(**bounded, spec, {}).error().sentence(),
+              testing::HasSubstr("1.png, because of this: the file alone takes"));
+}
+
+// An engine that meets the end of the memory at one file.
+class ShortOfMemory : public MediaEngine {
+ public:
+  explicit ShortOfMemory(MediaEngine& whole) : whole_(whole) {}
+  std::string version() const override { return whole_.version(); }
+  Result<Decoded> decode_image_into(const std::string& path, const TakeRoom& take_room) override {
+    if (path.ends_with("2.png")) throw std::bad_alloc();
+    return whole_.decode_image_into(path, take_room);
+  }
+  Result<std::vector<int>> read_mask_ids(const std::string& path) override {
+    return whole_.read_mask_ids(path);
+  }
+  Result<std::unique_ptr<VideoReader>> open_video(const std::string&) override { throw std::bad_alloc(); }
+  Result<std::unique_ptr<VideoReader>> open_camera(int index) override { return whole_.open_camera(index); }
+  Status write_annotated(const Picture& picture, const FrameFindings& findings,
+                         const std::vector<std::string>& class_names, const std::string& path) override {
+    return whole_.write_annotated(picture, findings, class_names, path);
+  }
+
+ private:
+  MediaEngine& whole_;
+};
+
+TEST_F(SourceScan, ARefusedAllocationIsAMatterOfItsFrame) {
+  for (const char* name : {"1.png", "2.png", "3.png"}) write_image(folder_ / name, test_picture(40, 30));
+  ShortOfMemory poor(engine());
+  const auto metadata = scan_source(poor, {SourceKind::image_dir, folder_.path().string(), 0}, {});
+  ASSERT_TRUE(metadata) << metadata.error().sentence();
+  EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png", "3.png"));
+  EXPECT_THAT(shown(metadata->skipped),
+              ElementsAre("2.png: there is not enough memory to decode it; raise --workspace"));
 }
 
 TEST_F(SourceScan, VideosInAFolderOfImagesAreNamed) {

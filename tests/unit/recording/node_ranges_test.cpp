@@ -142,6 +142,34 @@ TEST_F(NodeRangesTest, TheProfileBesideTheRecordingComesFirst) {
   EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run/conv1");
 }
 
+// By whatever way to it, and with whatever session.
+TEST_F(NodeRangesTest, AProfileIsReadOnceHoweverOftenItIsNamed) {
+  const std::string profile = (folder_ / "profile.json").string();
+  test::write_text(profile, kProfile);
+  std::filesystem::create_symlink(profile, folder_ / "another.json");
+  RecordingBuilder builder(folder_ / "a.hrec");
+  for (const char* name : {"profile.json", "./profile.json", "another.json"})
+    builder.profile((folder_.path() / name).string(), 0, builder.scope("net", 0, ScopeSource::session));
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording);
+  ASSERT_EQ(recording->info().profiles.size(), 3U);
+  EXPECT_EQ(recording->info().profiles[0].data.nodes.size(), 2U);
+  EXPECT_EQ(recording->info().profiles[1].data.nodes.size(), 0U);
+  EXPECT_EQ(recording->info().profiles[2].data.nodes.size(), 0U);
+  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("2 of the profiles")));
+}
+
+TEST_F(NodeRangesTest, ThereIsALimitToProfiles) {
+  RecordingBuilder builder(folder_ / "a.hrec", {.metadata_bytes = 1 << 20});
+  const auto session = builder.scope("net", 0, ScopeSource::session);
+  for (int i = 0; i < 1001; ++i) builder.profile("/absent/" + std::to_string(i), 0, session);
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(recording->info().profiles.size(), 1000U);
+  EXPECT_EQ(recording->info().notes.size(), 1000U);
+  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("the first 1000 of 1001 profiles")));
+}
+
 TEST_F(NodeRangesTest, AProfileSaysWhatItsArenaHeld) {
   const std::string path = (folder_ / "profile.json").string();
   test::write_text(path, kProfile);

@@ -95,6 +95,28 @@ TEST(Markdown, TheLimitIsHeldAgainstItsOwnAccountAndResidentStandsBeside) {
   EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("Resident is above the limit")));
 }
 
+TEST(Markdown, AModelsOwnThresholdsAreToldAndTheRunsOptions) {
+  BenchResult run = test::parallel_run();
+  run.models[0].confidence = 0.9;
+  run.models[0].iou = 0.45;
+  run.models[1].confidence = 0.25;
+  run.options.emplace().max_frames = 42;
+  const std::string text = to_markdown(run);
+  EXPECT_THAT(text, HasSubstr("- **Thresholds**: confidence 0.9, IoU 0.45\n"));
+  EXPECT_THAT(text, HasSubstr("- **Thresholds**: confidence 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("confidence 0.25, IoU 0.45; some models have their own\n"));
+  EXPECT_THAT(text, HasSubstr("- **Options**: max-frames 42, warmup 10, threads 0, limit-mechanism auto, "
+                              "workspace 256.0 MiB"));
+}
+
+TEST(Markdown, FramesThatWerePreparedAndNotRunAreTold) {
+  BenchResult run = test::parallel_run();
+  EXPECT_THAT(to_markdown(run), HasSubstr("- **Frames**: 795 prepared, 300 run by each model\n"));
+  run.models[0].frames = 200;
+  EXPECT_THAT(to_markdown(run), HasSubstr("- **Frames**: 795 prepared, 200 to 300 run by a model\n"));
+  EXPECT_THAT(to_markdown(test::typical_run()), HasSubstr("- **Frames**: 795\n"));
+}
+
 TEST(Markdown, EventsAreToldAsATotal) {
   const std::string text = to_markdown(test::charged_run());
   EXPECT_THAT(text, HasSubstr("| OOM kills     |                  7 |"));

@@ -255,6 +255,17 @@ TEST(CompareTrees, TheSumsOfThePeaksCountWithAll) {
   report.choice.add_others = true;
   EXPECT_EQ(compared_peaks(report).before, before + 1000);
   EXPECT_EQ(compared_peaks(report).after, after + 3001);
+  EXPECT_EQ(compared_peaks(report).growth(), after - before + 2001);
+}
+
+TEST(CompareTrees, TheErrorsOfAllPeaksCountWithAll) {
+  const Comparison comparison(Model{}, kGrown);
+  DiffReport report = comparison.report();
+  report.before.others = {{.peak_bytes = 1000, .peak_standard_error = 30}};
+  report.after.others = {{.peak_bytes = 3000, .peak_standard_error = 40}};
+  EXPECT_EQ(compared_peaks(report).noise(), 0) << "both of --full";
+  report.choice.add_others = true;
+  EXPECT_DOUBLE_EQ(compared_peaks(report).noise(), 2 * 50);
 }
 
 }  // namespace

@@ -114,6 +114,56 @@ TEST(RecordingText, FitsOneScreen) {
   EXPECT_LE(split(text, '\n').size(), 46U) << text;
 }
 
+// Half B tells the peak and all samples tell the end: of what stays, either may be the higher one.
+TEST(RecordingText, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
+  constexpr std::string_view kWhy = "above the peak by chance";
+  test::RecordingOptions options;
+  options.full = false;
+  options.sample_period_bytes = 64 << 10;
+  int below = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    options.started_realtime_ns = seed;
+    const Fixture fixture = Fixture::of(
+        [](auto& builder) {
+          for (std::uint64_t i = 0; i < 9; ++i) builder.sample(0, 10 + i, 0x1000 + 0x100 * i, 100, {1});
+          builder.counters(0, 30, 0, 50'000, 5'000'000, 0);
+        },
+        options);
+    const RecordingReport report = fixture.report(numbered({"", "main"}));
+    const std::string text = recording_to_terminal(report, false, 80);
+    const bool is_below = report.analysis.peak_bytes.value < report.analysis.leaked_bytes.value;
+    EXPECT_EQ(text.find(kWhy) != std::string::npos, is_below) << text;
+    below += is_below;
+    for (const std::string_view line : split(text, '\n')) EXPECT_LE(display_width(line), 80) << line;
+  }
+  EXPECT_GT(below, 0);
+  EXPECT_LT(below, 20);
+}
+
+TEST(RecordingViews, OfSamplesNoPoolIsSuggested) {
+  test::RecordingOptions options;
+  for (const bool full : {true, false}) {
+    options.full = full;
+    const Fixture fixture = Fixture::of(
+        [&](auto& builder) {
+          for (std::uint64_t i = 0; i < 20; ++i) {
+            if (full)
+              builder.allocate(0, 10 + 2 * i, 0x1000, 400, {1});
+            else
+              builder.sample(0, 10 + 2 * i, 0x1000, 400, {1});
+            builder.release(0, 11 + 2 * i, 0x1000);
+          }
+        },
+        options);
+    const RecordingReport report = fixture.report(numbered({"", "main"}));
+    const Json candidate = recording_to_json(report)["reuse"][0];
+    EXPECT_EQ(candidate.contains("pool_bytes"), full);
+    EXPECT_EQ(candidate.contains("most_blocks"), full);
+    EXPECT_THAT(recording_to_terminal(report, false, 80),
+                testing::HasSubstr(full ? " in 19 calls with 400 B  main" : " calls  main"));
+  }
+}
+
 TEST(RecordingText, LooksIntoTheProcessThatCounts) {
   const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1}); });
   RecordingReport report = fixture.report(numbered({"", "main"}));

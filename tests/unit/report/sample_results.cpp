@@ -289,6 +289,11 @@ BenchResult typical_run() {
   run.limit = hard_limit(mebibytes(512));
   for (const Shape& shape : {kNano416, kNano640, kNano1280})
     run.models.push_back(measured(shape, 795, run.limit));
+  run.models[0].confidence = 0.6;  // behind the model's path
+  run.models[0].iou = run.iou;
+  run.options.emplace();
+  run.options->memory_limit = run.limit->bytes;
+  run.options->max_frames = 1000;
   return run;
 }
 

@@ -58,6 +58,13 @@ TEST(TerminalSummary, NarrowTerminalsKeepTheFiguresThatDecide) {
   EXPECT_THAT(narrow, Not(HasSubstr("UNLOADED")));
 }
 
+TEST(TerminalSummary, APipelineWithoutARateSaysWhatBecameOfIt) {
+  BenchResult run = test::pipeline_run();
+  run.pipeline->status = ModelStatus::oom;
+  run.pipeline->fps.reset();
+  EXPECT_THAT(to_terminal(run, false, 200), HasSubstr("Pipeline of 3 models: out of memory, peak "));
+}
+
 TEST(TerminalSummary, SaysThatARunIsIncomplete) {
   EXPECT_THAT(to_terminal(test::incomplete_run(), false, 80),
               testing::StartsWith("! This run was interrupted"));

@@ -33,6 +33,16 @@ TEST(Verdict, ALimitThatNothingEnforcesProvesNothing) {
   EXPECT_THAT(verdict_of(run).sentence, HasSubstr("nothing enforced that limit"));
 }
 
+TEST(Verdict, NothingStaysInsideALimitThatNothingEnforces) {
+  BenchResult run = test::typical_run();
+  run.limit->type = LimitType::unavailable;
+  run.limit->mechanism = LimitMechanism::none;
+  run.models[0].memory.within_limit = false;
+  run.models[0].memory.violations = 3;
+  EXPECT_EQ(verdict_of(run).sentence,
+            "2 of 3 models stayed below 512.0 MiB, which nothing enforced; 1 exceeded it");
+}
+
 TEST(Verdict, EachModelThatDidNotComeThroughHasItsSentence) {
   const Verdict verdict = verdict_of(test::fallen_run());
   EXPECT_EQ(verdict.tone, Tone::bad);

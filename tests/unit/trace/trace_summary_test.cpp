@@ -105,6 +105,16 @@ TEST(Summary, NamesDoNotSteerTheTerminalNorFillIt) {
   EXPECT_LE(text.size(), 800U) << text;
 }
 
+// Half of the samples tell the peak, all of them the end.
+TEST(Summary, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
+  analysis::RecordingAnalysis analysis;
+  analysis.peak_bytes = {1000, 100.0};
+  analysis.leaked_bytes = {1100, 80.0};
+  EXPECT_THAT(heap_figures({}, analysis), HasSubstr("above the peak by chance"));
+  analysis.leaked_bytes.value = 1000;
+  EXPECT_THAT(heap_figures({}, analysis), Not(HasSubstr("by chance")));
+}
+
 TEST(Summary, DroppedEventsNameTheBoundThatWasMet) {
   test::TemporaryFolder folder;
   const auto dropped = [&](const std::string& note, bool ring) {

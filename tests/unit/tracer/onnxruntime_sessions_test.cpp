@@ -16,7 +16,7 @@ namespace {
 class Session {
  public:
   explicit Session(const std::string& name) : slot_(reserve_session(name.c_str())) {
-    if (slot_ != nullptr) open_session(slot_, this, 1, false);
+    if (slot_ != nullptr) open_session(slot_, this, 0, 1, false);
   }
   ~Session() {
     if (slot_ != nullptr) remove_session(slot_);

@@ -129,5 +129,13 @@ TEST(TraceThreads, NamesOfVeryManyThreadsLeaveRoomForScopes) {
   EXPECT_EQ(seen.info.threads[20'000].name.substr(0, 11), "trace_guest");
 }
 
+TEST(TraceThreads, AllocatorsAndScopesAreNoCancellationPoints) {
+  for (const char* options : {"", "full=1"}) {
+    TracedGuest traced(options);
+    EXPECT_EQ(traced.run({guest("trace_guest_cancel")}).status.exit_code, 0) << options;
+    EXPECT_EQ(traced.root().info.events_dropped, 0u) << options;
+  }
+}
+
 }  // namespace
 }  // namespace headroom::test

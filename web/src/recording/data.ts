@@ -71,8 +71,8 @@ export interface Leaks {
 export interface Reuse {
   calls_saved: number;
   calls_saved_per_second: number;
-  most_blocks: number;
-  pool_bytes: number;
+  most_blocks?: number;
+  pool_bytes?: number;
   not_churned_bytes: number;
   frames: string[];
 }

@@ -33,7 +33,7 @@ export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; a
             ))}
           </div>
           {limit && <Legend items={[{label: `limit ${bytes(limit.bytes)}`, shape: 'limit'}]} />}
-          {parallel.joint_peak_source && <p class="quiet">Joint peak: {JOINT_PEAK_WORDS[parallel.joint_peak_source] ?? parallel.joint_peak_source}.</p>}
+          {parallel.joint_peak_source && <p class="quiet">Joint peak: {JOINT_PEAK_WORDS[parallel.joint_peak_source] ?? parallel.joint_peak_source}.{parallel.joint_peak_is_lower_bound && ' Not every model lived to the end: all together would have taken more.'}</p>}
         </>
       )}
       <div class="scroll" role="region" tabIndex={0} aria-label="Alone and together">
