@@ -64,6 +64,7 @@ TEST_F(SourceScan, APictureThatTheWorkspaceDoesNotHoldIsNamedAndTheRestIsKept) {
   write_image(folder_ / "2.png", test_picture(1000, 800));
   cv::Mat deep(800, 1000, CV_16UC4, cv::Scalar(1, 2, 3, 4));
   write_image(folder_ / "3.png", deep);
+  engine();  // says where the plug-in lies; the bounds are for an engine of this test's own
   const auto bounded = load_media_engine();
   ASSERT_TRUE(bounded) << bounded.error().sentence();
   const SourceSpec spec{SourceKind::image_dir, folder_.path().string(), 0};
