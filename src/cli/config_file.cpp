@@ -194,7 +194,8 @@ class ConfigReader {
   std::string resolved(const Flag& flag, const std::string& value) const {
     const bool is_slot = flag.name.size() == 6 && flag.name.starts_with("model");
     if (flag.name != "source" && flag.name != "model" && !is_slot) return value;
-    const std::size_t equals = is_slot ? std::string::npos : value.find('=');
+    // "model.onnx,conf=0.9" has a setting behind its path and no name.
+    const std::size_t equals = is_slot ? std::string::npos : value.substr(0, value.find(',')).find('=');
     const std::string head = equals == std::string::npos ? "" : value.substr(0, equals + 1);
     if (head == "camera=") return value;
     return head + relative_to_folder(equals == std::string::npos ? value : value.substr(equals + 1));

@@ -45,6 +45,13 @@ TEST(ConfigFile, ErrorsHaveTheirLine) {
   EXPECT_THAT(error_of("a = \n"), testing::HasSubstr("this is not valid TOML"));
 }
 
+TEST(ConfigFile, AModelInOneStringMayHaveSettingsAndNoName) {
+  const auto values = parse("model = [\"m.onnx,conf=0.9\", \"n=n.onnx,conf=0.8\"]\n");
+  ASSERT_TRUE(values) << values.error().sentence();
+  EXPECT_EQ(values->all("model"),
+            (std::vector<std::string>{"/data/m.onnx,conf=0.9", "n=/data/n.onnx,conf=0.8"}));
+}
+
 TEST(ConfigFile, AModelHasItsOwnThresholds) {
   const auto values = parse(
       "[[model]]\npath = \"/a.onnx\"\nconf = 0.6\niou = 1\ntask = \"yolox\"\n[[model]]\npath = "
