@@ -24,6 +24,14 @@ bool is_recording(const fs::path& file) {
 }
 
 // Removes the recordings of an earlier trace, and nothing else.
+// What a trace leaves beside its recording: those of other processes, their index, and profiles that runtimes
+// wrote (onnxruntime-PID-N_DATE.json).
+bool is_of_a_trace(const fs::path& path) {
+  const std::string name = path.filename();
+  return name == "index.json" || (name.starts_with("onnxruntime-") && name.ends_with(".json")) ||
+         is_recording(path);
+}
+
 Status remove_earlier(const fs::path& file) {
   std::error_code code;
   const std::string what = fmt::format("cannot replace {}", file.string());
@@ -33,7 +41,7 @@ Status remove_earlier(const fs::path& file) {
   if (code) return usage_error(what, code.message(), "choose another place with --out");
   const fs::path folder = tree_folder(file);
   for (const auto& entry : fs::directory_iterator(folder, code))
-    if (entry.path().filename() == "index.json" || is_recording(entry.path())) {
+    if (is_of_a_trace(entry.path())) {
       std::error_code ignored;
       fs::remove(entry.path(), ignored);
     }

@@ -42,11 +42,13 @@ TEST(Output, ReplacesRecordingsAndNothingElse) {
   fs::create_directory(tree);
   test::RecordingBuilder(tree / "7-0.hrec").finish();
   test::write_text(tree / "index.json", "{}");
+  test::write_text(tree / "onnxruntime-7-0_2026-11-21.json", "[]");
   test::write_text(tree / "mine.txt", "keep");
   EXPECT_EQ(why_not(file, true), "");
   EXPECT_FALSE(fs::exists(file));
   EXPECT_FALSE(fs::exists(tree / "7-0.hrec"));
   EXPECT_FALSE(fs::exists(tree / "index.json"));
+  EXPECT_FALSE(fs::exists(tree / "onnxruntime-7-0_2026-11-21.json"));
   EXPECT_EQ(test::read_text(tree / "mine.txt"), "keep");
   fs::remove(tree / "mine.txt");
   EXPECT_EQ(why_not(file, true), "");
