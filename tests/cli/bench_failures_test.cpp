@@ -266,8 +266,9 @@ TEST(BenchFailures, ASampleThatCannotBeWrittenIsAWarning) {
   CommandOptions options;
   options.while_running = [&](int) {
     if (bench.run_folder().empty()) return true;
-    fs::create_directories(bench.run_folder() / "samples/face_1.jpg");  // stands in the picture's way
-    return false;
+    std::error_code code;
+    fs::create_directories(bench.run_folder() / "samples/face_1.jpg", code);  // stands in the picture's way
+    return bool(code);
   };
   const CommandResult result =
       bench.run({"--source", bench.pictures(), "--model", "face=" + model->string()}, options);

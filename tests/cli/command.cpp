@@ -107,9 +107,11 @@ CommandResult Bench::run(std::vector<std::string> arguments, CommandOptions opti
 fs::path Bench::run_folder() const {
   fs::path newest;
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(folder_.path() / "outputs", code))
-    if (newest.empty() || entry.path().filename().string() > newest.filename().string())
-      newest = entry.path();
+  for (const auto& entry : fs::directory_iterator(folder_.path() / "outputs", code)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_a_trial = name.starts_with('.');  // of whether the folder can be written to
+    if (!is_a_trial && (newest.empty() || name > newest.filename().string())) newest = entry.path();
+  }
   return newest;
 }
 
