@@ -14,12 +14,14 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/model_flags.h"
+#include "cli/toml_characters.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr Bytes kLargestConfig = mebibytes(1);
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kLimitGroup = "Limit";  // the flags that may stand in [limits]
 
 bool is_bare(const Flag& flag) {
@@ -39,7 +41,7 @@ class ConfigReader {
 
   Result<FlagValues> read(const toml::table& document) {
     for (const auto& [key, node] : document) {
-      const std::string word(key.str());
+      const std::string word = without_stand_ins(key.str());
       Status status;
       if (word == "model" && node.is_array_of_tables())
         status = read_models(*node.as_array());
@@ -76,7 +78,7 @@ class ConfigReader {
     if (is_bare(flag) && node.is_string())
       return wrong(node, fmt::format("'{}' must be {}", flag.name, kind_in_words(flag)),
                    "leave out the quotes");
-    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* text = node.as_string()) return without_stand_ins(text->get());
     if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
     if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
     if (const auto* boolean = node.as_boolean()) return std::string(boolean->get() ? "true" : "false");
@@ -127,7 +129,7 @@ class ConfigReader {
     std::string path;
     std::string more;
     for (const auto& [key, value] : model) {
-      const std::string word(key.str());
+      const std::string word = without_stand_ins(key.str());
       const bool is_threshold = word == "conf" || word == "iou";
       if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task")
         return unknown_key(value, word, {"name", "path", "backend", "task", "conf", "iou"});
@@ -156,7 +158,7 @@ class ConfigReader {
   Status read_source(const toml::table& source) {
     if (source.size() != 1) return wrong(source, "a source is one of image_dir, video and camera");
     for (const auto& [key, value] : source) {
-      const std::string word(key.str());
+      const std::string word = without_stand_ins(key.str());
       if (word != "image_dir" && word != "video" && word != "camera")
         return unknown_key(value, word, {"image_dir", "video", "camera"});
       const Flag* flag = find_flag(verb_, "source");
@@ -173,7 +175,7 @@ class ConfigReader {
   // "memory" and "mechanism", or a flag of the group by any of its names.
   Status read_limits(const toml::table& limits) {
     for (const auto& [key, value] : limits) {
-      const std::string word(key.str());
+      const std::string word = without_stand_ins(key.str());
       const std::string name = word == "memory"      ? "mem-limit"
                                : word == "mechanism" ? "limit-mechanism"
                                                      : word;
@@ -210,35 +212,6 @@ class ConfigReader {
   FlagValues values_;
 };
 
-// The line of the first character outside ASCII that stands outside strings and comments, or 0. TOML allows
-// none there, and toml++ 3.3 meets them with undefined behaviour (its search for Unicode white space runs off
-// a switch).
-int line_of_stray_character(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  int line = 1;
-  char before = '\n';  // the last character that is no blank
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\n') ++line;
-    if (static_cast<unsigned char>(c) >= 0x80) return line;
-    // A quote elsewhere, as in 0"x", begins no string for the parser either.
-    const bool may_begin_string = std::string_view("\n=,[{.").find(before) != std::string_view::npos;
-    if (c != ' ' && c != '\t' && c != '\r') before = c;
-    if (c == '#') {
-      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
-    } else if ((c == '"' || c == '\'') && may_begin_string) {
-      const std::string closing(text.substr(i, 3) == std::string(3, c) ? 3 : 1, c);
-      for (i += closing.size(); i < text.size() && text.substr(i, closing.size()) != closing; ++i) {
-        if (text[i] == '\n') ++line;
-        if (text[i] == '\n' && closing.size() == 1) break;  // not closed: the parser says so
-        if (c == '"' && text[i] == '\\' && i + 1 < text.size() && text[i + 1] != '\n') ++i;
-      }
-      if (i < text.size() && text[i] != '\n') i += closing.size() - 1;
-    }
-  }
-  return 0;
-}
-
 std::string toml_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -262,14 +235,12 @@ std::string bare_text(const Flag& flag, const std::string& value) {
 
 Result<FlagValues> parse_config(const Verb& verb, std::string_view text, const std::string& name,
                                 const fs::path& folder) {
-  if (const int line = line_of_stray_character(text); line > 0)
-    return usage_error(fmt::format("{}:{}: this is not valid TOML", name, line),
-                       "a character outside ASCII stands outside quotes", "put the text into quotes");
-  toml::parse_result document = toml::parse(text, name);
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  toml::parse_result document = toml::parse(with_stand_ins(text), name);
   if (!document) {
     const auto& problem = document.error();
     return usage_error(fmt::format("{}:{}: this is not valid TOML", name, problem.source().begin.line),
-                       std::string(problem.description()));
+                       without_stand_ins(problem.description()));
   }
   return ConfigReader(verb, name, folder).read(document.table());
 }

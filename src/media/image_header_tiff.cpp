@@ -29,6 +29,7 @@ enum Tag : std::uint16_t {
 };
 
 constexpr std::uint64_t kFloatSamples = 3, kSgiLog = 34676, kSgiLog24 = 34677;
+constexpr std::uint64_t kMaximumBitsPerSample = 64;  // a double; more is a lie
 
 // Field widths differ between the two kinds of TIFF.
 struct Layout {
@@ -134,7 +135,8 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
     const auto first = std::min<std::uint64_t>(values->read(reader, 0).value_or(0), 0x7fffffff);
     if (*tag == kWidth) header.width = static_cast<int>(first);
     if (*tag == kHeight) header.height = static_cast<int>(first);
-    if (*tag == kBitsPerSample) header.bits = static_cast<int>(first);
+    if (*tag == kBitsPerSample)
+      header.bits = static_cast<int>(std::min<std::uint64_t>(first, kMaximumBitsPerSample));
     if (*tag == kSamplesPerPixel) header.channels = static_cast<int>(std::clamp<std::uint64_t>(first, 1, 4));
     if (*tag == kRowsPerStrip || *tag == kTileLength) piece.rows = static_cast<std::int64_t>(first);
     if (*tag == kTileWidth) piece.width = static_cast<std::int64_t>(first);

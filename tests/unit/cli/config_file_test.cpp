@@ -147,11 +147,18 @@ TEST(ConfigFile, WhatIsDumpedHoldsNoRelativePath) {
 }
 
 TEST(ConfigFile, CharactersOutsideAsciiBelongIntoQuotesAndComments) {
-  EXPECT_TRUE(parse("# größe \"x\n\noutput-dir = \"läufe\"  # ≤ ü\nprepared-dir = 'ϙ'\n"));
-  EXPECT_EQ(error_of("max-frames = 3\nmaxϙframes = 1\n"),
-            "bench.toml:2: this is not valid TOML: a character outside ASCII stands outside quotes; put the "
-            "text into "
-            "quotes");
+  const auto values = parse(
+      "\xEF\xBB\xBF# größe \"x\n\noutput-dir = \"läufe\"  # ≤ ü\nprepared-dir = 'ϙ😀'\n"
+      "source = \"\"\"\\\n   ö\\u00e9\"\"\"\n");
+  ASSERT_TRUE(values) << values.error().sentence();
+  EXPECT_EQ(values->text("output-dir"), "läufe");
+  EXPECT_EQ(values->text("prepared-dir").substr(0, 6), "ϙ😀");
+  EXPECT_THAT(values->text("source"), testing::EndsWith("öé"));
+  const std::string stray = error_of("max-frames = 3\nmaxϙframes = 1\n");
+  EXPECT_THAT(stray, testing::StartsWith("bench.toml:2: this is not valid TOML: "));
+  EXPECT_THAT(stray, testing::HasSubstr("'ϙ'"));
+  EXPECT_THAT(error_of("läufe = 1\n"), testing::HasSubstr("'ä'"));
+  EXPECT_THAT(error_of("output-dir = \"l\xC3\"\n"), testing::HasSubstr("invalid utf-8"));
 }
 
 TEST(ConfigFile, DeepNestingDoesNotOverflowTheStack) {
