@@ -33,11 +33,23 @@ class Accountant {
 
   GroupAccounts finish() {
     if (moment_to_tell_) tell_peak();
+    if (peak_is_chosen_)
+      live_.for_each([&](const LiveBlock& block) {
+        for_each_group(block, [&](LiveCounter&, GroupFigures& figures) {
+          figures.live.end_variance += sample_variance(block.weight, block.bytes());
+        });
+      });
     for (std::size_t column = 0; column < columns_.size(); ++column)
       for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
         const LiveCounter& live = columns_[column].live[group];
         GroupFigures& figures = result_.figures[column][group];
-        figures.live = {live.bytes_at(peak_mark_), live.blocks_at(peak_mark_), live.bytes, live.blocks};
+        const double peak_variance = figures.live.peak_variance, end_variance = figures.live.end_variance;
+        figures.live = {live.bytes_at(peak_mark_),
+                        live.blocks_at(peak_mark_),
+                        live.bytes,
+                        live.blocks,
+                        peak_variance,
+                        end_variance};
         // In samples half B tells the peak, and may have more than all samples ever had.
         figures.most_bytes = std::max(figures.most_bytes, figures.live.peak_bytes);
       }
@@ -104,8 +116,11 @@ class Accountant {
     for (Column& column : columns_)
       for (LiveCounter& live : column.live) live.begin_telling(peak_mark_);
     live_.for_each([&](const LiveBlock& block) {
-      for_each_group(block, [&](LiveCounter& live, GroupFigures&) {
-        live.tell(block.bytes_in(SampleHalf::b), block.blocks_in(SampleHalf::b));
+      const std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
+      const double variance = sample_variance(block.weight == 1 ? 1 : block.half_weight(), bytes);
+      for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+        live.tell(bytes, blocks);
+        figures.live.peak_variance += variance;
       });
     });
   }

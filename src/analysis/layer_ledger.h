@@ -40,7 +40,8 @@ struct PeakOfHalves {
 };
 
 struct LayerAccount {
-  LiveCounter self;            // at the peak of the heap
+  LiveCounter self;  // at the peak of the heap
+  double self_peak_variance = 0, self_end_variance = 0;
   LiveCounter self_in_bucket;  // at the fullest moment of the timeline's point, by half B
   // With the layers inside it.
   PeakOfHalves held, reserved;

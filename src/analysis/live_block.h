@@ -58,6 +58,14 @@ struct LiveBlock {
 };
 static_assert(sizeof(LiveBlock) == 40);
 
+// What one sample adds to the variance of a sum in which it stands for `bytes`. Of n samples drawn with
+// probability p each, the sum of size/p has the variance Σ (1 − p)·(size/p)² (Horvitz and Thompson); p is
+// 1/weight.
+inline double sample_variance(double weight, std::int64_t bytes) {
+  const auto of_bytes = static_cast<double>(bytes);
+  return (1 - 1 / weight) * of_bytes * of_bytes;
+}
+
 // Live bytes by all samples, and by each half of them. Where nothing was sampled, all three are the same.
 struct LiveBytes {
   std::int64_t all = 0, a = 0, b = 0;

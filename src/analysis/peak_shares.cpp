@@ -49,15 +49,21 @@ std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const r
     const LayerFigures& layer = analysis.layers[i];
     tracing += layer.tracing_peak_bytes;
     const std::int64_t bytes = layer.self.peak_bytes - layer.tracing_peak_bytes;
-    if (bytes != 0) shares.push_back({ShareKind::layer, layer.path, bytes});
+    if (bytes != 0) shares.push_back({ShareKind::layer, layer.path, bytes, layer.self.peak_variance});
   }
   if (tracing != 0) shares.push_back({ShareKind::tracing, "", tracing});
-  std::map<std::string, std::int64_t> by_module;
+  std::map<std::string, PeakShare> by_module;
   for (const StackFigures& stack : analysis.stacks)
-    if (stack.outside_peak_bytes != 0)
-      by_module[responsible_module(info, stacks.frames(stack.stack))] += stack.outside_peak_bytes;
-  for (const auto& [module, bytes] : by_module)
-    shares.push_back({module.empty() ? ShareKind::unnamed : ShareKind::module, module, bytes});
+    if (stack.outside_peak_bytes != 0) {
+      PeakShare& share = by_module[responsible_module(info, stacks.frames(stack.stack))];
+      share.bytes += stack.outside_peak_bytes;
+      share.variance += stack.outside_peak_variance;
+    }
+  for (auto& [module, share] : by_module) {
+    share.kind = module.empty() ? ShareKind::unnamed : ShareKind::module;
+    share.name = module;
+    shares.push_back(share);
+  }
   std::stable_sort(shares.begin(), shares.end(),
                    [](const PeakShare& a, const PeakShare& b) { return a.bytes > b.bytes; });
   return shares;

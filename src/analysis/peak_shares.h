@@ -4,7 +4,9 @@
 // told as such: no stack was taken, or its code is in no known module.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,11 @@ struct PeakShare {
   ShareKind kind = ShareKind::unnamed;
   std::string name;  // a layer's path, a module's file name; empty for the rest
   std::int64_t bytes = 0;
+  double variance = 0;  // as in LiveFigures
+
+  std::optional<double> standard_error() const {
+    return variance > 0 ? std::optional(std::sqrt(variance)) : std::nullopt;
+  }
 };
 
 // The largest first; they add up to analysis.peak_bytes. `stacks` and `analysis` are of the same recording.

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -41,6 +42,18 @@ struct Figure {
 struct LiveFigures {
   std::int64_t peak_bytes = 0, peak_blocks = 0;  // at the moment when the whole heap was fullest
   std::int64_t end_bytes = 0, end_blocks = 0;
+  // Of the bytes, where samples stand for a part of them: sums of square bytes, so they add up as the bytes
+  // do.
+  double peak_variance = 0, end_variance = 0;
+
+  // Absent where the bytes are exact.
+  std::optional<double> peak_standard_error() const { return standard_error_of(peak_variance); }
+  std::optional<double> end_standard_error() const { return standard_error_of(end_variance); }
+
+ private:
+  static std::optional<double> standard_error_of(double variance) {
+    return variance > 0 ? std::optional(std::sqrt(variance)) : std::nullopt;
+  }
 };
 
 struct StackFigures {
@@ -49,6 +62,7 @@ struct StackFigures {
   std::int64_t temporary = 0;                         // of full recordings only
   LiveFigures live;
   std::int64_t outside_peak_bytes = 0;           // the part of live.peak_bytes that belongs to no layer
+  double outside_peak_variance = 0;              // as in `live`
   std::int64_t most_blocks = 0, most_bytes = 0;  // live at once, at this stack's own fullest moments
   std::optional<std::int64_t> block_bytes;       // the size of all its allocations, if they had the same
   bool sampled = false;                          // some of it was estimated

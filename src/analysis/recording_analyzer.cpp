@@ -115,19 +115,35 @@ void RecordingAnalyzer::tell_peak() {
   live_.for_each([&](const LiveBlock& block) {
     const std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
     if (blocks == 0) return;
-    peak_.change(block.weight == 1 ? 1 : block.half_weight(), bytes, blocks);
+    const double weight = block.weight == 1 ? 1 : block.half_weight();
+    peak_.change(weight, bytes, blocks);
     StackAccount& stack = stacks_[block.stack];
     stack.live.tell(bytes, blocks);
-    if (block.layer != 0) stack.layered.tell(bytes, blocks);
+    const double variance = sample_variance(weight, bytes);
+    stack.peak_variance += variance;
+    if (block.layer != 0) {
+      stack.layered.tell(bytes, blocks);
+      stack.layered_peak_variance += variance;
+    }
     layers_[block.layer].self.tell(bytes, blocks);
+    layers_[block.layer].self_peak_variance += variance;
     classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.tell(bytes, blocks);
     threads_[block.thread].live.tell(bytes, blocks);
+  });
+}
+
+void RecordingAnalyzer::sum_end_variances() {
+  live_.for_each([&](const LiveBlock& block) {
+    const double variance = sample_variance(block.weight, block.bytes());
+    stacks_[block.stack].end_variance += variance;
+    layers_[block.layer].self_end_variance += variance;
   });
 }
 
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
   if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
+  if (!full_) sum_end_variances();
   for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
 
   RecordingAnalysis result;
@@ -205,7 +221,10 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
     figures.allocated_bytes = account.allocated_bytes;
     figures.temporary = account.temporary;
     figures.live = live_figures(account.live);
+    figures.live.peak_variance = account.peak_variance;
+    figures.live.end_variance = account.end_variance;
     figures.outside_peak_bytes = figures.live.peak_bytes - account.layered.bytes_at(peak_mark_);
+    figures.outside_peak_variance = account.peak_variance - account.layered_peak_variance;
     figures.most_blocks = std::max(account.most_blocks, figures.live.peak_blocks);
     figures.most_bytes = std::max(account.most_bytes, figures.live.peak_bytes);
     if (account.block_bytes < StackAccount::kMixed)
@@ -227,6 +246,8 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     layer.counts_known = full_ || layer.source != recording::ScopeSource::node;
     layer.entries = account.entries;
     layer.self = live_figures(account.self);
+    layer.self.peak_variance = account.self_peak_variance;
+    layer.self.end_variance = account.self_end_variance;
     if (for_tracing_mark_ == peak_mark_ && i < for_tracing_.size())
       layer.tracing_peak_bytes = for_tracing_[i];
     if (account.reserved_sum > 0) layer.average_fragmentation = account.wasted_sum / account.reserved_sum;
@@ -240,6 +261,8 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     add_wrapping(layer.live.peak_blocks, layer.self.peak_blocks);
     add_wrapping(layer.live.end_bytes, layer.self.end_bytes);
     add_wrapping(layer.live.end_blocks, layer.self.end_blocks);
+    layer.live.peak_variance += layer.self.peak_variance;
+    layer.live.end_variance += layer.self.end_variance;
     // Estimates of the same kind may contradict each other: the layer's own peak is no less than what it held
     // then.
     layer.peak_allocated = std::max(account.held.at_most, layer.live.peak_bytes);
@@ -256,6 +279,8 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     add_wrapping(parent.live.peak_blocks, layer.live.peak_blocks);
     add_wrapping(parent.live.end_bytes, layer.live.end_bytes);
     add_wrapping(parent.live.end_blocks, layer.live.end_blocks);
+    parent.live.peak_variance += layer.live.peak_variance;
+    parent.live.end_variance += layer.live.end_variance;
   }
 }
 

@@ -28,12 +28,9 @@ struct HeapTotal {
     add_wrapping(bytes, by_bytes);
     add_wrapping(blocks, by_blocks);
     if (weight == 1) return;
-    // Of n samples drawn with probability p each, the sum of size/p has the variance Σ (1 − p)·(size/p)²
-    // (Horvitz and Thompson); p is 1/weight.
-    const double missing = (1 - 1 / weight) * (by_blocks < 0 ? -1 : 1);
-    const auto of_bytes = static_cast<double>(by_bytes), of_blocks = static_cast<double>(by_blocks);
-    bytes_variance += missing * of_bytes * of_bytes;
-    blocks_variance += missing * of_blocks * of_blocks;
+    const double sign = by_blocks < 0 ? -1 : 1;
+    bytes_variance += sign * sample_variance(weight, by_bytes);
+    blocks_variance += sign * sample_variance(weight, by_blocks);
   }
 };
 
@@ -41,6 +38,7 @@ struct StackAccount {
   LiveCounter live;
   LiveCounter layered;  // the part of it that belongs to a layer
   std::int64_t allocations = 0, allocated_bytes = 0, temporary = 0, most_blocks = 0, most_bytes = 0;
+  double peak_variance = 0, layered_peak_variance = 0, end_variance = 0;
   std::uint64_t block_bytes = kUnseen;  // or kMixed
   bool sampled = false;
   static constexpr std::uint64_t kUnseen = ~std::uint64_t{0}, kMixed = kUnseen - 1;
@@ -82,6 +80,7 @@ class RecordingAnalyzer {
   void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
   void released_by_tracer(const LiveBlock& block);
   void tell_peak();
+  void sum_end_variances();
   void change_heap(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks) {
     heap_.change(block.weight, bytes.all, blocks);
     if (block.weight == 1) return;

@@ -197,6 +197,11 @@ std::vector<DiffRow> join(const std::vector<NamedGroup>& before, const std::vect
   return rows;
 }
 
+std::optional<double> error_of_difference(std::optional<double> a, std::optional<double> b) {
+  if (!a && !b) return std::nullopt;
+  return std::hypot(a.value_or(0), b.value_or(0));
+}
+
 }  // namespace
 
 std::string_view name_of(DiffBy by) {
@@ -249,8 +254,15 @@ GroupedRecording group_recording(recording::Recording& recording, const FrameLoo
 }
 
 std::optional<double> FigureChange::standard_error() const {
-  if (!before.standard_error && !after.standard_error) return std::nullopt;
-  return std::hypot(before.standard_error.value_or(0), after.standard_error.value_or(0));
+  return error_of_difference(before.standard_error, after.standard_error);
+}
+
+std::optional<double> DiffRow::peak_standard_error() const {
+  return error_of_difference(before.live.peak_standard_error(), after.live.peak_standard_error());
+}
+
+std::optional<double> DiffRow::end_standard_error() const {
+  return error_of_difference(before.live.end_standard_error(), after.live.end_standard_error());
 }
 
 bool FigureChange::differs() const {

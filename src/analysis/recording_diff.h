@@ -64,6 +64,9 @@ struct DiffRow {
 
   std::int64_t peak_change() const { return after.live.peak_bytes - before.live.peak_bytes; }
   std::int64_t end_change() const { return after.live.end_bytes - before.live.end_bytes; }
+  // Of the two changes; absent where they are exact.
+  std::optional<double> peak_standard_error() const;
+  std::optional<double> end_standard_error() const;
   // 0 where it is not known.
   std::int64_t allocated_change() const {
     return counts_known ? after.allocated_bytes - before.allocated_bytes : 0;

@@ -24,6 +24,7 @@
 #include "bench/metrics_recorder.h"
 #include "bench/run_reports.h"
 #include "bench/setup_phase.h"
+#include "bench/setup_results.h"
 #include "limits/memory_limit.h"
 #include "report/outcome.h"
 #include "report/report_json.h"
@@ -134,6 +135,13 @@ Status keep_metadata(Run& run) {
                      "run again without --skip-setup, with a --prepared-dir of its own");
 }
 
+// While the setup phase is at work the report says what was found by now.
+void keep_setup_result(Run& run, const PreparedModel& model) {
+  for (ModelResult& result : run.result.models)
+    if (result.name == model.name) result = not_yet_measured(model);
+  save_progress(run);
+}
+
 Status prepare(Run& run) {
   const Nanoseconds started = monotonic_now();
   if (run.options.skip_setup) {
@@ -154,6 +162,7 @@ Status prepare(Run& run) {
       if (run.options.quiet) return;
       run.progress_line.update("scanning", -1, fmt::format("{} frames, {}", frames, sequence));
     };
+    progress.model = [&](const PreparedModel& model) { keep_setup_result(run, model); };
     run.metadata_path = run.folder.path / "metadata.json";
     auto prepared = run_setup_phase(run.options, run.metadata_path, run.interrupt, progress);
     if (!prepared) return forward_error(prepared);
@@ -167,18 +176,6 @@ Status prepare(Run& run) {
   return run.options.skip_setup ? keep_metadata(run) : Status{};
 }
 
-// What the report says of the models while the setup phase tries them.
-std::vector<ModelResult> models_not_reached(const BenchOptions& options) {
-  std::vector<ModelResult> results;
-  for (const ModelSpec& spec : options.models) {
-    ModelResult& result = results.emplace_back();
-    result.name = spec.name;
-    result.path = spec.path;
-    result.error = report::kNotReached;
-  }
-  return results;
-}
-
 void add_skipped_slots(Run& run) {
   for (const std::string& slot : run.options.skipped_slots) {
     ModelResult skipped;
@@ -188,32 +185,6 @@ void add_skipped_slots(Run& run) {
     step(run, fmt::format("{}: skipped, no path was given for this slot", slot));
     run.result.models.push_back(std::move(skipped));
   }
-}
-
-// A model that did not pass the setup phase is in the report with what happened there.
-ModelResult result_of_setup(const PreparedModel& model) {
-  ModelResult result = model.failed_trial.value_or(ModelResult{});
-  result.name = model.name;
-  result.path = model.path;
-  result.backend = model.backend;
-  result.backend_version = model.backend_version;
-  result.task = model.task;
-  result.input = model.input;
-  result.status = model.status;
-  result.error = model.error;
-  result.settings = model.settings;
-  result.trials = model.trials;
-  result.smallest_settings = model.smallest_settings;
-  return result;
-}
-
-// What the report says of a model until it was measured, and for good if the run ends before.
-ModelResult not_yet_measured(const PreparedModel& model) {
-  ModelResult result = result_of_setup(model);
-  if (result.status != ModelStatus::ok) return result;
-  result.status = ModelStatus::skipped;
-  result.error = report::kNotReached;
-  return result;
 }
 
 void set_file_size(ModelResult& result) {

@@ -49,6 +49,13 @@ void say_failure(const std::string& text) {
   send_helper_event(event);
 }
 
+void report_model(const PreparedModel& model) {
+  Json event;
+  event["event"] = "model";
+  event["model"] = to_json(model);
+  send_helper_event(event);
+}
+
 // Where a step stands, which the next such event replaces. Also the sign of life that a long scan gives.
 void report_frames(std::int64_t frames, const std::string& sequence) {
   static Nanoseconds last;
@@ -163,6 +170,8 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchO
     if (outcome->result.inference) trial.p50 = outcome->result.inference->p50;
     say(fmt::format("{}: {} → {}", model.name, settings.describe(),
                     trial.p50 ? format_duration(*trial.p50) : trial.error));
+    model.trials.push_back(trial);
+    report_model(model);
     return trial;
   };
   auto found = search_settings(model.settings, cores, attempt);
@@ -250,6 +259,7 @@ Result<Json> set_up(const Json& job) {
                       model->backend_version, model->input));
     else
       say_failure(fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error));
+    report_model(*model);
     data.models.push_back(std::move(*model));
   }
   const auto lacks_frames = [](const PreparedModel& model) { return model.takes_frames; };
@@ -285,12 +295,16 @@ Result<PreparedData> run_setup_phase(const BenchOptions& options, const fs::path
   // Its own children are watched with --timeout each; this one is only the net below them.
   plan.timeout = Nanoseconds{options.timeout.count * 12};
   plan.on_event = [&](const Json& event) {
-    if (get_text(event, "event") == "scanning")
+    const std::string kind = get_text(event, "event");
+    if (kind == "scanning") {
       progress.frames_scanned(get_integer(event, "frames").value_or(0), get_text(event, "sequence"));
-    else if (get_text(event, "event") == "failure")
+    } else if (kind == "model") {
+      if (const auto model = prepared_model_from_json(get_member(event, "model"))) progress.model(*model);
+    } else if (kind == "failure") {
       progress.failure(get_text(event, "text"));
-    else
+    } else {
       progress.step(get_text(event, "text"));
+    }
   };
   Json job = to_json(options);
   job[kMetadataKey] = metadata.string();

@@ -18,6 +18,8 @@ struct SetupProgress {
   std::function<void(const std::string& text)> failure;  // a model that will not be measured
   std::function<void(std::int64_t frames, const std::string& sequence)>
       frames_scanned;  // about twice a second
+  // What is known of a model, after each of its trials: a setup that is cut short leaves this.
+  std::function<void(const PreparedModel& model)> model;
 };
 
 // The conductor's side: runs the setup process and gives what it prepared, from its own answer: another run

@@ -65,6 +65,8 @@ Json figures_json(const GroupFigures& figures, bool counts_known) {
   json["at_peak_blocks"] = figures.live.peak_blocks;
   json["at_end_bytes"] = figures.live.end_bytes;
   json["at_end_blocks"] = figures.live.end_blocks;
+  set_if(json, "at_peak_bytes_standard_error", figures.live.peak_standard_error());
+  set_if(json, "at_end_bytes_standard_error", figures.live.end_standard_error());
   if (counts_known) {
     json["allocations"] = figures.allocations;
     json["allocated_bytes"] = figures.allocated_bytes;
@@ -83,6 +85,8 @@ Json row_json(const DiffRow& row, DiffBy by) {
   json["change"] = {{"peak_bytes", row.after.most_bytes - row.before.most_bytes},
                     {"at_peak_bytes", row.peak_change()},
                     {"at_end_bytes", row.end_change()}};
+  set_if(json["change"], "at_peak_bytes_standard_error", row.peak_standard_error());
+  set_if(json["change"], "at_end_bytes_standard_error", row.end_standard_error());
   if (row.counts_known) {
     json["change"]["allocations"] = row.after.allocations - row.before.allocations;
     json["change"]["allocated_bytes"] = row.allocated_change();

@@ -122,12 +122,14 @@ class Screen {
     text_ += table_of(columns, color_);
   }
 
-  // "  +1.2 MiB   3.0 MiB → 4.2 MiB   place"
-  void row_of(const DiffRow& row, std::int64_t before, std::int64_t after) {
+  // "  +1.2 MiB   3.0 MiB → 4.2 MiB   place"; where samples were compared, "+1.2 MiB ± 0.5 MiB".
+  void row_of(const DiffRow& row, std::int64_t before, std::int64_t after,
+              std::optional<double> standard_error) {
     const std::string from = row.in_before ? format_bytes({before}) : "new";
     const std::string to = row.in_after ? format_bytes({after}) : "gone";
     const std::string figures =
-        fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(after - before), from, to);
+        fmt::format("  {:>10}{}  {:>9} → {:<9}  ", signed_bytes(after - before),
+                    report_.diff.peak_bytes.standard_error() ? error_column(standard_error) : "", from, to);
     const int room = std::max(kShortestPlace, width_ - display_width(figures));
     line(figures + name_of_row(row, room));
   }
@@ -155,7 +157,7 @@ class Screen {
     const std::int64_t at_least = report_.choice.at_least.value_or(1);
     const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
     for (const DiffRow* row : chosen) {
-      row_of(*row, row->before.live.peak_bytes, row->after.live.peak_bytes);
+      row_of(*row, row->before.live.peak_bytes, row->after.live.peak_bytes, row->peak_standard_error());
       if (report_.choice.by) details_of(*row);
     }
     if (chosen.empty())
@@ -167,8 +169,8 @@ class Screen {
   }
 
   // A table by another figure, where that changed much.
-  template <class FigureOf>
-  void hint(std::string_view title, FigureOf figure) {
+  template <class FigureOf, class ErrorOf>
+  void hint(std::string_view title, FigureOf figure, ErrorOf error) {
     std::vector<const DiffRow*> rows;
     for (const DiffRow& row : report_.diff.by(DiffBy::stack))
       if (figure(row.after) != figure(row.before)) rows.push_back(&row);
@@ -181,7 +183,7 @@ class Screen {
     std::stable_sort(rows.begin(), rows.end(),
                      [&](const DiffRow* a, const DiffRow* b) { return change(a) > change(b); });
     heading(title);
-    for (const DiffRow* row : rows) row_of(*row, figure(row->before), figure(row->after));
+    for (const DiffRow* row : rows) row_of(*row, figure(row->before), figure(row->after), error(*row));
   }
   static bool is_large(const FigureChange& figure, std::int64_t beside) {
     constexpr std::int64_t kLeastPart = 100;
@@ -189,13 +191,17 @@ class Screen {
   }
   void at_the_end() {
     if (is_large(report_.diff.leaked_bytes, report_.diff.peak_bytes.before.value))
-      hint("Places, by what they left live at the end",
-           [](const GroupFigures& figures) { return figures.live.end_bytes; });
+      hint(
+          "Places, by what they left live at the end",
+          [](const GroupFigures& figures) { return figures.live.end_bytes; },
+          [](const DiffRow& row) { return row.end_standard_error(); });
   }
   void churn() {
     if (is_large(report_.diff.allocated_bytes, report_.diff.allocated_bytes.before.value))
-      hint("Places, by what they allocated in all",
-           [](const GroupFigures& figures) { return figures.allocated_bytes; });
+      hint(
+          "Places, by what they allocated in all",
+          [](const GroupFigures& figures) { return figures.allocated_bytes; },
+          [](const DiffRow&) { return std::optional<double>(); });
   }
 
   void processes() {

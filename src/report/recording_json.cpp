@@ -46,6 +46,8 @@ void set(Json& object, const LiveFigures& live) {
   object["at_peak_blocks"] = live.peak_blocks;
   object["at_end_bytes"] = live.end_bytes;
   object["at_end_blocks"] = live.end_blocks;
+  set_if(object, "at_peak_bytes_standard_error", live.peak_standard_error());
+  set_if(object, "at_end_bytes_standard_error", live.end_standard_error());
 }
 
 Json layers_json(const RecordingAnalysis& analysis) {
@@ -74,6 +76,8 @@ Json layers_json(const RecordingAnalysis& analysis) {
     if (layer.tracing_peak_bytes > 0) object["tracing_at_peak_bytes"] = layer.tracing_peak_bytes;
     object["self_at_peak_bytes"] = layer.self.peak_bytes;
     object["self_at_end_bytes"] = layer.self.end_bytes;
+    set_if(object, "self_at_peak_bytes_standard_error", layer.self.peak_standard_error());
+    set_if(object, "self_at_end_bytes_standard_error", layer.self.end_standard_error());
     layers.push_back(std::move(object));
   }
   return layers;
@@ -83,6 +87,7 @@ Json peak_shares_json(const RecordingReport& report) {
   Json shares = Json::array();
   for (const PeakShare& share : peak_shares(report.info, report.stacks, report.analysis)) {
     Json object = {{"bytes", share.bytes}};
+    set_if(object, "bytes_standard_error", share.standard_error());
     if (share.kind == ShareKind::layer) object["layer"] = share.name;
     if (share.kind == ShareKind::module) object["module"] = share.name;
     if (share.kind == ShareKind::tracing) object["tracing"] = true;

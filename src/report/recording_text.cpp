@@ -113,10 +113,14 @@ class Screen {
   void place(const std::string& figures, StackId stack) {
     line(figures + one_line_stack(report_, stack, std::max(kShortestPlace, width_ - display_width(figures))));
   }
-  std::string share_of_peak(std::int64_t bytes) const {
+  std::string share_of_peak(std::int64_t bytes, std::optional<double> standard_error = {}) const {
     const auto peak = static_cast<double>(std::max<std::int64_t>(1, analysis_.peak_bytes.value));
-    return fmt::format("  {:>9} {:>3.0f} %  ", format_bytes({bytes}),
+    return fmt::format("  {:>9}{} {:>3.0f} %  ", format_bytes({bytes}), error_column(standard_error),
                        100 * static_cast<double>(bytes) / peak);
+  }
+  // A column that only recordings of samples have.
+  std::string error_column(std::optional<double> standard_error) const {
+    return analysis_.peak_bytes.standard_error ? report::error_column(standard_error) : "";
   }
   void and_more(std::int64_t all, std::size_t shown) {
     if (all > static_cast<std::int64_t>(shown))
@@ -131,7 +135,7 @@ class Screen {
     const std::size_t shown = std::min(shares.size(), kRowsOfATable);
     for (std::size_t i = 0; i < shown; ++i) {
       const PeakShare& share = shares[i];
-      const std::string figures = share_of_peak(share.bytes);
+      const std::string figures = share_of_peak(share.bytes, share.standard_error());
       const std::string own = share.kind == ShareKind::layer ? words_for_own_peak(share.name) : "";
       const int room = width_ - display_width(figures) - display_width(own);
       line(figures + fit_to_width(words_for_share_name(share, layered), std::max(kShortestPlace, room)) +
@@ -175,7 +179,9 @@ class Screen {
     if (order.empty()) return;
     heading("Places that hold the peak");
     for (const std::size_t i : order)
-      place(share_of_peak(analysis_.stacks[i].live.peak_bytes), analysis_.stacks[i].stack);
+      place(
+          share_of_peak(analysis_.stacks[i].live.peak_bytes, analysis_.stacks[i].live.peak_standard_error()),
+          analysis_.stacks[i].stack);
     and_more(count_above_zero(analysis_.stacks, at_peak), order.size());
   }
 
@@ -228,7 +234,8 @@ class Screen {
   void still_live() {
     const auto at_end = [](const StackFigures& stack) { return stack.live.end_bytes; };
     for (const std::size_t i : ranked(analysis_.stacks, at_end, kRowsOfAHint))
-      place(fmt::format("  {:>9} live    ", format_bytes({analysis_.stacks[i].live.end_bytes})),
+      place(fmt::format("  {:>9}{} live  ", format_bytes({analysis_.stacks[i].live.end_bytes}),
+                        error_column(analysis_.stacks[i].live.end_standard_error())),
             analysis_.stacks[i].stack);
   }
 

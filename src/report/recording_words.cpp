@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
+#include "report/display_width.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -14,6 +16,13 @@ std::string grouped(std::int64_t count) {
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3)
     digits.insert(static_cast<std::size_t>(at), 1, ',');
   return digits;
+}
+
+std::string error_column(std::optional<double> standard_error) {
+  constexpr int kWidth = 11;
+  const std::string error =
+      standard_error ? fmt::format("± {}", format_bytes({std::llround(*standard_error)})) : "";
+  return " " + error + std::string(static_cast<std::size_t>(std::max(0, kWidth - display_width(error))), ' ');
 }
 
 std::string cure_for_drops(const recording::RecordingInfo& info) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace headroom::report {
 
 // 20123456 → "20,123,456".
 std::string grouped(std::int64_t count);
+
+// " ± 0.4 MiB   " behind the bytes of a row, 12 columns wide; blank where they are exact.
+std::string error_column(std::optional<double> standard_error);
 
 // What would have kept events from being dropped, by the bound that was met: "record with a larger
 // --max-size".

@@ -128,6 +128,29 @@ TEST(BenchFailures, CtrlCLeavesAReadableReportMarkedIncomplete) {
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("ncomplete"));
 }
 
+TEST(BenchFailures, ASetupThatIsCutShortLeavesItsTrials) {
+  for (const int signal : {SIGINT, SIGKILL}) {
+    Bench bench;
+    CommandOptions options;
+    options.while_running = [&](int conductor) {
+      if (read_text(bench.run_folder() / "report.json").find("\"trials\"") == std::string::npos) return true;
+      ::kill(conductor, signal);
+      return false;
+    };
+    bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--tune", "--model",
+               "broken=" + bench.model("broken", "load fail"), "--model",
+               "slow=" + bench.model("slow", "run sleep 20")},
+              options);
+    const Json report = bench.report();
+    EXPECT_EQ(get_bool(report, "complete"), false);
+    EXPECT_EQ(get_text(model_of(report, "broken"), "status"), "failed");
+    const Json slow = model_of(report, "slow");
+    EXPECT_EQ(get_text(slow, "status"), "skipped");
+    ASSERT_FALSE(get_member(slow, "trials").empty());
+    EXPECT_TRUE(get_integer(get_member(slow, "trials")[0], "p50_ns"));
+  }
+}
+
 TEST(BenchFailures, AKilledConductorLeavesAReport) {
   Bench bench;
   CommandOptions options;

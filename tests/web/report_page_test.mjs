@@ -50,6 +50,8 @@ async function check_words(page) {
   assert.match(await page.textContent('table.models + p, .models-frame + p'), /n is too small/);
   assert.match(await page.textContent('#probe-title + p'), /with 64\.0 MiB instead of 256\.0 MiB/);
   assert.match(await page.textContent('[aria-labelledby=pipeline-title]'), /the increments depend on it/);
+  assert.match(await page.textContent('[aria-labelledby=options-title]'), /max-frames1000.*mem-limit256\.0 MiB/);
+  assert.match(await page.textContent('.model .settings'), /confidence0\.6IoU0\.45/, 'the thresholds that the task used');
   assert.match(await page.textContent('.verdict'), /^2 of 3 models stayed inside the hard limit of 256\.0 MiB; 1 did not come through\./);
   assert.ok((await page.textContent('.verdict li')).startsWith(HOSTILE_NAME), 'the name of a model is text');
   assert.equal(await page.locator('table.models tbody tr').count(), 4);

@@ -10,6 +10,7 @@ import {ModelsTable} from './sections/models_table';
 import {ParallelSection} from './sections/parallel';
 import {PipelineSection} from './sections/pipeline';
 import {ProbeRoutes} from './sections/probe_routes';
+import {RunOptions} from './sections/run_options';
 import {SystemMetrics} from './sections/system_metrics';
 import {in_reading_order} from './words';
 
@@ -34,6 +35,7 @@ export function Page({run}: {run: RunData}) {
         {report.pipeline && <PipelineSection pipeline={report.pipeline} limit={report.limit} />}
         {measured && <SystemMetrics metrics={run.metrics} every={run.metrics_every} summaries={report.system ?? []} />}
         {report.limit && <ProbeRoutes limit={report.limit} words={run.limit_words} />}
+        {report.options && <RunOptions options={report.options} command={report.command} />}
       </main>
       <Definitions />
     </>

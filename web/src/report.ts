@@ -95,6 +95,8 @@ export interface Model {
   cleanups?: {level: string; name: string; resident_bytes: number}[];
   memory_series?: {time_ns: number; resident_bytes: number}[];
   phases?: {phase: PhaseName; time_ns: number}[];
+  confidence?: number;  // thresholds as its task used them
+  iou?: number;
   settings?: Settings;
   trials?: Trial[];
   smallest_settings?: Settings;
@@ -155,6 +157,9 @@ export interface Source {
   frames_held_peak?: number;
 }
 
+// Flags by their names, with units.
+export type Options = Record<string, string | number | boolean>;
+
 export interface Report {
   schema_version: number;
   run_name: string;
@@ -167,6 +172,7 @@ export interface Report {
   image_size?: number;
   confidence?: number;
   iou?: number;
+  options?: Options;
   setup_time_ns?: number;
   inference_time_ns?: number;
   models: Model[];

@@ -133,6 +133,9 @@ BenchResult sample_run() {
   run.source = source;
   run.limit = sample_limit();
   run.image_size = 640, run.confidence = 0.25, run.iou = 0.45;
+  run.options.emplace();
+  run.options->memory_limit = mebibytes(256);
+  run.options->max_frames = 1000;
   run.setup_time = Nanoseconds{12'300 * kMillisecond},
   run.inference_time = Nanoseconds{95'000 * kMillisecond};
 
@@ -146,6 +149,7 @@ BenchResult sample_run() {
       {without_arena, ModelStatus::ok, "", Nanoseconds{14'700'000}, mebibytes(41)},
       {one_thread, ModelStatus::timeout, "no sign of life for 120 s", std::nullopt, std::nullopt}};
   tuned.smallest_settings = without_arena;
+  tuned.confidence = 0.6, tuned.iou = 0.45;
   tuned.warnings = {"the latency varies by 3.1 % (CV), more than 2.5 %: the machine was not quiet"};
   tuned.cleanups = {{"video", "vtest.avi", mebibytes(44)}};
   tuned.annotated_images = {"samples/yolox_nano_416/000.png", "samples/yolox_nano_416/001.png",

@@ -69,7 +69,7 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
       </div>
       <LatencyStages model={model} />
       <div class="columns">
-        {model.settings && <SettingsTable settings={model.settings} smallest={model.smallest_settings} />}
+        {model.settings && <SettingsTable settings={model.settings} smallest={model.smallest_settings} thresholds={thresholds_of(model)} />}
         <Cleanups model={model} />
       </div>
       {model.layers && <Layers layers={model.layers} name={model.name} />}
@@ -116,6 +116,12 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
       {known.map(([name, value, note]) => <div><dt>{name}</dt><dd>{value}{note && <small>{note}</small>}</dd></div>)}
     </dl>
   );
+}
+
+// As its task used them; a task without any has none.
+function thresholds_of(model: Model): [string, number][] {
+  const both: [string, number | undefined][] = [['confidence', model.confidence], ['IoU', model.iou]];
+  return both.filter((pair): pair is [string, number] => pair[1] !== undefined);
 }
 
 // What a closed model still tells.

@@ -4,12 +4,19 @@ import type {Settings, Trial} from '../report';
 import {same_settings, setting_words, settings_words} from '../settings_words';
 import {StatusBadge} from './status_badge';
 
-export function SettingsTable({settings, smallest}: {settings: Settings; smallest: Settings | undefined}) {
+interface Props {
+  settings: Settings;
+  smallest: Settings | undefined;
+  thresholds: [string, number][];
+}
+
+export function SettingsTable({settings, smallest, thresholds}: Props) {
   return (
     <div>
       <h3>Settings</h3>
       <dl class="settings">
         {Object.entries(settings).map(([key, value]) => <div><dt>{key.replace(/_/g, ' ')}</dt><dd>{value_words(key, value)}</dd></div>)}
+        {thresholds.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}
       </dl>
       {smallest && !same_settings(smallest, settings) && (
         <p class="quiet">Smallest within 5 % of the fastest: {settings_words(smallest, settings)}.</p>

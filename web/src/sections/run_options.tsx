@@ -1,0 +1,31 @@
+// What the run was asked for: the configuration merged from file, environment and command line.
+import {bytes, duration} from '../format';
+import type {Options} from '../report';
+import {setting_words} from '../settings_words';
+
+export function RunOptions({options, command}: {options: Options; command: string | undefined}) {
+  const known = Object.entries(options).filter(([, value]) => value !== '');
+  return (
+    <section aria-labelledby="options-title">
+      <h2 id="options-title">Options of the run</h2>
+      <details>
+        <summary>{known.length} options, merged from file, environment and command line</summary>
+        {command && <p class="path">{command}</p>}
+        <dl class="settings">
+          {known.map(([key, value]) => <div><dt>{name_of(key)}</dt><dd>{value_words(key, value)}</dd></div>)}
+        </dl>
+      </details>
+    </section>
+  );
+}
+
+// "mem_limit_bytes" is the flag --mem-limit with its unit.
+function name_of(key: string): string {
+  return key.replace(/_(bytes|ns)$/, '').replace(/_/g, '-');
+}
+
+function value_words(key: string, value: string | number | boolean): string {
+  if (typeof value === 'number' && key.endsWith('_bytes')) return bytes(value);
+  if (typeof value === 'number' && key.endsWith('_ns')) return duration(value);
+  return typeof value === 'string' ? value : setting_words(key, value);
+}
