@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Are Headroom's figures true, and what does it cost? Compares, alternating in one run,
+"""Are Headroom's figures true, and what does it cost? Compares
 
-  * `headroom bench`'s inference P50 with a bare ONNX Runtime C API loop on the same model, threads and inputs;
+  * `headroom bench`'s inference P50 with a bare ONNX Runtime C API loop on the same model, threads and inputs, both started at
+    once and taking turns of a quarter of a second (turns.py), so that both meet the same moods of the machine;
   * its run peak with independent observers: VmRSS polled every 2 ms, and the kernel's own control-group peak;
   * what the processes of the group say of their own memory (anonymous and shared) with what the group was charged
     for the same kinds, at one moment: the like-for-like half of the line above. The group's peak itself also holds
@@ -9,7 +10,7 @@
   * the worker's peak with the bare loop's VmHWM (the worker's cost, apart from the frames it holds);
   * the conductor's own VmHWM.
 
-    bench/truth.py --build build/release --rounds 7 --output bench/results/truth.json MODEL:SOURCE[:IMGSZ] …
+    bench/truth.py --build build/release --rounds 15 --output bench/results/truth.json MODEL:SOURCE[:IMGSZ] …
 
 Only the Python standard library is used. Prints a Markdown table; every single value is in the JSON file.
 """
@@ -25,6 +26,8 @@ import sys
 import tempfile
 import threading
 import time
+
+from turns import run_in_turns
 
 
 def read(path):
@@ -82,12 +85,17 @@ class Observer(threading.Thread):
             self.own_of_group, self.own_of_processes = of_group, anonymous + shared
 
 
-def headroom_run(arguments, model, source, size, frames, folder, threads, setup, observed=False):
+def headroom_command(arguments, model, source, size, frames, folder, threads, setup):
     command = [f"{arguments.build}/bin/headroom", "bench", "--source", source, "--model", f"m={model}", "--max-frames",
                str(frames), "--threads", str(threads), "--imgsz", str(size), "--prepared-dir", f"{folder}/prepared",
                "--output-dir", f"{folder}/outputs", "--sample-images", "0", "--quiet", "--json", "--mem-limit", "16GiB"]
     if not setup:
         command.append("--skip-setup")
+    return command
+
+
+def headroom_run(arguments, model, source, size, frames, folder, threads, setup, observed=False):
+    command = headroom_command(arguments, model, source, size, frames, folder, threads, setup)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     observer = Observer(process.pid)
     if observed:
@@ -101,9 +109,13 @@ def headroom_run(arguments, model, source, size, frames, folder, threads, setup,
     return json.loads(out)["models"][0], observer
 
 
+def bare_command(arguments, model, inputs, dims, frames, threads):
+    return [f"{arguments.build}/bin/bare_onnxruntime_loop", "--model", model, "--threads", str(threads), "--iterations",
+            str(frames), "--warmup", "10", "--input-file", inputs, "--dims", dims]
+
+
 def bare_run(arguments, model, inputs, dims, frames, threads):
-    command = [f"{arguments.build}/bin/bare_onnxruntime_loop", "--model", model, "--threads", str(threads),
-               "--iterations", str(frames), "--warmup", "10", "--input-file", inputs, "--dims", dims]
+    command = bare_command(arguments, model, inputs, dims, frames, threads)
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
@@ -134,14 +146,18 @@ def measure(arguments, specification, folder):
     # Times are taken with nobody watching: polling /proc and the group every 2 ms costs the measured process a good
     # part of its time on two cores. Memory is watched in rounds of its own.
     times, memory = [], []
+    # The bench also decodes and pre-processes, so the bare loop gets as many more runs as make both end together.
+    whole = first["stages_ns"]["end_to_end"]["mean"] / first["latency_ns"]["mean"]
+    commands = {
+        "headroom_p50_ns": headroom_command(arguments, model, source, size, arguments.frames, folder, arguments.threads,
+                                            False),
+        "bare_p50_ns": bare_command(arguments, model, inputs, dims, round(arguments.frames * whole), arguments.threads),
+    }
     for index in range(arguments.rounds):
-        sides = {
-            "headroom_p50_ns": lambda: headroom_run(arguments, model, source, size, arguments.frames, folder,
-                                                    arguments.threads, False)[0]["latency_ns"]["p50"],
-            "bare_p50_ns": lambda: bare_run(arguments, model, inputs, dims, arguments.frames, arguments.threads)["p50_ns"],
-        }
-        order = list(sides) if index % 2 == 0 else list(reversed(sides))
-        times.append({side: sides[side]() for side in order})
+        order = list(commands) if index % 2 == 0 else list(reversed(commands))
+        found = dict(zip(order, map(json.loads, run_in_turns([commands[side] for side in order]))))
+        times.append({"headroom_p50_ns": found["headroom_p50_ns"]["models"][0]["latency_ns"]["p50"],
+                      "bare_p50_ns": found["bare_p50_ns"]["p50_ns"]})
         print(f"{os.path.basename(model)} round {index + 1}: {times[-1]}", file=sys.stderr)
     for _ in range(arguments.memory_rounds):
         result, observer = headroom_run(arguments, model, source, size, arguments.frames, folder, arguments.threads,
@@ -177,9 +193,9 @@ def measure(arguments, specification, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--memory-rounds", type=int, default=3)
-    parser.add_argument("--frames", type=int, default=100)
+    parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output")
     parser.add_argument("cases", nargs="+", metavar="MODEL:SOURCE[:IMGSZ]")
@@ -195,7 +211,7 @@ def main():
         with open(arguments.output, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
             file.write("\n")
-    print(f"Machine: {results['machine']}; {arguments.rounds} alternating rounds of {arguments.frames} frames, "
+    print(f"Machine: {results['machine']}; {arguments.rounds} rounds of {arguments.frames} frames in turns of 0.25 s, "
           f"{arguments.threads} thread(s), and {arguments.memory_rounds} rounds for memory. Median (min–max).\n")
     print("| model | P50 ms | P50 / bare loop | 95 % of its median | peak / polled VmRSS | peak / cgroup peak | own memory / cgroup's | worker over bare, MiB | conductor, MiB |")
     print("|---|---|---|---|---|---|---|---|---|")
