@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What does `headroom trace` in its default mode add to inference? Runs a plain ONNX Runtime loop
-(bench/bare_onnxruntime_loop.cpp) with and without it, alternating in one run, and compares the medians of its latencies.
-The warm-up covers the three runs that the tracer has the runtime profile.
+(bench/bare_onnxruntime_loop.cpp) with and without it, both started at once and taking turns of a quarter of a second or a
+dozen runs (turns.py), and compares the medians of their latencies. The warm-up covers the three runs that the tracer has the
+runtime profile.
 
     bench/trace_inference_cost.py --build build/release --rounds 15 --output bench/results/trace_inference_cost MODEL[:DIMS] …
 
@@ -18,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 
+from turns import run_in_turns, slice_for
 
-def p50(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["p50_ns"]
+
+def p50(output):
+    return json.loads(next(line for line in output.splitlines() if line.startswith("{")))["p50_ns"]
 
 
 def interval(values):
@@ -34,14 +36,20 @@ def interval(values):
 
 def measure(options, specification, folder):
     model, _, dims = specification.partition(":")
-    loop = [f"{options.build}/bin/bare_onnxruntime_loop", "--model", model, "--threads", str(options.threads), "--iterations",
-            str(options.iterations), "--warmup", "10"] + (["--dims", dims] if dims else [])
+    def loop(iterations):
+        return [f"{options.build}/bin/bare_onnxruntime_loop", "--model", model, "--threads", str(options.threads),
+                "--iterations", str(iterations), "--warmup", "10"] + (["--dims", dims] if dims else [])
+
+    seconds = p50(subprocess.run(loop(10), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout) / 1e9
+    iterations = max(50, round(options.seconds / seconds))
     trace = [f"{options.build}/bin/headroom", "trace", "--force", "--out", f"{folder}/a.hrec", "--"]
-    sides = {"alone": loop, "traced": trace + loop}
+    sides = {"alone": loop(iterations), "traced": trace + loop(iterations)}
     rounds = []
     for index in range(options.rounds):
         order = list(sides) if index % 2 == 0 else list(reversed(sides))
-        rounds.append({side: p50(sides[side]) for side in order})
+        outputs = run_in_turns([sides[side] for side in order], slice_for(seconds))
+        rounds.append(dict(zip(order, map(p50, outputs))))
+        print(f"trace_inference_cost: {os.path.basename(model)}, round {index + 1} of {options.rounds}", file=sys.stderr)
     ratios = [found["traced"] / found["alone"] for found in rounds]
     low, high = interval(ratios)
     return {"model": os.path.basename(model), "rounds": rounds, "ratio": statistics.median(ratios), "low": low, "high": high,
@@ -52,7 +60,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--iterations", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=6, help="how long each side runs in a round (default: 6)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", default="build/bench/trace_inference_cost")
     parser.add_argument("models", nargs="+", metavar="MODEL[:DIMS]")
@@ -63,7 +71,7 @@ def main():
     names = " ".join(os.path.basename(model) for model in options.models)
     lines = ["# What default mode adds to inference", "",
              f"Command: `bench/trace_inference_cost.py --rounds {options.rounds} {names}`. Machine: {os.cpu_count()} processors, "
-             f"{platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}. {options.iterations} runs a round, "
+             f"{platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}. {options.seconds:g} s of each side a round, in turns, "
              f"{options.threads} thread(s).", "",
              "| model | P50 alone, ms | traced / alone | 95 % of its median | min–max of the rounds |", "|---|--:|--:|--:|--:|"]
     for result in results:

@@ -2,7 +2,7 @@
 """Are Headroom's figures true, and what does it cost? Compares
 
   * `headroom bench`'s inference P50 with a bare ONNX Runtime C API loop on the same model, threads and inputs, both started at
-    once and taking turns of a quarter of a second (turns.py), so that both meet the same moods of the machine;
+    once and taking turns of a quarter of a second or a dozen frames (turns.py), so that both meet the same moods of the machine;
   * its run peak with independent observers: VmRSS polled every 2 ms, and the kernel's own control-group peak;
   * what the processes of the group say of their own memory (anonymous and shared) with what the group was charged
     for the same kinds, at one moment: the like-for-like half of the line above. The group's peak itself also holds
@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 
-from turns import run_in_turns
+from turns import run_in_turns, slice_for
 
 
 def read(path):
@@ -148,6 +148,7 @@ def measure(arguments, specification, folder):
     times, memory = [], []
     # The bench also decodes and pre-processes, so the bare loop gets as many more runs as make both end together.
     whole = first["stages_ns"]["end_to_end"]["mean"] / first["latency_ns"]["mean"]
+    turn = slice_for(first["stages_ns"]["end_to_end"]["p50"] / 1e9)
     commands = {
         "headroom_p50_ns": headroom_command(arguments, model, source, size, arguments.frames, folder, arguments.threads,
                                             False),
@@ -155,7 +156,7 @@ def measure(arguments, specification, folder):
     }
     for index in range(arguments.rounds):
         order = list(commands) if index % 2 == 0 else list(reversed(commands))
-        found = dict(zip(order, map(json.loads, run_in_turns([commands[side] for side in order]))))
+        found = dict(zip(order, map(json.loads, run_in_turns([commands[side] for side in order], turn))))
         times.append({"headroom_p50_ns": found["headroom_p50_ns"]["models"][0]["latency_ns"]["p50"],
                       "bare_p50_ns": found["bare_p50_ns"]["p50_ns"]})
         print(f"{os.path.basename(model)} round {index + 1}: {times[-1]}", file=sys.stderr)
@@ -211,7 +212,7 @@ def main():
         with open(arguments.output, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
             file.write("\n")
-    print(f"Machine: {results['machine']}; {arguments.rounds} rounds of {arguments.frames} frames in turns of 0.25 s, "
+    print(f"Machine: {results['machine']}; {arguments.rounds} rounds of {arguments.frames} frames in turns, "
           f"{arguments.threads} thread(s), and {arguments.memory_rounds} rounds for memory. Median (min–max).\n")
     print("| model | P50 ms | P50 / bare loop | 95 % of its median | peak / polled VmRSS | peak / cgroup peak | own memory / cgroup's | worker over bare, MiB | conductor, MiB |")
     print("|---|---|---|---|---|---|---|---|---|")

@@ -2,7 +2,7 @@
 
 A machine that others use too is faster in one second than in the next, by far more than two programs of interest differ.
 Whole runs in turn meet different seconds; slices of a quarter of a second meet the same ones. What a program does in a
-slice, it does as if it were alone; a measurement that a stop falls into is one in some dozen, which a median does not see.
+slice, it does as if it were alone; a measurement that a stop falls into is one in a dozen or more, which a median hardly sees.
 """
 import os
 import signal
@@ -33,7 +33,12 @@ def send(leader, number):
             pass
 
 
-def run_in_turns(commands, slice_seconds=0.25):
+def slice_for(seconds_of_one_measurement):
+    """Of a quarter of a second, or a dozen measurements."""
+    return max(0.25, 12 * seconds_of_one_measurement)
+
+
+def run_in_turns(commands, slice_seconds):
     """The standard outputs of the commands, in their order. When one has ended the other goes on alone."""
     files = [tempfile.TemporaryFile("w+") for _ in commands]
     errors = [tempfile.TemporaryFile("w+") for _ in commands]
