@@ -260,7 +260,9 @@ def measure(arguments, program):
                              "never released only in Headroom": only_in(ours.live, theirs.live),
                              "never released only in heaptrack": only_in(theirs.live, ours.live)}
         print(f"trace_peers: {program.name}, round {number + 1} of {arguments.rounds}", file=sys.stderr)
-    return {"program": program.name, "command": program.command, "what": program.what, "rounds": rounds,
+    # Paths are this machine's.
+    command = [os.path.basename(word) if word.startswith("/") else word for word in program.command]
+    return {"program": program.name, "command": command, "what": program.what, "rounds": rounds,
             "first_round": explained}
 
 
