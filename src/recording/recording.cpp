@@ -182,7 +182,7 @@ void Recording::read_metadata() {
   metadata_bytes_ = used;
   const std::uint8_t* at = bytes_ + kHeaderBytes;
   const std::uint8_t* const end = at + used;
-  std::size_t skipped = 0;
+  std::size_t skipped = 0, at_the_end = 0;
   while (end - at >= static_cast<std::ptrdiff_t>(sizeof(MetadataHeader))) {
     const auto& record = *reinterpret_cast<const MetadataHeader*>(at);
     const auto left = static_cast<std::size_t>(end - at) - sizeof record;
@@ -190,14 +190,18 @@ void Recording::read_metadata() {
     if (record.magic.load(std::memory_order_acquire) != kMetadataMagic || record.bytes > left) {
       at += 8;
       skipped += 8;
+      at_the_end += 8;
       continue;
     }
+    at_the_end = 0;
     read_metadata_record(record.kind, record.id, at + sizeof record, record.bytes);
     at += sizeof record + (std::size_t{record.bytes} + 7) / 8 * 8;
   }
+  const bool is_full = header.metadata_used.load() > header.metadata_bytes;
+  if (is_full) skipped -= at_the_end;  // the last record found no room, and is not damage
   if (skipped > 0)
     open_problems_.push_back(fmt::format("{} bytes of names and modules could not be read", skipped));
-  if (header.metadata_used.load() > header.metadata_bytes)
+  if (is_full)
     open_problems_.emplace_back(
         "the area of names and modules was full: some layers and modules have no name");
 }

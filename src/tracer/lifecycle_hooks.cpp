@@ -1,8 +1,8 @@
 // The start and the end of the process, and the names of its threads.
 //
-// Not hooked, on purpose: fork (a child notices by itself, see Process), execve and posix_spawn (the
-// environment goes on by itself; who gives a program another environment means it), pthread_create (a thread
-// is known from its first event on).
+// Not hooked, on purpose: fork (a child notices by itself, see Process), posix_spawn (the environment goes on
+// by itself; who gives a program another environment means it), pthread_create (a thread is known from its
+// first event on). exec is in exec_hooks.cpp.
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -19,13 +19,6 @@
 using namespace headroom::tracer;
 
 namespace {
-
-void finish_quietly() {
-  ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording) return;
-  const Guard guard(thread);
-  finish_recording();
-}
 
 void name_has_changed() {
   ThreadLocal& thread = thread_local_state;

@@ -1,5 +1,5 @@
-// mmap and its kin, as the program calls them. What an allocator maps for its own use is not an event: the
-// guard is up then, or it does not come through here at all (the C library's).
+// mmap and its kin, brk and sbrk, as the program calls them. What an allocator maps for its own use is not an
+// event: the guard is up then, or it does not come through here at all (the C library's).
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +18,8 @@ using Mmap = void* (*)(void*, std::size_t, int, int, int, off_t);
 NextFunction<Mmap> next_mmap("mmap"), next_mmap64("mmap64");
 NextFunction<int (*)(void*, std::size_t)> next_munmap("munmap");
 NextFunction<void* (*)(void*, std::size_t, std::size_t, int, ...)> next_mremap("mremap");
+NextFunction<int (*)(void*)> next_brk("brk");
+NextFunction<void* (*)(std::intptr_t)> next_sbrk("sbrk");
 
 // Before a fork: the look-up takes the loader's lock, which a child must not wait for.
 [[gnu::constructor]] void look_up_next() {
@@ -25,6 +27,8 @@ NextFunction<void* (*)(void*, std::size_t, std::size_t, int, ...)> next_mremap("
   next_mmap64.get();
   next_munmap.get();
   next_mremap.get();
+  next_brk.get();
+  next_sbrk.get();
 }
 
 bool should_record(ThreadLocal& thread) { return thread.guard == 0 && is_recording(thread); }
@@ -42,6 +46,15 @@ std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_
   void* const mapped = next(address, size, protection, flags, fd, offset);
   if (mapped != MAP_FAILED) record_map(thread, number(mapped), size, caller);
   return mapped;
+}
+
+// The end of the data segment has moved. Addresses of records are multiples of 8, an end need not be one:
+// what grows by bytes adds up all the same.
+void record_break(ThreadLocal& thread, const void* before, const void* after, std::uint64_t time,
+                  const CallFrame& caller) {
+  const std::uint64_t from = (number(before) + 7) / 8 * 8, to = (number(after) + 7) / 8 * 8;
+  if (to > from) record_map(thread, from, to - from, caller);
+  if (to < from) record_unmap(thread, to, from - to, time);
 }
 
 }  // namespace
@@ -84,4 +97,30 @@ HEADROOM_HOOK void* mremap(void* old_address, std::size_t old_size, std::size_t 
   if (old_size != 0) record_unmap(thread, number(old_address), old_size, time);
   record_map(thread, number(moved), new_size, caller_of_this_function());
   return moved;
+}
+
+HEADROOM_HOOK void* sbrk(std::intptr_t increment) {
+  const auto next = next_sbrk.get();
+  ThreadLocal& thread = thread_local_state;
+  if (increment == 0 || !should_record(thread)) return next(increment);
+  const Guard guard(thread);
+  attach_before_stamp(thread);
+  const std::uint64_t time = time_now();
+  void* const before = next(increment);
+  if (before == reinterpret_cast<void*>(-1)) return before;
+  record_break(thread, before, static_cast<char*>(before) + increment, time, caller_of_this_function());
+  return before;
+}
+
+HEADROOM_HOOK int brk(void* end) {
+  const auto next = next_brk.get();
+  ThreadLocal& thread = thread_local_state;
+  if (!should_record(thread)) return next(end);
+  const Guard guard(thread);
+  attach_before_stamp(thread);
+  const void* const before = next_sbrk.get()(0);
+  const std::uint64_t time = time_now();
+  const int result = next(end);
+  if (result == 0) record_break(thread, before, end, time, caller_of_this_function());
+  return result;
 }

@@ -27,6 +27,7 @@ struct KnownModule {
   std::uint32_t text_at;                     // its build id and then its path
   std::uint32_t build_id_bytes, path_bytes;  // both 0 if there was no room to remember them
   bool seen;                                 // in the current look
+  bool is_written;                           // the recording has it
 };
 
 // One whole look. The next goes to the other of two, so that a child finds a whole one whenever it is forked.
@@ -96,7 +97,26 @@ void find_path(const dl_phdr_info& info, char (&path)[PATH_MAX]) {
   }
 }
 
-void write_module(const KnownModule& module, const void* build_id, std::uint32_t build_id_bytes,
+// A program that loads and unloads libraries without end would fill the area of names: at most half of it, so
+// that scopes and threads find room. Modules that are not written leave their addresses without a name.
+constexpr std::size_t kMostModuleBytes = recording::kDefaultMetadataBytes / 2;
+std::atomic<std::size_t> module_bytes_written{0};
+std::atomic<bool> noted_modules{false};
+
+bool has_room_for(std::size_t bytes) {
+  constexpr std::size_t kRecordHeader = 16;
+  const std::size_t before = module_bytes_written.fetch_add((bytes + 7) / 8 * 8 + kRecordHeader);
+  if (before < kMostModuleBytes) return true;
+  if (!noted_modules.exchange(true))
+    process.file.note(
+        "libraries were loaded and unloaded so often that the later ones are not told: addresses in them "
+        "have "
+        "no names");
+  return false;
+}
+
+// False if it found no room.
+bool write_module(const KnownModule& module, const void* build_id, std::uint32_t build_id_bytes,
                   const char* path, std::size_t path_bytes, std::uint64_t ticks) {
   recording::ModuleRecord record{};
   record.load_bias = module.load_bias;
@@ -104,9 +124,11 @@ void write_module(const KnownModule& module, const void* build_id, std::uint32_t
   record.end = module.end;
   record.ticks = ticks;
   record.build_id_bytes = build_id_bytes;
+  if (!has_room_for(sizeof record + build_id_bytes + path_bytes)) return false;
   const RecordingFile::Piece pieces[] = {
       {&record, sizeof record}, {build_id, build_id_bytes}, {path, path_bytes}};
   process.file.write_metadata(recording::MetadataKind::module, 0, pieces, 3);
+  return true;
 }
 
 // Adds a module whose text is elsewhere.
@@ -173,7 +195,7 @@ int visit_module(dl_phdr_info* info, std::size_t, void* data) {
   find_path(*info, path);
   module.build_id_bytes = id.size;
   module.path_bytes = static_cast<std::uint32_t>(std::strlen(path));
-  write_module(module, id.bytes, id.size, path, module.path_bytes, look.ticks);
+  module.is_written = write_module(module, id.bytes, id.size, path, module.path_bytes, look.ticks);
   remember(look.now, module, id.bytes, path);
   if (const std::uint64_t address = address_of_export(*info, "OrtGetApiBase")) keep_onnxruntime(address);
   return 0;
@@ -214,6 +236,7 @@ void end_look(const Look& look, std::uint64_t now) {
   for (std::size_t i = 0; i < look.before.count; ++i) {
     if (look.before.modules[i].seen) continue;
     forget_onnxruntime(look.before.modules[i]);
+    if (!look.before.modules[i].is_written) continue;
     const std::uint64_t gone[] = {look.before.modules[i].load_bias, now};
     process.file.write_metadata(recording::MetadataKind::module_gone, 0, {gone, sizeof gone});
   }
@@ -326,6 +349,8 @@ void hand_out_onnxruntimes(LoaderIs loader) {
 void reset_modules() {
   lock.reset();
   last_look_ticks = 0;
+  module_bytes_written = 0;
+  noted_modules = false;
   KnownModules& known = *latest.load();
   for (std::size_t i = 0; i < known.count; ++i)
     known.modules[i].link_map = link_map_at(known.modules[i].start);
@@ -334,11 +359,12 @@ void reset_modules() {
 
 void rewrite_modules() {
   const std::uint64_t now = ticks_now();
-  const KnownModules& known = *latest.load();
+  KnownModules& known = *latest.load();
   for (std::size_t i = 0; i < known.count; ++i) {
-    const KnownModule& module = known.modules[i];
+    KnownModule& module = known.modules[i];
     const char* const text = known.text + module.text_at;
-    write_module(module, text, module.build_id_bytes, text + module.build_id_bytes, module.path_bytes, now);
+    module.is_written = write_module(module, text, module.build_id_bytes, text + module.build_id_bytes,
+                                     module.path_bytes, now);
   }
   last_look_ticks = now;
 }

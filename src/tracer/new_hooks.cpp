@@ -4,11 +4,13 @@
 // without a frame of their own. Allocators such as jemalloc, tcmalloc and mimalloc bring operators that do
 // not, and those are recorded here. Which of the two it is, is tried out once. A program that defines its own
 // operators is not disturbed: its definition comes before these, and what it is made of (malloc, mmap) is
-// seen.
+// seen. The standard library's other forms (new[], nothrow, aligned) call the program's plain ones: so what
+// is tried out is released by the form that belongs to it, never by another library's plain delete.
 //
 // No C++ in the signatures: the library needs no C++ runtime, and a program that loads one later, privately,
 // must still find it.
 #include <cstdlib>
+#include <cstring>
 
 #include "tracer/real_functions.h"
 #include "tracer/recorder.h"
@@ -51,28 +53,42 @@ using New = void* (*)(std::size_t);
 using NewNothrow = void* (*)(std::size_t, const Nothrow&);
 using NewAligned = void* (*)(std::size_t, std::size_t);
 using NewAlignedNothrow = void* (*)(std::size_t, std::size_t, const Nothrow&);
-using Delete = void (*)(void*);
+using DeleteNothrow = void (*)(void*, const Nothrow&);
 
 Operator<New> next_new("_Znwm"), next_new_array("_Znam");
 Operator<NewNothrow> next_new_nothrow("_ZnwmRKSt9nothrow_t"), next_new_array_nothrow("_ZnamRKSt9nothrow_t");
 Operator<NewAligned> next_new_aligned("_ZnwmSt11align_val_t"), next_new_array_aligned("_ZnamSt11align_val_t");
 Operator<NewAlignedNothrow> next_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t"),
     next_new_array_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t");
-Operator<Delete> next_delete("_ZdlPv");
+Operator<DeleteNothrow> next_delete_nothrow("_ZdlPvRKSt9nothrow_t");
 
 enum class Way : int { untried, through_malloc, own };
 std::atomic<Way> way{Way::untried};
 
+// Known without a trial, which a program's own operators, called by these, would notice.
+bool is_of_standard_library(NewNothrow function) {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<void*>(function), &info) == 0 || info.dli_fname == nullptr) return false;
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  const char* const name = slash != nullptr ? slash + 1 : info.dli_fname;
+  return std::strncmp(name, "libstdc++.so", 12) == 0 || std::strncmp(name, "libc++.so", 9) == 0 ||
+         std::strncmp(name, "libc++abi.so", 12) == 0;
+}
+
 [[gnu::noinline, gnu::cold]] Way try_out(ThreadLocal& thread) {
   const NewNothrow allocate = next_new_nothrow.get();
-  const Delete release = next_delete.get();
+  const DeleteNothrow release = next_delete_nothrow.get();
   if (allocate == nullptr || release == nullptr) return Way::through_malloc;  // perhaps a runtime comes later
   const Guard guard(thread);
-  release(allocate(16, nothrow));  // an allocator's first call may do more than those that follow
+  if (is_of_standard_library(allocate)) {
+    way.store(Way::through_malloc, std::memory_order_relaxed);
+    return Way::through_malloc;
+  }
+  release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than those that follow
   const std::uint32_t calls_before = thread.nested_calls;
   void* const pointer = allocate(16, nothrow);
   const Way found = thread.nested_calls != calls_before ? Way::through_malloc : Way::own;
-  release(pointer);
+  release(pointer, nothrow);
   way.store(found, std::memory_order_relaxed);
   return found;
 }

@@ -140,4 +140,14 @@ void finish_recording() {
   process.file.header()->flags.fetch_or(recording::kFlagClosed);
 }
 
+bool finish_quietly() {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording) return false;
+  const Guard guard(thread);
+  finish_recording();
+  return recording_is_ours() && process.file.header()->pid == ::getpid();
+}
+
+void go_on_recording() { process.file.header()->flags.fetch_and(~std::uint32_t{recording::kFlagClosed}); }
+
 }  // namespace headroom::tracer

@@ -48,5 +48,9 @@ void start_recording_in_child(ThreadLocal& thread);
 bool is_forked_child();
 // The process ends in order. What happens after is still recorded.
 void finish_recording();
+// The same from a hook: not while the tracer or an allocator works. False if nothing was closed.
+bool finish_quietly();
+// What followed the end did not come: an exec that failed.
+void go_on_recording();
 
 }  // namespace headroom::tracer

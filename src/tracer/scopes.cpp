@@ -174,9 +174,20 @@ void set_scope(std::uint32_t id) {
   }
   const Guard guard(thread);
   ThreadState* state = thread.state;
-  if (state == nullptr || !state->writer.has_room()) state = prepare_to_record(thread, time_now());
+  const auto is_ready = [&] {
+    if (state == nullptr || !state->writer.has_room() || state->quota == 0)
+      state = prepare_to_record(thread, time_now());
+    return state != nullptr;
+  };
+  if (is_ready() && state->writer.has_counted()) {  // an event of the scope before
+    state->writer.flush_counters(time_now());
+    --state->quota;
+  }
+  const bool is_kept = is_ready();
   thread.scope = id;
-  if (state != nullptr) write_scope(*state, time_now(), id);
+  if (!is_kept) return;
+  --state->quota;
+  write_scope(*state, time_now(), id);
 }
 
 int push_scope(ScopeSource source, const char* name, std::size_t length, Domain domain) {

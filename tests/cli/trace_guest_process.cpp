@@ -128,6 +128,31 @@ int run(const std::string& mode, char** argv) {
     execv("/proc/self/exe", arguments);
     return 1;
   }
+  if (mode.rfind("exec-untraced-", 0) == 0) {  // each way to a program that is not traced
+    char first[] = "test", second[] = "abc", third[] = "=", fourth[] = "abc";
+    char* arguments[] = {first, second, third, fourth, nullptr};
+    char* const nothing[] = {nullptr};
+    const std::string way = mode.substr(14);
+    if (way == "execle") execle("/usr/bin/test", first, second, third, fourth, nullptr, nothing);
+    if (way == "execve") execve("/usr/bin/test", arguments, nothing);
+    clearenv();
+    if (way == "execl") execl("/usr/bin/test", first, second, third, fourth, nullptr);
+    if (way == "execlp") execlp("test", first, second, third, fourth, nullptr);
+    if (way == "execv") execv("/usr/bin/test", arguments);
+    if (way == "execvp") execvp("test", arguments);
+    if (way == "fails") {
+      execl("/nonexistent", first, second, nullptr);
+      allocate(77707, 1);
+      raise(SIGKILL);
+    }
+    return 9;
+  }
+  if (mode == "break") {
+    kept = sbrk(3'000'000);
+    kept = sbrk(0);
+    if (brk(static_cast<char*>(kept) + 1'000'000) != 0) return 1;
+    kept = sbrk(-2'000'000);
+  }
   if (mode == "vfork") {
     const pid_t child = vfork();
     if (child == 0) {

@@ -48,6 +48,18 @@ TEST(TraceBounds, ARingKeepsTheLatestEvents) {
   EXPECT_LT(live.size(), 10u);
 }
 
+// A change of scope is an event, too, and so is what was counted until then.
+TEST(TraceBounds, TheBoundOnEventsHoldsForScopes) {
+  for (const char* mode : {"full=1,events=40", "full=0,events=40"}) {
+    TracedGuest traced(mode);
+    ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+    const SeenRecording seen = traced.root();
+    const std::size_t gaps = seen.count(MemoryEventKind::gap) + seen.count(MemoryEventKind::release_counters);
+    EXPECT_LE(seen.events.size() - gaps, 40u) << mode;
+    EXPECT_GT(seen.info.events_dropped, 100u) << mode;
+  }
+}
+
 // The main thread has the only segment to itself, so there is none for the others.
 TEST(TraceBounds, ARingSmallerThanTheNumberOfThreadsDropsAndNeverMixes) {
   TracedGuest traced("full=1,ring=1");

@@ -56,6 +56,31 @@ TEST(TraceMalloc, OperatorNewIsCountedOnceAndItsExceptionsPass) {
   }
 }
 
+TEST(TraceMalloc, TheEndOfTheDataSegmentIsAMapping) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_process"), "break"}).status.success());
+  std::int64_t mapped = 0, most = 0;
+  for (const SeenEvent& event : traced.root().events) {
+    if (event.event.kind == MemoryEventKind::map) mapped += static_cast<std::int64_t>(event.event.size);
+    if (event.event.kind == MemoryEventKind::unmap) mapped -= static_cast<std::int64_t>(event.event.size);
+    most = std::max(most, mapped);
+  }
+  EXPECT_EQ(most, 3'000'000 + 1'000'000);
+  EXPECT_EQ(mapped, 2'000'000);
+}
+
+// It puts a header before each block, so a block that is tried out must go back the way that it came.
+TEST(TraceMalloc, AnOperatorNewWithAHeaderIsNotDisturbed) {
+  for (const char* mode : {"full=1", "full=0"}) {
+    TracedGuest traced(mode);
+    ASSERT_TRUE(traced.run({guest("trace_guest_own_new_with_header")}).status.success()) << mode;
+    const SeenRecording seen = traced.root();
+    // Those that the program has operators of its own for; the aligned ones are the library's.
+    for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u})
+      EXPECT_EQ(seen.allocations_of(size + 32), 1u) << size;
+  }
+}
+
 // The guest's own account: small allocations, bytes and releases, large ones, bytes and releases.
 std::vector<std::uint64_t> figures_of(const std::string& output) {
   std::istringstream in(output);

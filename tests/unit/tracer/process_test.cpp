@@ -126,6 +126,20 @@ TEST(TraceProcess, AChildDoesNotWaitForTheLoaderAndKnowsItsParentsModules) {
   }
 }
 
+// The next program is static, or has another environment: nobody but the hooks can say that this one ended.
+TEST(TraceProcess, ExecOfAnUntracedProgramEndsARecordingToo) {
+  for (const char* way : {"execve", "execle", "execl", "execlp", "execv", "execvp"}) {
+    TracedGuest traced;
+    EXPECT_EQ(run_process(traced, std::string("exec-untraced-") + way).status.exit_code, 0) << way;
+    EXPECT_TRUE(traced.root().info.closed) << way;
+    EXPECT_THAT(traced.others(), testing::IsEmpty()) << way;
+  }
+  TracedGuest traced;
+  run_process(traced, "exec-untraced-fails");
+  EXPECT_FALSE(traced.root().info.closed);
+  EXPECT_EQ(traced.root().allocations_of(77707), 1u);
+}
+
 TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
   TracedGuest traced;
   EXPECT_EQ(run_process(traced, "exec").status.exit_code, 7);
