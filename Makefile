@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
 
-.PHONY: help deps deps-test build demo test bench format lint sanitize tsan fuzz cross clean
+.PHONY: help deps deps-test build demo test test-gpu bench format lint sanitize tsan fuzz cross clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## *' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ test: deps-test  ## build everything and pass the tests
 	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
 	@cmake --build --preset release --parallel $(JOBS)
 	@scripts/run_tests.sh $(BUILD)
+
+test-gpu:  ## on a machine with a GPU: build what the tests labelled gpu need (g++ 12, cmake) and pass them
+	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_gpu_tests.sh
 
 bench: deps-test  ## benchmarks of Headroom itself (bench/README.md)
 	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON

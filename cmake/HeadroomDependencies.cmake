@@ -5,6 +5,11 @@ if(HEADROOM_CORE_ONLY)
   # Header-only: nothing of the target's architecture is needed but its C and C++ libraries.
   add_library(headroom_fmt INTERFACE)
   target_compile_definitions(headroom_fmt INTERFACE FMT_HEADER_ONLY)
+  # For machines where these headers are not installed: a folder that scripts/pack_core_headers.sh filled elsewhere.
+  set(HEADROOM_CORE_HEADERS "" CACHE PATH "Folder with include/ (fmt, spdlog, nlohmann, tl) and googletest/; empty: the system's")
+  if(HEADROOM_CORE_HEADERS)
+    target_include_directories(headroom_fmt SYSTEM INTERFACE ${HEADROOM_CORE_HEADERS}/include)
+  endif()
   add_library(headroom_spdlog INTERFACE)
   target_compile_definitions(headroom_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
   target_link_libraries(headroom_spdlog INTERFACE Threads::Threads)
