@@ -37,6 +37,24 @@ class Collector {
   std::vector<MetricSummary>& metrics_;
 };
 
+// "gpu0"; a sample of another program's text may have no number.
+std::string label_of(const GpuSample& gpu) { return gpu.index ? "gpu" + std::to_string(*gpu.index) : "gpu"; }
+
+void add_gpu(Collector& metrics, const GpuSample& gpu, bool is_one_of_several) {
+  const std::string label = "." + label_of(gpu);
+  // Of one GPU it is the machine's gpu_percent.
+  if (is_one_of_several) metrics.add("gpu_load_percent" + label, gpu.gpu_percent);
+  metrics.add("gpu_memory_used_bytes" + label, gpu.memory_used);
+  metrics.add("gpu_memory_free_bytes" + label, gpu.memory_free);
+  metrics.add("gpu_memory_load_percent" + label, gpu.memory_percent);
+  metrics.add("gpu_encoder_percent" + label, gpu.encoder_percent);
+  metrics.add("gpu_decoder_percent" + label, gpu.decoder_percent);
+  metrics.add("temperature_celsius" + label, gpu.temperature_celsius);
+  metrics.add("power_watts" + label, gpu.power_watts);
+  metrics.add("clock_hz" + label + "-sm", gpu.sm_clock_hz);
+  metrics.add("clock_hz" + label + "-memory", gpu.memory_clock_hz);
+}
+
 }  // namespace
 
 void MetricAccumulator::add(const SystemSample& sample) {
@@ -61,6 +79,7 @@ void MetricAccumulator::add(const SystemSample& sample) {
   metrics.add("temperature_celsius", sample.temperatures_celsius);
   metrics.add("power_watts", sample.power_watts);
   metrics.add("clock_hz", sample.clocks_hz);
+  for (const GpuSample& gpu : sample.gpus) add_gpu(metrics, gpu, sample.gpus.size() > 1);
 }
 
 std::vector<MetricSummary> summarise_metrics(std::span<const SystemSample> samples) {

@@ -109,7 +109,7 @@ class Extras {
 
   void finish_step(const char* while_what) {
     outcome_.interrupted = was_stopped();
-    if (context_.metrics.take_throttled()) warn(fmt::format("the clock was throttled while {}", while_what));
+    if (auto throttling = context_.metrics.take_throttling(while_what)) warn(std::move(*throttling));
     runs_.save();
   }
 

@@ -170,7 +170,8 @@ void add_warnings(const BenchContext& context, ModelResult& result) {
         "inference latency varies by {:.1f} % (over 2.5 %: a busy machine, a moving clock, or work "
         "that depends on the input)",
         100 * result.inference->cv));
-  if (context.metrics.take_throttled()) result.warnings.emplace_back("the clock was throttled while it ran");
+  if (auto throttling = context.metrics.take_throttling("it ran"))
+    result.warnings.push_back(std::move(*throttling));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "bench/metrics_recorder.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+
+#include <utility>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -26,6 +29,9 @@ void MetricsRecorder::record(const std::string& phase, const std::vector<WorkerR
         {run->label(), run->pid(), std::string(name_of(run->phase())), run->last_sample()});
   }
   throttled_ = throttled_ || line.system.throttled == true;
+  for (const GpuSample& gpu : line.system.gpus)
+    for (const std::string& reason : gpu.throttle_reasons)
+      throttling_.insert(fmt::format("GPU {}: {}", gpu.index.value_or(0), reason));
   totals_.add(line.system);
   if (failed_) return;
   if (auto written = write_all(file_.get(), to_line(report::to_json(line)) + "\n"); !written) {
@@ -34,10 +40,12 @@ void MetricsRecorder::record(const std::string& phase, const std::vector<WorkerR
   }
 }
 
-bool MetricsRecorder::take_throttled() {
-  const bool seen = throttled_;
-  throttled_ = false;
-  return seen;
+std::optional<std::string> MetricsRecorder::take_throttling(std::string_view while_what) {
+  const auto reasons = std::exchange(throttling_, {});
+  if (!std::exchange(throttled_, false)) return std::nullopt;
+  std::string text = fmt::format("the clock was throttled while {}", while_what);
+  if (!reasons.empty()) text += fmt::format(" ({})", fmt::join(reasons, ", "));
+  return text;
 }
 
 }  // namespace headroom::bench

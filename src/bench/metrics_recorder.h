@@ -2,7 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/metric_summary.h"
@@ -24,8 +27,9 @@ class MetricsRecorder {
   const std::vector<MetricSummary>& summary() const { return totals_.summaries(); }
   // What counted up until now (kills and page faults of the limit's probe) is none of the run's.
   void restart_rates() { sampler_.sample(); }
-  // True if a throttle alert was seen since the last call.
-  bool take_throttled();
+  // What is said of throttling since the last call: "the clock was throttled while it ran (GPU 0: software
+  // power cap)". Nothing if there was none. `while_what` is "it ran".
+  std::optional<std::string> take_throttling(std::string_view while_what);
 
  private:
   sources::SystemSampler sampler_;
@@ -33,6 +37,7 @@ class MetricsRecorder {
   Nanoseconds started_;
   analysis::MetricAccumulator totals_;
   bool throttled_ = false, failed_ = false;
+  std::set<std::string> throttling_;  // "GPU 0: software power cap"
 };
 
 }  // namespace headroom::bench

@@ -31,6 +31,7 @@
 #include "report/views.h"
 #include "report/words.h"
 #include "sources/host_info.h"
+#include "sources/nvml_source.h"
 
 namespace headroom::bench {
 namespace {
@@ -343,6 +344,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   run.result.started_at = run.folder.started_at;
   run.result.command = command;
   run.result.host = sources::read_host_info();
+  sources::read_gpu_info(run.result.host);
   run.result.image_size = options.image_size;
   run.result.confidence = options.confidence;
   run.result.iou = options.iou;

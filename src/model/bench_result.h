@@ -162,11 +162,28 @@ struct PipelineResult {
   friend bool operator==(const PipelineResult&, const PipelineResult&) = default;
 };
 
+// A GPU of the host, by what does not change: `uuid` and `pci_bus_id` tell it from the others.
+struct HostMigInstance {
+  std::string name, uuid;
+  std::optional<Bytes> memory_total;
+  friend bool operator==(const HostMigInstance&, const HostMigInstance&) = default;
+};
+struct HostGpu {
+  std::int64_t index = 0;  // as the driver counts (nvidia-smi), not as CUDA does
+  std::string name, uuid, pci_bus_id;
+  std::optional<Bytes> memory_total;  // absent on integrated GPUs
+  std::optional<bool> mig_enabled;
+  std::vector<HostMigInstance> mig_instances;
+  friend bool operator==(const HostGpu&, const HostGpu&) = default;
+};
+
 struct HostInfo {
   std::string hostname, machine, kernel, os, cpu_model, board;  // board: Jetson's device-tree model, if any
   int cpus = 0;
   Bytes ram_total;
   std::string headroom_version;
+  std::string gpu_driver;     // "580.159.04"; empty without NVML
+  std::vector<HostGpu> gpus;  // of NVIDIA's driver; empty without NVML
   friend bool operator==(const HostInfo&, const HostInfo&) = default;
 };
 

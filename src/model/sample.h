@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "model/gpu_sample.h"
 
 namespace headroom {
 
@@ -31,9 +32,10 @@ struct SystemSample {
   std::optional<std::int64_t> oom_kills;                            // since the previous sample
   std::vector<Reading> temperatures_celsius;
   std::vector<Reading> power_watts;
-  std::vector<Reading> clocks_hz;  // "cpu0", "gpu", "emc"
-  std::optional<double> gpu_percent;
-  std::optional<bool> throttled;  // a throttle alert is active now
+  std::vector<Reading> clocks_hz;     // "cpu0", "gpu", "emc"
+  std::optional<double> gpu_percent;  // of several GPUs the busiest
+  std::optional<bool> throttled;      // a throttle alert of the board or of a GPU is active now
+  std::vector<GpuSample> gpus;        // as the driver tells them (NVML); empty without it
   friend bool operator==(const SystemSample&, const SystemSample&) = default;
 };
 

@@ -52,6 +52,18 @@ bool has_own_thresholds(const BenchResult& result) {
   });
 }
 
+// One line for all GPUs of a kind would lose which is which; a machine has few.
+void add_gpus(std::string& text, const HostInfo& host) {
+  for (const HostGpu& gpu : host.gpus) {
+    std::string words = escaped(gpu.name.empty() ? "unknown" : gpu.name);
+    if (gpu.memory_total) words += ", " + format_bytes(*gpu.memory_total);
+    if (!gpu.pci_bus_id.empty()) words += ", PCI " + escaped(gpu.pci_bus_id);
+    if (gpu.mig_enabled == true) words += ", MIG: " + counted(std::ssize(gpu.mig_instances), "instance");
+    add_line(text, fmt::format("GPU {}", gpu.index), words);
+  }
+  if (!host.gpu_driver.empty()) add_line(text, "GPU driver", escaped(host.gpu_driver));
+}
+
 std::string metadata_section(const BenchResult& result) {
   const HostInfo& host = result.host;
   std::string text = "## Metadata\n\n";
@@ -67,6 +79,7 @@ std::string metadata_section(const BenchResult& result) {
     processor += fmt::format("{}{}", processor.empty() ? "" : ", ", escaped(host.machine));
   add_line(text, "Processor", processor);
   if (host.ram_total > Bytes{}) add_line(text, "Memory", format_bytes(host.ram_total));
+  add_gpus(text, host);
   add_line(text, "System",
            escaped(host.os) + (host.kernel.empty() ? "" : ", kernel " + escaped(host.kernel)));
   if (result.setup_time > Nanoseconds{}) add_line(text, "Setup phase", format_duration(result.setup_time));

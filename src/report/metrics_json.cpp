@@ -5,6 +5,53 @@
 
 namespace headroom::report {
 
+void describe(auto& field, a<GpuProcess> auto& process) {
+  field("pid", process.pid);
+  field("used_bytes", process.used);
+  field("gpu_instance", process.gpu_instance);
+  field("compute_instance", process.compute_instance);
+}
+
+void describe(auto& field, a<MigInstance> auto& instance) {
+  field("index", instance.index);
+  field("name", instance.name);
+  field("uuid", instance.uuid);
+  field("gpu_instance", instance.gpu_instance);
+  field("compute_instance", instance.compute_instance);
+  field("memory_total_bytes", instance.memory_total);
+  field("memory_used_bytes", instance.memory_used);
+  field("memory_free_bytes", instance.memory_free);
+  field("memory_reserved_bytes", instance.memory_reserved);
+}
+
+void describe(auto& field, a<GpuSample> auto& gpu) {
+  field("index", gpu.index);
+  field("name", gpu.name);
+  field("uuid", gpu.uuid);
+  field("pci_bus_id", gpu.pci_bus_id);
+  field.unless_zero("lost", gpu.lost);
+  field("gpu_percent", gpu.gpu_percent);
+  field("memory_percent", gpu.memory_percent);
+  field("encoder_percent", gpu.encoder_percent);
+  field("decoder_percent", gpu.decoder_percent);
+  field("memory_total_bytes", gpu.memory_total);
+  field("memory_used_bytes", gpu.memory_used);
+  field("memory_free_bytes", gpu.memory_free);
+  field("memory_reserved_bytes", gpu.memory_reserved);
+  field("graphics_clock_hz", gpu.graphics_clock_hz);
+  field("sm_clock_hz", gpu.sm_clock_hz);
+  field("memory_clock_hz", gpu.memory_clock_hz);
+  field("power_watts", gpu.power_watts);
+  field("power_limit_watts", gpu.power_limit_watts);
+  field("temperature_celsius", gpu.temperature_celsius);
+  field("throttled", gpu.throttled);
+  field.unless_zero("throttle_reasons", gpu.throttle_reasons);
+  field.unless_zero("clock_limits", gpu.clock_limits);
+  field("mig_enabled", gpu.mig_enabled);
+  field.unless_zero("mig_instances", gpu.mig_instances);
+  field("processes", gpu.processes);
+}
+
 void describe(auto& field, a<SystemSample> auto& sample) {
   field("cpu_percent", sample.cpu_percent);
   field("gpu_percent", sample.gpu_percent);
@@ -27,6 +74,7 @@ void describe(auto& field, a<SystemSample> auto& sample) {
   field.readings("power_watts", sample.power_watts);
   field.readings("clock_hz", sample.clocks_hz);
   field("throttled", sample.throttled);
+  field.unless_zero("gpus", sample.gpus);
 }
 
 void describe(auto& field, a<NamedProcessMemory> auto& process) {

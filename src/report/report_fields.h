@@ -194,6 +194,22 @@ void describe(auto& field, a<PipelineResult> auto& pipeline) {
   field.unless_zero("skipped_frames", pipeline.skipped_frames);
 }
 
+void describe(auto& field, a<HostMigInstance> auto& instance) {
+  field("name", instance.name);
+  field("uuid", instance.uuid);
+  field("memory_total_bytes", instance.memory_total);
+}
+
+void describe(auto& field, a<HostGpu> auto& gpu) {
+  field("index", gpu.index);
+  field("name", gpu.name);
+  field("uuid", gpu.uuid);
+  field("pci_bus_id", gpu.pci_bus_id);
+  field("memory_total_bytes", gpu.memory_total);
+  field("mig_enabled", gpu.mig_enabled);
+  field.unless_zero("mig_instances", gpu.mig_instances);
+}
+
 void describe(auto& field, a<HostInfo> auto& host) {
   field("hostname", host.hostname);
   field("machine", host.machine);
@@ -204,6 +220,8 @@ void describe(auto& field, a<HostInfo> auto& host) {
   field.unless_zero("cpus", host.cpus);
   field.unless_zero("ram_total_bytes", host.ram_total);
   field("headroom_version", host.headroom_version);
+  field.unless_zero("gpu_driver", host.gpu_driver);
+  field.unless_zero("gpus", host.gpus);
 }
 
 void describe(auto& field, a<LimitRoute> auto& route) {

@@ -17,6 +17,12 @@ struct MetricWords {
 
 constexpr std::array kMetrics{MetricWords{"cpu_percent", "CPU, all cores"},
                               MetricWords{"gpu_percent", "GPU"},
+                              MetricWords{"gpu_load_percent", "GPU load"},
+                              MetricWords{"gpu_memory_used_bytes", "GPU memory used"},
+                              MetricWords{"gpu_memory_free_bytes", "GPU memory free"},
+                              MetricWords{"gpu_memory_load_percent", "GPU memory, share of time in use"},
+                              MetricWords{"gpu_encoder_percent", "GPU video encoders"},
+                              MetricWords{"gpu_decoder_percent", "GPU video decoders"},
                               MetricWords{"ram_used_bytes", "RAM used"},
                               MetricWords{"ram_available_bytes", "RAM available"},
                               MetricWords{"ram_free_bytes", "RAM free"},

@@ -34,6 +34,8 @@ std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& r
 std::unique_ptr<MetricSource> make_power_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_gpu_source(const std::filesystem::path& root);
+// Gives nullptr for any root but "/": NVML is a library, not a file tree.
+std::unique_ptr<MetricSource> make_nvml_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_memory_clock_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root);
 

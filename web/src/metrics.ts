@@ -38,7 +38,8 @@ export interface Metrics {
 type Line = {seconds: number; label: string; values: Map<string, number>; pids: Map<string, number>};  // pids: by worker
 
 const FAMILIES: {title: string; unit: Unit; pattern: RegExp}[] = [
-  {title: 'CPU and GPU load', unit: 'percent', pattern: /^(cpu|gpu)_percent/},
+  {title: 'CPU and GPU load', unit: 'percent', pattern: /^(cpu|gpu)_percent|^gpus\..*_percent$/},
+  {title: 'Memory of the GPUs', unit: 'bytes', pattern: /^gpus\..*memory_used_bytes$/},
   {title: 'Memory of the machine', unit: 'bytes', pattern: /^(ram|nvmap|cma)_.*bytes$/},
   {title: 'Resident memory of the workers', unit: 'bytes', pattern: /^(process.*\.)?(rss|resident)_bytes$/},
   {title: 'Proportional share of the workers (PSS)', unit: 'bytes', pattern: /^(process.*\.)?pss_bytes$/},
@@ -54,7 +55,8 @@ const WORKERS = 'processes.';
 const MOST_SERIES = 8;  // as many as the palette tells apart
 // The total is a fact of the machine, not a course; it is in the header.
 // Of a worker its resident memory and its share are drawn; the parts of the resident memory stay in metrics.jsonl.
-const NOT_DRAWN = /^(schema_version|line|ram_total_bytes|swap_total_bytes)$|(^|[._])(time|pid|since_start)(_|$)|^process.*\.(?!(rss|resident|pss)_bytes$)[^.]*$/;
+// Of a GPU its free and reserved memory say no more than its used memory.
+const NOT_DRAWN = /^(schema_version|line|ram_total_bytes|swap_total_bytes)$|^gpus\..*(index|_instance|(total|free|reserved)_bytes|limit_watts)$|(^|[._])(time|pid|since_start)(_|$)|^process.*\.(?!(rss|resident|pss)_bytes$)[^.]*$/;
 
 export function unit_of(key: string): Unit {
   const family = FAMILIES.find(({pattern}) => pattern.test(key));
@@ -68,6 +70,8 @@ export function parse_metrics(text: string): Metrics {
   const lines = read_lines(text);
   const keys = new Set<string>();
   for (const line of lines) for (const key of line.values.keys()) keys.add(key);
+  const loads = [...keys].filter((key) => /^gpus\.[^.]+\.gpu_percent$/.test(key));
+  if (loads.length === 1) keys.delete(loads[0]!);  // gpu_percent of the machine is the same
 
   const metrics: Metrics = {charts: [], constant: [], bands: bands_of(lines), lines: lines.length};
   const families = new Map<string, {unit: Unit; keys: string[]}>();
@@ -149,8 +153,9 @@ export function alone_in(values: Value[]): number[] {
   return measured.filter((at, i) => is_number(at) && !is_number(measured[i - 1]) && !is_number(measured[i + 1]));
 }
 
-// "temperature_celsius.cpu-thermal" → "cpu-thermal"; "ram_used_bytes" → "RAM used".
+// "temperature_celsius.cpu-thermal" → "cpu-thermal"; "ram_used_bytes" → "RAM used"; "gpus.GPU 0.sm_clock_hz" → "GPU 0 sm clock".
 export function label_of(key: string): string {
+  if (key.startsWith('gpus.')) return key.slice(5).replace(/\.mig_instances\./, ' ').replace(/_(bytes|percent|celsius|watts|hz)$/, '').replace(/[._]/g, ' ');
   const dot = key.indexOf('.');
   if (dot > 0) return key.slice(dot + 1).replace(/\.[a-z_]+_bytes$/, '');
   const words = key.replace(/_(bytes|percent|celsius|watts|hz)$/, '').replace(/_/g, ' ');
@@ -200,8 +205,10 @@ function pids_of(record: Record<string, unknown>): Map<string, number> {
   return new Map(workers.map((item) => [name_of(item), Number(item?.pid ?? 0)]));
 }
 
+// GPUs of one machine share their name; their number does not.
 function name_of(item: unknown): string {
-  const {name, label, model} = (item ?? {}) as Record<string, unknown>;
+  const {name, label, model, uuid, index} = (item ?? {}) as Record<string, unknown>;
+  if (typeof uuid === 'string' && typeof index === 'number') return `${uuid.startsWith('MIG-') ? 'MIG' : 'GPU'} ${index}`;
   return [name, label, model].find((text): text is string => typeof text === 'string') ?? '';
 }
 

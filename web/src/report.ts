@@ -145,6 +145,8 @@ export interface Host {
   cpus?: number;
   ram_total_bytes?: number;
   headroom_version?: string;
+  gpu_driver?: string;
+  gpus?: {index: number; name: string; uuid: string; pci_bus_id: string; memory_total_bytes?: number; mig_enabled?: boolean}[];
 }
 
 export interface Source {

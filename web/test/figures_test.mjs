@@ -133,6 +133,21 @@ test('workers are series of their own, by resident memory and share', () => {
   assert.deepEqual(found.bands.map((band) => band.label), ['parallel']);
 });
 
+test('GPUs of one name are told apart, and one GPU has its load once', () => {
+  const gpu = (index, used) => ({index, name: 'NVIDIA H200', uuid: `GPU-${index}`, gpu_percent: 10 + used, memory_total_bytes: 90 + used,
+    memory_used_bytes: used, memory_free_bytes: 90 - used, sm_clock_hz: 1e9 + used, temperature_celsius: 30 + used,
+    mig_instances: [{index: 3, name: 'MIG 1g', uuid: 'MIG-1', gpu_instance: used, memory_used_bytes: used / 2}], processes: [{pid: 5 + used, used_bytes: used}]});
+  const keys_of = (...lines) => metrics.parse_metrics(lines.map((line) => JSON.stringify(line)).join('\n')).charts
+    .map((chart) => chart.series.map((series) => series.key));
+  assert.deepEqual(keys_of({time_ns: 0, gpu_percent: 12, gpus: [gpu(0, 2)]}, {time_ns: 1e9, gpu_percent: 13, gpus: [gpu(0, 3)]}), [
+    ['gpu_percent'], ['gpus.GPU 0.memory_used_bytes', 'gpus.GPU 0.mig_instances.MIG 3.memory_used_bytes'],
+    ['gpus.GPU 0.temperature_celsius'], ['gpus.GPU 0.sm_clock_hz']]);
+  assert.deepEqual(keys_of({time_ns: 0, gpus: [gpu(0, 2), gpu(1, 4)]}, {time_ns: 1e9, gpus: [gpu(0, 3), gpu(1, 5)]})[0],
+    ['gpus.GPU 0.gpu_percent', 'gpus.GPU 1.gpu_percent']);
+  assert.equal(metrics.label_of('gpus.GPU 0.sm_clock_hz'), 'GPU 0 sm clock');
+  assert.equal(metrics.label_of('gpus.GPU 0.mig_instances.MIG 3.memory_used_bytes'), 'GPU 0 MIG 3 memory used');
+});
+
 test('no memory is drawn where a worker has no process', () => {
   const line = (seconds, ...processes) => JSON.stringify({time_ns: seconds * 1e9, cpu_percent: seconds,
     processes: processes.map(([model, pid, rss_bytes, pss_bytes]) => ({model, pid, rss_bytes, pss_bytes}))});

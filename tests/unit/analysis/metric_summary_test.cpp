@@ -48,5 +48,27 @@ TEST(MetricSummary, SensorsCarryTheirNames) {
 
 TEST(MetricSummary, OfNothing) { EXPECT_TRUE(summarise_metrics({}).empty()); }
 
+TEST(MetricSummary, EachGpuHasItsOwn) {
+  SystemSample one;
+  one.gpu_percent = 40;
+  one.gpus.resize(1);
+  one.gpus[0].index = 0;
+  one.gpus[0].gpu_percent = 40;
+  one.gpus[0].memory_used = Bytes{100};
+  one.gpus[0].temperature_celsius = 35;
+  auto metrics = summarise_metrics(std::vector<SystemSample>{one});
+  EXPECT_EQ(metrics.size(), 3U);  // nothing of what it did not tell, and its load is the machine's
+  EXPECT_EQ(*find(metrics, "gpu_memory_used_bytes.gpu0"),
+            (MetricSummary{"gpu_memory_used_bytes.gpu0", 1, 100, 100, 100}));
+  ASSERT_NE(find(metrics, "temperature_celsius.gpu0"), nullptr);
+  one.gpus.push_back(one.gpus[0]);
+  one.gpus[1].index = 1;
+  one.gpus[1].memory_used = Bytes{300};
+  metrics = summarise_metrics(std::vector<SystemSample>{one});
+  ASSERT_NE(find(metrics, "gpu_load_percent.gpu0"), nullptr);
+  ASSERT_NE(find(metrics, "gpu_load_percent.gpu1"), nullptr);
+  EXPECT_EQ(find(metrics, "gpu_memory_used_bytes.gpu1")->max, 300);
+}
+
 }  // namespace
 }  // namespace headroom::analysis

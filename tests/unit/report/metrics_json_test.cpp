@@ -23,6 +23,20 @@ MetricsLine full_line() {
   system.power_watts = {{"VDD_IN", 4.75}};
   system.clocks_hz = {{"cpu0", 1.5e9}};
   system.throttled = false;
+  GpuSample gpu;
+  gpu.index = 0, gpu.name = "NVIDIA H200", gpu.uuid = "GPU-1", gpu.pci_bus_id = "00000000:41:00.0";
+  gpu.memory_total = Bytes{100}, gpu.memory_used = Bytes{0}, gpu.memory_free = Bytes{90};
+  gpu.memory_reserved = Bytes{10};
+  gpu.gpu_percent = 37, gpu.memory_percent = 12.5, gpu.encoder_percent = 0, gpu.decoder_percent = 1;
+  gpu.graphics_clock_hz = 1.98e9, gpu.sm_clock_hz = 1.97e9, gpu.memory_clock_hz = 3.2e9;
+  gpu.power_watts = 76.5, gpu.power_limit_watts = 700, gpu.temperature_celsius = 31;
+  gpu.throttled = true, gpu.throttle_reasons = {"software power cap"}, gpu.clock_limits = {"idle"};
+  gpu.mig_enabled = true;
+  gpu.mig_instances = {{3, "MIG 1g.18gb", "MIG-1", 7, 0, Bytes{20}, Bytes{5}, Bytes{14}, Bytes{1}}};
+  gpu.processes = {{{4242, Bytes{77}, 7, 0}, {4243, std::nullopt, std::nullopt, std::nullopt}}};
+  GpuSample lost;
+  lost.index = 1, lost.lost = true;
+  system.gpus = {gpu, lost};
   NamedProcessMemory process;
   process.model = "yolox", process.pid = 4242, process.phase = "warm";
   process.memory = {Bytes{20}, Bytes{21}, Bytes{22},       Bytes{23}, Bytes{24},
@@ -59,9 +73,14 @@ TEST(MetricsJson, AbsentIsAbsentAndZeroIsZero) {
   EXPECT_EQ(get_integer(line, "swap_used_bytes"), 0);
   const Json bare = to_json(MetricsLine{});
   for (const char* key :
-       {"cpu_percent", "ram_used_bytes", "swap_used_bytes", "temperature_celsius", "throttled"})
+       {"cpu_percent", "ram_used_bytes", "swap_used_bytes", "temperature_celsius", "throttled", "gpus"})
     EXPECT_FALSE(bare.contains(key)) << key;
   EXPECT_TRUE(bare["processes"].empty());
+  // Of a lost GPU only that it is lost; that its processes are not told is not that there are none.
+  EXPECT_EQ(line["gpus"][1],
+            (Json{{"index", 1}, {"name", ""}, {"uuid", ""}, {"pci_bus_id", ""}, {"lost", true}}));
+  EXPECT_FALSE(line["gpus"][0].contains("lost"));
+  EXPECT_FALSE(line["gpus"][0]["processes"][1].contains("used_bytes"));
 }
 
 TEST(MetricsJson, ACutLastLineIsLeftOut) {

@@ -194,9 +194,17 @@ BenchResult run_of(const std::string& arguments) {
   run.started_at = "2026-11-21T10:30:00+01:00";
   run.complete = true;
   run.command = "headroom bench " + arguments;
-  run.host = {
-      "bench-7", "x86_64",     "6.1.0-40-amd64", "Debian GNU/Linux 12 (bookworm)", "AMD EPYC 7B13", "",
-      2,         gibibytes(8), "0.1.0"};
+  run.host = {"bench-7",
+              "x86_64",
+              "6.1.0-40-amd64",
+              "Debian GNU/Linux 12 (bookworm)",
+              "AMD EPYC 7B13",
+              "",
+              2,
+              gibibytes(8),
+              "0.1.0",
+              "",
+              {}};
   run.image_size = 640;
   run.confidence = 0.25;
   run.iou = 0.45;
@@ -301,6 +309,22 @@ BenchResult rich_run() {
   BenchResult run = run_of("--config benches/all.toml --tune --parallel --pipeline --mem-limit 256MiB");
   run.source = video_source();
   run.source->skipped = {{"frame 211", "the frame could not be decoded"}};
+  run.host.gpu_driver = "580.159.04";
+  run.host.gpus = {
+      {0,
+       "NVIDIA H200",
+       "GPU-49802edc-3f05-646c-39b4-e09f0322dc57",
+       "00000000:00:06.0",
+       mebibytes(143'771),
+       false,
+       {}},
+      {1,
+       "NVIDIA H200",
+       "GPU-5a1b0c2d-0000-4f3e-8d7c-6b5a49382716",
+       "00000000:00:07.0",
+       mebibytes(143'771),
+       true,
+       {{"NVIDIA H200 MIG 1g.18gb", "MIG-c788539f-c1ea-5a36-8b4d-9b07d024b1bb", mebibytes(16'384)}}}};
   run.limit = hard_limit(mebibytes(256));
   run.limit->mechanism = LimitMechanism::cgroup_v1;
   run.limit->note = "control group v2 is not mounted with the memory controller";

@@ -100,10 +100,20 @@ function host_words(host: Host) {
       {host.board || host.cpu_model || host.machine}
       <small>
         {[host.hostname, host.cpus ? counted(host.cpus, 'CPU') : '', host.ram_total_bytes ? `${bytes(host.ram_total_bytes)} RAM` : '',
-          host.board && host.cpu_model, host.os, host.kernel && `Linux ${host.kernel}`].filter(Boolean).join(' · ')}
+          host.board && host.cpu_model, gpu_words(host), host.os, host.kernel && `Linux ${host.kernel}`].filter(Boolean).join(' · ')}
       </small>
     </>
   );
+}
+
+// "2 × NVIDIA H200, 140.4 GiB"; GPUs of one kind are counted.
+function gpu_words(host: Host): string {
+  const kinds = new Map<string, number>();
+  for (const {name, memory_total_bytes} of host.gpus ?? []) {
+    const kind = memory_total_bytes ? `${name}, ${bytes(memory_total_bytes)}` : name;
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  }
+  return [...kinds].map(([kind, count]) => (count > 1 ? `${count} × ${kind}` : kind)).join(' · ');
 }
 
 // "2026-11-21T10:30:00+01:00" → "2026-11-21 10:30:00 +01:00": as the device wrote it, not in the reader's zone.

@@ -1,0 +1,56 @@
+// The parts of the reader of nvidia-smi's output, a file each: words and figures, CSV, tables.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sources/nvidia_smi_reader.h"
+
+namespace headroom::sources::smi {
+
+// True for "[N/A]", "Not Supported", "ERR!" and all else that stands for a figure that there is not.
+bool is_absent(std::string_view text);
+// True for what is printed for every figure of a GPU that cannot be reached any more.
+bool is_lost(std::string_view text);
+
+// A figure in base units: "7462 MiB", "7462MiB" and, with `unit` "MiB", "7462" are 7824474112. Nothing if it
+// is no finite number of a known unit.
+std::optional<double> figure(std::string_view text, std::string_view unit);
+// A figure of bytes; nothing too if it is negative or above 2^62.
+std::optional<Bytes> bytes_figure(std::string_view text, std::string_view unit);
+
+// The columns of a CSV as they are now; its rows.
+class CsvReader {
+ public:
+  explicit CsvReader(const std::vector<std::string>& columns);
+  // True if the line is a header, whose columns count from now on, or a row that fits them.
+  bool read(std::string_view line, SmiOutput& output);
+
+ private:
+  struct Column {
+    std::string name, unit;
+  };
+  bool read_header(std::string_view line);
+  bool read_gpu(const std::vector<std::string_view>& fields, SmiOutput& output) const;
+  bool read_process(const std::vector<std::string_view>& fields, SmiOutput& output) const;
+  std::optional<std::vector<std::string_view>> fields_of(std::string_view line) const;
+
+  std::vector<Column> columns_;
+};
+
+// The tables that begin and end their lines with a bar, and the lists of -L. A GPU is three lines of its
+// table.
+class TableReader {
+ public:
+  // True if the line is part of a table or a list, whether or not it holds something.
+  bool read(std::string_view line, SmiOutput& output);
+
+ private:
+  bool read_list(std::string_view line, SmiOutput& output);
+  void read_gpu_row(const std::vector<std::string_view>& cells, SmiOutput& output);
+
+  int row_ = 0;  // of the GPU's lines the one that was last; 0 outside of a GPU
+};
+
+}  // namespace headroom::sources::smi

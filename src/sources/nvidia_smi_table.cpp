@@ -1,0 +1,245 @@
+// Rows are known by their shape, not by their place: drivers have moved, widened and added columns, and texts
+// that people pass around lack headers and frames.
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "sources/nvidia_smi_parts.h"
+
+namespace headroom::sources::smi {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+std::optional<std::int64_t> integer(std::string_view text) { return parse_number<std::int64_t>(text); }
+
+bool is_number_or_absent(std::string_view word) { return word == "N/A" || integer(word).has_value(); }
+
+// "00000000:01:00.0"
+bool is_bus_id(std::string_view word) {
+  return std::count(word.begin(), word.end(), ':') == 2 &&
+         word.find_first_not_of("0123456789abcdefABCDEF:.") == word.npos;
+}
+
+// "C", "G", "C+G", "M+C"
+bool is_process_type(std::string_view word) {
+  if (word.size() % 2 == 0) return false;
+  for (std::size_t i = 0; i < word.size(); ++i)
+    if (i % 2 == 0 ? std::string_view("CGM").find(word[i]) == std::string_view::npos : word[i] != '+')
+      return false;
+  return true;
+}
+
+// From the beginning of one word to the end of another.
+std::string_view text_between(std::string_view first, std::string_view last) {
+  return {first.data(), static_cast<std::size_t>(last.data() + last.size() - first.data())};
+}
+
+// What stands between a name and the end of its word: "Driver Version: 580.00" gives "580.00".
+std::string word_after(std::string_view text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  if (at == text.npos) return {};
+  const Words words = split_words(text.substr(at + name.size()));
+  return words.empty() || is_absent(words[0]) ? std::string() : std::string(words[0]);
+}
+
+// The two figures around a slash that stands alone: "231W / 300W", "N/A /  N/A".
+struct Pair {
+  std::string_view first, second;
+};
+std::optional<Pair> around_slash(const Words& words) {
+  const auto slash = std::find(words.begin(), words.end(), "/");
+  if (slash == words.begin() || slash == words.end() || slash + 1 == words.end()) return std::nullopt;
+  return Pair{*(slash - 1), *(slash + 1)};
+}
+
+std::vector<std::string_view> cells_of(std::string_view line) {
+  line.remove_prefix(1);
+  if (line.ends_with("|")) line.remove_suffix(1);
+  std::vector<std::string_view> cells = split(line, '|');
+  for (std::string_view& cell : cells) cell = trim(cell);
+  return cells;
+}
+
+bool begins_gpu(const std::vector<std::string_view>& cells) {
+  constexpr std::array<std::string_view, 6> kPersistence{"On", "Off", "N/A", "WDDM", "TCC", "MCDM"};
+  if (cells.size() != 3) return false;
+  const Words words = split_words(cells[0]), bus = split_words(cells[1]);
+  return words.size() >= 3 && integer(words[0]) && bus.size() >= 2 &&
+         (bus[0] == "N/A" || is_bus_id(bus[0])) &&
+         std::find(kPersistence.begin(), kPersistence.end(), words.back()) != kPersistence.end();
+}
+
+GpuSample gpu_of(const std::vector<std::string_view>& cells) {
+  const Words words = split_words(cells[0]), bus = split_words(cells[1]);
+  GpuSample gpu;
+  gpu.index = integer(words[0]);
+  gpu.name = text_between(words[1], words[words.size() - 2]);
+  if (bus[0] != "N/A") gpu.pci_bus_id = bus[0];
+  return gpu;
+}
+
+// "N/A   57C    P0   231W / 300W |  12427MiB / 16160MiB |     99%      Default"
+void read_figures(const std::vector<std::string_view>& cells, GpuSample& gpu) {
+  const Words words = split_words(cells[0]);
+  for (const std::string_view word : words)
+    if (word.size() > 1 && word.ends_with("C")) gpu.temperature_celsius = figure(word, "");
+  if (const auto power = around_slash(words)) {
+    if (power->first.ends_with("W")) gpu.power_watts = figure(power->first, "");
+    if (power->second.ends_with("W")) gpu.power_limit_watts = figure(power->second, "");
+  }
+  if (const auto memory = around_slash(split_words(cells[1]))) {
+    gpu.memory_used = bytes_figure(memory->first, "");
+    gpu.memory_total = bytes_figure(memory->second, "");
+  }
+  for (const std::string_view word : split_words(cells[2]))
+    if (word.ends_with("%")) gpu.gpu_percent = figure(word, "");
+}
+
+// "Enabled*": as it will be after a reset.
+void read_mig_mode(std::string_view cell, GpuSample& gpu) {
+  if (cell == "Enabled" || cell == "Disabled") gpu.mig_enabled = cell == "Enabled";
+  if (cell == "Enabled*" || cell == "Disabled*") gpu.mig_enabled = cell != "Enabled*";
+}
+
+// "0    1   0   0 |     11MiB / 20096MiB | 42      0 |  3   0    2    0    0": GPU, instances, number of the
+// device.
+bool read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output) {
+  if (cells.size() != 4) return false;
+  const Words words = split_words(cells[0]);
+  if (words.size() != 4 || !std::all_of(words.begin(), words.end(), is_number_or_absent)) return false;
+  const auto gpu = integer(words[0]), index = integer(words[3]);
+  if (!gpu || !index) return false;
+  MigInstance instance;
+  instance.index = *index;
+  instance.gpu_instance = integer(words[1]);
+  instance.compute_instance = integer(words[2]);
+  if (const auto memory = around_slash(split_words(cells[1]))) {
+    instance.memory_used = bytes_figure(memory->first, "");
+    instance.memory_total = bytes_figure(memory->second, "");
+  }
+  // A log has a GPU many times: the row belongs to the last.
+  for (auto of = output.gpus.rbegin(); of != output.gpus.rend(); ++of)
+    if (of->index == gpu) {
+      of->mig_instances.push_back(std::move(instance));
+      return true;
+    }
+  return false;
+}
+
+// "0   N/A  N/A      3507      G   /usr/lib/xorg/Xorg      0MiB"; before R450 without the two instances.
+bool read_process_row(std::string_view cell, SmiOutput& output) {
+  const Words words = split_words(cell);
+  if (words.size() < 4) return false;
+  std::size_t pid = 1;
+  SmiProcess row;
+  if (words.size() >= 6 && is_number_or_absent(words[1]) && is_number_or_absent(words[2]) &&
+      integer(words[3]) && is_process_type(words[4])) {
+    pid = 3;
+    row.process.gpu_instance = integer(words[1]);
+    row.process.compute_instance = integer(words[2]);
+  }
+  const auto gpu = integer(words[0]), number = integer(words[pid]);
+  if (!gpu || !number || *number < 0 || pid + 2 >= words.size() || !is_process_type(words[pid + 1]))
+    return false;
+  const auto used = bytes_figure(words.back(), "");
+  if (!used && !is_absent(words.back())) return false;
+  row.gpu = gpu;
+  row.process.pid = *number;
+  row.process.used = used;
+  row.type = words[pid + 1];
+  if (pid + 3 < words.size()) row.name = text_between(words[pid + 2], words[words.size() - 2]);
+  if (!output.processes) output.processes.emplace();
+  output.processes->push_back(std::move(row));
+  return true;
+}
+
+// "0  MIG 1g.10gb       19     7/7        9.75       No     14    1     0": GPU, name, id, free/all, GiB.
+bool read_profile_row(std::string_view cell, SmiOutput& output) {
+  const Words words = split_words(cell);
+  if (words.size() < 6 || words[1] != "MIG") return false;
+  const auto counts = split(words[4], '/');
+  const auto gpu = integer(words[0]), id = integer(words[3]);
+  const auto memory = bytes_figure(words[5], "GiB");
+  if (!gpu || !id || counts.size() != 2 || !integer(counts[0]) || !integer(counts[1]) || !memory)
+    return false;
+  output.mig_profiles.push_back(
+      {*gpu, *id, std::string(words[2]), *integer(counts[0]), *integer(counts[1]), *memory});
+  return true;
+}
+
+void read_single_cell(std::string_view cell, SmiOutput& output) {
+  if (cell.starts_with("NVIDIA-SMI")) {
+    output.driver_version = word_after(cell, "Driver Version:");
+    if (output.driver_version.empty()) output.driver_version = word_after(cell, "KMD Version:");
+    output.cuda_version = word_after(cell, "CUDA Version:");
+    if (output.cuda_version.empty()) output.cuda_version = word_after(cell, "CUDA UMD Version:");
+    return;
+  }
+  if (cell.starts_with("No running processes found")) {
+    if (!output.processes) output.processes.emplace();
+    return;
+  }
+  if (read_profile_row(cell, output)) return;
+  read_process_row(cell, output);
+}
+
+}  // namespace
+
+void TableReader::read_gpu_row(const std::vector<std::string_view>& cells, SmiOutput& output) {
+  if (begins_gpu(cells)) {
+    output.gpus.push_back(gpu_of(cells));
+    row_ = 1;
+  } else if (row_ == 1) {
+    read_figures(cells, output.gpus.back());
+    row_ = 2;
+  } else if (row_ == 2) {
+    read_mig_mode(cells[2], output.gpus.back());
+    row_ = 0;
+  }
+}
+
+// "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)" and under it "MIG 1g.10gb     Device  0: (UUID: MIG-…)".
+bool TableReader::read_list(std::string_view line, SmiOutput& output) {
+  const std::size_t uuid = line.rfind("(UUID: ");
+  if (uuid == line.npos || !line.ends_with(")")) return false;
+  const std::string_view value = line.substr(uuid + 7, line.size() - uuid - 8);
+  const std::string_view before = trim(line.substr(0, uuid));
+  const Words words = split_words(before);
+  if (words.size() >= 3 && words[0] == "GPU" && words[1].ends_with(":")) {
+    GpuSample gpu;
+    gpu.index = integer(words[1].substr(0, words[1].size() - 1));
+    if (!gpu.index) return false;
+    gpu.name = text_between(words[2], words.back());
+    gpu.uuid = value;
+    output.gpus.push_back(std::move(gpu));
+    return true;
+  }
+  if (words.size() != 4 || words[0] != "MIG" || words[2] != "Device" || !words[3].ends_with(":") ||
+      output.gpus.empty())
+    return false;
+  const auto index = integer(words[3].substr(0, words[3].size() - 1));
+  if (!index) return false;
+  MigInstance instance;
+  instance.index = *index;
+  instance.name = text_between(words[0], words[1]);
+  instance.uuid = value;
+  output.gpus.back().mig_enabled = true;
+  output.gpus.back().mig_instances.push_back(std::move(instance));
+  return true;
+}
+
+bool TableReader::read(std::string_view line, SmiOutput& output) {
+  if (line.find_first_not_of("+-=| ") == line.npos) {
+    row_ = 0;
+    return true;
+  }
+  if (line.front() != '|') return read_list(line, output);
+  const std::vector<std::string_view> cells = cells_of(line);
+  if (cells.size() == 1) read_single_cell(cells[0], output);
+  if (cells.size() == 3) read_gpu_row(cells, output);
+  if (cells.size() == 4) read_mig_row(cells, output);
+  return true;
+}
+
+}  // namespace headroom::sources::smi

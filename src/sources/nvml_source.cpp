@@ -1,0 +1,105 @@
+#include "sources/nvml_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "sources/nvml_device.h"
+
+namespace headroom::sources {
+namespace {
+
+constexpr unsigned kMostDevices = 1024;  // what a broken driver may say
+
+class NvmlSource : public MetricSource {
+ public:
+  NvmlSource(std::shared_ptr<const nvml::Library> library, unsigned devices) : library_(std::move(library)) {
+    devices_.reserve(devices);
+    for (unsigned i = 0; i < devices; ++i) devices_.emplace_back(*library_, i);
+    was_lost_.resize(devices, false);
+  }
+
+  std::string describe() const override {
+    return fmt::format("NVML: {} GPU{}, driver {}", devices_.size(), devices_.size() == 1 ? "" : "s",
+                       library_->driver_version());
+  }
+
+  void read(SystemSample& sample) override {
+    std::optional<double> busiest;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      GpuSample gpu = devices_[i].read();
+      tell_if_lost(i, gpu);
+      if (gpu.gpu_percent) busiest = std::max(busiest.value_or(0), *gpu.gpu_percent);
+      if (gpu.throttled) sample.throttled = sample.throttled.value_or(false) || *gpu.throttled;
+      sample.gpus.push_back(std::move(gpu));
+    }
+    // On a Jetson devfreq has told it already: its driver answers NVML late or not at all.
+    if (!sample.gpu_percent) sample.gpu_percent = busiest;
+  }
+
+ private:
+  // Once, when it goes and when it comes back: a lost GPU must not fill the log.
+  void tell_if_lost(std::size_t device, const GpuSample& gpu) {
+    if (was_lost_[device] == gpu.lost) return;
+    was_lost_[device] = gpu.lost;
+    if (gpu.lost)
+      log::warning(
+          "GPU {} ({}, {}) is lost: the driver cannot reach it, so its figures are absent; see dmesg, "
+          "then reset the GPU or restart the machine",
+          device, gpu.name.empty() ? "of unknown name" : gpu.name,
+          gpu.pci_bus_id.empty() ? "unknown PCI bus id" : gpu.pci_bus_id);
+    else
+      log::info("GPU {} ({}) is back", device, gpu.name);
+  }
+
+  std::shared_ptr<const nvml::Library> library_;  // before the devices, which use it
+  std::vector<nvml::DeviceReader> devices_;
+  std::vector<bool> was_lost_;
+};
+
+unsigned count_devices(const nvml::Library& library) {
+  unsigned count = 0;
+  if (library.functions().device_count(&count) != nvml::kSuccess) return 0;
+  return std::min(count, kMostDevices);
+}
+
+}  // namespace
+
+std::unique_ptr<MetricSource> open_nvml_source(const std::string& library_file) {
+  auto library = nvml::Library::open(library_file);
+  if (!library) {
+    log::debug("{}", library.error().sentence());
+    return nullptr;
+  }
+  const unsigned devices = count_devices(**library);
+  if (devices == 0) {
+    log::debug("NVIDIA's driver {} has no device, so there are no metrics of GPUs",
+               (*library)->driver_version());
+    return nullptr;
+  }
+  return std::make_unique<NvmlSource>(std::move(*library), devices);
+}
+
+std::unique_ptr<MetricSource> make_nvml_source(const std::filesystem::path& root) {
+  if (root != "/") return nullptr;  // another machine's file tree has this machine's GPUs not
+  return open_nvml_source(nvml::Library::kFileName);
+}
+
+void read_gpu_info(HostInfo& host) { read_gpu_info(host, nvml::Library::kFileName); }
+
+void read_gpu_info(HostInfo& host, const std::string& library_file) {
+  const auto library = nvml::Library::open(library_file);
+  if (!library) return;
+  host.gpu_driver = (*library)->driver_version();
+  const unsigned devices = count_devices(**library);
+  for (unsigned i = 0; i < devices; ++i) {
+    const GpuSample gpu = nvml::DeviceReader(**library, i).read_identity();
+    HostGpu facts{i, gpu.name, gpu.uuid, gpu.pci_bus_id, gpu.memory_total, gpu.mig_enabled, {}};
+    for (const MigInstance& instance : gpu.mig_instances)
+      facts.mig_instances.push_back({instance.name, instance.uuid, instance.memory_total});
+    host.gpus.push_back(std::move(facts));
+  }
+}
+
+}  // namespace headroom::sources

@@ -1,0 +1,54 @@
+// read_nvidia_smi on any bytes: what comes out keeps to the bounds of its header. The bytes before the first
+// zero byte, if there is one, are the names of the columns.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "sources/nvidia_smi_reader.h"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void check(const std::optional<headroom::Bytes>& bytes) { require(!bytes || bytes->count >= 0); }
+void check(const std::optional<double>& number) { require(!number || std::isfinite(*number)); }
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string_view text(reinterpret_cast<const char*>(data), size);
+  std::vector<std::string> columns;
+  if (const std::size_t zero = text.find('\0'); zero != text.npos) {
+    for (const std::string_view name : headroom::split(text.substr(0, zero), ',')) columns.emplace_back(name);
+    text.remove_prefix(zero + 1);
+  }
+  const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+  const headroom::sources::SmiOutput output = headroom::sources::read_nvidia_smi(text, columns);
+  require(output.gpus.size() <= lines && output.messages.size() <= lines &&
+          output.mig_profiles.size() <= lines);
+  require(output.unread_lines >= 0 && output.unread_lines <= static_cast<std::int64_t>(lines));
+  for (const headroom::GpuSample& gpu : output.gpus) {
+    require(gpu.name.size() <= text.size());
+    for (const auto& bytes : {gpu.memory_total, gpu.memory_used, gpu.memory_free, gpu.memory_reserved})
+      check(bytes);
+    for (const auto& number : {gpu.gpu_percent, gpu.memory_percent, gpu.power_watts, gpu.power_limit_watts,
+                               gpu.temperature_celsius, gpu.sm_clock_hz})
+      check(number);
+    for (const headroom::MigInstance& instance : gpu.mig_instances) check(instance.memory_used);
+  }
+  if (!output.processes) return 0;
+  require(output.processes->size() <= lines);
+  for (const auto& row : *output.processes) {
+    require(row.process.pid >= 0);
+    check(row.process.used);
+  }
+  return 0;
+}

@@ -1,0 +1,342 @@
+// NVML through a real dlopen of a library of the tests' own (fake_nvml.cpp).
+#include "sources/nvml_source.h"
+
+#include "nvml_test_support.h"
+#include "sources/nvml_library.h"
+
+namespace headroom::sources {
+namespace {
+using testing::DoubleEq;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Optional;
+
+TEST(NvmlSource, EveryFigureOfEveryGpu) {
+  FakeLibrary fake;
+  fake.gpu(1).clock_reasons = 0x4 | 0x40 | 0x1 | 0x1000;
+  auto source = fake.open();
+  ASSERT_NE(source, nullptr);
+  EXPECT_EQ(source->describe(), "NVML: 2 GPUs, driver 580.159.04");
+  SystemSample sample;
+  source->read(sample);
+  ASSERT_EQ(sample.gpus.size(), 2U);
+  const GpuSample& gpu = sample.gpus[0];
+  EXPECT_EQ(gpu.index, 0);
+  EXPECT_EQ(gpu.name, "NVIDIA H200");
+  EXPECT_EQ(gpu.uuid, "GPU-11111111-2222-3333-4444-555555555555");
+  EXPECT_EQ(gpu.pci_bus_id, "00000000:41:00.0");
+  EXPECT_FALSE(gpu.lost);
+  EXPECT_EQ(gpu.memory_total, Bytes{150754820096});
+  EXPECT_EQ(gpu.memory_used, Bytes{4000});
+  EXPECT_EQ(gpu.memory_reserved, Bytes{600});
+  EXPECT_EQ(gpu.memory_free, Bytes{150754820096 - 4600});
+  EXPECT_THAT(gpu.gpu_percent, Optional(DoubleEq(37)));
+  EXPECT_THAT(gpu.memory_percent, Optional(DoubleEq(12)));
+  EXPECT_THAT(gpu.encoder_percent, Optional(DoubleEq(5)));
+  EXPECT_THAT(gpu.decoder_percent, Optional(DoubleEq(0)));  // 0 that the driver told is a figure
+  EXPECT_THAT(gpu.graphics_clock_hz, Optional(DoubleEq(1.98e9)));
+  EXPECT_THAT(gpu.sm_clock_hz, Optional(DoubleEq(1.97e9)));
+  EXPECT_THAT(gpu.memory_clock_hz, Optional(DoubleEq(3.201e9)));
+  EXPECT_THAT(gpu.power_watts, Optional(DoubleEq(76.543)));
+  EXPECT_THAT(gpu.power_limit_watts, Optional(DoubleEq(700)));
+  EXPECT_THAT(gpu.temperature_celsius, Optional(DoubleEq(31)));
+  EXPECT_EQ(gpu.throttled, false);
+  EXPECT_THAT(gpu.throttle_reasons, IsEmpty());
+  EXPECT_THAT(gpu.clock_limits, IsEmpty());
+  EXPECT_EQ(gpu.mig_enabled, false);
+  EXPECT_THAT(gpu.processes, Optional(IsEmpty()));
+
+  EXPECT_EQ(sample.gpus[1].name, "NVIDIA RTX 6000");
+  EXPECT_EQ(sample.gpus[1].throttled, true);
+  EXPECT_THAT(sample.gpus[1].throttle_reasons,
+              ElementsAre("hardware thermal slowdown", "software power cap"));
+  EXPECT_THAT(sample.gpus[1].clock_limits, ElementsAre("idle", "reason 0x1000"));
+  EXPECT_EQ(sample.throttled, true);
+}
+
+TEST(NvmlSource, AnIdleOrSetClockIsNoThrottling) {
+  FakeLibrary fake;
+  fake.gpu(0).clock_reasons = 0x1 | 0x2 | 0x100;
+  const SystemSample sample = fake.sample();
+  EXPECT_EQ(sample.throttled, false);
+  EXPECT_THAT(sample.gpus[0].clock_limits,
+              ElementsAre("display clock setting", "application clock setting", "idle"));
+}
+
+// The busiest of the GPUs; what devfreq of a Jetson told before stays.
+TEST(NvmlSource, TheLoadOfTheMachine) {
+  FakeLibrary fake;
+  fake.gpu(1).gpu_percent = 80;
+  EXPECT_THAT(fake.sample().gpu_percent, Optional(DoubleEq(80)));
+  SystemSample jetson;
+  jetson.gpu_percent = 43.1;
+  jetson.throttled = true;
+  fake.open()->read(jetson);
+  EXPECT_THAT(jetson.gpu_percent, Optional(DoubleEq(43.1)));
+  EXPECT_EQ(jetson.throttled, true);  // the board's alert is not taken back by a GPU that has none
+}
+
+struct Refusal {
+  const char* name;
+  unsigned call;
+  // True if the figure is absent.
+  bool (*is_absent)(const GpuSample&);
+};
+
+class NvmlRefusal : public testing::TestWithParam<Refusal> {};
+
+TEST_P(NvmlRefusal, IsAbsentAloneAndNeverZero) {
+  for (const unsigned answer : {kNotSupportedAnswer, kNoPermissionAnswer, 999U}) {
+    FakeLibrary fake;
+    fake.gpu(0).refused = GetParam().call;
+    fake.gpu(0).refusal = answer;
+    const SystemSample sample = fake.sample();
+    ASSERT_EQ(sample.gpus.size(), 2U);
+    EXPECT_TRUE(GetParam().is_absent(sample.gpus[0])) << answer;
+    EXPECT_FALSE(GetParam().is_absent(sample.gpus[1])) << answer;
+    EXPECT_FALSE(sample.gpus[0].lost);
+    int absent = 0;
+    for (const auto& figure :
+         {sample.gpus[0].gpu_percent, sample.gpus[0].encoder_percent, sample.gpus[0].decoder_percent,
+          sample.gpus[0].sm_clock_hz, sample.gpus[0].power_watts, sample.gpus[0].power_limit_watts,
+          sample.gpus[0].temperature_celsius})
+      absent += figure ? 0 : 1;
+    EXPECT_LE(absent, 1);
+  }
+}
+
+constexpr unsigned kAnyMemory = test::kFakeMemory | test::kFakeMemoryV2;
+constexpr unsigned kAnyProcesses = test::kFakeCompute | test::kFakeGraphics | test::kFakeMps;
+
+INSTANTIATE_TEST_SUITE_P(
+    EachCall, NvmlRefusal,
+    testing::Values(
+        Refusal{"memory", kAnyMemory,
+                [](const GpuSample& g) { return !g.memory_total && !g.memory_used && !g.memory_free; }},
+        Refusal{"utilization", test::kFakeUtilization,
+                [](const GpuSample& g) { return !g.gpu_percent && !g.memory_percent; }},
+        Refusal{"encoder", test::kFakeEncoder, [](const GpuSample& g) { return !g.encoder_percent; }},
+        Refusal{"decoder", test::kFakeDecoder, [](const GpuSample& g) { return !g.decoder_percent; }},
+        Refusal{
+            "clock", test::kFakeClock,
+            [](const GpuSample& g) { return !g.sm_clock_hz && !g.graphics_clock_hz && !g.memory_clock_hz; }},
+        Refusal{"power", test::kFakePower, [](const GpuSample& g) { return !g.power_watts; }},
+        Refusal{"power_limit", test::kFakePowerLimit,
+                [](const GpuSample& g) { return !g.power_limit_watts; }},
+        Refusal{"temperature", test::kFakeTemperature,
+                [](const GpuSample& g) { return !g.temperature_celsius; }},
+        Refusal{"clock_reasons", test::kFakeClockReasons,
+                [](const GpuSample& g) { return !g.throttled && g.clock_limits.empty(); }},
+        Refusal{"mig_mode", test::kFakeMigMode, [](const GpuSample& g) { return !g.mig_enabled; }},
+        Refusal{"processes", kAnyProcesses, [](const GpuSample& g) { return !g.processes; }},
+        Refusal{"name", test::kFakeName, [](const GpuSample& g) { return g.name.empty(); }}),
+    [](const auto& refusal) { return std::string(refusal.param.name); });
+
+// DGX Spark and Thor: no memory of their own, by an error; Orin says 0 of 0 bytes.
+TEST(NvmlSource, AnIntegratedGpuHasNoMemoryFigures) {
+  FakeLibrary fake;
+  fake.gpu(0).total = fake.gpu(0).free = fake.gpu(0).used = fake.gpu(0).reserved = 0;
+  const GpuSample gpu = fake.sample().gpus[0];
+  EXPECT_EQ(gpu.memory_total, std::nullopt);
+  EXPECT_EQ(gpu.memory_used, std::nullopt);
+  EXPECT_EQ(gpu.memory_free, std::nullopt);
+  EXPECT_EQ(gpu.memory_reserved, std::nullopt);
+}
+
+TEST(NvmlSource, WithoutVersion2TheReservedMemoryIsInsideUsed) {
+  FakeLibrary fake;
+  fake.gpu(0).refused = test::kFakeMemoryV2;
+  const GpuSample gpu = fake.sample().gpus[0];
+  EXPECT_EQ(gpu.memory_used, Bytes{4600});
+  EXPECT_EQ(gpu.memory_reserved, std::nullopt);
+}
+
+TEST(NvmlSource, ADriverOf2015) {
+  FakeLibrary fake("fake_nvml_old");
+  fake.gpu(0).bus_id = "0000:41:00.0";
+  fake.gpu(0).clock_reasons = 0x8;
+  fake.gpu(0).compute = {2, {{100, 5000, 0, 0}, {101, 6000, 0, 0}}};
+  const SystemSample sample = fake.sample();
+  ASSERT_EQ(sample.gpus.size(), 2U);
+  const GpuSample& gpu = sample.gpus[0];
+  EXPECT_EQ(gpu.pci_bus_id, "0000:41:00.0");
+  EXPECT_EQ(gpu.memory_used, Bytes{4600});
+  EXPECT_EQ(gpu.memory_reserved, std::nullopt);
+  EXPECT_EQ(gpu.encoder_percent, std::nullopt);
+  EXPECT_EQ(gpu.mig_enabled, std::nullopt);
+  EXPECT_THAT(gpu.power_limit_watts, Optional(DoubleEq(700)));
+  EXPECT_THAT(gpu.throttle_reasons, ElementsAre("hardware slowdown"));
+  EXPECT_EQ(gpu.processes, (std::vector<GpuProcess>{{100, Bytes{5000}, {}, {}}, {101, Bytes{6000}, {}, {}}}));
+}
+
+TEST(NvmlSource, ALostGpuIsAbsentAndStopsNothing) {
+  FakeLibrary fake;
+  auto source = fake.open();
+  fake.gpu(0).refused = ~0U;
+  for (const unsigned answer : {kLostAnswer, kResetAnswer}) {
+    fake.gpu(0).refusal = answer;
+    SystemSample sample;
+    source->read(sample);
+    ASSERT_EQ(sample.gpus.size(), 2U);
+    EXPECT_TRUE(sample.gpus[0].lost);
+    EXPECT_EQ(sample.gpus[0].name, "NVIDIA H200");  // known from before
+    EXPECT_EQ(sample.gpus[0].memory_total, std::nullopt);
+    EXPECT_EQ(sample.gpus[0].temperature_celsius, std::nullopt);
+    EXPECT_EQ(sample.gpus[0].processes, std::nullopt);
+    EXPECT_FALSE(sample.gpus[1].lost);
+    EXPECT_THAT(sample.gpus[1].temperature_celsius, Optional(DoubleEq(31)));
+    EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(37)));
+  }
+  fake.gpu(0).refused = 0;
+  SystemSample sample;
+  source->read(sample);
+  EXPECT_FALSE(sample.gpus[0].lost);
+  EXPECT_THAT(sample.gpus[0].temperature_celsius, Optional(DoubleEq(31)));
+}
+
+TEST(NvmlSource, AGpuThatIsLostInTheMiddleKeepsWhatItTold) {
+  FakeLibrary fake;
+  fake.gpu(0).refused = test::kFakePower;
+  fake.gpu(0).refusal = kLostAnswer;
+  const GpuSample gpu = fake.sample().gpus[0];
+  EXPECT_TRUE(gpu.lost);
+  EXPECT_EQ(gpu.memory_used, Bytes{4000});
+  EXPECT_EQ(gpu.power_watts, std::nullopt);
+  EXPECT_EQ(gpu.temperature_celsius, std::nullopt);
+}
+
+TEST(NvmlSource, AGpuThatWasLostBeforeTheStartIsFoundWhenItIsBack) {
+  FakeLibrary fake;
+  fake.gpu(0).refused = test::kFakeHandle;
+  fake.gpu(0).refusal = kLostAnswer;
+  auto source = fake.open();
+  SystemSample sample;
+  source->read(sample);
+  ASSERT_EQ(sample.gpus.size(), 2U);
+  EXPECT_TRUE(sample.gpus[0].lost);
+  EXPECT_EQ(sample.gpus[0].index, 0);
+  EXPECT_TRUE(sample.gpus[0].name.empty());
+  fake.gpu(0).refused = 0;
+  SystemSample later;
+  source->read(later);
+  EXPECT_FALSE(later.gpus[0].lost);
+  EXPECT_EQ(later.gpus[0].name, "NVIDIA H200");
+}
+
+TEST(NvmlSource, AGpuThatMayNotBeOpenedIsNotLost) {
+  FakeLibrary fake;
+  fake.gpu(0).refused = test::kFakeHandle;
+  fake.gpu(0).refusal = kNoPermissionAnswer;
+  const SystemSample sample = fake.sample();
+  GpuSample only_its_index;
+  only_its_index.index = 0;
+  EXPECT_EQ(sample.gpus[0], only_its_index);
+  EXPECT_EQ(sample.gpus[1].name, "NVIDIA RTX 6000");
+}
+
+TEST(NvmlSource, MigInstancesWithTheirMemoryAndProcesses) {
+  FakeLibrary fake;
+  fake.state().gpu_count = 1;
+  test::FakeGpu& gpu = fake.gpu(0);
+  gpu.mig_mode = 1;
+  gpu.instances[0] = 2, gpu.instances[3] = 3;  // numbers 1 and 2 are free
+  gpu.refused = test::kFakeUtilization | kAnyProcesses;
+  test::FakeGpu& small = fake.gpu(2);
+  small.name = "NVIDIA H200 MIG 1g.18gb", small.uuid = "MIG-aaaaaaaa-0000-0000-0000-000000000001";
+  small.total = 18000, small.used = 7000, small.reserved = 100, small.free = 10900;
+  small.gpu_instance = 7, small.compute_instance = 0;
+  small.compute = {1, {{4242, 6900, 7, 0}}};
+  test::FakeGpu& large = fake.gpu(3);
+  large = small;
+  large.uuid = "MIG-aaaaaaaa-0000-0000-0000-000000000002";
+  large.gpu_instance = 2;
+  large.compute = {2, {{4242, 50, 2, 0}, {4243, ~0ULL, 2, 0}}};
+
+  const SystemSample sample = fake.sample();
+  ASSERT_EQ(sample.gpus.size(), 1U);
+  const GpuSample& whole = sample.gpus[0];
+  EXPECT_EQ(whole.mig_enabled, true);
+  EXPECT_EQ(whole.gpu_percent, std::nullopt);  // NVML does not tell it under MIG
+  ASSERT_EQ(whole.mig_instances.size(), 2U);
+  EXPECT_EQ(whole.mig_instances[0],
+            (MigInstance{0, "NVIDIA H200 MIG 1g.18gb", "MIG-aaaaaaaa-0000-0000-0000-000000000001", 7, 0,
+                         Bytes{18000}, Bytes{7000}, Bytes{10900}, Bytes{100}}));
+  EXPECT_EQ(whole.mig_instances[1].index, 3);
+  EXPECT_EQ(whole.mig_instances[1].gpu_instance, 2);
+  EXPECT_THAT(whole.processes,
+              Optional(ElementsAre(GpuProcess{4242, Bytes{6900}, 7, 0}, GpuProcess{4242, Bytes{50}, 2, 0},
+                                   GpuProcess{4243, std::nullopt, 2, 0})));
+}
+
+TEST(NvmlSource, WithoutALibraryThereIsNoSource) {
+  EXPECT_EQ(open_nvml_source("/nonexistent/libnvidia-ml.so.1"), nullptr);
+  const auto library = nvml::Library::open("/nonexistent/libnvidia-ml.so.1");
+  ASSERT_FALSE(library);
+  EXPECT_THAT(library.error().sentence(), HasSubstr("/nonexistent/libnvidia-ml.so.1"));
+}
+
+TEST(NvmlSource, ALibraryThatIsNotNvmlIsNoSource) {
+  EXPECT_EQ(open_nvml_source("libm.so.6"), nullptr);
+  const auto library = nvml::Library::open("libm.so.6");
+  ASSERT_FALSE(library);
+  EXPECT_THAT(library.error().why, HasSubstr("libm.so.6 lacks nvmlInit"));
+}
+
+TEST(NvmlSource, ADriverThatIsNotLoadedIsNoSource) {
+  FakeLibrary fake;
+  fake.state().init_result = 9;
+  EXPECT_EQ(fake.open(), nullptr);
+  EXPECT_EQ(nvml::Library::open(fake.file()).error().why, "it does not start: Driver Not Loaded");
+  EXPECT_EQ(fake.state().shutdowns, 0U);
+}
+
+TEST(NvmlSource, ADriverWithoutDevicesIsNoSource) {
+  FakeLibrary fake;
+  fake.state().gpu_count = 0;
+  EXPECT_EQ(fake.open(), nullptr);
+  EXPECT_EQ(fake.state().inits, fake.state().shutdowns);
+}
+
+TEST(NvmlSource, WhatWasStartedIsShutDown) {
+  FakeLibrary fake;
+  {
+    const auto source = fake.open();
+    EXPECT_EQ(fake.state().inits, 1U);
+    EXPECT_EQ(fake.state().shutdowns, 0U);
+  }
+  EXPECT_EQ(fake.state().shutdowns, 1U);
+}
+
+TEST(NvmlSource, AnotherMachinesFileTreeHasNoGpusOfThisOne) {
+  const test::TemporaryFolder tree;
+  EXPECT_EQ(make_nvml_source(tree.path()), nullptr);
+}
+
+TEST(GpuInfo, WhatDoesNotChange) {
+  FakeLibrary fake;
+  fake.gpu(1).refused = kAnyMemory | test::kFakeMigMode;
+  HostInfo host;
+  read_gpu_info(host, fake.file());
+  EXPECT_EQ(host.gpu_driver, "580.159.04");
+  ASSERT_EQ(host.gpus.size(), 2U);
+  EXPECT_EQ(host.gpus[0], (HostGpu{0,
+                                   "NVIDIA H200",
+                                   "GPU-11111111-2222-3333-4444-555555555555",
+                                   "00000000:41:00.0",
+                                   Bytes{150754820096},
+                                   false,
+                                   {}}));
+  EXPECT_EQ(host.gpus[1].memory_total, std::nullopt);
+  EXPECT_EQ(host.gpus[1].mig_enabled, std::nullopt);
+}
+
+TEST(GpuInfo, WithoutALibraryNothingIsSaid) {
+  HostInfo host;
+  read_gpu_info(host, "/nonexistent/libnvidia-ml.so.1");
+  EXPECT_TRUE(host.gpus.empty());
+  EXPECT_TRUE(host.gpu_driver.empty());
+}
+
+}  // namespace
+}  // namespace headroom::sources
