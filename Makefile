@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
 
-.PHONY: help deps deps-test build demo test test-gpu bench format lint sanitize tsan fuzz cross clean
+.PHONY: help deps deps-test build demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## *' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -29,6 +29,10 @@ test: deps-test  ## build everything and pass the tests
 
 test-gpu:  ## on a machine with a GPU: build what the tests labelled gpu need (g++ 12, cmake) and pass them
 	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_gpu_tests.sh
+
+bench-gpu:  ## on a machine with a GPU: the benchmarks that need one; their results go to bench/results/
+	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/build_for_gpu.sh gpu_benchmarks
+	@bench/gpu_metrics.py --build build/gpu
 
 bench: deps-test  ## benchmarks of Headroom itself (bench/README.md)
 	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
