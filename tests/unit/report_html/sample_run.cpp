@@ -120,9 +120,10 @@ BenchResult sample_run() {
   run.run_name = "2026-11-21_10-30-00", run.started_at = "2026-11-21T10:30:00+01:00";
   run.complete = true;
   run.command = "headroom bench --source video=vtest.avi --model yolox=yolox.onnx --mem-limit 256MiB --tune";
-  run.host = {
-      "bench-7", "x86_64",     "6.1.0-40-amd64", "Debian GNU/Linux 12 (bookworm)", "AMD EPYC 7B13", "",
-      2,         gibibytes(8), "0.1.0"};
+  run.host.hostname = "bench-7", run.host.machine = "x86_64", run.host.kernel = "6.1.0-40-amd64";
+  run.host.os = "Debian GNU/Linux 12 (bookworm)", run.host.cpu_model = "AMD EPYC 7B13";
+  run.host.cpus = 2, run.host.ram_total = gibibytes(8), run.host.headroom_version = "0.1.0";
+  run.host.gpus = {{0, "NVIDIA H200", "GPU-1", "00000000:00:06.0", mebibytes(143'771), false, {}}};
   SourceMetadata source;
   source.spec.kind = SourceKind::video, source.spec.path = "/data/vtest.avi";
   SourceSequence sequence;
