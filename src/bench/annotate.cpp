@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <memory>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/run_folder.h"
 #include "bench/helper_process.h"
-#include "bench/worker_protocol.h"
+#include "bench/sample_lines.h"
 #include "media/media_engine.h"
 #include "media/source_json.h"
 
@@ -45,6 +46,28 @@ Status read_frame(media::MediaEngine& engine, const SourceMetadata& source, std:
   return {};
 }
 
+std::string image_name(const std::string& model, std::int64_t number) {
+  return fmt::format("{}_{}.jpg", model, number);
+}
+
+// What was found, for samples/MODEL.json; before the first picture, which may be what ends this process.
+Result<std::int64_t> list_samples(const Json& job) {
+  std::ifstream lines(get_text(job, "samples"));
+  Json found = Json::array();
+  while (const auto sample = read_sample(lines)) {
+    Json entry;
+    entry["name"] = sample->name;
+    entry["frame"] = sample->frame;
+    entry["image"] =
+        "samples/" + image_name(get_text(job, "model"), static_cast<std::int64_t>(found.size()) + 1);
+    entry["findings"] = to_json(sample->findings);
+    found.push_back(std::move(entry));
+  }
+  const fs::path path = fs::path(get_text(job, "folder")) / (get_text(job, "model") + ".json");
+  if (auto written = write_file_atomically(path, to_text(found)); !written) return forward_error(written);
+  return static_cast<std::int64_t>(found.size());
+}
+
 Result<Json> draw(const Json& job) {
   auto text = read_file(get_text(job, "metadata"));
   if (!text) return forward_error(text);
@@ -52,27 +75,28 @@ Result<Json> draw(const Json& job) {
   if (!document) return forward_error(document);
   auto source = media::source_from_json(*document);
   if (!source) return forward_error(source);
+  auto count = list_samples(job);
+  if (!count) return forward_error(count);
+  Json answer;
+  answer["samples"] = *count;
+  answer["drawn"] = Json::array();
+  answer["problems"] = Json::array();
+  if (source->spec.kind == SourceKind::camera) return answer;  // its frames cannot be had again
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);
   std::vector<std::string> class_names;
   for (const Json& name : get_member(job, "class_names"))
     class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
-  Json answer;
-  answer["drawn"] = Json::array();
-  answer["problems"] = Json::array();
-  if (source->spec.kind == SourceKind::camera) return answer;  // its frames cannot be had again
   OpenVideo video;
-  for (const Json& item : get_member(job, "items")) {
+  std::ifstream lines(get_text(job, "samples"));
+  for (std::int64_t number = 1; const auto sample = read_sample(lines); ++number) {
     media::Picture picture;
-    const std::string output = get_text(item, "output");
-    auto read =
-        read_frame(**engine, *source, static_cast<std::size_t>(get_integer(item, "sequence").value_or(0)),
-                   get_integer(item, "frame").value_or(0), video, picture);
+    const fs::path output = fs::path(get_text(job, "folder")) / image_name(get_text(job, "model"), number);
+    auto read = read_frame(**engine, *source, static_cast<std::size_t>(sample->sequence), sample->frame,
+                           video, picture);
+    if (read) read = (*engine)->write_annotated(picture, sample->findings, class_names, output.string());
     if (read)
-      read = (*engine)->write_annotated(picture, findings_from_json(get_member(item, "findings")),
-                                        class_names, output);
-    if (read)
-      answer["drawn"].push_back(output);
+      answer["drawn"].push_back(output.filename().string());
     else
       answer["problems"].push_back(read.error().sentence());
     Json alive;
@@ -84,48 +108,33 @@ Result<Json> draw(const Json& job) {
 
 }  // namespace
 
-Result<DrawnSamples> draw_samples(const std::string& model, const std::vector<SampleFrame>& samples,
+Result<DrawnSamples> draw_samples(const std::string& model, const fs::path& samples,
                                   const std::vector<std::string>& class_names, const fs::path& metadata,
                                   const fs::path& run_folder, Interrupt& interrupt) {
   DrawnSamples drawn;
-  if (samples.empty()) return drawn;
+  std::error_code code;
+  if (!fs::exists(samples, code)) return drawn;
   const fs::path folder = run_folder / "samples";
   if (auto made = make_folder(folder); !made) return forward_error(made);
-  const std::string name = file_name_of(model);
   Json job;
   job["metadata"] = metadata.string();
   job["class_names"] = class_names;
-  Json found = Json::array();
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    Json item;
-    item["sequence"] = samples[i].sequence;
-    item["frame"] = samples[i].frame;
-    item["findings"] = to_json(samples[i].findings);
-    item["output"] = (folder / fmt::format("{}_{}.jpg", name, i + 1)).string();
-    Json entry;
-    entry["name"] = samples[i].name;
-    entry["frame"] = samples[i].frame;
-    entry["image"] = fmt::format("samples/{}_{}.jpg", name, i + 1);
-    entry["findings"] = item["findings"];
-    if (entry["findings"].contains("masks"))  // pictures show masks; their pixels would swamp the file
-      for (Json& mask : entry["findings"]["masks"]) mask.erase("values");
-    found.push_back(std::move(entry));
-    job["items"].push_back(std::move(item));
-  }
-  if (auto written = write_file_atomically(folder / (name + ".json"), to_text(found)); !written)
-    return forward_error(written);
+  job["samples"] = samples.string();
+  job["folder"] = folder.string();
+  job["model"] = file_name_of(model);
   HelperPlan plan;
   plan.verb = "_annotate";
   plan.purpose = "drawing sample images";
   auto done = run_helper(plan, job, interrupt);
+  fs::remove(samples, code);
   if (!done) return forward_error(done);
-  for (const Json& path : get_member(*done, "drawn"))
-    if (path.is_string())
-      drawn.images.push_back("samples/" + fs::path(path.get<std::string>()).filename().string());
+  for (const Json& name : get_member(*done, "drawn"))
+    if (name.is_string()) drawn.images.push_back("samples/" + name.get<std::string>());
   const Json& problems = get_member(*done, "problems");
   if (!problems.empty() && problems.front().is_string())
-    drawn.problem = fmt::format("{} of {} annotated samples could not be made: {}", problems.size(),
-                                samples.size(), problems.front().get<std::string>());
+    drawn.problem =
+        fmt::format("{} of {} annotated samples could not be made: {}", problems.size(),
+                    get_integer(*done, "samples").value_or(0), problems.front().get<std::string>());
   return drawn;
 }
 

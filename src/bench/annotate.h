@@ -7,7 +7,6 @@
 
 #include "base/result.h"
 #include "bench/interrupt.h"
-#include "bench/worker_run.h"
 
 namespace headroom::bench {
 
@@ -16,9 +15,10 @@ struct DrawnSamples {
   std::string problem;              // a sentence if some could not be drawn or written
 };
 
-// Draws `samples` into run_folder/samples/MODEL_1.jpg …, and writes what was found to samples/MODEL.json.
-// A frame that cannot be had again (a camera's) is left out.
-Result<DrawnSamples> draw_samples(const std::string& model, const std::vector<SampleFrame>& samples,
+// Draws the samples of the file `samples` (sample_lines.h) into run_folder/samples/MODEL_1.jpg …, writes what
+// was found to samples/MODEL.json and removes the file. Without that file there is nothing to draw. A frame
+// that cannot be had again (a camera's) is left out. This process does not read the file: masks may be large.
+Result<DrawnSamples> draw_samples(const std::string& model, const std::filesystem::path& samples,
                                   const std::vector<std::string>& class_names,
                                   const std::filesystem::path& metadata,
                                   const std::filesystem::path& run_folder, Interrupt& interrupt);

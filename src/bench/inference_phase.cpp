@@ -7,6 +7,7 @@
 
 #include "analysis/latency_summary.h"
 #include "base/log.h"
+#include "base/run_folder.h"
 #include "bench/common_limit.h"
 #include "inference/task.h"
 #include "limits/memory_limit.h"
@@ -208,10 +209,12 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
   auto limit = limit_for(context, model.name);
   if (!limit) return forward_error(limit);
   // With --parallel as many frames as the model will hold then, so that the peaks can be compared.
-  auto run = WorkerRun::start(plan_for(context, model.name, inference_job(context, model), model.takes_frames,
-                                       limit->get(), context.options.parallel ? frame_takers(context) : 1));
-  if (!run) return forward_error(run);
+  WorkerPlan plan = plan_for(context, model.name, inference_job(context, model), model.takes_frames,
+                             limit->get(), context.options.parallel ? frame_takers(context) : 1);
   MeasuredModel measured;
+  measured.samples_path = plan.samples_path = context.run_folder / (file_name_of(model.name) + ".samples");
+  auto run = WorkerRun::start(plan);
+  if (!run) return forward_error(run);
   measured.interrupted =
       !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
                  ticker_with_partial_results(
@@ -220,7 +223,6 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
   measured.result = (*run)->result();
   complete(measured.result, model, context.options);
   add_warnings(context, measured.result);
-  measured.samples = (*run)->samples();
   measured.class_names = model.class_names;
   measured.frames_held = (*run)->frames_held();
   return measured;

@@ -2,6 +2,7 @@
 // for, all at once (--parallel) and all in one process (--pipeline).
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct BenchContext {
   const PreparedData& prepared;
   // The run's own copy of the source's description: another run may prepare the shared folder anew meanwhile.
   std::string metadata_path;
+  std::filesystem::path run_folder;
   Interrupt& interrupt;
   MetricsRecorder& metrics;
   // A line of progress: label, fraction in [0, 1] or negative, detail.
@@ -33,7 +35,7 @@ struct BenchContext {
 // One measured model: its result, and frames worth drawing.
 struct MeasuredModel {
   ModelResult result;
-  std::vector<SampleFrame> samples;
+  std::filesystem::path samples_path;  // sample_lines.h; absent if there are none
   std::vector<std::string> class_names;
   std::int64_t frames_held = 0;
   bool interrupted = false;

@@ -6,6 +6,9 @@
 #include <array>
 #include <cerrno>
 
+#include "base/log.h"
+#include "base/units.h"
+
 namespace headroom::bench {
 namespace {
 constexpr std::size_t kLongestLine = std::size_t{64} << 20;
@@ -30,7 +33,9 @@ void LineReader::read_available(const std::function<void(std::string_view)>& eac
     for (std::size_t end = 0; (end = partial_.find('\n', start)) != std::string::npos; start = end + 1)
       each(std::string_view(partial_).substr(start, end - start));
     partial_.erase(0, start);
-    if (partial_.size() > kLongestLine) partial_.clear();
+    if (partial_.size() <= kLongestLine) continue;
+    log::warning("a child's line of more than {} was dropped", format_bytes({std::int64_t{kLongestLine}}));
+    partial_.clear();
   }
 }
 

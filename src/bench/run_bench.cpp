@@ -219,9 +219,11 @@ Status measure_model(Run& run, const BenchContext& context, const PreparedModel&
   run.interrupted = measured->interrupted;
   if (run.interrupted) {
     result.error = report::kCutShort;
+    std::error_code ignored;
+    std::filesystem::remove(measured->samples_path, ignored);
     return {};
   }
-  auto drawn = draw_samples(model.name, measured->samples, measured->class_names, run.metadata_path,
+  auto drawn = draw_samples(model.name, measured->samples_path, measured->class_names, run.metadata_path,
                             run.folder.path, run.interrupt);
   if (drawn) {
     result.annotated_images = std::move(drawn->images);
@@ -378,6 +380,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   const BenchContext context{options,
                              run.prepared,
                              run.metadata_path.string(),
+                             run.folder.path,
                              run.interrupt,
                              run.metrics,
                              [&](const std::string& label, double fraction, const std::string& detail) {

@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "bench/frame_walk.h"
 #include "bench/loaded_model.h"
+#include "bench/sample_lines.h"
 #include "bench/worker_events.h"
 #include "bench/worker_protocol.h"
 #include "media/frame_ring.h"
@@ -180,24 +181,32 @@ void send_cleanup(Worker& worker, std::string_view level, const std::string& nam
 }
 
 // Sends what the model finds on those frames of the window that are to be drawn (`positions`, counted over
-// all sequences, of which this window's first is `first`). They run once more, unmeasured.
-Status send_samples(Worker& worker, const FrameWalk& walk, std::int64_t first,
-                    const std::vector<std::int64_t>& positions) {
+// all sequences, of which this window's first is `first`). They run once more, unmeasured, in memory that
+// they have had already. A picture that cannot be had is no verdict on the model.
+void send_samples(Worker& worker, const FrameWalk& walk, std::int64_t first,
+                  std::vector<std::int64_t>& positions) {
   for (std::size_t i = 0; i < walk.slots().size(); ++i) {
     if (!std::binary_search(positions.begin(), positions.end(), first + static_cast<std::int64_t>(i)))
       continue;
     const media::FrameSlot& slot = walk.slots()[i];
-    FrameTimes times;
-    if (auto ran = worker.models.front().process(walk.view(slot), times); !ran) return ran;
+    std::string problem;
+    try {
+      FrameTimes times;
+      const auto ran = worker.models.front().process(walk.view(slot), times);
+      if (ran)
+        write_sample(kEventsFd, slot.sequence, slot.index, slot.name, worker.models.front().findings());
+      else
+        problem = ran.error().sentence();
+    } catch (const std::bad_alloc&) {
+      problem = "an allocation was refused";
+    }
+    if (problem.empty()) continue;
+    positions.clear();
     Json event;
-    event["event"] = "sample";
-    event["sequence"] = slot.sequence;
-    event["frame"] = slot.index;
-    event["name"] = slot.name;
-    event["findings"] = to_json(worker.models.front().findings());
+    event["event"] = "warning";
+    event["message"] = "no more annotated samples: " + problem;
     worker.events.send(event);
   }
-  return {};
 }
 
 Status run_unmeasured(Worker& worker, const FrameWalk& walk, std::int64_t runs) {
@@ -248,7 +257,7 @@ Status warm_and_begin(Worker& worker, FrameWalk& walk) {
 Status run_on_frames(Worker& worker) {
   FrameWalk walk(*worker.ring, worker.events, worker.job.max_frames, worker.job.window_frames);
   const bool draws = worker.models.size() == 1;
-  const std::vector<std::int64_t> drawn = sample_positions(worker.job);
+  std::vector<std::int64_t> drawn = sample_positions(worker.job);
   std::int64_t frames_before = 0;  // of the sequences that are done
   bool first = true;
   for (std::size_t s = 0; s < worker.job.sequences.size(); ++s) {
@@ -267,8 +276,7 @@ Status run_on_frames(Worker& worker) {
       while (!walk.slots().empty()) {
         if (auto measured = measure_window(worker, walk); !measured) return measured;
         if (draws && &object == &objects.front())
-          if (auto sent = send_samples(worker, walk, frames_before + walk.first_frame(), drawn); !sent)
-            return sent;
+          send_samples(worker, walk, frames_before + walk.first_frame(), drawn);
         if (auto got = walk.next_window(); !got) return got;
       }
       if (auto cleaned = clean_models(worker); !cleaned) return cleaned;

@@ -1,6 +1,5 @@
 #include "bench/worker_protocol.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -23,17 +22,6 @@ Json to_json(const WorkerModel& model) {
   set_if(object, "confidence", model.confidence);
   set_if(object, "iou", model.iou);
   return object;
-}
-
-template <std::size_t N>
-Json numbers(const std::array<float, N>& values, std::size_t count = N) {
-  Json list = Json::array();
-  for (std::size_t i = 0; i < count && i < N; ++i) list.push_back(values.at(i));
-  return list;
-}
-
-float number_at(const Json& list, std::size_t index) {
-  return list.is_array() && index < list.size() && list[index].is_number() ? list[index].get<float>() : 0.0F;
 }
 
 }  // namespace
@@ -106,89 +94,6 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
   job.use_frames = get_bool(document, "use_frames").value_or(false);
   job.wait_for_gate = get_bool(document, "wait_for_gate").value_or(false);
   return job;
-}
-
-Json to_json(const FrameFindings& findings) {
-  Json object = Json::object();
-  for (const Detection& found : findings.detections) {
-    Json entry;
-    entry["box"] = {found.left, found.top, found.right, found.bottom};
-    entry["score"] = found.score;
-    entry["class_id"] = found.class_id;
-    if (found.landmark_count > 0)
-      entry["landmarks"] = numbers(found.landmarks, 2 * static_cast<std::size_t>(found.landmark_count));
-    object["detections"].push_back(std::move(entry));
-  }
-  for (const Quad& quad : findings.quads) {
-    Json entry;
-    entry["corners"] = numbers(quad.corners);
-    entry["score"] = quad.score;
-    object["quads"].push_back(std::move(entry));
-  }
-  for (const LineSegment& line : findings.lines) {
-    Json entry;
-    entry["ends"] = {line.x0, line.y0, line.x1, line.y1};
-    entry["score"] = line.score;
-    object["lines"].push_back(std::move(entry));
-  }
-  for (const Mask& mask : findings.masks) {
-    Json entry;
-    entry["width"] = mask.width;
-    entry["height"] = mask.height;
-    entry["rectangle"] = {mask.left, mask.top, mask.right, mask.bottom};
-    entry["values"] = mask.values;
-    object["masks"].push_back(std::move(entry));
-  }
-  return object;
-}
-
-FrameFindings findings_from_json(const Json& document) {
-  FrameFindings findings;
-  for (const Json& entry : get_member(document, "detections")) {
-    Detection found;
-    const Json& box = get_member(entry, "box");
-    found.left = number_at(box, 0);
-    found.top = number_at(box, 1);
-    found.right = number_at(box, 2);
-    found.bottom = number_at(box, 3);
-    found.score = static_cast<float>(get_number(entry, "score").value_or(0));
-    found.class_id = static_cast<std::int32_t>(get_integer(entry, "class_id").value_or(0));
-    const Json& landmarks = get_member(entry, "landmarks");
-    found.landmark_count = static_cast<std::int32_t>(std::min<std::size_t>(landmarks.size(), 12) / 2);
-    for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(found.landmark_count); ++i)
-      found.landmarks.at(i) = number_at(landmarks, i);
-    findings.detections.push_back(found);
-  }
-  for (const Json& entry : get_member(document, "quads")) {
-    Quad quad;
-    for (std::size_t i = 0; i < quad.corners.size(); ++i)
-      quad.corners.at(i) = number_at(get_member(entry, "corners"), i);
-    quad.score = static_cast<float>(get_number(entry, "score").value_or(0));
-    findings.quads.push_back(quad);
-  }
-  for (const Json& entry : get_member(document, "lines")) {
-    const Json& ends = get_member(entry, "ends");
-    findings.lines.push_back({number_at(ends, 0), number_at(ends, 1), number_at(ends, 2), number_at(ends, 3),
-                              static_cast<float>(get_number(entry, "score").value_or(0))});
-  }
-  for (const Json& entry : get_member(document, "masks")) {
-    Mask mask;
-    mask.width = static_cast<std::int32_t>(get_integer(entry, "width").value_or(0));
-    mask.height = static_cast<std::int32_t>(get_integer(entry, "height").value_or(0));
-    const Json& rectangle = get_member(entry, "rectangle");
-    mask.left = number_at(rectangle, 0);
-    mask.top = number_at(rectangle, 1);
-    mask.right = number_at(rectangle, 2);
-    mask.bottom = number_at(rectangle, 3);
-    for (const Json& value : get_member(entry, "values"))
-      mask.values.push_back(value.is_number_unsigned() ? static_cast<std::uint8_t>(value.get<unsigned>())
-                                                       : 0);
-    const bool whole =
-        mask.width > 0 && mask.height > 0 &&
-        mask.values.size() == static_cast<std::size_t>(mask.width) * static_cast<std::size_t>(mask.height);
-    if (whole) findings.masks.push_back(std::move(mask));
-  }
-  return findings;
 }
 
 }  // namespace headroom::bench

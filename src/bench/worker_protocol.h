@@ -1,5 +1,5 @@
 // What the conductor and a worker say to each other. The job goes in as one JSON document on the worker's
-// standard input; events come back as JSON lines on descriptor 3. Standard output and error belong to the
+// standard input; events come back as JSON lines on descriptor 3, samples among them (sample_lines.h). Standard output and error belong to the
 // model runtime and go to run.log.
 //
 // A worker's descriptors: 0 job, 1 and 2 log, 3 events, 4 socket to the decoder, 5 frame ring (memfd),
@@ -16,7 +16,6 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "model/bench_result.h"
-#include "model/detection.h"
 #include "model/runtime_settings.h"
 
 namespace headroom::bench {
@@ -63,8 +62,5 @@ struct WorkerJob {
 
 nlohmann::ordered_json to_json(const WorkerJob& job);
 Result<WorkerJob> worker_job_from_json(const nlohmann::ordered_json& document);
-
-nlohmann::ordered_json to_json(const FrameFindings& findings);
-FrameFindings findings_from_json(const nlohmann::ordered_json& document);
 
 }  // namespace headroom::bench

@@ -1,5 +1,6 @@
 #include "bench/worker_run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "bench/sample_lines.h"
 #include "media/decoder.h"
 #include "sources/process_memory.h"
 
@@ -43,6 +45,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
   run->label_ = plan.label;
   run->limit_ = plan.limit;
   run->timeout_ = plan.timeout;
+  run->samples_path_ = plan.samples_path;
   auto job_pipe = Pipe::create();
   auto events = Pipe::create();
   auto log_pipe = Pipe::create();
@@ -135,8 +138,24 @@ void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
   if (last_log_lines_.size() > kLogLinesKept) last_log_lines_.pop_front();
 }
 
+// Unread, so that this process stays small whatever was found. The last sample may be cut short.
+void WorkerRun::keep_sample_line(std::string_view line) {
+  if (samples_path_.empty()) return;
+  if (!samples_file_)
+    samples_file_.reset(
+        ::open(samples_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  auto written = samples_file_ ? write_all(samples_file_.get(), line)
+                               : Status(input_error("it cannot be opened", errno_text(errno)));
+  if (written) written = write_all(samples_file_.get(), "\n");
+  if (written) return;
+  warnings_.push_back(fmt::format("annotated samples are missing: {}: {}", samples_path_.string(),
+                                  written.error().sentence()));
+  samples_path_.clear();
+}
+
 void WorkerRun::on_event(std::string_view line) {
   last_sign_ = monotonic_now();
+  if (is_sample_line(line)) return keep_sample_line(line);
   auto event = parse_json(line, "a worker's event");
   if (!event) {
     log::warning("{}: {}", label_, event.error().sentence());
@@ -181,10 +200,8 @@ void WorkerRun::on_event(std::string_view line) {
   } else if (kind == "held") {
     frames_held_ = std::max(frames_held_, get_integer(*event, "frames").value_or(0));
     skipped_frames_ += get_integer(*event, "skipped").value_or(0);
-  } else if (kind == "sample") {
-    samples_.push_back({static_cast<std::int32_t>(get_integer(*event, "sequence").value_or(0)),
-                        get_integer(*event, "frame").value_or(0), get_text(*event, "name"),
-                        findings_from_json(get_member(*event, "findings"))});
+  } else if (kind == "warning") {
+    warnings_.push_back(get_text(*event, "message"));
   } else if (kind == "cleanup") {
     cleanups_.push_back({get_text(*event, "level"), get_text(*event, "name"),
                          get_bytes(*event, "resident_bytes").value_or(Bytes{})});

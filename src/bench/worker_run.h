@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,14 +36,7 @@ struct WorkerPlan {
   std::optional<DecoderPlan> decoder;
   std::vector<std::pair<std::string, std::string>> environment = {};  // of the worker, added to ours
   Nanoseconds timeout{120'000'000'000};                               // without a sign of life
-};
-
-// A picture worth drawing: a frame of the source and what the model found in it.
-struct SampleFrame {
-  std::int32_t sequence = 0;
-  std::int64_t frame = 0;
-  std::string name;
-  FrameFindings findings;
+  std::filesystem::path samples_path = {};  // where what is to be drawn goes as it comes (sample_lines.h)
 };
 
 // The times of a frame as they are kept by the hundred thousand: seven digits of each, in half the memory.
@@ -100,7 +94,6 @@ class WorkerRun {
   const ProcessMemory& last_sample() const { return last_sample_; }
   const std::vector<ModelAccount>& models() const { return models_; }
   const std::vector<PhaseAccount>& phases() const { return phases_; }
-  const std::vector<SampleFrame>& samples() const { return samples_; }
   std::int64_t frames_held() const { return frames_held_; }
   std::int64_t frames_done() const;
   // After finished(): how it ended, and the figures of the first model. Latency summaries, memory by phase,
@@ -110,6 +103,7 @@ class WorkerRun {
  private:
   WorkerRun() = default;
   void on_event(std::string_view line);
+  void keep_sample_line(std::string_view line);
   void on_log_line(std::string_view who, std::string_view line);
   void classify_end(const ExitStatus& status);
   void name_dead_decoder();
@@ -124,11 +118,12 @@ class WorkerRun {
   Subprocess worker_, decoder_;
   LineReader events_, worker_log_, decoder_log_;
   UniqueFd gate_;
+  std::filesystem::path samples_path_;  // empty: none are kept, or no more
+  UniqueFd samples_file_;
   std::optional<media::FrameRing> ring_;
 
   std::vector<ModelAccount> models_;
   std::vector<PhaseAccount> phases_;
-  std::vector<SampleFrame> samples_;
   std::vector<CleanupPoint> cleanups_;
   std::vector<MemoryPoint> series_;
   std::int64_t series_stride_ = 1, series_skipped_ = 0;

@@ -1,7 +1,8 @@
 // A backend whose "models" are text files of commands, one a line, each a stage and what to do there:
 //   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
-//   exit hang (in a static destructor, when all was done)
+//   exit hang (in a static destructor, when all was done) |
+//   segment noise 4096 (takes a picture of 4096 x 4096 and gives a soft mask of its size: noise, or even)
 // It shows that the conductor survives whatever a runtime does.
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 
 #include "inference/backend_plugin.h"
 
+constexpr const char* kNoNames[] = {"", "", "", ""};
+
 struct hr_session {
   struct Command {
     std::string stage, action;
@@ -27,7 +30,9 @@ struct hr_session {
   std::vector<Command> commands;
   std::vector<char*> kept;
   float input[4] = {};
-  float output[4] = {};
+  std::vector<float> output = std::vector<float>(4);
+  int64_t picture_dims[4] = {1, 3, 0, 0}, mask_dims[4] = {1, 1, 0, 0};  // of a model that segments
+  hr_tensor_spec picture{"picture", 1, 4, picture_dims, kNoNames}, mask{"mask", 1, 4, mask_dims, kNoNames};
 };
 
 namespace {
@@ -79,6 +84,13 @@ void unload(hr_session* session) {
   delete session;
 }
 
+void make_mask(hr_session& session, bool noise, long side) {
+  session.picture_dims[2] = session.picture_dims[3] = session.mask_dims[2] = session.mask_dims[3] = side;
+  session.output.resize(static_cast<std::size_t>(side * side));
+  for (std::size_t i = 0; i < session.output.size(); ++i)
+    session.output[i] = noise ? static_cast<float>(i * 2654435761U % 251) / 250.0F : 0.5F;
+}
+
 int load(const char* path, const hr_settings*, hr_session** session, hr_error* error) {
   std::ifstream file(path);
   if (!file) return fail(error, HR_ERROR_FAILED, "cannot open the model");
@@ -88,6 +100,7 @@ int load(const char* path, const hr_settings*, hr_session** session, hr_error* e
     hr_session::Command command;
     words >> command.stage >> command.action >> command.amount;
     loaded->commands.push_back(command);
+    if (command.stage == "segment") make_mask(*loaded, command.action == "noise", command.amount);
     if (command.stage == "exit")
       std::atexit([] {
         for (;;) ::pause();
@@ -101,17 +114,23 @@ int load(const char* path, const hr_settings*, hr_session** session, hr_error* e
   return 0;
 }
 
-int describe(hr_session*, hr_description* description, hr_error*) {
+int describe(hr_session* session, hr_description* description, hr_error*) {
   description->input_count = description->output_count = 1;
   description->metadata_count = 0;
   description->inputs = &kInput;
   description->outputs = &kOutput;
+  if (session->mask_dims[2] > 0) {
+    description->inputs = &session->picture;
+    description->outputs = &session->mask;
+  }
   return 0;
 }
 int bind_input(hr_session*, int32_t, const hr_tensor*, hr_error*) { return 0; }
 int run(hr_session* session, hr_error* error) { return obey(*session, "run", error); }
 int output(hr_session* session, int32_t, hr_tensor* tensor, hr_error*) {
-  *tensor = {session->output, sizeof session->output, kFloat32, 2, kDims};
+  const bool is_mask = session->mask_dims[2] > 0;
+  *tensor = {session->output.data(), session->output.size() * sizeof(float), kFloat32, is_mask ? 4 : 2,
+             is_mask ? session->mask_dims : kDims};
   return 0;
 }
 int memory_stats(hr_session*, hr_memory_stats* stats, hr_error*) {

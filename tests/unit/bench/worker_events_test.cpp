@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <atomic>
 #include <cstdlib>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "base/subprocess.h"
 #include "bench/line_reader.h"
+#include "bench/sample_lines.h"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
@@ -54,6 +56,23 @@ TEST_F(WorkerEventsTest, TheMeasuredLoopAllocatesNothing) {
   for (int i = 0; i < 500; ++i) events.record(0, longest);
   events.flush();
   EXPECT_EQ(allocations - before, 0);
+}
+
+// Not the findings: the head of each mask and of the sample is a line of its own.
+TEST_F(WorkerEventsTest, ASampleTakesNoMemoryForItsFindings) {
+  const auto allocations_for = [](int side) {
+    FrameFindings findings;
+    findings.detections.resize(static_cast<std::size_t>(side));
+    Mask mask;
+    mask.width = mask.height = side;
+    for (int i = 0; i < side * side; ++i) mask.values.push_back(i % 2 == 0 ? 255 : 0);
+    findings.masks = {mask};
+    const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    const std::int64_t before = allocations;
+    write_sample(nowhere.get(), 0, 0, "a.jpg", findings);
+    return allocations - before;
+  };
+  EXPECT_EQ(allocations_for(2), allocations_for(1000));
 }
 
 TEST_F(WorkerEventsTest, BatchesHoldEveryFrameOfEveryModel) {
