@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sstream>
 #include <thread>
 
 #include "cli/command.h"
@@ -53,6 +54,54 @@ TEST(BenchProcesses, AConductorKilledWhileItMeasuresLeavesNoOrphans) {
   EXPECT_NE(find_child(children, "_worker"), nullptr);
   EXPECT_NE(find_child(children, "_decode"), nullptr);
   expect_none_left(children);
+}
+
+// CPU time of a process's main thread and of all its others, in clock ticks of 10 ms.
+struct ThreadTimes {
+  std::int64_t main = 0, others = 0;
+};
+
+ThreadTimes thread_times(int pid) {
+  ThreadTimes times;
+  std::error_code code;
+  for (const auto& thread : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task", code)) {
+    const std::string stat = read_text(thread.path() / "stat");
+    const std::size_t at = stat.rfind(')');  // the name before it may hold anything
+    if (at == std::string::npos) continue;
+    std::istringstream fields(stat.substr(at + 1));
+    std::string skipped;
+    std::int64_t user = 0;
+    std::int64_t system = 0;
+    for (int i = 0; i < 11; ++i) fields >> skipped;
+    fields >> user >> system;
+    (thread.path().filename() == std::to_string(pid) ? times.main : times.others) += user + system;
+  }
+  return times;
+}
+
+// Its main thread waits for the next request while the worker runs; so no other one may decode.
+TEST(BenchProcesses, TheDecoderOfAVideoDecodesNothingInTheBackground) {
+  const auto video = opencv_example("data/vtest.avi");
+  if (!video) GTEST_SKIP() << absent_message("vtest.avi of opencv-doc");
+  Bench bench;
+  ThreadTimes times;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    const auto children = descendants_of(conductor);
+    if (const Child* decoder = find_child(children, "_decode")) {
+      const ThreadTimes now = thread_times(decoder->pid);
+      if (now.main >= times.main) times = now;
+    }
+    return true;
+  };
+  const CommandResult result =
+      bench.run({"--source", video->string(), "--backend", "misbehaving", "--imgsz", "64", "--max-frames",
+                 "300", "--model", "m=" + bench.model("m", "segment even 64\nrun sleep 3")},
+                options);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(get_integer(get_member(model_of(bench.report(), "m"), "latency_ns"), "n"), 300);
+  EXPECT_GE(times.main, 10) << "too little was decoded to tell";
+  EXPECT_LE(10 * times.others, times.main) << times.others;
 }
 
 TEST(BenchProcesses, AConductorKilledInTheSetupLeavesNoOrphans) {
