@@ -4,7 +4,7 @@
 //   runtime_loaded   the runtime's library and environment
 //   model_loaded     the model, its task and its input buffers
 //   warm             first frames run; lazily made memory is there, the frame ring is mapped and touched
-//   running          the measured frames are done
+//   running          the measured frames are done; nothing was cleaned since the last one
 //   unloaded         model and frames are gone; what is left over runtime_loaded is the residue
 #include "bench/worker.h"
 
@@ -279,6 +279,9 @@ Status run_on_frames(Worker& worker) {
           send_samples(worker, walk, frames_before + walk.first_frame(), drawn);
         if (auto got = walk.next_window(); !got) return got;
       }
+      // The last cleaning is no part of the run: what stays after it is not what the run took.
+      if (&sequence == &worker.job.sequences.back() && &object == &objects.back())
+        worker.events.mark(Phase::running);
       if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
       if (!object.empty()) send_cleanup(worker, "object", sequence.name + "/" + object);
     }
@@ -329,6 +332,7 @@ Status run_on_made_up_inputs(Worker& worker) {
       if (auto ran = worker.models[m].process_blank(times); !ran) return ran;
       worker.events.record(m, times);
     }
+  worker.events.mark(Phase::running);
   if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
   send_cleanup(worker, "video", "made-up inputs");
   return {};
@@ -354,7 +358,6 @@ Status run_inference(Worker& worker) {
   if (needs_frames) worker.ring->touch_pages();
   auto ran = needs_frames ? run_on_frames(worker) : run_on_made_up_inputs(worker);
   if (!ran) return ran;
-  worker.events.mark(Phase::running);
   if (worker.job.wait_for_gate)
     if (auto kept = keep_busy(worker); !kept) return kept;
   worker.models.clear();

@@ -386,7 +386,7 @@ ModelMemory WorkerRun::memory() const {
   if (run_samples_ > 0)
     memory.run_mean = Bytes{static_cast<std::int64_t>(run_sum_ / static_cast<double>(run_samples_))};
   else if (running != nullptr)
-    memory.run_mean = running->resident;
+    memory.run_mean = running->resident;  // after the last frame, before it was cleaned
   if (unloaded != nullptr) memory.residual = unloaded->resident;
   if (ring_ && loaded != nullptr) memory.frames = ring_->arena();  // it is touched next
   memory.pss_run_peak = pss_run_peak_;

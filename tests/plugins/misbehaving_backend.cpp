@@ -1,6 +1,7 @@
 // A backend whose "models" are text files of commands, one a line, each a stage and what to do there:
 //   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
+//   trim release (what was kept, as an arena that shrinks) |
 //   exit hang (in a static destructor, when all was done) |
 //   segment noise 4096 (takes a picture of 4096 x 4096 and gives a soft mask of its size: noise, or even)
 // It shows that the conductor survives whatever a runtime does.
@@ -64,6 +65,10 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
     if (command.action == "exit") ::_exit(static_cast<int>(command.amount));
     if (command.action == "sleep") std::this_thread::sleep_for(std::chrono::milliseconds(command.amount));
     if (command.action == "fail") return fail(error, HR_ERROR_FAILED, "it was told to fail");
+    if (command.action == "release") {
+      for (char* memory : session.kept) delete[] memory;
+      session.kept.clear();
+    }
     if (command.action == "allocate") {
       const auto bytes = static_cast<std::size_t>(command.amount) << 20;
       char* memory = new (std::nothrow) char[bytes];
