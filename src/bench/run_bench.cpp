@@ -369,8 +369,13 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
       std::filesystem::remove_all(run.folder.path, ignored);
       return forward_error(prepared);
     }
+    if (!run.interrupted) run.result.warnings.push_back(prepared.error().sentence());
     save_reports(run);
-    if (!run.interrupted) return forward_error(prepared);
+    run.progress_line.clear();
+    if (!run.interrupted) {
+      log::warning("the setup failed; the report of what there is lies in {}", run.folder.path.string());
+      return forward_error(prepared);
+    }
     log::warning("interrupted during the setup; what there is lies in {}", run.folder.path.string());
     return kExitInterrupted;
   }

@@ -123,6 +123,29 @@ TEST(BenchProcesses, AConductorKilledInTheSetupLeavesNoOrphans) {
   expect_none_left(children);
 }
 
+TEST(BenchProcesses, AKilledSetupLeavesAReportThatSaysWhy) {
+  Bench bench;
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    const auto now = descendants_of(conductor);
+    const Child* setup = find_child(now, "_setup");
+    if (setup == nullptr || find_child(now, "_worker") == nullptr) return true;
+    ::kill(setup->pid, SIGKILL);
+    return false;
+  };
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
+                                          "m=" + bench.model("m", "load hang")},
+                                         options);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("lies in " + bench.run_folder().string()));
+  const Json report = bench.report();
+  EXPECT_EQ(get_bool(report, "complete"), false);
+  const Json& warnings = get_member(report, "warnings");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0].get<std::string>(), HasSubstr("ended with signal 9"));
+  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr(warnings[0].get<std::string>()));
+}
+
 // A run whose decoder gets `signal` while the model is measured; another model follows.
 struct DecoderSignalled {
   Bench bench;
