@@ -118,6 +118,10 @@ void keep_wanted_models(Run& run) {
 // into the same folder meanwhile.
 Status keep_metadata(Run& run) {
   const std::filesystem::path prepared = metadata_path(run.options.prepared_dir);
+  if (::access(prepared.c_str(), R_OK) != 0)
+    return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                       fmt::format("its metadata.json cannot be read: {}", errno_text(errno)),
+                       "run again without --skip-setup to prepare it anew");
   run.metadata_path = run.folder.path / "metadata.json";
   std::error_code code;
   std::filesystem::copy_file(prepared, run.metadata_path, code);

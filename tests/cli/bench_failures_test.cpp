@@ -344,6 +344,24 @@ TEST(BenchFailures, AnEmptyFolder) {
                    "empty");
 }
 
+TEST(BenchFailures, PreparedDataWithoutItsMetadata) {
+  Bench bench;
+  std::vector<std::string> arguments{"--source",      bench.pictures(),
+                                     "--backend",     "misbehaving",
+                                     "--prepared-dir", (bench.path() / "prepared").string(),
+                                     "--model",       "m=" + bench.model("m", "")};
+  auto setup = arguments;
+  setup.emplace_back("--skip-inference");
+  ASSERT_EQ(bench.run(setup).exit_code, 0);
+  ASSERT_TRUE(fs::remove(bench.path() / "prepared/metadata.json"));
+  arguments.emplace_back("--skip-setup");
+  const CommandResult result = bench.run(arguments);
+  expect_wrong_use(result, "its metadata.json cannot be read: No such file or directory");
+  EXPECT_THAT(result.err, HasSubstr("run again without --skip-setup"));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("goes on")));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("another source")));
+}
+
 TEST(BenchFailures, AMissingCamera) {
   Bench bench;
   expect_wrong_use(bench.run({"--source", "camera=97", "--backend", "misbehaving", "--model",
