@@ -1,0 +1,2 @@
+headroom_fuzzer(sample_lines_fuzzer SOURCES ${CMAKE_CURRENT_LIST_DIR}/sample_lines_fuzzer.cpp LINK headroom_bench
+  CORPUS ${CMAKE_CURRENT_LIST_DIR}/corpus/sample_lines)

@@ -1,0 +1,38 @@
+// The reader of what a worker found: whatever it accepts has whole masks, and is written so that it reads the
+// same again.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "bench/sample_lines.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace headroom;
+  std::istringstream lines(std::string(reinterpret_cast<const char*>(data), size));
+  while (const auto sample = bench::read_sample(lines)) {
+    std::size_t pixels = 0;
+    for (const Mask& mask : sample->findings.masks) {
+      if (mask.values.size() != static_cast<std::size_t>(mask.width) * static_cast<std::size_t>(mask.height))
+        std::abort();
+      pixels += mask.values.size();
+    }
+    if (pixels > static_cast<std::size_t>(bench::kMostMaskPixels)) std::abort();
+    const UniqueFd file(::memfd_create("sample", MFD_CLOEXEC));
+    if (!file) return 0;
+    bench::write_sample(file.get(), sample->sequence, sample->frame, sample->name, sample->findings);
+    std::string text(static_cast<std::size_t>(::lseek(file.get(), 0, SEEK_END)), '\0');
+    if (::pread(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) return 0;
+    std::istringstream written(text);
+    const auto again = bench::read_sample(written);
+    if (!again || to_line(bench::to_json(again->findings)) != to_line(bench::to_json(sample->findings)))
+      std::abort();
+  }
+  return 0;
+}
