@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/files.h"
@@ -64,7 +65,7 @@ class ListLine {
 void write_detections(int fd, const std::vector<Detection>& detections) {
   ListLine line(fd, "detections");
   for (const Detection& found : detections) {
-    std::array<float, 18> numbers{found.left,  found.top,   found.right,
+    std::array<float, 18> numbers{found.left,   found.top,   found.right,
                                   found.bottom, found.score, static_cast<float>(found.class_id)};
     const auto landmarks = 2 * static_cast<std::size_t>(std::clamp(found.landmark_count, 0, 6));
     std::copy_n(found.landmarks.begin(), landmarks, numbers.begin() + 6);
@@ -96,7 +97,9 @@ void write_mask(int fd, const Mask& mask) {
 // --- reading
 
 float number_at(const Json& list, std::size_t index) {
-  return list.is_array() && index < list.size() && list[index].is_number() ? list[index].get<float>() : 0.0F;
+  if (!list.is_array() || index >= list.size() || !list[index].is_number()) return 0;
+  const auto number = list[index].get<double>();
+  return std::abs(number) <= double{std::numeric_limits<float>::max()} ? static_cast<float>(number) : 0;
 }
 
 Detection detection_from(const Json& item) {
@@ -108,7 +111,8 @@ Detection detection_from(const Json& item) {
   found.score = number_at(item, 4);
   const float class_id = number_at(item, 5);
   if (std::abs(class_id) < 1e9F) found.class_id = static_cast<std::int32_t>(class_id);
-  const std::size_t landmarks = std::min<std::size_t>(item.size() - std::min<std::size_t>(6, item.size()), 12);
+  const std::size_t landmarks =
+      std::min<std::size_t>(item.size() - std::min<std::size_t>(6, item.size()), 12);
   found.landmark_count = static_cast<std::int32_t>(landmarks / 2);
   for (std::size_t i = 0; i < 2 * (landmarks / 2); ++i) found.landmarks.at(i) = number_at(item, 6 + i);
   return found;

@@ -142,8 +142,7 @@ void WorkerRun::on_log_line(std::string_view who, std::string_view line) {
 void WorkerRun::keep_sample_line(std::string_view line) {
   if (samples_path_.empty()) return;
   if (!samples_file_)
-    samples_file_.reset(
-        ::open(samples_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    samples_file_.reset(::open(samples_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   auto written = samples_file_ ? write_all(samples_file_.get(), line)
                                : Status(input_error("it cannot be opened", errno_text(errno)));
   if (written) written = write_all(samples_file_.get(), "\n");

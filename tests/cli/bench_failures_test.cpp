@@ -346,10 +346,8 @@ TEST(BenchFailures, AnEmptyFolder) {
 
 TEST(BenchFailures, PreparedDataWithoutItsMetadata) {
   Bench bench;
-  std::vector<std::string> arguments{"--source",      bench.pictures(),
-                                     "--backend",     "misbehaving",
-                                     "--prepared-dir", (bench.path() / "prepared").string(),
-                                     "--model",       "m=" + bench.model("m", "")};
+  std::vector<std::string> arguments{"--source",    bench.pictures(), "--backend",
+                                     "misbehaving", "--model",        "m=" + bench.model("m", "")};
   auto setup = arguments;
   setup.emplace_back("--skip-inference");
   ASSERT_EQ(bench.run(setup).exit_code, 0);

@@ -18,7 +18,8 @@ using SetInteger = int (*)(void*, const char*, std::int64_t, int);
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-identifier-naming): FFmpeg's name; its structs stay closed here, as in all versions
+// NOLINTNEXTLINE(readability-identifier-naming): FFmpeg's name; its structs stay closed here, as in all
+// versions
 extern "C" __attribute__((visibility("default"))) int avcodec_open2(void* context, const void* codec,
                                                                     void** options) {
   static const auto open = reinterpret_cast<Open>(::dlsym(RTLD_NEXT, "avcodec_open2"));
