@@ -32,11 +32,11 @@ Segmented segment(const std::string& commands, int sample_images, std::vector<st
     run.conductor_peak_kib = std::max(run.conductor_peak_kib, peak_kib(conductor));
     return true;
   };
-  std::vector<std::string> arguments{"--source",       bench.pictures(),
-                                     "--backend",      "misbehaving",
-                                     "--imgsz",        "64",
-                                     "--max-frames",   "1",
-                                     "--model",        "masks=" + bench.model("masks", commands),
+  std::vector<std::string> arguments{"--source",        bench.pictures(),
+                                     "--backend",       "misbehaving",
+                                     "--imgsz",         "64",
+                                     "--max-frames",    "1",
+                                     "--model",         "masks=" + bench.model("masks", commands),
                                      "--sample-images", std::to_string(sample_images)};
   arguments.insert(arguments.end(), more.begin(), more.end());
   run.result = bench.run(arguments, options);
@@ -51,22 +51,20 @@ std::int64_t figure(const Segmented& run, const char* key) {
   return get_integer(get_member(run.model, "memory"), key).value_or(0);
 }
 
-// A mask of noise is a million runs, the most text that its pixels can be.
+// A mask of noise is four million runs, the most text that its pixels can be.
 TEST(BenchSamples, TheMasksOfSamplesAreNotInTheFigures) {
-  const Segmented without = segment("segment noise 1024", 0);
-  const Segmented with = segment("segment noise 1024", 1);
+  const Segmented without = segment("segment noise 2048", 0);
+  const Segmented with = segment("segment noise 2048", 1);
   ASSERT_EQ(without.result.exit_code, 0) << without.result.err;
   ASSERT_EQ(with.result.exit_code, 0) << with.result.err;
   EXPECT_EQ(get_text(with.model, "task"), "segmentation");
   EXPECT_FALSE(without.has_picture);
   EXPECT_TRUE(with.has_picture);
-  for (const char* key : {"run_peak_bytes", "cgroup_peak_bytes"}) {
-    if (figure(without, key) == 0 && figure(with, key) == 0) continue;  // no control groups here
-    EXPECT_NEAR(static_cast<double>(figure(with, key)), static_cast<double>(figure(without, key)),
-                0.01 * static_cast<double>(figure(without, key)))
-        << key;
-  }
-  EXPECT_GT(figure(without, "run_peak_bytes"), 16 << 20);
+  const auto peak = static_cast<double>(figure(without, "run_peak_bytes"));
+  EXPECT_NEAR(static_cast<double>(figure(with, "run_peak_bytes")), peak, 0.01 * peak);
+  // The group is also charged for what it was the first to read from the disk, which the first run is.
+  EXPECT_LT(figure(with, "cgroup_peak_bytes"), figure(without, "cgroup_peak_bytes") + (2 << 20));
+  EXPECT_GT(figure(without, "run_peak_bytes"), 64 << 20);
 }
 
 TEST(BenchSamples, ALargeMaskIsDrawnAndTheConductorStaysSmall) {
@@ -95,8 +93,9 @@ TEST(BenchSamples, AModelAtItsLimitDoesNotDieOfThem) {
   ASSERT_EQ(free.result.exit_code, 0) << free.result.err;
   const std::int64_t peak = figure(free, "cgroup_peak_bytes");
   ASSERT_GT(peak, 0);
-  const std::int64_t limit_mib = (peak >> 20) + 3;
-  const Segmented tight = segment("segment noise 1024", 1, {"--mem-limit", std::to_string(limit_mib) + "MiB"});
+  const std::int64_t limit_mib = (peak >> 20) + 4;
+  const Segmented tight =
+      segment("segment noise 1024", 1, {"--mem-limit", std::to_string(limit_mib) + "MiB"});
   EXPECT_EQ(tight.result.exit_code, 0) << tight.result.err;
   EXPECT_EQ(get_text(tight.model, "status"), "ok") << get_text(tight.model, "error");
   EXPECT_TRUE(tight.has_picture);
