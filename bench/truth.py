@@ -20,6 +20,7 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -45,6 +46,13 @@ def status_bytes(pid, key):
     return None
 
 
+def measured_groups(name):
+    """Files of the groups that headroom's workers are in: those of the probe and of the scan are other processes'."""
+    found = glob.glob(f"/sys/fs/cgroup/memory/**/headroom-*/{name}", recursive=True) or \
+        glob.glob(f"/sys/fs/cgroup/**/headroom-*/{name}", recursive=True)
+    return [path for path in found if not re.search(r"-(probe|scan)", os.path.basename(os.path.dirname(path)))]
+
+
 class Observer(threading.Thread):
     """Watches the conductor's own peak, the worker's resident bytes and the kernel's account of its group."""
 
@@ -63,14 +71,12 @@ class Observer(threading.Thread):
                 if "_worker" not in read(f"/proc/{pid}/cmdline"):
                     continue
                 self.worker_peak = max(self.worker_peak, status_bytes(pid, "VmRSS") or 0)
-            for pattern in ("/sys/fs/cgroup/memory/**/headroom-*/memory.max_usage_in_bytes",
-                            "/sys/fs/cgroup/**/headroom-*/memory.peak"):
-                for path in glob.glob(pattern, recursive=True):
+            for name in ("memory.max_usage_in_bytes", "memory.peak"):
+                for path in measured_groups(name):
                     text = read(path).strip()
                     if text.isdigit():
                         self.group_peak = max(self.group_peak, int(text))
-            for path in (glob.glob("/sys/fs/cgroup/memory/**/headroom-*/memory.stat", recursive=True) or
-                         glob.glob("/sys/fs/cgroup/**/headroom-*/memory.stat", recursive=True)):
+            for path in measured_groups("memory.stat"):
                 self.compare_own_memory(os.path.dirname(path))
             time.sleep(0.002)
 
@@ -204,7 +210,7 @@ def main():
     cpu = next((line.split(":", 1)[1].strip() for line in read("/proc/cpuinfo").splitlines()
                 if line.startswith("model name")), platform.machine())
     results = {"machine": f"{os.cpu_count()} × {cpu}, Linux {platform.release()}", "command": " ".join(
-        ["bench/truth.py"] + [os.path.basename(a) if "/" in a else a for a in sys.argv[1:]]), "cases": []}
+        ["bench/truth.py"] + [re.sub(r"[^:= ]*/", "", argument) for argument in sys.argv[1:]]), "cases": []}
     for case in arguments.cases:
         with tempfile.TemporaryDirectory() as folder:
             results["cases"].append(measure(arguments, case, folder))

@@ -337,7 +337,8 @@ Status check_options(const BenchOptions& options) {
 
 }  // namespace
 
-Result<int> run_bench(const BenchOptions& options, const std::string& command) {
+Result<int> run_bench(const BenchOptions& options, const std::string& command,
+                      const std::vector<std::string>& warnings) {
   if (auto sound = check_options(options); !sound) return forward_error(sound);
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
@@ -356,6 +357,8 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command) {
   run.result.iou = options.iou;
   run.result.options = options;
   log::debug("command: {}", command);
+  for (const std::string& warning : warnings) log::warning("{}", warning);  // now that there is a log
+  run.result.warnings = warnings;
 
   if (auto proved = prove_limit(run); !proved) {
     std::error_code ignored;

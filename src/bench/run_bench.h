@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "model/bench_options.h"
@@ -11,6 +12,8 @@ namespace headroom::bench {
 // Runs the whole bench and writes the run folder. Returns the exit code: 0, 1 when a model failed or (with
 // --strict) the limit was violated, 130 after Ctrl-C. An error means that nothing could be measured.
 // `command` is what was typed, for the report.
-Result<int> run_bench(const BenchOptions& options, const std::string& command);
+// `warnings`: what was changed of the options, for the report.
+Result<int> run_bench(const BenchOptions& options, const std::string& command,
+                      const std::vector<std::string>& warnings);
 
 }  // namespace headroom::bench

@@ -74,7 +74,6 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!options) return forward_error(options);
   if (options->verbose) log::set_console_level(log::Level::debug);
   if (options->quiet) log::set_console_level(log::Level::error);
-  for (const std::string& warning : warnings) log::warning("{}", warning);
   if (auto writable = check_writable(options->output_dir, "output-dir"); !writable)
     return forward_error(writable);
   if (!options->skip_setup)
@@ -82,7 +81,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
       return forward_error(writable);
   std::vector<std::string> command{"headroom", "bench"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return bench::run_bench(*options, shell_command(command));
+  return bench::run_bench(*options, shell_command(command), warnings);
 }
 
 }  // namespace

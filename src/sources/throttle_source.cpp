@@ -3,6 +3,23 @@
 namespace headroom::sources {
 namespace {
 
+// x86: how often a core was slowed because it was hot, since the machine started.
+class ThrottleCountSource : public MetricSource {
+ public:
+  explicit ThrottleCountSource(std::vector<RereadFile> counts) : counts_(std::move(counts)) {}
+  std::string describe() const override { return "throttle counts of the cores"; }
+  void read(SystemSample& sample) override {
+    std::int64_t sum = 0;
+    for (const RereadFile& count : counts_) sum += count.read_integer().value_or(0);
+    if (before_) sample.throttled = sample.throttled.value_or(false) || sum > *before_;
+    before_ = sum;
+  }
+
+ private:
+  std::vector<RereadFile> counts_;
+  std::optional<std::int64_t> before_;
+};
+
 class ThrottleSource : public MetricSource {
  public:
   explicit ThrottleSource(std::vector<RereadFile> alerts) : alerts_(std::move(alerts)) {}
@@ -27,7 +44,14 @@ std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& 
     RereadFile state(device / "cur_state");
     if (state.exists()) alerts.push_back(std::move(state));
   }
-  if (alerts.empty()) return nullptr;
+  if (alerts.empty()) {
+    for (const auto& cpu : entries(root / "sys/devices/system/cpu")) {
+      RereadFile count(cpu / "thermal_throttle/core_throttle_count");
+      if (count.exists()) alerts.push_back(std::move(count));
+    }
+    if (alerts.empty()) return nullptr;
+    return std::make_unique<ThrottleCountSource>(std::move(alerts));
+  }
   return std::make_unique<ThrottleSource>(std::move(alerts));
 }
 

@@ -221,5 +221,21 @@ TEST(Boards, RealDumps) {
   EXPECT_EQ(tried, 3);
 }
 
+TEST(Boards, AnX86CoreThatGotHotCountsAsThrottledOnce) {
+  Tree tree;
+  const auto count = [&](int cpu, const char* times) {
+    tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/thermal_throttle/core_throttle_count",
+              times);
+  };
+  count(0, "7\n");
+  count(1, "0\n");
+  SystemSampler sampler(tree.root());
+  EXPECT_EQ(sampler.sample().throttled, std::nullopt);  // what was before is not this run's
+  EXPECT_EQ(sampler.sample().throttled, false);
+  count(1, "1\n");
+  EXPECT_EQ(sampler.sample().throttled, true);
+  EXPECT_EQ(sampler.sample().throttled, false);
+}
+
 }  // namespace
 }  // namespace headroom::sources
