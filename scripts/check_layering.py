@@ -13,15 +13,15 @@ import sys
 FLOORS = {
     "base": 0,
     "model": 1,
-    "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2,
+    "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2,
     "analysis": 3, "planning": 3,
     "report": 4, "exporters": 4, "importers": 4,
     "bench": 5, "watch": 5, "trace": 5,
     "tui": 6, "serve": 6,
     "cli": 7,
 }
-# The preload library lives in another's process: it may see plain data and the writer of recordings, nothing else.
-TRACER_MAY_SEE = {"model", "recording", "tracer"}
+# The preload library lives in another's process: it may see plain data, the writer of recordings and the ledger of devices.
+TRACER_MAY_SEE = {"model", "recording", "ledger", "tracer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

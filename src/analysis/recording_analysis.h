@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "analysis/cycle_leaks.h"
+#include "analysis/device_memory.h"
 #include "analysis/heap_fragmentation.h"
 #include "analysis/memory_timeline.h"
 #include "base/units.h"
@@ -162,6 +163,7 @@ struct RecordingAnalysis {
   std::vector<LifetimeClass> lifetimes;            // those that occur, ascending
   std::optional<HeapFragmentation> fragmentation;  // of full recordings only: it needs every address
   std::vector<ReuseCandidate> reuse;               // largest saving first
+  std::vector<DeviceFigures> devices;              // GPUs, by ordinal; never added to the heap
 };
 
 struct AnalysisOptions {

@@ -29,7 +29,10 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
       layers_(recording),
       stacks_(256),
       timeline_(options.timeline_points, recording.info().duration),
-      mappings_(recording.info().page_bytes) {}
+      mappings_(recording.info().page_bytes) {
+  for (const recording::Device& device : recording.info().devices)
+    if (device.integrated) devices_.set_integrated(device.ordinal);
+}
 
 void RecordingAnalyzer::count(const MemoryEvent& event) {
   const auto blocks = static_cast<std::int64_t>(event.count), bytes = static_cast<std::int64_t>(event.size);
@@ -164,6 +167,7 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   finish_classes(result);
   finish_threads(result);
   find_reuse(result);
+  result.devices = devices_.finish();
 
   result.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/cycle_leaks.h"
+#include "analysis/device_memory.h"
 #include "analysis/heap_fragmentation.h"
 #include "analysis/layer_ledger.h"
 #include "analysis/live_counter.h"
@@ -145,6 +146,7 @@ class RecordingAnalyzer {
   FragmentationSampler fragmentation_;
   CycleWatch cycles_;
   MappingLedger mappings_;
+  DeviceLedgers devices_;
   MappedFigures mapped_;
 
   std::int64_t events_ = 0, allocations_ = 0, releases_ = 0, allocated_bytes_ = 0, temporary_ = 0;
@@ -184,6 +186,12 @@ inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
       add_wrapping(gap_events_, static_cast<std::int64_t>(event.count));
       thread_of(event).last_allocated = 0;
       return;
+    case MemoryEventKind::device_allocate:
+    case MemoryEventKind::device_release:
+    case MemoryEventKind::device_refused:
+    case MemoryEventKind::device_figure:
+      ++events_;
+      return devices_.visit(event, layers_.layer_of(event.scope), time);
   }
 }
 

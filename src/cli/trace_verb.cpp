@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "cli/environment.h"
 #include "cli/exit_code.h"
+#include "trace/device_account.h"
 #include "trace/run_trace.h"
 
 namespace headroom::cli {
@@ -42,7 +43,7 @@ Flag chosen(std::string name, std::vector<std::string> choices, std::string help
 }
 
 std::vector<Flag> trace_flags() {
-  const std::string what = "What is recorded", where = "The recording";
+  const std::string what = "What is recorded", where = "The recording", limits = "Limits";
   Flag events =
       value("max-events", FlagKind::integer, "N", "record the first N events of each process", where);
   events.minimum = 1;
@@ -62,6 +63,8 @@ std::vector<Flag> trace_flags() {
             "8GiB, at most half of the free disk"),
       value("ring", FlagKind::size, "SIZE", "keep the last SIZE of each recording", where),
       std::move(events),
+      value("gpu-mem-limit", FlagKind::text, "SIZE", "refuse GPU memory beyond it (0=4GiB,1=8GiB: by device)", limits),
+      value("share", FlagKind::text, "NAME", "share the limit with other commands of that NAME", limits),
   };
 }
 
@@ -128,6 +131,7 @@ const Verb& trace_verb() {
         "headroom trace -- ./app --its-flags",
         "headroom trace --full --out app.hrec -- python3 train.py",
         "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
+        "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # more is refused",
     };
     verb.positional = "COMMAND";
     verb.flags = trace_flags();
@@ -164,6 +168,15 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
   options.ring = optional_size(*values, "ring");
   options.max_size = optional_size(*values, "max-size");
   options.max_events = values->integer("max-events");
+  if (values->has("gpu-mem-limit")) {
+    auto limits = trace::parse_device_limits(values->text("gpu-mem-limit"));
+    if (!limits) return forward_error(limits);
+    options.device_limits = *limits;
+  }
+  if (values->has("share")) {
+    options.share = values->text("share");
+    if (auto sound = trace::check_share_name(options.share); !sound) return forward_error(sound);
+  }
   if (auto read = positive_size(*values, "large", options.large); !read) return forward_error(read);
   if (auto read = positive_size(*values, "sample-period", options.sample_period); !read)
     return forward_error(read);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/units.h"
+#include "model/device_memory.h"
 
 namespace headroom {
 
@@ -37,15 +38,26 @@ enum class MemoryEventKind : std::uint8_t {
   counters = 7,  // small allocations that were counted only: `count` of `size` bytes in all, in `scope`
   release_counters = 8,  // releases of such: `count`
   gap = 9,               // `count` events of the thread were not written
+  // Of a GPU: `device` and `device_kind` say of which and what.
+  device_allocate = 10,  // the driver gave `size` bytes; `address` is how it calls them
+  device_release = 11,   // of `address`
+  device_refused = 12,   // `size` bytes were refused, with `count` charged of the limit in `address`
+  device_figure = 13,    // what is no allocation comes to `size` bytes from now on
 };
 
 // Samples are split at random in two halves, each a sample of its own: half A chooses the moment of a peak,
 // and half B says what was live then. What was recorded for itself alone is in both, and so are some samples.
 enum class SampleHalf : std::uint8_t { both = 0, a = 1, b = 2 };
 
+constexpr bool is_of_device(MemoryEventKind kind) {
+  return kind >= MemoryEventKind::device_allocate && kind <= MemoryEventKind::device_figure;
+}
+
 struct MemoryEvent {
   MemoryEventKind kind = MemoryEventKind::allocate;
   SampleHalf half = SampleHalf::both;  // of a sample
+  std::uint8_t device = 0;             // its ordinal
+  DeviceMemoryKind device_kind = DeviceMemoryKind::device;
   ThreadIndex thread;
   ScopeId scope;  // the thread's scope at the time
   StackId stack;

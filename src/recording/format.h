@@ -71,6 +71,7 @@ enum class MetadataKind : std::uint32_t {
   runtime_profile = 8,  // ProfileRecord · path: a profile that a runtime wrote of itself
   host = 9,             // sysname, release, machine, separated by NUL
   note = 10,            // a sentence for the reader: why the recording ended early
+  device = 11,          // DeviceRecord · name: a GPU that the process used; `id` is its ordinal
 };
 
 struct MetadataHeader {
@@ -109,6 +110,18 @@ struct ProfileRecord {
   std::uint32_t reserved;
 };
 
+enum DeviceFlags : std::uint32_t {
+  kDeviceIntegrated = 1,  // its memory is the machine's: never to be added to that
+  kDeviceLimited = 2,     // limit_bytes is a limit that allocations are refused by
+  kDeviceShared = 4,      // other processes' memory counts against the limit, too
+};
+struct DeviceRecord {
+  std::uint64_t total_bytes;  // as the driver tells
+  std::uint64_t limit_bytes;
+  std::uint32_t flags, reserved;
+  std::uint8_t uuid[16];
+};
+
 struct SegmentHeader {
   std::uint32_t magic;  // kSegmentMagic
   std::uint32_t thread;
@@ -140,12 +153,20 @@ enum RecordTag : std::uint8_t {
       8,  // scope id · allocations · bytes · releases since the thread's last such record of the scope
   kTagGap = 9,         // events not written
   kTagThread = 10,     // thread index: the records that follow are another thread's; its scope begins at 0
-  kTagExtension = 15,  // kind · bytes · payload: later versions' records, which an older reader steps over
+  kTagExtension = 15,  // ExtensionKind · bytes · payload: an older reader steps over what it does not know
+};
+// Memory of GPUs. Device is an ordinal, kind a DeviceMemoryKind, handle an address or what else the driver
+// calls it by; all are varints.
+enum class ExtensionKind : std::uint8_t {
+  device_allocate = 1,  // device · kind · handle · size · stack
+  device_release = 2,   // device · kind · handle
+  device_refused = 3,   // device · kind · size · charged · limit · stack
+  device_figure = 4,    // device · kind · bytes: what it is now, for kinds that are no allocations
 };
 inline constexpr unsigned kInlineTimeLimit = 15;
 
 // The longest record that is not a stack, and the longest stack.
-inline constexpr std::size_t kMaxRecordBytes = 48;
+inline constexpr std::size_t kMaxRecordBytes = 72;
 inline constexpr std::size_t kMaxStackBytes = 32 + 10 * kMaxFrames;
 
 }  // namespace headroom::recording

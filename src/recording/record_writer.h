@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstring>
+#include <initializer_list>
 
 #include "recording/format.h"
 #include "recording/varint.h"
@@ -117,6 +118,20 @@ class RecordWriter {
     at_ = put_varint(at_, thread_index);
     commit();
   }
+  void device_allocate(std::uint64_t time, std::uint32_t device, std::uint8_t kind, std::uint64_t handle,
+                       std::uint64_t size, std::uint32_t stack) {
+    extension(ExtensionKind::device_allocate, time, {device, kind, handle, size, stack});
+  }
+  void device_release(std::uint64_t time, std::uint32_t device, std::uint8_t kind, std::uint64_t handle) {
+    extension(ExtensionKind::device_release, time, {device, kind, handle});
+  }
+  void device_refused(std::uint64_t time, std::uint32_t device, std::uint8_t kind, std::uint64_t size,
+                      std::uint64_t charged, std::uint64_t limit, std::uint32_t stack) {
+    extension(ExtensionKind::device_refused, time, {device, kind, size, charged, limit, stack});
+  }
+  void device_figure(std::uint64_t time, std::uint32_t device, std::uint8_t kind, std::uint64_t bytes) {
+    extension(ExtensionKind::device_figure, time, {device, kind, bytes});
+  }
   // Defines the segment's next stack, innermost frame first, and returns its number. Frames that it shares
   // with the stack defined before, counted from the outermost, are not written again.
   std::uint32_t define_stack(std::uint64_t time, const std::uint64_t* frames, std::uint32_t count) {
@@ -159,6 +174,15 @@ class RecordWriter {
     tag(kind, time);
     put_address(address);
     at_ = put_varint(at_, size);
+  }
+  // Fewer than 128 bytes of fields, so their number is one byte.
+  void extension(ExtensionKind kind, std::uint64_t time, std::initializer_list<std::uint64_t> fields) {
+    tag(kTagExtension, time);
+    *at_++ = static_cast<std::uint8_t>(kind);
+    std::uint8_t* const length = at_++;
+    for (const std::uint64_t field : fields) at_ = put_varint(at_, field);
+    *length = static_cast<std::uint8_t>(at_ - length - 1);
+    commit();
   }
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
     counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);

@@ -55,6 +55,14 @@ std::vector<std::string> split_at_nul(const std::string& text) {
   return parts;
 }
 
+std::string hex_digits(const std::string& bytes);
+// Eight, four, four, four and twelve digits.
+std::string uuid_text(const std::uint8_t (&uuid)[16]) {
+  std::string text = "GPU-" + hex_digits({reinterpret_cast<const char*>(uuid), sizeof uuid});
+  for (const std::size_t at : {24, 20, 16, 12}) text.insert(at, "-");
+  return text;
+}
+
 std::string hex_digits(const std::string& bytes) {
   std::string digits;
   for (const char byte : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
@@ -271,6 +279,19 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       info_.host_system = words[0];
       info_.host_release = words[1];
       info_.host_machine = words[2];
+      return;
+    }
+    case MetadataKind::device: {
+      const auto record = payload.take<DeviceRecord>();
+      Device device;
+      device.ordinal = id;
+      device.name = payload.rest();
+      device.uuid = uuid_text(record.uuid);
+      device.total_bytes = record.total_bytes;
+      if ((record.flags & kDeviceLimited) != 0) device.limit_bytes = record.limit_bytes;
+      device.integrated = (record.flags & kDeviceIntegrated) != 0;
+      device.shared_limit = (record.flags & kDeviceShared) != 0;
+      info_.devices.push_back(std::move(device));
       return;
     }
     case MetadataKind::note: {

@@ -46,6 +46,16 @@ struct RuntimeProfile {
   RuntimeProfileData data;  // empty where the file is gone or cannot be read; notes say so
 };
 
+// A GPU that the process used.
+struct Device {
+  std::uint32_t ordinal = 0;
+  std::string name, uuid;  // as nvidia-smi writes it: "GPU-0123…"
+  std::uint64_t total_bytes = 0;
+  std::optional<std::uint64_t> limit_bytes;  // that allocations were refused by
+  bool integrated = false;                   // its memory is the machine's
+  bool shared_limit = false;                 // other processes count against the limit, too
+};
+
 struct RecordingInfo {
   std::vector<std::string> command;
   std::string executable, folder, host_system, host_release, host_machine;
@@ -60,6 +70,7 @@ struct RecordingInfo {
   std::vector<Module> modules;
   std::vector<Scope> scopes;  // by ScopeId; [0] is the root
   std::vector<Thread> threads;
+  std::vector<Device> devices;  // in the order of their first use
   std::vector<RuntimeProfile> profiles;
   std::vector<std::string> notes;
 };

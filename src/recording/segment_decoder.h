@@ -62,8 +62,7 @@ class SegmentDecoder {
   std::uint64_t next_time() const { return time_; }
   bool comes_before(const SegmentDecoder& other) const {
     if (time_ != other.time_) return time_ < other.time_;
-    const bool releases = event_.kind == MemoryEventKind::release;
-    const bool other_releases = other.event_.kind == MemoryEventKind::release;
+    const bool releases = is_release(event_.kind), other_releases = is_release(other.event_.kind);
     return releases != other_releases ? releases : number_ < other.number_;
   }
 
@@ -87,7 +86,12 @@ class SegmentDecoder {
     event_.stack = local_stacks_[local];
     return true;
   }
+  static bool is_release(MemoryEventKind kind) {
+    return kind == MemoryEventKind::release || kind == MemoryEventKind::device_release;
+  }
   bool define_stack(const std::uint8_t*& p);
+  // Null, or what is wrong with it. What is of a later version is no event.
+  const char* read_extension(const std::uint8_t*& p, bool& is_event);
   bool take_counted();
   void weigh_sample();
 
@@ -124,6 +128,58 @@ inline bool SegmentDecoder::define_stack(const std::uint8_t*& p) {
   local_stacks_.push_back(table_->intern(frames_));
   frames_before_.swap(frames_);
   return true;
+}
+
+inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& is_event) {
+  const std::uint64_t kind = get_varint(p, end_);
+  const std::uint64_t bytes = get_varint(p, end_);
+  if (p == nullptr || bytes > static_cast<std::uint64_t>(end_ - p))
+    return "a record of a later version is cut off";
+  const std::uint8_t* const end = p + bytes;
+  const std::uint8_t* at = p;
+  p = end;
+  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::device_figure);
+  if (!is_event) return nullptr;
+  const std::uint64_t device = get_varint(at, end), memory = get_varint(at, end);
+  // A field may be added behind those that are known.
+  constexpr std::size_t kFields[] = {0, 3, 1, 4, 1};
+  std::uint64_t fields[4] = {};
+  for (std::size_t i = 0; i < kFields[kind]; ++i) fields[i] = get_varint(at, end);
+  if (at == nullptr) return "a record of a device is cut off";
+  // Ordinals and kinds of later versions are passed over.
+  if (device > 0xff || memory == 0 || memory >= kDeviceMemoryKinds) {
+    is_event = false;
+    return nullptr;
+  }
+  event_.device = static_cast<std::uint8_t>(device);
+  event_.device_kind = static_cast<DeviceMemoryKind>(memory);
+  std::uint64_t stack = 0;
+  switch (static_cast<ExtensionKind>(kind)) {
+    case ExtensionKind::device_allocate:
+      event_.kind = MemoryEventKind::device_allocate;
+      event_.address = fields[0];
+      event_.size = fields[1];
+      stack = fields[2];
+      break;
+    case ExtensionKind::device_release:
+      event_.kind = MemoryEventKind::device_release;
+      event_.address = fields[0];
+      break;
+    case ExtensionKind::device_refused:
+      event_.kind = MemoryEventKind::device_refused;
+      event_.size = fields[0];
+      event_.count = fields[1];
+      event_.address = fields[2];
+      stack = fields[3];
+      break;
+    case ExtensionKind::device_figure:
+      event_.kind = MemoryEventKind::device_figure;
+      event_.size = fields[0];
+      break;
+  }
+  if (stack >= local_stacks_.size()) return "a stack is named before it is defined";
+  event_.stack = local_stacks_[stack];
+  return nullptr;
 }
 
 inline bool SegmentDecoder::take_counted() {
@@ -217,16 +273,9 @@ inline bool SegmentDecoder::advance() {
         event_.thread = ThreadIndex{static_cast<std::uint32_t>(get_varint(p, end_))};
         event_.scope = ScopeId{};
         break;
-      case kTagExtension: {
-        is_event = false;
-        get_varint(p, end_);
-        const std::uint64_t bytes = get_varint(p, end_);
-        if (p != nullptr && bytes <= static_cast<std::uint64_t>(end_ - p))
-          p += bytes;
-        else
-          return fail("a record of a later version is cut off");
+      case kTagExtension:
+        if (const char* wrong = read_extension(p, is_event)) return fail(wrong);
         break;
-      }
       default:
         return fail("a record of an unknown kind");
     }

@@ -6,6 +6,7 @@
 #include "analysis/session_memory.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
+#include "report/recording_devices.h"
 #include "report/recording_views.h"
 #include "report/stack_text.h"
 
@@ -368,6 +369,7 @@ Json recording_to_json(const RecordingReport& report) {
   json["peak_shares"] = peak_shares_json(report);
   json["layers"] = layers_json(analysis);
   if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
+  if (!analysis.devices.empty()) json["devices"] = devices_json(report);
   json["stacks"] = stacks_json(report);
   json["threads"] = threads_json(report);
   Json& classes = json["size_classes"] = Json::array();

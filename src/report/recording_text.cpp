@@ -10,6 +10,7 @@
 #include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
+#include "report/recording_devices.h"
 #include "report/recording_views.h"
 #include "report/recording_words.h"
 #include "report/stack_text.h"
@@ -41,6 +42,7 @@ class Screen {
     layers();
     sessions();
     stacks();
+    devices();
     leaks();
     churn();
     fragmentation();
@@ -183,6 +185,13 @@ class Screen {
           share_of_peak(analysis_.stacks[i].live.peak_bytes, analysis_.stacks[i].live.peak_standard_error()),
           analysis_.stacks[i].stack);
     and_more(count_above_zero(analysis_.stacks, at_peak), order.size());
+  }
+
+  void devices() {
+    for (const DeviceSection& section : device_sections(report_, width_)) {
+      heading(section.heading);
+      for (const std::string& text : section.lines) line(text);
+    }
   }
 
   void leaks() {

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "recording/format.h"
+#include "trace/device_account.h"
 #include "trace/heap_figures.h"
 #include "trace/output_file.h"
 #include "trace/program_check.h"
@@ -116,7 +117,8 @@ TraceOutcome finish(const TraceOptions& options, const fs::path& root, const Com
 
 }  // namespace
 
-Result<int> run_trace(const TraceOptions& options) {
+Result<int> run_trace(const TraceOptions& asked) {
+  TraceOptions options = asked;
   if (options.command.empty())
     return usage_error("headroom trace needs a command", "", "write it after --, as headroom trace -- ./app");
   if (auto sound = check_options(options); !sound) return forward_error(sound);
@@ -128,6 +130,14 @@ Result<int> run_trace(const TraceOptions& options) {
   auto output = prepare_output(options.output, options.command[0], options.replace_output);
   if (!output) return forward_error(output);
   warn_of_other_tools(options);
+  std::optional<DeviceAccount> account;
+  if (options.device_limits.any() || !options.share.empty()) {
+    auto opened = DeviceAccount::open(options.device_limits, options.share);
+    if (!opened) return forward_error(opened);
+    account.emplace(std::move(*opened));
+    options.device_limits = account->limits();
+    options.account = account->file().string();
+  }
   // Nothing of the command has run so far; from here on its own status is ours.
 
   auto end = run_command(options.command, tracer_environment(options, *output, default_size_limit(*output)));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "ledger/account.h"
 
 namespace headroom::trace {
 
@@ -25,6 +26,11 @@ struct TraceOptions {
   std::optional<std::int64_t> max_events;
   Bytes large = kibibytes(4);            // allocations of this size and above are recorded each
   Bytes sample_period = kibibytes(256);  // the others are sampled once in so many bytes
+
+  // Of GPU memory, for all processes of the command together.
+  ledger::Limits device_limits;
+  std::string share;     // the name of the account that other commands share; empty: none do
+  std::string account;   // its file, once there is one
 };
 
 // A recording without segments for its threads is none.

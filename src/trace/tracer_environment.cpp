@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "recording/format.h"
 
@@ -26,6 +27,24 @@ Bytes default_size_limit(const fs::path& recording) {
                   std::min(gibibytes(8), Bytes{static_cast<std::int64_t>(space.available / 2)}));
 }
 
+namespace {
+
+// One limit for all devices is one word.
+std::string device_settings(const TraceOptions& options) {
+  const auto& limits = options.device_limits.bytes;
+  if (!options.device_limits.any()) return "";
+  std::string settings;
+  if (std::all_of(std::begin(limits), std::end(limits), [&](auto limit) { return limit == limits[0]; }))
+    settings = fmt::format(",device={}", limits[0]);
+  else
+    for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+      if (limits[device] != ledger::kNoLimit) settings += fmt::format(",device{}={}", device, limits[device]);
+  if (!options.account.empty()) settings += fmt::format(",account={}", options.account);
+  return settings;
+}
+
+}  // namespace
+
 std::string tracer_settings(const TraceOptions& options, Bytes size_limit) {
   const auto size = options.ring.value_or(options.max_size.value_or(size_limit));
   std::string settings = fmt::format("full={}", options.full ? 1 : 0);
@@ -33,7 +52,7 @@ std::string tracer_settings(const TraceOptions& options, Bytes size_limit) {
   settings += fmt::format(",layers={},{}={},events={},large={},period={}", options.layers ? "auto" : "off",
                           options.ring ? "ring" : "limit", segments_in(size), options.max_events.value_or(0),
                           options.large.count, options.sample_period.count);
-  return settings;
+  return settings + device_settings(options);
 }
 
 Environment tracer_environment(const TraceOptions& options, const fs::path& recording, Bytes size_limit) {

@@ -14,6 +14,10 @@ struct Piece {
     const std::size_t length = std::strlen(word);
     return static_cast<std::size_t>(end - begin) == length && std::memcmp(begin, word, length) == 0;
   }
+  bool starts_with(const char* word) const {
+    const std::size_t length = std::strlen(word);
+    return static_cast<std::size_t>(end - begin) >= length && std::memcmp(begin, word, length) == 0;
+  }
   // False unless it is digits only.
   bool to_number(std::uint64_t& number) const {
     if (begin == end || end - begin > 19) return false;
@@ -26,6 +30,16 @@ struct Piece {
     return true;
   }
 };
+
+// "device" and "device3".
+void limit_devices(ledger::Limits& limits, const Piece& key, std::uint64_t bytes) {
+  const Piece ordinal{key.begin + std::strlen("device"), key.end};
+  std::uint64_t number = 0;
+  if (ordinal.begin == ordinal.end)
+    for (std::uint64_t& limit : limits.bytes) limit = bytes;
+  else if (ordinal.to_number(number) && number < ledger::kMostDevices)
+    limits.bytes[number] = bytes;
+}
 
 void apply(Options& options, const Piece& key, const Piece& value) {
   std::uint64_t number = 0;
@@ -41,6 +55,9 @@ void apply(Options& options, const Piece& key, const Piece& value) {
     options.ring = key.is("ring");
     options.segments = number;
   }
+  if (key.starts_with("device") && is_number) limit_devices(options.device_limits, key, number);
+  const auto length = static_cast<std::size_t>(value.end - value.begin);
+  if (key.is("account") && length < sizeof options.account) std::memcpy(options.account, value.begin, length);
   if (key.is("events") && is_number) options.events = number;
   if (key.is("large") && is_number) options.large_bytes = number;
   if (key.is("period") && is_number && number > 0) options.sample_period = number;

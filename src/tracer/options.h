@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "ledger/account.h"
+
 namespace headroom::tracer {
 
 enum class StackMode : std::uint8_t { off, frame_pointers, unwind };
@@ -16,6 +18,8 @@ struct Options {
   std::uint64_t events = 0;                    // stop after so many; 0: no bound
   std::uint64_t large_bytes = 4096;      // default mode: allocations of this size and above are recorded each
   std::uint64_t sample_period = 262144;  // default mode: one sample in so many bytes of smaller ones
+  ledger::Limits device_limits;          // "device=8589934592" for all, "device0=…" for one
+  char account[256] = {};                // the file of the account that other processes share; empty: none
 };
 
 // "full=1,stacks=fp,ring=64": keys that are not known, and values that make no sense, leave the default.

@@ -99,8 +99,8 @@ void after_fork_in_child() {
     process.phase.store(Phase::disabled, std::memory_order_release);
     return false;
   }
-  std::memcpy(process.path, path, std::strlen(path) + 1);
   process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
+  std::memcpy(process.path, path, std::strlen(path) + 1);
   choose_clock();
   has_find_object();  // looked up now, because a child must not
   pthread_atfork(nullptr, nullptr, after_fork_in_child);

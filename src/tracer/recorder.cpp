@@ -135,6 +135,40 @@ void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size
   done(thread);
 }
 
+void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
+                              std::uint64_t handle, std::uint64_t size, const CallFrame& caller) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    state->writer.device_allocate(time, device, static_cast<std::uint8_t>(kind), handle, size, stack);
+  }
+  done(thread);
+}
+
+void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t handle,
+                           std::uint64_t time) {
+  if (ThreadState* state = ready_to_record(thread, time))
+    state->writer.device_release(time, device, static_cast<std::uint8_t>(kind), handle);
+  done(thread);
+}
+
+void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
+                           std::uint64_t charged, std::uint64_t limit, const CallFrame& caller) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    state->writer.device_refused(time, device, static_cast<std::uint8_t>(kind), size, charged, limit, stack);
+  }
+  done(thread);
+}
+
+void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time))
+    state->writer.device_figure(time, device, static_cast<std::uint8_t>(kind), bytes);
+  done(thread);
+}
+
 [[gnu::noinline, gnu::cold]] void look_at_clock(ThreadState& state) {
   state.operations_to_clock = kOperationsBetweenLooks;
   // Counting ends with the bound on events, even in a thread that only counts.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "model/device_memory.h"
 #include "tracer/clock.h"
 #include "tracer/process.h"
 #include "tracer/thread_state.h"
@@ -17,6 +18,14 @@ void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::ui
                              const CallFrame& caller);
 void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller);
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time);
+// Of GPUs. The thread's guard is up; `time` of a release is from before the driver's call.
+void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
+                              std::uint64_t handle, std::uint64_t size, const CallFrame& caller);
+void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t handle,
+                           std::uint64_t time);
+void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
+                           std::uint64_t charged, std::uint64_t limit, const CallFrame& caller);
+void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
 // The counters become a record of their own ten times a second.
 void look_at_clock(ThreadState& state);
 inline constexpr std::uint32_t kOperationsBetweenLooks = 1024;

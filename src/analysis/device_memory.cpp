@@ -1,0 +1,179 @@
+#include "analysis/device_memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/live_block.h"
+
+namespace headroom::analysis {
+namespace {
+
+// A recording may claim anything; sums wrap instead of overflowing.
+std::int64_t size_of(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(
+      std::min<std::uint64_t>(bytes, std::uint64_t{1} << 60));  // more than any device has
+}
+
+std::vector<DeviceShare> shares_of(const auto& accounts, Mark peak_mark) {
+  std::vector<DeviceShare> shares;
+  for (const auto& [index, account] : accounts)
+    shares.push_back({index, account.live.bytes_at(peak_mark), account.live.bytes, account.allocations,
+                      account.allocated_bytes});
+  std::stable_sort(shares.begin(), shares.end(), [](const DeviceShare& a, const DeviceShare& b) {
+    return a.at_peak_bytes != b.at_peak_bytes ? a.at_peak_bytes > b.at_peak_bytes
+                                              : a.allocated_bytes > b.allocated_bytes;
+  });
+  return shares;
+}
+
+}  // namespace
+
+std::string_view name_of(DeviceMemoryKind kind) {
+  switch (kind) {
+    case DeviceMemoryKind::device:
+      return "device";
+    case DeviceMemoryKind::array:
+      return "array";
+    case DeviceMemoryKind::managed:
+      return "managed";
+    case DeviceMemoryKind::physical:
+      return "physical";
+    case DeviceMemoryKind::pool:
+      return "pool";
+    case DeviceMemoryKind::graph:
+      return "graph";
+    case DeviceMemoryKind::pinned_host:
+      return "pinned_host";
+    case DeviceMemoryKind::imported:
+      return "imported";
+    case DeviceMemoryKind::reservation:
+      return "reservation";
+    case DeviceMemoryKind::mapping:
+      return "mapping";
+    case DeviceMemoryKind::pool_reserved:
+      return "pool_reserved";
+    case DeviceMemoryKind::overhead:
+      return "overhead";
+  }
+  return "device";
+}
+
+DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
+  Device& device = devices_[ordinal];
+  device.figures.ordinal = ordinal;
+  return device;
+}
+
+void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
+  Device& of = device(event.device);
+  switch (event.kind) {
+    case MemoryEventKind::device_allocate:
+      return allocate(of, event, layer, time);
+    case MemoryEventKind::device_release: {
+      const auto found = of.blocks.find({event.device_kind, event.address});
+      if (found == of.blocks.end()) {
+        ++of.figures.unknown_releases;
+        return;
+      }
+      const Block block = found->second;
+      of.blocks.erase(found);
+      return remove(of, event.device_kind, block);
+    }
+    case MemoryEventKind::device_refused:
+      return refuse(of, event, layer, time);
+    case MemoryEventKind::device_figure:
+      return set_figure(of, event);
+    default:
+      return;
+  }
+}
+
+void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
+  const Block block{size_of(event.size), event.stack, layer};
+  auto [at, is_new] = of.blocks.try_emplace({event.device_kind, event.address}, block);
+  if (!is_new) {  // its release was not seen
+    remove(of, event.device_kind, at->second);
+    at->second = block;
+  }
+  const auto number = static_cast<std::size_t>(event.device_kind);
+  DeviceKindFigures& kind = of.kinds[number];
+  ++kind.allocations;
+  add_wrapping(kind.allocated_bytes, block.size);
+  LiveCounter& live = of.kind_live[number];
+  live.change(block.size, 1, of.peak_mark);
+  kind.peak_bytes = std::max(kind.peak_bytes, live.bytes);
+  if (!takes_device_memory(event.device_kind, of.is_integrated)) return;
+  for (Account* account : {&of.layers[layer], &of.stacks[event.stack.index]}) {
+    account->live.change(block.size, 1, of.peak_mark);
+    ++account->allocations;
+    add_wrapping(account->allocated_bytes, block.size);
+  }
+  add_wrapping(of.total, block.size);
+  if (of.total <= of.figures.peak_bytes) return;
+  of.figures.peak_bytes = of.total;
+  of.figures.peak_time = {time};
+  ++of.peak_mark;
+}
+
+void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& block) {
+  const auto number = static_cast<std::size_t>(memory);
+  ++of.kinds[number].releases;
+  of.kind_live[number].change(-block.size, -1, of.peak_mark);
+  if (!takes_device_memory(memory, of.is_integrated)) return;
+  of.layers[block.layer].live.change(-block.size, -1, of.peak_mark);
+  of.stacks[block.stack.index].live.change(-block.size, -1, of.peak_mark);
+  add_wrapping(of.total, -block.size);
+}
+
+void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
+  ++of.figures.refused_count;
+  add_wrapping(of.figures.refused_bytes, size_of(event.size));
+  if (of.figures.refusals.size() == kMostRefusalsKept) return;
+  DeviceRefusal refusal;
+  refusal.time = {time};
+  refusal.kind = event.device_kind;
+  refusal.bytes = size_of(event.size);
+  refusal.charged = size_of(event.count);
+  refusal.limit = size_of(event.address);
+  refusal.own_bytes = of.total;
+  refusal.stack = event.stack;
+  refusal.layer = layer;
+  for (const auto& [stack, account] : of.stacks)
+    if (account.live.bytes > 0) refusal.holders.push_back({StackId{stack}, account.live.bytes});
+  std::stable_sort(refusal.holders.begin(), refusal.holders.end(),
+                   [](const DeviceHolder& a, const DeviceHolder& b) { return a.bytes > b.bytes; });
+  if (refusal.holders.size() > kMostHolders) refusal.holders.resize(kMostHolders);
+  of.figures.refusals.push_back(std::move(refusal));
+}
+
+void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
+  const std::int64_t bytes = size_of(event.size);
+  if (event.device_kind == DeviceMemoryKind::overhead) of.figures.overhead_bytes = bytes;
+  if (event.device_kind != DeviceMemoryKind::pool_reserved) return;
+  of.figures.pool_reserved_end_bytes = bytes;
+  of.figures.pool_reserved_peak_bytes = std::max(bytes, of.figures.pool_reserved_peak_bytes.value_or(0));
+}
+
+std::vector<DeviceFigures> DeviceLedgers::finish() const {
+  std::vector<DeviceFigures> result;
+  for (const auto& [ordinal, of] : devices_) {
+    DeviceFigures figures = of.figures;
+    figures.end_bytes = of.total;
+    for (std::size_t i = 0; i < kDeviceMemoryKinds; ++i) {
+      if (of.kinds[i].allocations == 0) continue;
+      DeviceKindFigures kind = of.kinds[i];
+      kind.kind = static_cast<DeviceMemoryKind>(i);
+      kind.in_total = takes_device_memory(kind.kind, of.is_integrated);
+      kind.at_peak_bytes = of.kind_live[i].bytes_at(of.peak_mark);
+      kind.end_bytes = of.kind_live[i].bytes;
+      kind.end_blocks = of.kind_live[i].blocks;
+      figures.kinds.push_back(kind);
+    }
+    figures.layers = shares_of(of.layers, of.peak_mark);
+    figures.stacks = shares_of(of.stacks, of.peak_mark);
+    result.push_back(std::move(figures));
+  }
+  return result;
+}
+
+}  // namespace headroom::analysis

@@ -1,0 +1,110 @@
+// What a recording says of GPUs: for each device what was live, by kind of memory, layer and stack, when it
+// was most, and which requests a limit refused, with who held the rest then.
+//
+// The driver's allocations are recorded each, so nothing here is estimated. A device's total is what takes up
+// its memory: virtual addresses, imported memory (its exporter's) and, on a GPU of its own, pinned memory of
+// the machine have lines of their own and are never added to it. Neither are figures: what pools keep beyond
+// what is in use, and what was found by difference (contexts, modules).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/layer_tree.h"
+#include "analysis/live_counter.h"
+#include "base/units.h"
+#include "model/device_memory.h"
+#include "model/memory_event.h"
+
+namespace headroom::analysis {
+
+struct DeviceKindFigures {
+  DeviceMemoryKind kind = DeviceMemoryKind::device;
+  bool in_total = false;         // it takes up the device's memory
+  std::int64_t at_peak_bytes = 0;  // when the device's total was most
+  std::int64_t peak_bytes = 0;     // the most of this kind, whenever that was
+  std::int64_t end_bytes = 0, end_blocks = 0;
+  std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
+};
+
+struct DeviceShare {
+  std::uint32_t index = 0;  // of StackId, or of RecordingAnalysis::layers
+  std::int64_t at_peak_bytes = 0, end_bytes = 0;
+  std::int64_t allocations = 0, allocated_bytes = 0;
+};
+
+struct DeviceHolder {
+  StackId stack;
+  std::int64_t bytes = 0;
+};
+
+struct DeviceRefusal {
+  Nanoseconds time;
+  DeviceMemoryKind kind = DeviceMemoryKind::device;
+  std::int64_t bytes = 0;    // that were asked for
+  std::int64_t charged = 0;  // of the limit, by all processes that share it
+  std::int64_t limit = 0;
+  std::int64_t own_bytes = 0;  // what this process had then
+  StackId stack;
+  LayerIndex layer = 0;
+  std::vector<DeviceHolder> holders;  // the largest of this process, at most kMostHolders
+};
+inline constexpr std::size_t kMostHolders = 5, kMostRefusalsKept = 100;
+
+struct DeviceFigures {
+  std::uint32_t ordinal = 0;
+  std::int64_t peak_bytes = 0, end_bytes = 0;
+  Nanoseconds peak_time;
+  std::int64_t unknown_releases = 0;
+  std::optional<std::int64_t> pool_reserved_peak_bytes, pool_reserved_end_bytes;  // as drivers tell
+  std::optional<std::int64_t> overhead_bytes;  // by difference, the last
+  std::vector<DeviceKindFigures> kinds;        // those that occur
+  std::vector<DeviceShare> layers, stacks;     // of the total; most at the peak first
+  std::int64_t refused_count = 0, refused_bytes = 0;
+  std::vector<DeviceRefusal> refusals;  // the first
+};
+
+// "device", "array", …: as in JSON.
+std::string_view name_of(DeviceMemoryKind kind);
+
+class DeviceLedgers {
+ public:
+  // `is_integrated(ordinal)`.
+  void set_integrated(std::uint32_t ordinal) { device(ordinal).is_integrated = true; }
+  void visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time);
+  std::vector<DeviceFigures> finish() const;
+
+ private:
+  struct Block {
+    std::int64_t size = 0;
+    StackId stack;
+    LayerIndex layer = 0;
+  };
+  struct Account {
+    LiveCounter live;
+    std::int64_t allocations = 0, allocated_bytes = 0;
+  };
+  struct Device {
+    bool is_integrated = false;
+    Mark peak_mark = 1;
+    DeviceFigures figures;
+    std::int64_t total = 0;
+    DeviceKindFigures kinds[kDeviceMemoryKinds];
+    LiveCounter kind_live[kDeviceMemoryKinds];
+    std::map<std::pair<DeviceMemoryKind, std::uint64_t>, Block> blocks;
+    std::map<std::uint32_t, Account> layers, stacks;
+  };
+  Device& device(std::uint32_t ordinal);
+  void allocate(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
+  void remove(Device& device, DeviceMemoryKind kind, const Block& block);
+  void refuse(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
+  static void set_figure(Device& device, const MemoryEvent& event);
+
+  std::map<std::uint32_t, Device> devices_;
+};
+
+}  // namespace headroom::analysis

@@ -1,0 +1,293 @@
+#include "ledger/account.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace headroom::ledger {
+
+// In a file: what has another size or magic is of another version and not used.
+struct AccountPage {
+  static constexpr std::uint64_t kMagic = 0x3154434341524448;  // "HDRACCT1"
+  std::uint64_t magic;
+  std::uint64_t page_bytes;
+  pthread_mutex_t mutex;
+  std::uint32_t slots_used;  // behind these there never was a member
+  std::uint32_t reserved;
+  std::uint64_t limits[kMostDevices];
+  struct Slot {
+    ProcessIdentity owner;
+    std::uint64_t charged[kMostDevices];
+  } slots[kMostMembers];
+};
+
+namespace {
+
+// Text between the last ')' (a program's name may hold anything) and the 20th word after it.
+std::uint64_t start_ticks_of(std::uint32_t pid) {
+  char path[32], text[1024];
+  std::snprintf(path, sizeof path, "/proc/%u/stat", pid);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t length = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  const char* at = std::strrchr(text, ')');
+  for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
+  if (at == nullptr) return 0;
+  std::uint64_t ticks = 0;
+  for (++at; *at >= '0' && *at <= '9'; ++at) ticks = ticks * 10 + static_cast<std::uint64_t>(*at - '0');
+  return ticks;
+}
+
+std::uint64_t own_pid_namespace() {
+  struct stat info {};
+  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+bool same(const ProcessIdentity& a, const ProcessIdentity& b) {
+  return a.pid == b.pid && a.start_ticks == b.start_ticks && a.pid_namespace == b.pid_namespace;
+}
+
+void set_up(AccountPage& page, const Limits& limits) {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(&page.mutex, &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+  std::memcpy(page.limits, limits.bytes, sizeof page.limits);
+  page.page_bytes = sizeof page;
+  page.magic = AccountPage::kMagic;
+}
+
+// Straight from the kernel: in the preload library mmap and munmap are hooked.
+AccountPage* map_page(int flags, int fd) {
+  const long memory =
+      ::syscall(SYS_mmap, nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, flags, fd, 0);
+  return memory == -1 ? nullptr : reinterpret_cast<AccountPage*>(memory);
+}
+
+bool file_is_sound(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return false;
+  if (S_ISREG(info.st_mode) && info.st_size == static_cast<off_t>(sizeof(AccountPage)) &&
+      (info.st_uid == ::geteuid() || ::geteuid() == 0))
+    return true;
+  errno = EINVAL;
+  return false;
+}
+
+}  // namespace
+
+ProcessIdentity this_process() {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  return {pid, start_ticks_of(pid), own_pid_namespace()};
+}
+
+bool may_be_alive(const ProcessIdentity& process) {
+  if (process.pid == 0) return false;
+  if (process.pid_namespace != own_pid_namespace()) return true;
+  if (::kill(static_cast<pid_t>(process.pid), 0) != 0 && errno == ESRCH) return false;
+  const std::uint64_t ticks = start_ticks_of(process.pid);
+  return ticks == 0 || process.start_ticks == 0 || ticks == process.start_ticks;
+}
+
+bool Account::open_private(const Limits& limits) {
+  close();
+  page_ = map_page(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (page_ == nullptr) return false;
+  set_up(*page_, limits);
+  shared_ = false;
+  return true;
+}
+
+bool Account::open_shared(const char* path) {
+  close();
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return false;
+  if (file_is_sound(fd)) page_ = map_page(MAP_SHARED, fd);
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  if (page_ == nullptr) return false;
+  shared_ = true;
+  if (page_->magic == AccountPage::kMagic && page_->page_bytes == sizeof(AccountPage)) return true;
+  close();
+  errno = EINVAL;
+  return false;
+}
+
+bool Account::create_shared(const char* path, const Limits& limits) {
+  char temporary[4096];
+  if (std::snprintf(temporary, sizeof temporary, "%s.%d.new", path, ::getpid()) >=
+      static_cast<int>(sizeof temporary)) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  const int fd = ::open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return false;
+  // Space first: a page that a full file system cannot give would kill its writer.
+  int error = ::posix_fallocate(fd, 0, sizeof(AccountPage));
+  AccountPage* page = error == 0 ? map_page(MAP_SHARED, fd) : nullptr;
+  if (error == 0 && page == nullptr) error = errno;
+  if (page != nullptr) {
+    set_up(*page, limits);
+    ::syscall(SYS_munmap, page, sizeof *page);
+    if (::link(temporary, path) != 0) error = errno;  // unlike rename, it never replaces
+  }
+  ::close(fd);
+  ::unlink(temporary);
+  errno = error;
+  return error == 0;
+}
+
+void Account::close() {
+  if (page_ != nullptr) ::syscall(SYS_munmap, page_, sizeof *page_);
+  page_ = nullptr;
+  slot_ = kNoSlot;
+}
+
+void Account::leave() {
+  if (page_ == nullptr || slot_ == kNoSlot) return;
+  lock();
+  page_->slots[slot_] = {};
+  slot_ = kNoSlot;
+  unlock();
+}
+
+void Account::leave_to_parent() {
+  slot_ = kNoSlot;
+  if (page_ == nullptr || shared_) return;
+  // A copy of the parent's own, perhaps with its lock held.
+  Limits limits;
+  std::memcpy(limits.bytes, page_->limits, sizeof limits.bytes);
+  std::memset(static_cast<void*>(page_), 0, sizeof *page_);
+  set_up(*page_, limits);
+}
+
+std::uint64_t Account::limit(unsigned device) const {
+  return page_ == nullptr || device >= kMostDevices ? kNoLimit : page_->limits[device];
+}
+
+void Account::lock() {
+  // Slots are changed by one store each, so what a dead holder left is sound.
+  if (::pthread_mutex_lock(&page_->mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&page_->mutex);
+}
+
+void Account::unlock() { ::pthread_mutex_unlock(&page_->mutex); }
+
+std::uint64_t Account::sum(unsigned device) const {
+  std::uint64_t bytes = 0;
+  for (unsigned i = 0; i < page_->slots_used; ++i) bytes += page_->slots[i].charged[device];
+  return bytes;
+}
+
+void Account::expel_the_dead() {
+  if (!shared_) return;
+  for (unsigned i = 0; i < page_->slots_used; ++i) {
+    if (i == slot_.load(std::memory_order_relaxed) || page_->slots[i].owner.pid == 0 ||
+        may_be_alive(page_->slots[i].owner))
+      continue;
+    page_->slots[i] = {};
+  }
+}
+
+// Under the lock. A process that became another program by execve takes over its own slot: what the earlier
+// program held on a device is gone with it.
+bool Account::join() {
+  const ProcessIdentity self = this_process();
+  unsigned free = kNoSlot;
+  for (int attempt = 0; attempt < 2 && free == kNoSlot; ++attempt) {
+    for (unsigned i = 0; i < page_->slots_used; ++i) {
+      const ProcessIdentity& owner = page_->slots[i].owner;
+      if (same(owner, self)) free = i;
+      if (free == kNoSlot && owner.pid == 0) free = i;
+    }
+    if (free == kNoSlot && page_->slots_used < kMostMembers) free = page_->slots_used++;
+    if (free == kNoSlot) expel_the_dead();
+  }
+  if (free == kNoSlot) return false;
+  page_->slots[free] = {};
+  page_->slots[free].owner = self;
+  slot_ = free;
+  return true;
+}
+
+bool Account::add(unsigned device, std::uint64_t bytes, bool within_limit) {
+  if (page_ == nullptr || device >= kMostDevices) return true;
+  lock();
+  const std::uint64_t limit = page_->limits[device];
+  bool granted = slot_ != kNoSlot || join();
+  // `bytes` may be anything that a program asks for, so nothing is added to it.
+  const auto fits = [&] {
+    const std::uint64_t charged = sum(device);
+    return charged <= limit && bytes <= limit - charged;
+  };
+  if (granted && within_limit && limit != kNoLimit && !fits()) {
+    expel_the_dead();
+    granted = fits();
+  }
+  if (granted) {
+    AccountPage::Slot& slot = page_->slots[slot_];
+    slot.charged[device] += bytes;
+  }
+  unlock();
+  return granted;
+}
+
+bool Account::has_room(unsigned device, std::uint64_t bytes) {
+  if (page_ == nullptr || device >= kMostDevices || page_->limits[device] == kNoLimit) return true;
+  lock();
+  const std::uint64_t charged = sum(device), limit = page_->limits[device];
+  unlock();
+  return charged <= limit && bytes <= limit - charged;
+}
+
+bool Account::charge(unsigned device, std::uint64_t bytes) { return add(device, bytes, true); }
+
+void Account::charge_anyway(unsigned device, std::uint64_t bytes) { add(device, bytes, false); }
+
+void Account::discharge(unsigned device, std::uint64_t bytes) {
+  if (page_ == nullptr || device >= kMostDevices) return;
+  lock();
+  if (slot_ != kNoSlot) {
+    std::uint64_t& charged = page_->slots[slot_].charged[device];
+    charged -= bytes < charged ? bytes : charged;
+  }
+  unlock();
+}
+
+std::uint64_t Account::charged(unsigned device) {
+  if (page_ == nullptr || device >= kMostDevices) return 0;
+  lock();
+  expel_the_dead();
+  const std::uint64_t bytes = sum(device);
+  unlock();
+  return bytes;
+}
+
+std::uint64_t Account::charged_to_this_process(unsigned device) const {
+  const unsigned slot = slot_;
+  return page_ == nullptr || device >= kMostDevices || slot == kNoSlot ? 0 : page_->slots[slot].charged[device];
+}
+
+unsigned Account::members() {
+  if (page_ == nullptr) return 0;
+  lock();
+  expel_the_dead();
+  unsigned count = 0;
+  for (unsigned i = 0; i < page_->slots_used; ++i) count += page_->slots[i].owner.pid != 0 ? 1 : 0;
+  unlock();
+  return count;
+}
+
+}  // namespace headroom::ledger

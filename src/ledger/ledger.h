@@ -1,0 +1,137 @@
+// The ledger of one process: what it has of every device, by kind of memory, and whether it may have more.
+//
+//   if (!ledger.reserve(device, kind, bytes)) return out_of_memory;       before the driver is asked
+//   … the driver's call; on failure: ledger.cancel(device, kind, bytes)
+//   ledger.commit(entry);                                                  after
+//
+//   Entry entry;
+//   const bool known = ledger.begin_release(space, address, entry);        before: the driver may give the
+//   … the driver's call; on failure: ledger.undo_release(entry)            address to another thread at once
+//   ledger.finish_release(entry);                                          after
+//
+// Bytes are those that were asked for (pitched and array memory: those that the driver needs for it). What a
+// reserve() granted is charged until cancel() or finish_release(), so racing threads never get past a limit.
+// Thread-safe; allocates through the kernel only, throws nothing.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+
+#include "ledger/account.h"
+#include "ledger/allocation_table.h"
+
+namespace headroom::ledger {
+
+struct KindFigures {
+  std::uint64_t live_bytes = 0, live_count = 0, peak_bytes = 0;
+  std::uint64_t allocations = 0, releases = 0;
+  std::uint64_t refused_bytes = 0, refused_count = 0;
+};
+
+struct Refusal {
+  unsigned device = 0;
+  DeviceMemoryKind kind = DeviceMemoryKind::device;
+  std::uint64_t bytes = 0;    // that were asked for
+  std::uint64_t charged = 0;  // by all processes of the account at that moment
+  std::uint64_t limit = 0;
+};
+
+class Ledger {
+ public:
+  Account& account() { return account_; }
+  void set_integrated(unsigned device, bool is_integrated);
+  bool is_charged(unsigned device, DeviceMemoryKind kind) const;
+
+  // False: refused; counted, and told by last_refusal().
+  bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  void commit(Entry entry);
+
+  // For what is opened several times at one address. True: it was open already. Else as commit().
+  bool reopen(const Entry& entry);
+  // One reference less, or, if it is the last, none less and true: then it is to be released.
+  bool is_last_reference(std::uint64_t pointer);
+
+  bool begin_release(Space space, std::uint64_t address, Entry& entry);
+  void undo_release(const Entry& entry);
+  void finish_release(const Entry& entry);
+
+  // --- memory by handle: what is charged is the physical memory, and it goes when neither a handle nor a
+  // mapping is left of it.
+  // After reserve(device, kind, bytes) and the driver's call. The number of the physical memory.
+  std::uint64_t commit_physical(std::uint64_t handle, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  void retain_handle(std::uint64_t handle, std::uint64_t mapped_address);
+  struct HandleRelease {
+    Entry handle;              // as it was
+    Entry physical;            // as it was
+    bool is_known = false, is_last = false;  // the last handle or mapping of the physical memory
+  };
+  HandleRelease begin_release_handle(std::uint64_t handle);
+  void undo_release_handle(const HandleRelease& release);
+  void finish_release_handle(const HandleRelease& release);
+  Entry map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle);
+  // Takes out a mapping within the range; `freed` is its physical memory, if that was the last of it
+  // (else freed.address is 0). False if there is none (left): to be called until then.
+  bool unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mapping, Entry& freed);
+
+  // --- pools: what is in use is charged, and what the pool has kept of that for the next allocation.
+  bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
+  void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
+  // With the driver's figure for the pool: what it gave back is not charged any more.
+  void settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes);
+  void destroy_pool(std::uint64_t pool);
+  // Whether a pool of the device is charged for more than is in use; its address. 0 if none, or after the
+  // `skip` first.
+  std::uint64_t pool_to_settle(unsigned device, unsigned skip);
+  bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: nothing was allocated from it
+  // More is in use than the driver's last figure for the pool: it has grown.
+  bool has_outgrown_figure(std::uint64_t pool);
+  // The last figures of all pools of the device together.
+  std::uint64_t reserved_by_pools(unsigned device);
+
+  // --- graphs: charged for the most that is live at once, in the order in which the nodes were added.
+  // `before` and `after`: what the graph was and is charged.
+  bool reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes, std::uint64_t& before,
+                        std::uint64_t& after);
+  void cancel_in_graph(std::uint64_t graph, std::uint64_t bytes);
+  void commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes);
+  bool free_node(std::uint64_t address);  // false if no node made it
+  // What was instantiated from it holds its memory, too.
+  void instantiate(std::uint64_t graph, std::uint64_t exec);
+  // Of a graph or of what was instantiated: `freed` is the graph's memory, if nothing holds it any more.
+  bool destroy_graph(Space space, std::uint64_t handle, Entry& freed);
+
+  // Takes out something that was made in this context; false if nothing is left. Its charge is taken back.
+  bool drop_from_context(std::uint64_t context, Entry& dropped);
+
+  KindFigures figures(unsigned device, DeviceMemoryKind kind);
+  Refusal last_refusal();
+  // In a child after fork: a parent's memory is not the child's, nor are its locks.
+  void reset_in_child();
+
+ private:
+  struct PerDevice {
+    bool is_integrated = false;
+    KindFigures kinds[kDeviceMemoryKinds];
+  };
+  class Locked;
+
+  bool charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  void count_in(const Entry& entry);
+  void count_out(const Entry& entry);
+  bool drop_physical_reference(std::uint64_t number, Entry& freed);
+  KindFigures& of(unsigned device, DeviceMemoryKind kind) {
+    return devices_[device < kMostDevices ? device : 0].kinds[static_cast<unsigned>(kind) % kDeviceMemoryKinds];
+  }
+
+  Account account_;
+  AllocationTable table_;
+  PerDevice devices_[kMostDevices];
+  Refusal last_refusal_;
+  std::uint64_t last_physical_ = 0;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+}  // namespace headroom::ledger

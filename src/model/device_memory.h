@@ -1,0 +1,31 @@
+// The kinds of memory that a GPU's driver gives out. The numbers are those of recordings.
+#pragma once
+
+#include <cstdint>
+
+namespace headroom {
+
+enum class DeviceMemoryKind : std::uint8_t {
+  device = 1,         // cuMemAlloc, cuMemAllocPitch
+  array = 2,          // arrays and mipmapped arrays
+  managed = 3,        // cuMemAllocManaged
+  physical = 4,       // cuMemCreate: memory by handle, wherever it is mapped
+  pool = 5,           // in use from a pool: cuMemAllocAsync, cuMemAllocFromPoolAsync
+  graph = 6,          // memory nodes of graphs
+  pinned_host = 7,    // the machine's memory, pinned: cuMemHostAlloc, cuMemHostRegister
+  imported = 8,       // another process' (IPC, shared handles) or another API's: charged where it was made
+  reservation = 9,    // virtual addresses: cuMemAddressReserve
+  mapping = 10,       // physical memory at virtual addresses: cuMemMap
+  pool_reserved = 11, // what the driver keeps for pools, in use or not: a figure, no allocation
+  overhead = 12,      // contexts and modules, found by difference: a figure, no allocation
+};
+inline constexpr unsigned kDeviceMemoryKinds = 13;  // with the unused 0
+
+// Whether it takes up a device's own memory, and counts against a limit. On an integrated GPU the device's
+// memory is the machine's, so what is pinned there counts, too.
+constexpr bool takes_device_memory(DeviceMemoryKind kind, bool is_integrated) {
+  return (kind >= DeviceMemoryKind::device && kind <= DeviceMemoryKind::graph) ||
+         (is_integrated && kind == DeviceMemoryKind::pinned_host);
+}
+
+}  // namespace headroom

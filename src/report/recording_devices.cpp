@@ -1,0 +1,245 @@
+#include "report/recording_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/display_width.h"
+#include "report/recording_words.h"
+#include "report/stack_text.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+constexpr std::size_t kRows = 5, kRefusals = 3, kHolders = 3, kSharesInJson = 50;
+constexpr int kShortestPlace = 10;
+
+std::string_view words_for(DeviceMemoryKind kind) {
+  switch (kind) {
+    case DeviceMemoryKind::device:
+      return "device memory (cuMemAlloc)";
+    case DeviceMemoryKind::array:
+      return "arrays and mipmaps";
+    case DeviceMemoryKind::managed:
+      return "managed memory";
+    case DeviceMemoryKind::physical:
+      return "memory by handle (cuMemCreate)";
+    case DeviceMemoryKind::pool:
+      return "in use from pools";
+    case DeviceMemoryKind::graph:
+      return "memory nodes of graphs";
+    case DeviceMemoryKind::pinned_host:
+      return "pinned memory of the machine";
+    case DeviceMemoryKind::imported:
+      return "imported from other processes and APIs";
+    case DeviceMemoryKind::reservation:
+      return "reserved addresses";
+    case DeviceMemoryKind::mapping:
+      return "mapped addresses";
+    case DeviceMemoryKind::pool_reserved:
+      return "kept by pools";
+    case DeviceMemoryKind::overhead:
+      return "modules, by difference";
+  }
+  return "";
+}
+
+const recording::Device* find_device(const RecordingReport& report, std::uint32_t ordinal) {
+  for (const recording::Device& device : report.info.devices)
+    if (device.ordinal == ordinal) return &device;
+  return nullptr;
+}
+
+std::string bytes(std::int64_t count) { return format_bytes({count}); }
+
+class Section {
+ public:
+  Section(const RecordingReport& report, const DeviceFigures& figures, int width)
+      : report_(report), figures_(figures), device_(find_device(report, figures.ordinal)), width_(width) {}
+
+  DeviceSection draw() {
+    section_.heading = heading();
+    totals();
+    kinds();
+    layers();
+    stacks();
+    refusals();
+    return std::move(section_);
+  }
+
+ private:
+  void line(const std::string& text) { section_.lines.push_back(text); }
+  void place(const std::string& before, StackId stack) {
+    line(before + one_line_stack(report_, stack, std::max(kShortestPlace, width_ - display_width(before))));
+  }
+  std::string share(std::int64_t of_peak) const {
+    const auto peak = static_cast<double>(std::max<std::int64_t>(1, figures_.peak_bytes));
+    return fmt::format("  {:>9} {:>3.0f} %  ", bytes(of_peak), 100 * static_cast<double>(of_peak) / peak);
+  }
+
+  std::string heading() const {
+    std::string text = fmt::format("GPU {}", figures_.ordinal);
+    if (device_ == nullptr) return text;
+    if (!device_->name.empty()) text += ", " + device_->name;
+    if (device_->total_bytes > 0) text += fmt::format(", {}", bytes(static_cast<std::int64_t>(device_->total_bytes)));
+    if (device_->limit_bytes)
+      text += fmt::format(", limited to {}", bytes(static_cast<std::int64_t>(*device_->limit_bytes)));
+    return text;
+  }
+
+  void totals() {
+    line(fmt::format("Peak       {} at {}; {} live at the end", bytes(figures_.peak_bytes),
+                     format_duration(figures_.peak_time), bytes(figures_.end_bytes)));
+    if (device_ != nullptr && device_->integrated)
+      line("           of the machine's own memory, with which this GPU shares it: not to be added to that");
+    if (figures_.pool_reserved_peak_bytes)
+      line(fmt::format("Pools      kept {} at most, {} at the end, as the driver told", bytes(*figures_.pool_reserved_peak_bytes),
+                       bytes(*figures_.pool_reserved_end_bytes)));
+    if (figures_.overhead_bytes)
+      line(fmt::format("Modules    {} by difference, beside what was allocated", bytes(*figures_.overhead_bytes)));
+    if (figures_.refused_count > 0)
+      line(fmt::format("Refused    {} requests of {} in all", grouped(figures_.refused_count), bytes(figures_.refused_bytes)));
+  }
+
+  void kinds() {
+    for (const DeviceKindFigures& kind : figures_.kinds) {
+      const std::string figures =
+          kind.in_total ? share(kind.at_peak_bytes) : fmt::format("  {:>9} apart  ", bytes(kind.peak_bytes));
+      line(figures + fmt::format("{}: {} allocations, {} at the end", words_for(kind.kind), grouped(kind.allocations),
+                                 bytes(kind.end_bytes)));
+    }
+  }
+
+  void layers() {
+    // Everything outside of any layer says nothing.
+    if (figures_.layers.empty() || (figures_.layers.size() == 1 && figures_.layers[0].index == 0)) return;
+    line("Layers");
+    for (std::size_t i = 0; i < std::min(kRows, figures_.layers.size()); ++i) {
+      const DeviceShare& layer = figures_.layers[i];
+      if (layer.at_peak_bytes == 0) break;
+      const std::string before = share(layer.at_peak_bytes);
+      line(before + fit_to_width(layer_name(layer.index), std::max(kShortestPlace, width_ - display_width(before))));
+    }
+  }
+
+  void stacks() {
+    if (figures_.stacks.empty()) return;
+    line("Places");
+    for (std::size_t i = 0; i < std::min(kRows, figures_.stacks.size()); ++i)
+      if (figures_.stacks[i].at_peak_bytes > 0)
+        place(share(figures_.stacks[i].at_peak_bytes), StackId{figures_.stacks[i].index});
+  }
+
+  void refusals() {
+    for (std::size_t i = 0; i < std::min(kRefusals, figures_.refusals.size()); ++i) {
+      const DeviceRefusal& refusal = figures_.refusals[i];
+      place(fmt::format("Refused at {}: {} more, with {} of {} in use: ", format_duration(refusal.time),
+                        bytes(refusal.bytes), bytes(refusal.charged), bytes(refusal.limit)),
+            refusal.stack);
+      for (std::size_t k = 0; k < std::min(kHolders, refusal.holders.size()); ++k)
+        place(fmt::format("  {:>9} held by  ", bytes(refusal.holders[k].bytes)), refusal.holders[k].stack);
+      if (refusal.charged > refusal.own_bytes)
+        line(fmt::format("  {:>9} held by other processes, or kept by pools and graphs",
+                         bytes(refusal.charged - refusal.own_bytes)));
+    }
+    if (figures_.refused_count > static_cast<std::int64_t>(kRefusals))
+      line(fmt::format("  and {} more refusals", grouped(figures_.refused_count - static_cast<std::int64_t>(kRefusals))));
+  }
+
+  std::string layer_name(std::uint32_t index) const {
+    const std::string& path = index < report_.analysis.layers.size() ? report_.analysis.layers[index].path : "";
+    return path.empty() ? "(outside of any layer)" : path;
+  }
+
+  const RecordingReport& report_;
+  const DeviceFigures& figures_;
+  const recording::Device* device_;
+  int width_;
+  DeviceSection section_;
+};
+
+Json shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares, bool are_layers) {
+  Json array = Json::array();
+  for (std::size_t i = 0; i < std::min(kSharesInJson, shares.size()); ++i) {
+    const DeviceShare& share = shares[i];
+    Json object = {{"at_peak_bytes", share.at_peak_bytes},
+                   {"at_end_bytes", share.end_bytes},
+                   {"allocations", share.allocations},
+                   {"allocated_bytes", share.allocated_bytes}};
+    if (are_layers)
+      object["layer_name"] =
+          share.index < report.analysis.layers.size() ? report.analysis.layers[share.index].path : "";
+    else
+      object["frames"] = frames_of(report, StackId{share.index});
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
+Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
+  Json object = {{"time_seconds", refusal.time.seconds()},   {"kind", name_of(refusal.kind)},
+                 {"requested_bytes", refusal.bytes},         {"charged_bytes", refusal.charged},
+                 {"limit_bytes", refusal.limit},             {"own_bytes", refusal.own_bytes},
+                 {"frames", frames_of(report, refusal.stack)}};
+  if (refusal.layer < report.analysis.layers.size() && refusal.layer != 0)
+    object["layer_name"] = report.analysis.layers[refusal.layer].path;
+  Json& holders = object["holders"] = Json::array();
+  for (const DeviceHolder& holder : refusal.holders)
+    holders.push_back({{"bytes", holder.bytes}, {"frames", frames_of(report, holder.stack)}});
+  return object;
+}
+
+Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
+  Json object = {{"device", figures.ordinal}};
+  if (const recording::Device* device = find_device(report, figures.ordinal)) {
+    object["name"] = device->name;
+    object["uuid"] = device->uuid;
+    object["total_bytes"] = device->total_bytes;
+    set_if(object, "limit_bytes", device->limit_bytes);
+    object["integrated"] = device->integrated;
+    object["shared_limit"] = device->shared_limit;
+  }
+  object["peak_bytes"] = figures.peak_bytes;
+  object["peak_time_seconds"] = figures.peak_time.seconds();
+  object["at_end_bytes"] = figures.end_bytes;
+  object["unknown_releases"] = figures.unknown_releases;
+  set_if(object, "pool_reserved_peak_bytes", figures.pool_reserved_peak_bytes);
+  set_if(object, "pool_reserved_at_end_bytes", figures.pool_reserved_end_bytes);
+  set_if(object, "overhead_bytes", figures.overhead_bytes);
+  Json& kinds = object["kinds"] = Json::array();
+  for (const DeviceKindFigures& kind : figures.kinds)
+    kinds.push_back({{"kind", name_of(kind.kind)},
+                     {"in_total", kind.in_total},
+                     {"at_peak_bytes", kind.at_peak_bytes},
+                     {"peak_bytes", kind.peak_bytes},
+                     {"at_end_bytes", kind.end_bytes},
+                     {"at_end_blocks", kind.end_blocks},
+                     {"allocations", kind.allocations},
+                     {"deallocations", kind.releases},
+                     {"allocated_bytes", kind.allocated_bytes}});
+  object["layers"] = shares_json(report, figures.layers, true);
+  object["stacks"] = shares_json(report, figures.stacks, false);
+  object["refused_count"] = figures.refused_count;
+  object["refused_bytes"] = figures.refused_bytes;
+  Json& refusals = object["refusals"] = Json::array();
+  for (const DeviceRefusal& refusal : figures.refusals) refusals.push_back(refusal_json(report, refusal));
+  return object;
+}
+
+}  // namespace
+
+std::vector<DeviceSection> device_sections(const RecordingReport& report, int width) {
+  std::vector<DeviceSection> sections;
+  for (const DeviceFigures& figures : report.analysis.devices) sections.push_back(Section(report, figures, width).draw());
+  return sections;
+}
+
+Json devices_json(const RecordingReport& report) {
+  Json array = Json::array();
+  for (const DeviceFigures& figures : report.analysis.devices) array.push_back(device_json(report, figures));
+  return array;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,21 @@
+// What a recording says of GPUs, on the terminal and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "report/recording_views.h"
+
+namespace headroom::report {
+
+// A heading, and the lines below it.
+struct DeviceSection {
+  std::string heading;
+  std::vector<std::string> lines;
+};
+std::vector<DeviceSection> device_sections(const RecordingReport& report, int width);
+
+Json devices_json(const RecordingReport& report);
+
+}  // namespace headroom::report

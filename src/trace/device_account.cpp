@@ -1,0 +1,162 @@
+#include "trace/device_account.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace headroom::trace {
+namespace fs = std::filesystem;
+namespace {
+
+using ledger::Account;
+using ledger::kMostDevices;
+using ledger::kNoLimit;
+using ledger::Limits;
+
+Result<std::uint64_t> parse_limit(std::string_view text) {
+  auto size = parse_size(text);
+  if (!size)
+    return usage_error(fmt::format("--gpu-mem-limit {} is not a size", text), size.error().why,
+                       "give a size with its unit, as 4GiB, or one for each device, as 0=4GiB,1=8GiB");
+  if (size->count <= 0)
+    return usage_error(fmt::format("--gpu-mem-limit {} leaves nothing", text), "", "give a size above zero");
+  return static_cast<std::uint64_t>(size->count);
+}
+
+std::string words_for(const Limits& limits) {
+  std::string words;
+  bool same = true;
+  for (const std::uint64_t limit : limits.bytes) same = same && limit == limits.bytes[0];
+  const auto size = [](std::uint64_t bytes) { return format_bytes(Bytes{static_cast<std::int64_t>(bytes)}); };
+  if (same) return limits.bytes[0] == kNoLimit ? "no limit" : size(limits.bytes[0]);
+  for (unsigned device = 0; device < kMostDevices; ++device)
+    if (limits.bytes[device] != kNoLimit)
+      words += fmt::format("{}{}={}", words.empty() ? "" : ",", device, size(limits.bytes[device]));
+  return words;
+}
+
+// Held while an account is looked for, made or taken away, so that no two are made and none is taken from
+// under one who has just found it.
+UniqueFd lock_folder(const fs::path& folder) {
+  const fs::path file = folder / fmt::format("headroom-{}.lock", ::geteuid());
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd && ::flock(fd.get(), LOCK_EX) != 0) return {};
+  return fd;
+}
+
+Limits limits_of(const Account& account) {
+  Limits limits;
+  for (unsigned device = 0; device < kMostDevices; ++device) limits.bytes[device] = account.limit(device);
+  return limits;
+}
+
+// The process' own membership; one account at a time is enough for a conductor.
+Account& joined() {
+  static Account account;
+  return account;
+}
+
+}  // namespace
+
+Result<Limits> parse_device_limits(const std::string& text) {
+  Limits limits;
+  if (text.find('=') == std::string::npos) {
+    auto limit = parse_limit(text);
+    if (!limit) return forward_error(limit);
+    for (std::uint64_t& device : limits.bytes) device = *limit;
+    return limits;
+  }
+  for (const std::string_view part : split(text, ',')) {
+    const std::size_t equals = part.find('=');
+    const auto device = parse_number<unsigned>(part.substr(0, std::min(equals, part.size())));
+    if (equals == std::string_view::npos || !device || *device >= kMostDevices)
+      return usage_error(fmt::format("--gpu-mem-limit {} names no device in '{}'", text, part), "",
+                         fmt::format("write DEVICE=SIZE with a device of 0 to {}, as 0=4GiB,1=8GiB", kMostDevices - 1));
+    if (limits.bytes[*device] != kNoLimit)
+      return usage_error(fmt::format("--gpu-mem-limit {} names device {} twice", text, *device), "",
+                         "give each device one size");
+    auto limit = parse_limit(part.substr(equals + 1));
+    if (!limit) return forward_error(limit);
+    limits.bytes[*device] = *limit;
+  }
+  return limits;
+}
+
+Status check_share_name(const std::string& name) {
+  constexpr std::size_t kLongest = 64;
+  const bool is_plain = !name.empty() && name.size() <= kLongest &&
+                        name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+                            std::string::npos;
+  if (is_plain) return {};
+  return usage_error(fmt::format("--share {} is no name for an account", name), "",
+                     fmt::format("take up to {} letters, digits, '.', '_' and '-'", kLongest));
+}
+
+Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::string& name, const fs::path& folder) {
+  DeviceAccount result;
+  result.is_shared_by_name_ = !name.empty();
+  result.limits_ = limits;
+  const std::string owner =
+      name.empty() ? fmt::format("{}-{}", ::getpid(), ledger::this_process().start_ticks) : "share-" + name;
+  const fs::path file = folder / fmt::format("headroom-{}-{}", ::geteuid(), owner);
+  const std::string what = fmt::format("cannot make the account of GPU memory {}", file.string());
+  const UniqueFd lock = lock_folder(folder);
+  if (!lock) return failure(what, errno_text(errno), "make /dev/shm writable, or leave out --gpu-mem-limit");
+
+  Account& account = joined();
+  if (account.open_shared(file.c_str())) {
+    if (account.members() > 0) {
+      const Limits theirs = limits_of(account);
+      if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {
+        account.close();
+        return usage_error(fmt::format("--gpu-mem-limit {} is not the limit of --share {}", words_for(limits), name),
+                           fmt::format("its processes share {}", words_for(theirs)),
+                           "give the same limit, leave it out, or take another name");
+      }
+      result.limits_ = theirs;
+    } else {
+      // Left behind by processes that were killed.
+      account.close();
+      ::unlink(file.c_str());
+    }
+  }
+  if (!account.is_open()) {
+    if (!limits.any())
+      return usage_error(fmt::format("--share {} has no limit to share", name),
+                         "no running command shares GPU memory by this name",
+                         "give --gpu-mem-limit with the first of them");
+    if (!Account::create_shared(file.c_str(), limits) || !account.open_shared(file.c_str()))
+      return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
+  }
+  if (!account.charge(0, 0)) {
+    account.close();
+    return failure(what, fmt::format("{} processes share it already", ledger::kMostMembers),
+                   "wait for one to end, or take another name");
+  }
+  result.file_ = file;
+  return result;
+}
+
+DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
+    : file_(std::exchange(other.file_, {})), is_shared_by_name_(other.is_shared_by_name_), limits_(other.limits_) {}
+
+DeviceAccount::~DeviceAccount() {
+  if (file_.empty()) return;
+  const UniqueFd lock = lock_folder(file_.parent_path());
+  Account& account = joined();
+  account.leave();
+  if (!is_shared_by_name_ || account.members() == 0) ::unlink(file_.c_str());
+  account.close();
+}
+
+}  // namespace headroom::trace

@@ -1,0 +1,40 @@
+// The account that the processes of a traced command share, so that a limit on GPU memory holds for all of
+// them together: those of one command, or of all commands with the same --share NAME.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "ledger/account.h"
+
+namespace headroom::trace {
+
+// "4GiB" for every device, "0=4GiB,1=8GiB" for some.
+Result<ledger::Limits> parse_device_limits(const std::string& text);
+
+// Letters, digits, '.', '_' and '-': it becomes part of a file's name.
+Status check_share_name(const std::string& name);
+
+class DeviceAccount {
+ public:
+  // Makes the account, or joins the one of that name; its limits must be the same, or none be given. `name`
+  // empty: an account of this command alone.
+  static Result<DeviceAccount> open(const ledger::Limits& limits, const std::string& name,
+                                    const std::filesystem::path& folder = "/dev/shm");
+  DeviceAccount(DeviceAccount&& other) noexcept;
+  DeviceAccount& operator=(DeviceAccount&&) = delete;
+  // Leaves it; the last one takes the file away.
+  ~DeviceAccount();
+
+  const std::filesystem::path& file() const { return file_; }
+  const ledger::Limits& limits() const { return limits_; }
+
+ private:
+  DeviceAccount() = default;
+  std::filesystem::path file_;
+  bool is_shared_by_name_ = false;
+  ledger::Limits limits_;
+};
+
+}  // namespace headroom::trace

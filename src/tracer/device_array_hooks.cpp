@@ -1,0 +1,124 @@
+// Arrays and mipmapped arrays. How much memory the driver needs for one is known only to the driver, and it
+// tells for an array whose memory is mapped later: so one of the same shape is made, which takes no memory, is
+// asked about, and goes again.
+#include "tracer/device_hooks.h"
+
+namespace headroom::tracer::driver {
+namespace {
+
+// By its elements, where the driver does not say.
+std::uint64_t bytes_of(const Array3dDescriptor& shape, unsigned levels) {
+  const int format = shape.format;
+  const std::uint64_t element = format == 0x01 || format == 0x08                     ? 1
+                                : format == 0x02 || format == 0x09 || format == 0x10 ? 2
+                                                                                     : 4;
+  const auto at_least_one = [](std::size_t extent) { return extent > 0 ? extent : 1; };
+  std::uint64_t bytes = shape.width * at_least_one(shape.height) * at_least_one(shape.depth) * element *
+                        (shape.channels > 0 ? shape.channels : 1);
+  std::uint64_t all = 0;
+  for (unsigned level = 0; level < (levels > 0 ? levels : 1); ++level, bytes /= 4) all += bytes;
+  return all;
+}
+
+std::uint64_t needed_for_array(const Array3dDescriptor& shape, unsigned device) {
+  Array3dDescriptor later = shape;
+  later.flags |= kArrayDeferred;
+  Opaque trial = nullptr;
+  MemoryRequirements needs{};
+  if (real.cuArrayGetMemoryRequirements == nullptr || real.cuArray3DCreate_v2 == nullptr ||
+      real.cuArrayDestroy == nullptr || real.cuArray3DCreate_v2(&trial, &later) != kSuccess)
+    return bytes_of(shape, 1);
+  const Result result = real.cuArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
+  real.cuArrayDestroy(trial);
+  return result == kSuccess && needs.size > 0 ? needs.size : bytes_of(shape, 1);
+}
+
+std::uint64_t needed_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
+  Array3dDescriptor later = shape;
+  later.flags |= kArrayDeferred;
+  Opaque trial = nullptr;
+  MemoryRequirements needs{};
+  if (real.cuMipmappedArrayGetMemoryRequirements == nullptr || real.cuMipmappedArrayCreate == nullptr ||
+      real.cuMipmappedArrayDestroy == nullptr ||
+      real.cuMipmappedArrayCreate(&trial, &later, levels) != kSuccess)
+    return bytes_of(shape, levels);
+  const Result result = real.cuMipmappedArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
+  real.cuMipmappedArrayDestroy(trial);
+  return result == kSuccess && needs.size > 0 ? needs.size : bytes_of(shape, levels);
+}
+
+// Those that are mapped later take what is mapped, by handle.
+bool takes_memory(const Array3dDescriptor& shape) { return (shape.flags & (kArraySparse | kArrayDeferred)) == 0; }
+
+template <class Call>
+Result create_array(const Array3dDescriptor* shape, Opaque* array, const CallFrame& caller, const Call& call) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (shape == nullptr || array == nullptr || !takes_memory(*shape) || !hook.counts() || !hook.get_current(where))
+    return call();
+  const Entry entry =
+      entry_of(Space::array, DeviceMemoryKind::array, where, needed_for_array(*shape, where.device));
+  return allocate(hook, entry, caller, call, [&] { return number_of(*array); });
+}
+
+Result destroy(Result (*call)(Opaque), Space space, Opaque array) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(array);
+  return release(hook, space, number_of(array), [&] { return call(array); });
+}
+
+}  // namespace
+
+HEADROOM_HOOK Result cuArrayCreate_v2(Opaque* array, const ArrayDescriptor* shape) {
+  const auto call = HEADROOM_REAL(cuArrayCreate_v2);
+  if (call == nullptr) return kNotFound;
+  Array3dDescriptor flat{};
+  if (shape != nullptr) flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+  return create_array(shape != nullptr ? &flat : nullptr, array, caller_of_this_function(),
+                      [&] { return call(array, shape); });
+}
+HEADROOM_HOOK Result cuArrayCreate(Opaque* array, const ArrayDescriptorV1* shape) {
+  const auto call = HEADROOM_REAL(cuArrayCreate);
+  if (call == nullptr) return kNotFound;
+  Array3dDescriptor flat{};
+  if (shape != nullptr) flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+  return create_array(shape != nullptr ? &flat : nullptr, array, caller_of_this_function(),
+                      [&] { return call(array, shape); });
+}
+HEADROOM_HOOK Result cuArray3DCreate_v2(Opaque* array, const Array3dDescriptor* shape) {
+  const auto call = HEADROOM_REAL(cuArray3DCreate_v2);
+  if (call == nullptr) return kNotFound;
+  return create_array(shape, array, caller_of_this_function(), [&] { return call(array, shape); });
+}
+HEADROOM_HOOK Result cuArray3DCreate(Opaque* array, const Array3dDescriptorV1* shape) {
+  const auto call = HEADROOM_REAL(cuArray3DCreate);
+  if (call == nullptr) return kNotFound;
+  Array3dDescriptor wide{};
+  if (shape != nullptr)
+    wide = {shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
+  return create_array(shape != nullptr ? &wide : nullptr, array, caller_of_this_function(),
+                      [&] { return call(array, shape); });
+}
+HEADROOM_HOOK Result cuArrayDestroy(Opaque array) {
+  return destroy(HEADROOM_REAL(cuArrayDestroy), Space::array, array);
+}
+
+HEADROOM_HOOK Result cuMipmappedArrayCreate(Opaque* mipmap, const Array3dDescriptor* shape, unsigned levels) {
+  const auto call = HEADROOM_REAL(cuMipmappedArrayCreate);
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (shape == nullptr || mipmap == nullptr || !takes_memory(*shape) || !hook.counts() || !hook.get_current(where))
+    return call(mipmap, shape, levels);
+  const Entry entry =
+      entry_of(Space::mipmap, DeviceMemoryKind::array, where, needed_for_mipmap(*shape, levels, where.device));
+  return allocate(
+      hook, entry, caller_of_this_function(), [&] { return call(mipmap, shape, levels); },
+      [&] { return number_of(*mipmap); });
+}
+HEADROOM_HOOK Result cuMipmappedArrayDestroy(Opaque mipmap) {
+  return destroy(HEADROOM_REAL(cuMipmappedArrayDestroy), Space::mipmap, mipmap);
+}
+
+}  // namespace headroom::tracer::driver

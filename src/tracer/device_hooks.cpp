@@ -1,0 +1,175 @@
+#include "tracer/device_hooks.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "tracer/clock.h"
+#include "tracer/lock.h"
+#include "tracer/memory.h"
+
+namespace headroom::tracer {
+
+ledger::Ledger device_ledger;
+
+namespace {
+
+Lock opening;
+std::atomic<bool> is_open{false}, has_failed{false};
+std::atomic<bool> is_met[ledger::kMostDevices];       // by the ledger
+std::atomic<bool> is_recorded[ledger::kMostDevices];  // in this process' recording
+
+void forget_in_child() {
+  opening.reset();
+  device_ledger.reset_in_child();
+  for (auto& met : is_met) met = false;
+  for (auto& recorded : is_recorded) recorded = false;
+}
+
+// A limit that cannot be shared is kept to alone: never none at all.
+bool open_account() {
+  const OwnSystemCalls own_calls;
+  ledger::Account& account = device_ledger.account();
+  const Options& options = process.options;
+  if (options.account[0] != 0 && !account.open_shared(options.account))
+    process.file.is_open()
+        ? process.file.note("the account of GPU memory could not be shared: this process had its limit alone")
+        : void();
+  if (!account.is_open() && !account.open_private(options.device_limits)) return false;
+  ::pthread_atfork(nullptr, nullptr, forget_in_child);
+  return true;
+}
+
+void describe(unsigned device) {
+  using recording::DeviceRecord;
+  DeviceRecord record{};
+  char name[128] = {};
+  int integrated = 0;
+  const auto ordinal = static_cast<int>(device);
+  std::size_t total = 0;
+  if (driver::real.cuDeviceTotalMem_v2 != nullptr) driver::real.cuDeviceTotalMem_v2(&total, ordinal);
+  if (driver::real.cuDeviceGetName != nullptr) driver::real.cuDeviceGetName(name, sizeof name - 1, ordinal);
+  if (driver::real.cuDeviceGetAttribute != nullptr)
+    driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated, ordinal);
+  // The second tells MIG instances apart.
+  const auto get_uuid = driver::real.cuDeviceGetUuid_v2 != nullptr ? driver::real.cuDeviceGetUuid_v2 : driver::real.cuDeviceGetUuid;
+  if (get_uuid != nullptr) get_uuid(record.uuid, ordinal);
+  record.total_bytes = total;
+  record.flags = integrated != 0 ? recording::kDeviceIntegrated : 0u;
+  if (device_ledger.account().limit(device) != ledger::kNoLimit) {
+    record.limit_bytes = device_ledger.account().limit(device);
+    record.flags |= recording::kDeviceLimited;
+    if (device_ledger.account().is_shared()) record.flags |= recording::kDeviceShared;
+  }
+  const RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name, std::strlen(name)}};
+  process.file.write_metadata(recording::MetadataKind::device, device, pieces, 2);
+}
+
+}  // namespace
+
+bool DriverHook::is_ready() {
+  if (__builtin_expect(is_open.load(std::memory_order_acquire), 1)) return driver::find_driver();
+  const Guard guard(thread_);
+  const Locked locked(opening);
+  if (!is_open.load() && !has_failed.load()) {
+    const bool opened = open_account();
+    has_failed = !opened;
+    is_open.store(opened, std::memory_order_release);
+  }
+  return is_open.load() && driver::find_driver();
+}
+
+bool DriverHook::get_current(CurrentDevice& current) {
+  driver::Opaque context = nullptr;
+  driver::Device device = -1;
+  if (driver::real.cuCtxGetCurrent == nullptr || driver::real.cuCtxGetDevice == nullptr) return false;
+  if (driver::real.cuCtxGetCurrent(&context) != driver::kSuccess || context == nullptr) return false;
+  if (driver::real.cuCtxGetDevice(&device) != driver::kSuccess || device < 0) return false;
+  current = {number_of(context), static_cast<unsigned>(device)};
+  meet(current.device);
+  return true;
+}
+
+void DriverHook::meet(unsigned device) {
+  if (device >= ledger::kMostDevices) return;
+  if (__builtin_expect(!is_met[device].load(std::memory_order_acquire), 0)) {
+    int integrated = 0;
+    if (driver::real.cuDeviceGetAttribute != nullptr)
+      driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated, static_cast<int>(device));
+    device_ledger.set_integrated(device, integrated != 0);
+    is_met[device].store(true, std::memory_order_release);
+  }
+  if (__builtin_expect(is_recorded[device].load(std::memory_order_relaxed), 1)) return;
+  const Guard guard(thread_);
+  if (!recording_is_ours()) start_recording_in_child(thread_);
+  if (process.phase.load(std::memory_order_acquire) == Phase::recording && !is_recorded[device].exchange(true))
+    describe(device);
+}
+
+bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller) {
+  if (device_ledger.is_charged(device, kind) && !device_ledger.account().has_room(device, bytes))
+    settle_pools(device, true);
+  if (device_ledger.reserve(device, kind, bytes)) return true;
+  refused(device, caller);
+  return false;
+}
+
+void DriverHook::refused(unsigned, const CallFrame& caller) {
+  const ledger::Refusal refusal = device_ledger.last_refusal();
+  const Guard guard(thread_);
+  if (!is_recording(thread_)) return;
+  record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit, caller);
+}
+
+// The driver does the same before it says that a device is full: it waits until what was freed in the order of
+// a stream is free, and takes from the pools what they keep.
+void DriverHook::settle_pools(unsigned device, bool may_wait) {
+  if (driver::real.cuMemPoolTrimTo == nullptr) return;
+  if (device_ledger.pool_to_settle(device, 0) == 0) return;
+  if (may_wait && driver::real.cuCtxSynchronize != nullptr) driver::real.cuCtxSynchronize();
+  // A pool that is settled may drop out of the list, so it is gone through from its end.
+  unsigned count = 0;
+  while (device_ledger.pool_to_settle(device, count) != 0) ++count;
+  while (count-- > 0) {
+    const std::uint64_t pool = device_ledger.pool_to_settle(device, count);
+    if (pool == 0) continue;
+    driver::real.cuMemPoolTrimTo(reinterpret_cast<driver::Opaque>(pool), 0);
+    look_at_pool(pool, device);
+  }
+}
+
+void DriverHook::look_at_pool(std::uint64_t pool, unsigned device) {
+  std::uint64_t reserved = 0;
+  if (driver::real.cuMemPoolGetAttribute == nullptr ||
+      driver::real.cuMemPoolGetAttribute(reinterpret_cast<driver::Opaque>(pool), driver::kPoolReservedCurrent, &reserved) !=
+          driver::kSuccess)
+    return;
+  device_ledger.settle_pool(pool, reserved);
+  record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
+}
+
+std::uint64_t DriverHook::stamp() {
+  const Guard guard(thread_);
+  if (!is_recording(thread_)) return 0;
+  attach_before_stamp(thread_);
+  return time_now();
+}
+
+void DriverHook::record_allocation(const Entry& entry, const CallFrame& caller) {
+  const Guard guard(thread_);
+  if (!is_recording(thread_)) return;
+  record_device_allocation(thread_, entry.device, entry.kind, entry.address, entry.bytes, caller);
+}
+
+void DriverHook::record_release(const Entry& entry, std::uint64_t time) {
+  const Guard guard(thread_);
+  if (!is_recording(thread_)) return;
+  record_device_release(thread_, entry.device, entry.kind, entry.address, time);
+}
+
+void DriverHook::record_figure(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
+  const Guard guard(thread_);
+  if (!is_recording(thread_)) return;
+  record_device_figure(thread_, device, kind, bytes);
+}
+
+}  // namespace headroom::tracer

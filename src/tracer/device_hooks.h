@@ -1,0 +1,134 @@
+// What every hook of a GPU's driver does: asks the ledger, calls the driver, tells the ledger and the recording.
+//
+// While the driver works the thread's guard is down: what the driver allocates on the heap is the process', and
+// is recorded. `driver_depth` keeps a driver that calls its own exported functions from being counted twice.
+#pragma once
+
+#include "ledger/ledger.h"
+#include "model/device_memory.h"
+#include "tracer/call_frame.h"
+#include "tracer/driver_calls.h"
+#include "tracer/process.h"
+#include "tracer/recorder.h"
+#include "tracer/thread_state.h"
+
+namespace headroom::tracer {
+
+using ledger::Entry;
+using ledger::Space;
+
+extern ledger::Ledger device_ledger;
+
+// The context that is current, and its device.
+struct CurrentDevice {
+  std::uint64_t context = 0;
+  unsigned device = 0;
+};
+
+// Stands in a hook for as long as it runs.
+class DriverHook {
+ public:
+  DriverHook() : thread_(thread_local_state) { ++thread_.driver_depth; }
+  ~DriverHook() { --thread_.driver_depth; }
+  DriverHook(const DriverHook&) = delete;
+  DriverHook& operator=(const DriverHook&) = delete;
+
+  // False: only forward. The driver called itself, the tracer works, or nothing was asked for.
+  bool counts() { return thread_.driver_depth == 1 && thread_.guard == 0 && is_traced(thread_) && is_ready(); }
+  // False where there is none; then the driver's call will fail.
+  bool get_current(CurrentDevice& current);
+  // Makes the device known to the ledger and the recording.
+  void meet(unsigned device);
+
+  // Before the driver is asked. False: refused, and recorded so.
+  bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller);
+  void refused(unsigned device, const CallFrame& caller);
+  // Tries to find room by giving back what pools keep and nobody uses.
+  void settle_pools(unsigned device, bool may_wait);
+  void look_at_pool(std::uint64_t pool, unsigned device);
+
+  void record_allocation(const Entry& entry, const CallFrame& caller);
+  void record_release(const Entry& entry, std::uint64_t time);
+  void record_release(const Entry& entry) { record_release(entry, stamp()); }
+  void record_figure(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  std::uint64_t stamp();
+
+ private:
+  bool is_ready();
+  ThreadLocal& thread_;
+};
+
+inline std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+
+inline Entry entry_of(Space space, DeviceMemoryKind kind, const CurrentDevice& where, std::uint64_t bytes) {
+  Entry entry;
+  entry.space = space;
+  entry.kind = kind;
+  entry.device = static_cast<std::uint16_t>(where.device);
+  entry.context = where.context;
+  entry.bytes = bytes;
+  return entry;
+}
+
+// An allocation of one call. `call()` is the driver's, `address()` what it gave.
+template <class Call, class Address>
+driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, const Call& call,
+                        const Address& address) {
+  if (!hook.reserve(entry.device, entry.kind, entry.bytes, caller)) return driver::kOutOfMemory;
+  const driver::Result result = call();
+  if (result != driver::kSuccess) {
+    device_ledger.cancel(entry.device, entry.kind, entry.bytes);
+    return result;
+  }
+  entry.address = address();
+  device_ledger.commit(entry);
+  hook.record_allocation(entry, caller);
+  return result;
+}
+
+template <class Call>
+driver::Result release(DriverHook& hook, Space space, std::uint64_t address, const Call& call) {
+  Entry entry;
+  const bool is_known = device_ledger.begin_release(space, address, entry);
+  const std::uint64_t time = hook.stamp();
+  const driver::Result result = call();
+  if (!is_known) return result;
+  if (result != driver::kSuccess) {
+    device_ledger.undo_release(entry);
+    return result;
+  }
+  device_ledger.finish_release(entry);
+  hook.record_release(entry, time);
+  return result;
+}
+
+// A memory node of a graph. The recording has the graph as one allocation that grows with its nodes.
+template <class Call, class Address>
+driver::Result allocate_node(DriverHook& hook, driver::Opaque graph, const CurrentDevice& where, std::uint64_t bytes,
+                             const CallFrame& caller, const Call& call, const Address& address) {
+  const std::uint64_t key = number_of(graph);
+  std::uint64_t before = 0, after = 0;
+  if (!device_ledger.account().has_room(where.device, bytes)) hook.settle_pools(where.device, false);
+  if (!device_ledger.reserve_in_graph(key, where.device, bytes, before, after)) {
+    hook.refused(where.device, caller);
+    return driver::kOutOfMemory;
+  }
+  const driver::Result result = call();
+  if (result != driver::kSuccess) {
+    device_ledger.cancel_in_graph(key, bytes);
+    return result;
+  }
+  device_ledger.commit_node(key, address(), where.device, bytes);
+  if (after == before) return result;
+  Entry whole = entry_of(Space::graph, DeviceMemoryKind::graph, where, after);
+  whole.address = key;
+  if (before > 0) hook.record_release(whole);
+  hook.record_allocation(whole, caller);
+  return result;
+}
+
+// Forwards a call that is the driver's own doing or nobody's business; `real` may be absent in an old driver.
+#define HEADROOM_REAL(name) \
+  (::headroom::tracer::driver::find_driver() ? ::headroom::tracer::driver::real.name : nullptr)
+
+}  // namespace headroom::tracer

@@ -1,0 +1,60 @@
+// Memory that another process or another API made: recorded where it is used, charged where it was made.
+#include "tracer/device_hooks.h"
+
+namespace headroom::tracer::driver {
+namespace {
+
+Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer, const IpcHandle& handle, unsigned flags,
+                const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(pointer, handle, flags);
+  if (result != kSuccess || pointer == nullptr || !hook.counts() || !hook.get_current(where)) return result;
+  Pointer base = 0;
+  std::size_t bytes = 0;
+  if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
+  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::imported, where, bytes);
+  entry.address = *pointer;
+  // A handle that is opened again gives the same address, and one closing ends each.
+  if (device_ledger.reopen(entry)) return result;
+  hook.record_allocation(entry, caller);
+  return result;
+}
+
+}  // namespace
+
+HEADROOM_HOOK Result cuIpcOpenMemHandle_v2(Pointer* pointer, IpcHandle handle, unsigned flags) {
+  return open_ipc(HEADROOM_REAL(cuIpcOpenMemHandle_v2), pointer, handle, flags, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuIpcOpenMemHandle(Pointer* pointer, IpcHandle handle, unsigned flags) {
+  return open_ipc(HEADROOM_REAL(cuIpcOpenMemHandle), pointer, handle, flags, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuIpcCloseMemHandle(Pointer pointer) {
+  const auto call = HEADROOM_REAL(cuIpcCloseMemHandle);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts() || !device_ledger.is_last_reference(pointer)) return call(pointer);
+  return release(hook, Space::pointer, pointer, [&] { return call(pointer); });
+}
+
+HEADROOM_HOOK Result cuImportExternalMemory(Opaque* memory, const ExternalMemoryHandle* handle) {
+  const auto call = HEADROOM_REAL(cuImportExternalMemory);
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (memory == nullptr || handle == nullptr || !hook.counts() || !hook.get_current(where))
+    return call(memory, handle);
+  return allocate(
+      hook, entry_of(Space::external, DeviceMemoryKind::imported, where, handle->size), caller_of_this_function(),
+      [&] { return call(memory, handle); }, [&] { return number_of(*memory); });
+}
+HEADROOM_HOOK Result cuDestroyExternalMemory(Opaque memory) {
+  const auto call = HEADROOM_REAL(cuDestroyExternalMemory);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(memory);
+  return release(hook, Space::external, number_of(memory), [&] { return call(memory); });
+}
+
+}  // namespace headroom::tracer::driver

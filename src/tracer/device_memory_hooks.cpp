@@ -1,0 +1,182 @@
+// Memory by pointer: cuMemAlloc and its kin, managed and pinned memory, and what the driver says is free.
+#include "tracer/device_hooks.h"
+
+namespace headroom::tracer::driver {
+namespace {
+
+// The first versions of these calls have sizes and pointers of 32 bits.
+template <class Size>
+Result allocate_pointer(Result (*call)(Size*, Size), Size* pointer, Size bytes, const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes);
+  return allocate(
+      hook, entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes), caller,
+      [&] { return call(pointer, bytes); }, [&] { return std::uint64_t{*pointer}; });
+}
+
+// How long a row becomes is the driver's choice: what it adds is charged when it is known, and if that is too
+// much the memory goes back.
+template <class Size, class Address>
+Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Result (*free)(Address),
+                     Address* pointer, Size* pitch, Size width, Size height, unsigned element,
+                     const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  std::uint64_t wanted = 0, bytes = 0;
+  if (pointer == nullptr || pitch == nullptr || free == nullptr ||
+      __builtin_mul_overflow(std::uint64_t{width}, std::uint64_t{height}, &wanted) || !hook.counts() ||
+      !hook.get_current(where))
+    return call(pointer, pitch, width, height, element);
+  if (!hook.reserve(where.device, DeviceMemoryKind::device, wanted, caller)) return kOutOfMemory;
+  const Result result = call(pointer, pitch, width, height, element);
+  if (result != kSuccess || __builtin_mul_overflow(std::uint64_t{*pitch}, std::uint64_t{height}, &bytes)) {
+    device_ledger.cancel(where.device, DeviceMemoryKind::device, wanted);
+    return result;
+  }
+  if (bytes > wanted && !hook.reserve(where.device, DeviceMemoryKind::device, bytes - wanted, caller)) {
+    free(*pointer);
+    *pointer = 0;
+    device_ledger.cancel(where.device, DeviceMemoryKind::device, wanted);
+    return kOutOfMemory;
+  }
+  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes);
+  entry.address = *pointer;
+  device_ledger.commit(entry);
+  hook.record_allocation(entry, caller);
+  return result;
+}
+
+template <class Address>
+Result free_pointer(Result (*call)(Address), Address pointer) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(pointer);
+  return release(hook, Space::pointer, pointer, [&] { return call(pointer); });
+}
+
+template <class Call>
+Result allocate_host(const Call& call, void** pointer, std::uint64_t bytes, const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call();
+  return allocate(hook, entry_of(Space::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
+                  [&] { return number_of(*pointer); });
+}
+
+Result free_host(Result (*call)(void*), void* pointer) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(pointer);
+  return release(hook, Space::pointer, number_of(pointer), [&] { return call(pointer); });
+}
+
+Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer, std::size_t bytes, unsigned flags,
+                     const CallFrame& caller) {
+  if (call == nullptr) return kNotFound;
+  return allocate_host([&] { return call(pointer, bytes, flags); }, &pointer, bytes, caller);
+}
+
+// What is left of a limit, where there is one.
+template <class Size>
+Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(free, total);
+  if (result != kSuccess || free == nullptr || total == nullptr || !hook.counts() || !hook.get_current(where))
+    return result;
+  ledger::Account& account = device_ledger.account();
+  const std::uint64_t limit = account.limit(where.device);
+  if (limit == ledger::kNoLimit) return result;
+  const std::uint64_t charged = account.charged(where.device);
+  const std::uint64_t left = charged < limit ? limit - charged : 0;
+  if (limit < *total) *total = static_cast<Size>(limit);
+  if (left < *free) *free = static_cast<Size>(left);
+  return result;
+}
+
+template <class Size>
+Result get_total(Result (*call)(Size*, Device), Size* total, Device device) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(total, device);
+  if (result != kSuccess || total == nullptr || device < 0 || !hook.counts()) return result;
+  const std::uint64_t limit = device_ledger.account().limit(static_cast<unsigned>(device));
+  if (limit < *total) *total = static_cast<Size>(limit);
+  return result;
+}
+
+}  // namespace
+
+HEADROOM_HOOK Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
+  return allocate_pointer(HEADROOM_REAL(cuMemAlloc_v2), pointer, bytes, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
+  return allocate_pointer(HEADROOM_REAL(cuMemAlloc), pointer, bytes, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
+                                        std::size_t height, unsigned element) {
+  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch_v2), HEADROOM_REAL(cuMemFree_v2), pointer, pitch, width, height,
+                       element, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocPitch(unsigned* pointer, unsigned* pitch, unsigned width, unsigned height,
+                                     unsigned element) {
+  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch), HEADROOM_REAL(cuMemFree), pointer, pitch, width, height,
+                       element, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned flags) {
+  const auto call = HEADROOM_REAL(cuMemAllocManaged);
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes, flags);
+  return allocate(
+      hook, entry_of(Space::pointer, DeviceMemoryKind::managed, where, bytes), caller_of_this_function(),
+      [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
+}
+HEADROOM_HOOK Result cuMemFree_v2(Pointer pointer) { return free_pointer(HEADROOM_REAL(cuMemFree_v2), pointer); }
+HEADROOM_HOOK Result cuMemFree(unsigned pointer) { return free_pointer(HEADROOM_REAL(cuMemFree), pointer); }
+
+HEADROOM_HOOK Result cuMemAllocHost_v2(void** pointer, std::size_t bytes) {
+  const auto call = HEADROOM_REAL(cuMemAllocHost_v2);
+  if (call == nullptr) return kNotFound;
+  return allocate_host([&] { return call(pointer, bytes); }, pointer, bytes, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocHost(void** pointer, unsigned bytes) {
+  const auto call = HEADROOM_REAL(cuMemAllocHost);
+  if (call == nullptr) return kNotFound;
+  return allocate_host([&] { return call(pointer, bytes); }, pointer, bytes, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
+  const auto call = HEADROOM_REAL(cuMemHostAlloc);
+  if (call == nullptr) return kNotFound;
+  return allocate_host([&] { return call(pointer, bytes, flags); }, pointer, bytes, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemFreeHost(void* pointer) { return free_host(HEADROOM_REAL(cuMemFreeHost), pointer); }
+HEADROOM_HOOK Result cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned flags) {
+  return register_host(HEADROOM_REAL(cuMemHostRegister_v2), pointer, bytes, flags, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
+  return register_host(HEADROOM_REAL(cuMemHostRegister), pointer, bytes, flags, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemHostUnregister(void* pointer) {
+  return free_host(HEADROOM_REAL(cuMemHostUnregister), pointer);
+}
+
+HEADROOM_HOOK Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return get_info(HEADROOM_REAL(cuMemGetInfo_v2), free, total);
+}
+HEADROOM_HOOK Result cuMemGetInfo(unsigned* free, unsigned* total) {
+  return get_info(HEADROOM_REAL(cuMemGetInfo), free, total);
+}
+HEADROOM_HOOK Result cuDeviceTotalMem_v2(std::size_t* total, Device device) {
+  return get_total(HEADROOM_REAL(cuDeviceTotalMem_v2), total, device);
+}
+HEADROOM_HOOK Result cuDeviceTotalMem(unsigned* total, Device device) {
+  return get_total(HEADROOM_REAL(cuDeviceTotalMem), total, device);
+}
+
+}  // namespace headroom::tracer::driver

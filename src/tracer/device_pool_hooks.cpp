@@ -1,0 +1,163 @@
+// Memory from pools, in the order of a stream. What is in use is charged before the driver is asked; what the
+// pool keeps of that when it is freed stays charged until the pool gives it back. While a stream is captured
+// the same call adds a node to a graph.
+#include "tracer/device_hooks.h"
+
+namespace headroom::tracer::driver {
+namespace {
+
+// The device of a stream is that of its context. Special values stand for the current context's streams.
+bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
+  if (!hook.get_current(where)) return false;
+  constexpr std::uint64_t kLastSpecialStream = 2;  // the legacy and the per-thread default stream
+  Opaque context = nullptr;
+  if (number_of(stream) <= kLastSpecialStream || real.cuStreamGetCtx == nullptr ||
+      real.cuStreamGetCtx(stream, &context) != kSuccess || number_of(context) == where.context)
+    return true;
+  Device device = -1;
+  if (real.cuCtxPushCurrent_v2 == nullptr || real.cuCtxPopCurrent_v2 == nullptr ||
+      real.cuCtxPushCurrent_v2(context) != kSuccess)
+    return true;
+  const Result result = real.cuCtxGetDevice(&device);
+  Opaque popped = nullptr;
+  real.cuCtxPopCurrent_v2(&popped);
+  if (result != kSuccess || device < 0) return true;
+  where = {number_of(context), static_cast<unsigned>(device)};
+  hook.meet(where.device);
+  return true;
+}
+
+using CaptureInfo = decltype(Real::cuStreamGetCaptureInfo_v2);
+
+// The graph that this stream's work becomes; null if it is not captured.
+Opaque captured_graph(CaptureInfo get_info, Opaque stream) {
+  int status = 0;
+  std::uint64_t id = 0;
+  Opaque graph = nullptr;
+  if (get_info == nullptr || get_info(stream, &status, &id, &graph, nullptr, nullptr) != kSuccess) return nullptr;
+  return status == kCaptureActive ? graph : nullptr;
+}
+
+template <class Call>
+Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque pool, Pointer* pointer,
+                        std::size_t bytes, const CallFrame& caller, const Call& call) {
+  const std::uint64_t key = number_of(pool);
+  if (!device_ledger.account().has_room(where.device, bytes)) hook.settle_pools(where.device, false);
+  if (!device_ledger.reserve_in_pool(key, where.device, bytes)) {
+    hook.refused(where.device, caller);
+    return kOutOfMemory;
+  }
+  const Result result = call();
+  if (result != kSuccess) {
+    device_ledger.cancel_in_pool(key, bytes);
+    return result;
+  }
+  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pool, where, bytes);
+  entry.address = *pointer;
+  entry.link = key;
+  device_ledger.commit(entry);
+  hook.record_allocation(entry, caller);
+  if (device_ledger.has_outgrown_figure(key)) hook.look_at_pool(key, where.device);
+  return result;
+}
+
+template <class Call>
+Result allocate_in_order(Opaque pool, CaptureInfo get_info, Opaque stream, Pointer* pointer, std::size_t bytes,
+                         const CallFrame& caller, const Call& call) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (pointer == nullptr || !hook.counts() || !find_device(hook, stream, where)) return call();
+  if (Opaque const graph = captured_graph(get_info, stream))
+    return allocate_node(hook, graph, where, bytes, caller, call, [&] { return *pointer; });
+  if (pool == nullptr && (real.cuDeviceGetMemPool == nullptr ||
+                          real.cuDeviceGetMemPool(&pool, static_cast<Device>(where.device)) != kSuccess))
+    return call();
+  return allocate_in_pool(hook, where, pool, pointer, bytes, caller, call);
+}
+
+Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Pointer pointer, Opaque stream) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.counts()) return call(pointer, stream);
+  if (captured_graph(get_info, stream) == nullptr)
+    return release(hook, Space::pointer, pointer, [&] { return call(pointer, stream); });
+  const Result result = call(pointer, stream);
+  if (result == kSuccess) device_ledger.free_node(pointer);
+  return result;
+}
+
+}  // namespace
+
+HEADROOM_HOOK Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocAsync);
+  if (call == nullptr) return kNotFound;
+  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes, caller_of_this_function(),
+                           [&] { return call(pointer, bytes, stream); });
+}
+HEADROOM_HOOK Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocAsync_ptsz);
+  if (call == nullptr) return kNotFound;
+  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2_ptsz, stream, pointer, bytes,
+                           caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
+}
+HEADROOM_HOOK Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync);
+  if (call == nullptr) return kNotFound;
+  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes, caller_of_this_function(),
+                           [&] { return call(pointer, bytes, pool, stream); });
+}
+HEADROOM_HOOK Result cuMemAllocFromPoolAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque pool,
+                                                  Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync_ptsz);
+  if (call == nullptr) return kNotFound;
+  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2_ptsz, stream, pointer, bytes,
+                           caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
+}
+HEADROOM_HOOK Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemFreeAsync);
+  return free_in_order(call, real.cuStreamGetCaptureInfo_v2, pointer, stream);
+}
+HEADROOM_HOOK Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemFreeAsync_ptsz);
+  return free_in_order(call, real.cuStreamGetCaptureInfo_v2_ptsz, pointer, stream);
+}
+
+HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
+  const auto call = HEADROOM_REAL(cuMemPoolDestroy);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const bool counts = hook.counts();
+  if (counts) device_ledger.destroy_pool(number_of(pool));
+  return call(pool);
+}
+HEADROOM_HOOK Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
+  const auto call = HEADROOM_REAL(cuMemPoolTrimTo);
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(pool, keep);
+  unsigned device = 0;
+  if (result == kSuccess && hook.counts() && device_ledger.device_of_pool(number_of(pool), device))
+    hook.look_at_pool(number_of(pool), device);
+  return result;
+}
+// Memory of the process that made the pool.
+HEADROOM_HOOK Result cuMemPoolImportPointer(Pointer* pointer, Opaque pool, void* data) {
+  const auto call = HEADROOM_REAL(cuMemPoolImportPointer);
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, pool, data);
+  const Result result = call(pointer, pool, data);
+  if (result != kSuccess) return result;
+  std::size_t bytes = 0;
+  Pointer base = 0;
+  if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
+  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::imported, where, bytes);
+  entry.address = *pointer;
+  device_ledger.commit(entry);
+  hook.record_allocation(entry, caller_of_this_function());
+  return result;
+}
+
+}  // namespace headroom::tracer::driver

@@ -1,0 +1,140 @@
+// The one table of the CUDA driver's calls that the tracer stands in front of, and of those that it makes
+// itself. A name with its version (cuMemAlloc_v2) is one function of one signature for ever; a variant for the
+// per-thread default stream (_ptsz) is another function. Everything else is made from these two lists: the
+// declarations, the real functions, what is substituted for what.
+//
+// Launches of kernels and graphs, copies and everything else that runs often are not here, on purpose.
+#pragma once
+
+#include "tracer/driver_types.h"
+#include "tracer/real_functions.h"
+
+// clang-format off
+#define HEADROOM_HOOKED_DRIVER_CALLS(CALL)                                                                    \
+  /* finding functions */                                                                                     \
+  CALL(cuGetProcAddress, (const char*, void**, int, std::uint64_t))                                           \
+  CALL(cuGetProcAddress_v2, (const char*, void**, int, std::uint64_t, int*))                                  \
+  /* what there is */                                                                                         \
+  CALL(cuMemGetInfo, (unsigned*, unsigned*))                                                                  \
+  CALL(cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                                         \
+  CALL(cuDeviceTotalMem, (unsigned*, Device))                                                                 \
+  CALL(cuDeviceTotalMem_v2, (std::size_t*, Device))                                                           \
+  /* pointers */                                                                                              \
+  CALL(cuMemAlloc, (unsigned*, unsigned))                                                                     \
+  CALL(cuMemAlloc_v2, (Pointer*, std::size_t))                                                                \
+  CALL(cuMemAllocPitch, (unsigned*, unsigned*, unsigned, unsigned, unsigned))                                 \
+  CALL(cuMemAllocPitch_v2, (Pointer*, std::size_t*, std::size_t, std::size_t, unsigned))                      \
+  CALL(cuMemAllocManaged, (Pointer*, std::size_t, unsigned))                                                  \
+  CALL(cuMemFree, (unsigned))                                                                                 \
+  CALL(cuMemFree_v2, (Pointer))                                                                               \
+  /* the machine's memory */                                                                                  \
+  CALL(cuMemAllocHost, (void**, unsigned))                                                                    \
+  CALL(cuMemAllocHost_v2, (void**, std::size_t))                                                              \
+  CALL(cuMemHostAlloc, (void**, std::size_t, unsigned))                                                       \
+  CALL(cuMemFreeHost, (void*))                                                                                \
+  CALL(cuMemHostRegister, (void*, std::size_t, unsigned))                                                     \
+  CALL(cuMemHostRegister_v2, (void*, std::size_t, unsigned))                                                  \
+  CALL(cuMemHostUnregister, (void*))                                                                          \
+  /* pools, in the order of a stream */                                                                       \
+  CALL(cuMemAllocAsync, (Pointer*, std::size_t, Opaque))                                                      \
+  CALL(cuMemAllocAsync_ptsz, (Pointer*, std::size_t, Opaque))                                                 \
+  CALL(cuMemAllocFromPoolAsync, (Pointer*, std::size_t, Opaque, Opaque))                                      \
+  CALL(cuMemAllocFromPoolAsync_ptsz, (Pointer*, std::size_t, Opaque, Opaque))                                 \
+  CALL(cuMemFreeAsync, (Pointer, Opaque))                                                                     \
+  CALL(cuMemFreeAsync_ptsz, (Pointer, Opaque))                                                                \
+  CALL(cuMemPoolDestroy, (Opaque))                                                                            \
+  CALL(cuMemPoolTrimTo, (Opaque, std::size_t))                                                                \
+  CALL(cuMemPoolImportPointer, (Pointer*, Opaque, void*))                                                     \
+  /* memory by handle, and virtual addresses */                                                               \
+  CALL(cuMemCreate, (Handle*, std::size_t, const AllocationProperties*, unsigned long long))                  \
+  CALL(cuMemRelease, (Handle))                                                                                \
+  CALL(cuMemRetainAllocationHandle, (Handle*, void*))                                                         \
+  CALL(cuMemImportFromShareableHandle, (Handle*, void*, int))                                                 \
+  CALL(cuMemAddressReserve, (Pointer*, std::size_t, std::size_t, Pointer, unsigned long long))                \
+  CALL(cuMemAddressFree, (Pointer, std::size_t))                                                              \
+  CALL(cuMemMap, (Pointer, std::size_t, std::size_t, Handle, unsigned long long))                             \
+  CALL(cuMemUnmap, (Pointer, std::size_t))                                                                    \
+  /* arrays */                                                                                                \
+  CALL(cuArrayCreate, (Opaque*, const ArrayDescriptorV1*))                                                    \
+  CALL(cuArrayCreate_v2, (Opaque*, const ArrayDescriptor*))                                                   \
+  CALL(cuArray3DCreate, (Opaque*, const Array3dDescriptorV1*))                                                \
+  CALL(cuArray3DCreate_v2, (Opaque*, const Array3dDescriptor*))                                               \
+  CALL(cuArrayDestroy, (Opaque))                                                                              \
+  CALL(cuMipmappedArrayCreate, (Opaque*, const Array3dDescriptor*, unsigned))                                 \
+  CALL(cuMipmappedArrayDestroy, (Opaque))                                                                     \
+  /* others' memory */                                                                                        \
+  CALL(cuIpcOpenMemHandle, (Pointer*, IpcHandle, unsigned))                                                   \
+  CALL(cuIpcOpenMemHandle_v2, (Pointer*, IpcHandle, unsigned))                                                \
+  CALL(cuIpcCloseMemHandle, (Pointer))                                                                        \
+  CALL(cuImportExternalMemory, (Opaque*, const ExternalMemoryHandle*))                                        \
+  CALL(cuDestroyExternalMemory, (Opaque))                                                                     \
+  /* memory nodes of graphs */                                                                                \
+  CALL(cuGraphAddMemAllocNode, (Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*))                \
+  CALL(cuGraphAddMemFreeNode, (Opaque*, Opaque, const Opaque*, std::size_t, Pointer))                         \
+  CALL(cuGraphAddNode, (Opaque*, Opaque, const Opaque*, std::size_t, NodeParameters*))                        \
+  CALL(cuGraphAddNode_v2, (Opaque*, Opaque, const Opaque*, const void*, std::size_t, NodeParameters*))        \
+  CALL(cuGraphInstantiate, (Opaque*, Opaque, Opaque*, char*, std::size_t))                                    \
+  CALL(cuGraphInstantiate_v2, (Opaque*, Opaque, Opaque*, char*, std::size_t))                                 \
+  CALL(cuGraphInstantiateWithFlags, (Opaque*, Opaque, unsigned long long))                                    \
+  CALL(cuGraphInstantiateWithParams, (Opaque*, Opaque, void*))                                                \
+  CALL(cuGraphInstantiateWithParams_ptsz, (Opaque*, Opaque, void*))                                           \
+  CALL(cuGraphExecDestroy, (Opaque))                                                                          \
+  CALL(cuGraphDestroy, (Opaque))                                                                              \
+  /* contexts and modules */                                                                                  \
+  CALL(cuDevicePrimaryCtxRetain, (Opaque*, Device))                                                           \
+  CALL(cuDevicePrimaryCtxRelease, (Device))                                                                   \
+  CALL(cuDevicePrimaryCtxRelease_v2, (Device))                                                                \
+  CALL(cuDevicePrimaryCtxReset, (Device))                                                                     \
+  CALL(cuDevicePrimaryCtxReset_v2, (Device))                                                                  \
+  CALL(cuCtxDestroy, (Opaque))                                                                                \
+  CALL(cuCtxDestroy_v2, (Opaque))                                                                             \
+  CALL(cuModuleLoad, (Opaque*, const char*))                                                                  \
+  CALL(cuModuleLoadData, (Opaque*, const void*))                                                              \
+  CALL(cuModuleLoadDataEx, (Opaque*, const void*, unsigned, void*, void**))                                   \
+  CALL(cuModuleLoadFatBinary, (Opaque*, const void*))
+
+#define HEADROOM_USED_DRIVER_CALLS(CALL)                                                                      \
+  CALL(cuCtxGetCurrent, (Opaque*))                                                                            \
+  CALL(cuCtxGetDevice, (Device*))                                                                             \
+  CALL(cuCtxPushCurrent_v2, (Opaque))                                                                         \
+  CALL(cuCtxPopCurrent_v2, (Opaque*))                                                                         \
+  CALL(cuCtxSynchronize, ())                                                                                  \
+  CALL(cuDeviceGetName, (char*, int, Device))                                                                 \
+  CALL(cuDeviceGetUuid, (void*, Device))                                                                      \
+  CALL(cuDeviceGetUuid_v2, (void*, Device))                                                                   \
+  CALL(cuDeviceGetAttribute, (int*, int, Device))                                                             \
+  CALL(cuDeviceGetMemPool, (Opaque*, Device))                                                                 \
+  CALL(cuDevicePrimaryCtxGetState, (Device, unsigned*, int*))                                                 \
+  CALL(cuStreamGetCtx, (Opaque, Opaque*))                                                                     \
+  CALL(cuStreamGetCaptureInfo_v2, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*))      \
+  CALL(cuStreamGetCaptureInfo_v2_ptsz, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*)) \
+  CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
+  CALL(cuMemPoolGetAttribute, (Opaque, int, void*))                                                           \
+  CALL(cuMemGetAddressRange_v2, (Pointer*, std::size_t*, Pointer))                                            \
+  CALL(cuArrayGetMemoryRequirements, (MemoryRequirements*, Opaque, Device))                                   \
+  CALL(cuMipmappedArrayGetMemoryRequirements, (MemoryRequirements*, Opaque, Device))
+// clang-format on
+
+namespace headroom::tracer::driver {
+
+// The driver's own functions; null where it has none of that name.
+struct Real {
+#define HEADROOM_DECLARE(name, parameters) Result(*name) parameters = nullptr;
+  HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_DECLARE)
+  HEADROOM_USED_DRIVER_CALLS(HEADROOM_DECLARE)
+#undef HEADROOM_DECLARE
+};
+extern Real real;
+
+#define HEADROOM_DECLARE(name, parameters) HEADROOM_HOOK Result name parameters;
+HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_DECLARE)
+#undef HEADROOM_DECLARE
+
+// Looks the driver's functions up, if it is in the process. Loads nothing.
+bool find_driver();
+// What stands in for this function of the driver: our hook, or `function` itself.
+void* substitute(const char* name, void* function);
+// Whether this address is one of our hooks.
+bool is_hook(const void* function);
+
+}  // namespace headroom::tracer::driver

@@ -1,0 +1,116 @@
+// The ways to a function of the driver: dlsym, dlvsym, and the driver's own cuGetProcAddress. What they find
+// is handed out with our hook in its place. Programs that are linked with libcuda find the hooks by their
+// names, as this library comes first.
+//
+// dlsym(RTLD_NEXT, …) and dlopen'ed namespaces depend on who calls: so for every name that cannot be the
+// driver's the hook jumps on, and the real dlsym sees the program's own return address. It must be compiled to
+// a jump for that, as in loader_hooks.cpp.
+#include <dlfcn.h>
+#include <link.h>
+
+#include "tracer/device_hooks.h"
+#include "tracer/driver_calls.h"
+#include "tracer/exported_symbols.h"
+
+namespace headroom::tracer {
+namespace {
+
+using Dlsym = void* (*)(void*, const char*);
+using Dlvsym = void* (*)(void*, const char*, const char*);
+
+// The definition after ours in the order of libraries, by the libraries' own tables: dlsym cannot look itself
+// up. Another tool's dlsym that comes behind is called, and calls on.
+struct Search {
+  const char* name;
+  bool is_behind_us = false;
+  std::uint64_t behind = 0, anywhere = 0;
+};
+int look(dl_phdr_info* module, std::size_t, void* data) {
+  auto& search = *static_cast<Search*>(data);
+  const auto here = reinterpret_cast<std::uint64_t>(&look);
+  for (int i = 0; i < module->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = module->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || here - (module->dlpi_addr + part.p_vaddr) >= part.p_memsz) continue;
+    search.is_behind_us = true;
+    return 0;
+  }
+  const std::uint64_t found = address_of_export(*module, search.name);
+  if (found != 0 && search.anywhere == 0) search.anywhere = found;
+  if (found != 0 && search.is_behind_us) search.behind = found;
+  return search.behind != 0 ? 1 : 0;
+}
+template <class Function>
+[[gnu::noinline, gnu::cold]] Function find(const char* name) {
+  Search search{name};
+  ::dl_iterate_phdr(look, &search);
+  return reinterpret_cast<Function>(search.behind != 0 ? search.behind : search.anywhere);
+}
+
+std::atomic<Dlsym> real_dlsym{nullptr};
+std::atomic<Dlvsym> real_dlvsym{nullptr};
+template <class Function>
+[[gnu::always_inline]] inline Function get(std::atomic<Function>& function, const char* name) {
+  Function known = function.load(std::memory_order_relaxed);
+  if (__builtin_expect(known == nullptr, 0)) {
+    known = find<Function>(name);
+    function.store(known, std::memory_order_relaxed);
+  }
+  return known;
+}
+
+// "cuMemAlloc": the driver's names go on with a capital, those of libraries above it do not.
+[[gnu::always_inline]] inline bool may_be_of_driver(const void* handle, const char* name) {
+  return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z' && handle != RTLD_NEXT;
+}
+
+[[gnu::noinline]] void* found_in_place_of(void* found, const char* name, Dlsym look_on) {
+  if (!is_traced(thread_local_state)) return driver::is_hook(found) ? look_on(RTLD_NEXT, name) : found;
+  // One of ours is found by name alone: without the driver it is nothing that a program could use.
+  if (driver::is_hook(found)) return driver::find_driver() ? found : look_on(RTLD_NEXT, name);
+  return driver::substitute(name, found);
+}
+[[gnu::noinline]] void* look_up(void* handle, const char* name, Dlsym next) {
+  return found_in_place_of(next(handle, name), name, next);
+}
+[[gnu::noinline]] void* look_up(void* handle, const char* name, const char* version, Dlvsym next) {
+  return found_in_place_of(next(handle, name, version), name, get(real_dlsym, "dlsym"));
+}
+
+}  // namespace
+}  // namespace headroom::tracer
+
+HEADROOM_HOOK void* dlsym(void* __restrict handle, const char* __restrict name) noexcept {
+  using namespace headroom::tracer;
+  const Dlsym next = get(real_dlsym, "dlsym");
+  if (__builtin_expect(may_be_of_driver(handle, name), 0)) return look_up(handle, name, next);
+  return next(handle, name);
+}
+
+HEADROOM_HOOK void* dlvsym(void* __restrict handle, const char* __restrict name,
+                           const char* __restrict version) noexcept {
+  using namespace headroom::tracer;
+  const Dlvsym next = get(real_dlvsym, "dlvsym");
+  if (__builtin_expect(may_be_of_driver(handle, name), 0)) return look_up(handle, name, version, next);
+  return next(handle, name, version);
+}
+
+namespace headroom::tracer::driver {
+
+HEADROOM_HOOK Result cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  if (!find_driver() || real.cuGetProcAddress == nullptr) return kNotFound;
+  const Result result = real.cuGetProcAddress(name, function, version, flags);
+  if (result == kSuccess && function != nullptr && is_traced(thread_local_state))
+    *function = substitute(nullptr, *function);
+  return result;
+}
+
+HEADROOM_HOOK Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                                         int* status) {
+  if (!find_driver() || real.cuGetProcAddress_v2 == nullptr) return kNotFound;
+  const Result result = real.cuGetProcAddress_v2(name, function, version, flags, status);
+  if (result == kSuccess && function != nullptr && is_traced(thread_local_state))
+    *function = substitute(nullptr, *function);
+  return result;
+}
+
+}  // namespace headroom::tracer::driver

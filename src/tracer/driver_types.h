@@ -1,0 +1,99 @@
+// The types of the CUDA driver's ABI that the hooks see, as far as they look into them. Declared here, so that
+// no toolkit is needed to build; names and layouts follow NVIDIA's cuda.h, which promises to keep them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headroom::tracer::driver {
+
+using Result = int;
+inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotFound = 500;
+
+using Pointer = std::uint64_t;   // CUdeviceptr
+using Handle = std::uint64_t;    // CUmemGenericAllocationHandle
+using Opaque = void*;            // CUcontext, CUstream, CUarray, CUmemoryPool, CUgraph, …
+using Device = int;              // its ordinal
+
+inline constexpr int kLocationDevice = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+struct Location {
+  int type, id;
+};
+struct AllocationProperties {  // CUmemAllocationProp
+  int type, handle_types;
+  Location location;
+  void* windows;
+  unsigned char flags[8];
+};
+struct PoolProperties {  // CUmemPoolProps
+  int type, handle_types;
+  Location location;
+  void* windows;
+  std::size_t max_size;  // since 12.2; reserved before
+  unsigned char reserved[56];
+};
+static_assert(sizeof(PoolProperties) == 88);
+
+struct ArrayDescriptor {  // CUDA_ARRAY_DESCRIPTOR
+  std::size_t width, height;
+  int format;
+  unsigned channels;
+};
+struct Array3dDescriptor {  // CUDA_ARRAY3D_DESCRIPTOR
+  std::size_t width, height, depth;
+  int format;
+  unsigned channels, flags;
+};
+struct ArrayDescriptorV1 {  // of CUDA 2, with sizes of 32 bits
+  unsigned width, height;
+  int format;
+  unsigned channels;
+};
+struct Array3dDescriptorV1 {
+  unsigned width, height, depth;
+  int format;
+  unsigned channels, flags;
+};
+inline constexpr unsigned kArraySparse = 0x40, kArrayDeferred = 0x80;  // these take no memory when made
+struct MemoryRequirements {  // CUDA_ARRAY_MEMORY_REQUIREMENTS
+  std::size_t size, alignment;
+  unsigned reserved[4];
+};
+
+struct IpcHandle {  // CUipcMemHandle
+  char bytes[64];
+};
+struct ExternalMemoryHandle {  // CUDA_EXTERNAL_MEMORY_HANDLE_DESC
+  int type;
+  union {
+    int fd;
+    struct {
+      void* handle;
+      const void* name;
+    } windows;
+  } handle;
+  unsigned long long size;
+  unsigned flags, reserved[16];
+};
+
+struct AllocationNode {  // CUDA_MEM_ALLOC_NODE_PARAMS
+  PoolProperties pool;
+  const void* access;
+  std::size_t access_count, bytes;
+  Pointer address;
+};
+inline constexpr int kAllocationNode = 10, kFreeNode = 11;  // CU_GRAPH_NODE_TYPE_MEM_ALLOC, _FREE
+struct NodeParameters {  // CUgraphNodeParams
+  int type, reserved[3];
+  union {
+    long long padding[29];
+    AllocationNode allocate;
+    Pointer free;
+  } of;
+};
+
+inline constexpr int kPoolReservedCurrent = 5;  // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+inline constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
+inline constexpr int kCaptureActive = 1;         // CU_STREAM_CAPTURE_STATUS_ACTIVE
+
+}  // namespace headroom::tracer::driver

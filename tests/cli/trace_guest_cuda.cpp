@@ -1,0 +1,393 @@
+// A program that takes GPU memory by every route until it is refused, frees it, and takes it again. Run against
+// the fake driver of tests/support, or against a real one.
+//
+//   trace_guest_cuda WAY ROUTE LIMIT STEP
+//
+// WAY is how it finds the driver's functions: dlsym, proc (cuGetProcAddress_v2), first (cuGetProcAddress of
+// CUDA 11), ptsz (for the per-thread default stream), linked. LIMIT is what is allowed and STEP the size of a
+// request. For each route it prints what it got and what happened, and it exits with 1 if it got a byte more
+// than LIMIT, less than the last whole step below it, another error than the driver's own for "out of memory",
+// or not the same again after freeing.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tracer/driver_types.h"
+
+using namespace headroom::tracer::driver;
+
+namespace {
+
+void* library = nullptr;
+std::string way;
+
+[[noreturn]] void give_up(const char* what, const char* name, int code) {
+  std::fprintf(stderr, "%s: %s (%d)\n", what, name, code);
+  std::exit(2);
+}
+
+// `exported` is the name that the driver exports, `name` and `version` what cuGetProcAddress is asked for.
+template <class Function>
+Function find(const char* exported, const char* name, int version) {
+  void* function = nullptr;
+  if (way == "dlsym" || way == "linked") {
+    function = dlsym(way == "linked" ? RTLD_DEFAULT : library, exported);
+  } else if (way == "first") {
+    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t)>(dlsym(library, "cuGetProcAddress"));
+    if (get(name, &function, version, 0) != kSuccess) function = nullptr;
+  } else {
+    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
+        dlsym(library, "cuGetProcAddress_v2"));
+    int status = 0;
+    if (get(name, &function, version, way == "ptsz" ? 2 : 0, &status) != kSuccess) function = nullptr;
+  }
+  if (function == nullptr) give_up("the driver has no", exported, 0);
+  return reinterpret_cast<Function>(function);
+}
+#define FIND(type, exported, name, version) find<Result(*) type>(exported, name, version)
+
+void check(Result result, const char* what) {
+  if (result != kSuccess) give_up("failed", what, result);
+}
+
+void start_context() {
+  check(FIND((unsigned), "cuInit", "cuInit", 2000)(0), "cuInit");
+  Opaque context = nullptr;
+  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0), "retain");
+  check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(context), "set current");
+}
+
+struct Outcome {
+  std::uint64_t bytes = 0;
+  Result end = kSuccess;
+};
+
+// One kind of allocation: `take(bytes)` gives what it costs in `cost`, `free_all()` gives everything back.
+struct Route {
+  virtual ~Route() = default;
+  virtual Result take(std::uint64_t step, std::uint64_t& cost) = 0;
+  virtual void free_all() = 0;
+  virtual bool is_exact() const { return true; }  // a step costs what was asked for
+};
+
+struct Pointers : Route {
+  std::vector<Pointer> all;
+  void free_all() override {
+    const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+    for (const Pointer pointer : all) check(free(pointer), "cuMemFree");
+    all.clear();
+  }
+  Result keep(Result result, Pointer pointer) {
+    if (result == kSuccess) all.push_back(pointer);
+    return result;
+  }
+};
+struct Plain : Pointers {
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    Pointer pointer = 0;
+    cost = step;
+    return keep(FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020)(&pointer, step), pointer);
+  }
+};
+struct Managed : Pointers {
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    Pointer pointer = 0;
+    cost = step;
+    return keep(FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged", "cuMemAllocManaged", 6000)(&pointer, step, 1),
+                pointer);
+  }
+};
+struct Pitch : Pointers {
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    Pointer pointer = 0;
+    std::size_t pitch = 0;
+    const std::size_t width = 1000, height = step / 1024;
+    const Result result = FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), "cuMemAllocPitch_v2",
+                               "cuMemAllocPitch", 3020)(&pointer, &pitch, width, height, 4);
+    cost = pitch * height;
+    return keep(result, pointer);
+  }
+  bool is_exact() const override { return false; }
+};
+struct Async : Pointers {
+  Opaque pool = nullptr;
+  bool of_own_pool = false;
+  explicit Async(bool own) : of_own_pool(own) {}
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    Pointer pointer = 0;
+    cost = step;
+    if (of_own_pool && pool == nullptr) {
+      PoolProperties properties{};
+      properties.type = 1;
+      properties.location = {kLocationDevice, 0};
+      check(FIND((Opaque*, const PoolProperties*), "cuMemPoolCreate", "cuMemPoolCreate", 11020)(&pool, &properties), "pool");
+    }
+    if (of_own_pool)
+      return keep(FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
+                       11020)(&pointer, step, pool, nullptr),
+                  pointer);
+    return keep(
+        FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(&pointer, step, nullptr), pointer);
+  }
+  void free_all() override {
+    const auto free = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
+    for (const Pointer pointer : all) check(free(pointer, nullptr), "cuMemFreeAsync");
+    all.clear();
+    if (pool != nullptr) check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
+    pool = nullptr;
+  }
+};
+struct Virtual : Route {
+  struct Piece {
+    Pointer address;
+    std::size_t bytes;
+  };
+  std::vector<Piece> all;
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    cost = step;
+    AllocationProperties properties{};
+    properties.type = 1;
+    properties.location = {kLocationDevice, 0};
+    Handle handle = 0;
+    const Result result = FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long), "cuMemCreate",
+                               "cuMemCreate", 10020)(&handle, step, &properties, 0);
+    if (result != kSuccess) return result;
+    Piece piece{0, step};
+    check(FIND((Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), "cuMemAddressReserve",
+               "cuMemAddressReserve", 10020)(&piece.address, step, 0, 0, 0),
+          "reserve");
+    check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap", 10020)(
+              piece.address, step, 0, handle, 0),
+          "map");
+    // As PyTorch does: from here on only the mapping holds it, and then it asks for the handle again.
+    const auto release = FIND((Handle), "cuMemRelease", "cuMemRelease", 10020);
+    check(release(handle), "release");
+    Handle again = 0;
+    check(FIND((Handle*, void*), "cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", 11000)(
+              &again, reinterpret_cast<void*>(piece.address)),
+          "retain handle");
+    check(release(again), "release again");
+    all.push_back(piece);
+    return result;
+  }
+  void free_all() override {
+    for (const Piece& piece : all) {
+      check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(piece.address, piece.bytes), "unmap");
+      check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(piece.address, piece.bytes),
+            "address free");
+    }
+    all.clear();
+  }
+};
+struct Arrays : Route {
+  int kind;  // 2, 3 dimensions, or 0 for a mipmap
+  std::vector<Opaque> all;
+  explicit Arrays(int which) : kind(which) {}
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    cost = 0;  // the driver's business
+    Opaque array = nullptr;
+    constexpr int kFloat = 0x20;
+    Result result = kSuccess;
+    if (kind == 2) {
+      const ArrayDescriptor shape{1024, static_cast<std::size_t>(step / 4096), kFloat, 1};
+      result = FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape);
+    } else {
+      const Array3dDescriptor shape{256, 64, static_cast<std::size_t>(std::max<std::uint64_t>(1, step / 65536)), kFloat, 1, 0};
+      result = kind == 3 ? FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate", 3020)(&array, &shape)
+                         : FIND((Opaque*, const Array3dDescriptor*, unsigned), "cuMipmappedArrayCreate",
+                                "cuMipmappedArrayCreate", 5000)(&array, &shape, 3);
+    }
+    if (result == kSuccess) all.push_back(array);
+    return result;
+  }
+  void free_all() override {
+    const auto destroy = kind == 0 ? FIND((Opaque), "cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", 5000)
+                                   : FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
+    for (const Opaque array : all) check(destroy(array), "array destroy");
+    all.clear();
+  }
+  bool is_exact() const override { return false; }
+};
+struct GraphNodes : Route {
+  Opaque graph = nullptr, exec = nullptr, last = nullptr;
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    cost = step;
+    if (graph == nullptr)
+      check(FIND((Opaque*, unsigned), "cuGraphCreate", "cuGraphCreate", 10000)(&graph, 0), "graph");
+    AllocationNode node{};
+    node.pool.type = 1;
+    node.pool.location = {kLocationDevice, 0};
+    node.bytes = step;
+    Opaque made = nullptr;
+    const Result result =
+        FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), "cuGraphAddMemAllocNode", "cuGraphAddMemAllocNode",
+             11040)(&made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, &node);
+    if (result == kSuccess) last = made;
+    return result;
+  }
+  void free_all() override {
+    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags", "cuGraphInstantiate", 12000)(&exec, graph, 0),
+          "instantiate");
+    check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
+    check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
+    graph = exec = last = nullptr;
+  }
+};
+
+Outcome fill(Route& route, std::uint64_t step) {
+  Outcome outcome;
+  for (;;) {
+    std::uint64_t cost = 0;
+    outcome.end = route.take(step, cost);
+    if (outcome.end != kSuccess) return outcome;
+    outcome.bytes += cost;
+  }
+}
+
+// What an array costs only the driver knows; what is left of the limit says what it was charged.
+std::uint64_t left() {
+  std::size_t free = 0, total = 0;
+  check(FIND((std::size_t*, std::size_t*), "cuMemGetInfo_v2", "cuMemGetInfo", 3020)(&free, &total), "info");
+  return free;
+}
+
+bool run(const char* name, Route& route, std::uint64_t limit, std::uint64_t step) {
+  const std::uint64_t left_before = left();
+  const Outcome once = fill(route, step);
+  const std::uint64_t left_full = left();
+  route.free_all();
+  const Outcome again = fill(route, step);
+  route.free_all();
+  const bool fits = once.bytes <= limit && once.end == kOutOfMemory;
+  const bool is_full = !route.is_exact() || limit - once.bytes < step;
+  const bool is_given_back = again.bytes == once.bytes && again.end == once.end;
+  const bool tells = left_before == limit && (!route.is_exact() || left_full == limit - once.bytes);
+  std::printf("%-8s granted %llu, then error %d; again %llu; left %llu, full %llu: %s\n", name,
+              static_cast<unsigned long long>(once.bytes), once.end, static_cast<unsigned long long>(again.bytes),
+              static_cast<unsigned long long>(left_before), static_cast<unsigned long long>(left_full),
+              fits && is_full && is_given_back && tells ? "sound" : "WRONG");
+  return fits && is_full && is_given_back && tells;
+}
+
+// Threads that race for the last bytes.
+bool run_threads(std::uint64_t limit, std::uint64_t step) {
+  constexpr int kThreads = 8;
+  std::atomic<std::uint64_t> granted{0};
+  std::atomic<int> odd{0};
+  std::vector<std::vector<Pointer>> all(kThreads);
+  Opaque context = nullptr;
+  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0), "retain");
+  const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
+  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([&, i] {
+      set(context);
+      for (;;) {
+        Pointer pointer = 0;
+        const Result result = allocate(&pointer, step);
+        if (result == kOutOfMemory) return;
+        if (result != kSuccess) ++odd;
+        granted += step;
+        all[static_cast<std::size_t>(i)].push_back(pointer);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& mine : all)
+    for (const Pointer pointer : mine) free(pointer);
+  const bool sound = odd == 0 && granted <= limit && limit - granted < step && left() == limit;
+  std::printf("threads  granted %llu to %d threads: %s\n", static_cast<unsigned long long>(granted.load()), kThreads,
+              sound ? "sound" : "WRONG");
+  return sound;
+}
+
+// Two processes under one limit: a child takes what it can, the parent gets the rest, and the child's share
+// after it died without freeing.
+bool run_processes(const char* self, std::uint64_t limit, std::uint64_t step) {
+  int to_parent[2], to_child[2];
+  if (pipe(to_parent) != 0 || pipe(to_child) != 0) return false;
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(to_parent[1], 1);
+    dup2(to_child[0], 0);
+    execl(self, self, way.c_str(), "hold", std::to_string(limit / 2).c_str(), std::to_string(step).c_str(), nullptr);
+    _exit(3);
+  }
+  char line[64] = {};
+  if (read(to_parent[0], line, sizeof line - 1) <= 0) return false;
+  const std::uint64_t held = std::strtoull(line, nullptr, 10);
+  start_context();
+  Plain route;
+  const Outcome beside = fill(route, step);
+  kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const Outcome after = fill(route, step);
+  route.free_all();
+  const bool sound = held > 0 && beside.end == kOutOfMemory && held + beside.bytes <= limit &&
+                     limit - held - beside.bytes < step && beside.bytes + after.bytes <= limit &&
+                     limit - beside.bytes - after.bytes < step;
+  std::printf("process  another held %llu, %llu beside it, %llu after its death: %s\n", static_cast<unsigned long long>(held),
+              static_cast<unsigned long long>(beside.bytes), static_cast<unsigned long long>(after.bytes),
+              sound ? "sound" : "WRONG");
+  return sound;
+}
+
+int hold(std::uint64_t bytes, std::uint64_t step) {
+  Plain route;
+  std::uint64_t held = 0, cost = 0;
+  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
+  std::printf("%llu\n", static_cast<unsigned long long>(held));
+  std::fflush(stdout);
+  char byte = 0;
+  return read(0, &byte, 1) >= 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 5) return 2;
+  way = arguments[1];
+  const std::string route = arguments[2];
+  const std::uint64_t limit = std::strtoull(arguments[3], nullptr, 10), step = std::strtoull(arguments[4], nullptr, 10);
+  library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) give_up("no driver", dlerror(), 0);
+  const bool all = route == "all";
+  bool sound = true;
+  // Before there is a context: none survives a fork.
+  if (all || route == "processes") sound = run_processes(arguments[0], limit, step) && sound;
+  if (route != "processes" && !all) start_context();
+  if (route == "hold") return hold(limit, step);
+  const auto try_route = [&](const char* name, Route&& one) {
+    if (all || route == name) sound = run(name, one, limit, step) && sound;
+  };
+  try_route("plain", Plain());
+  try_route("pitch", Pitch());
+  if (route != "all" || std::getenv("GUEST_WITHOUT_MANAGED") == nullptr) try_route("managed", Managed());
+  try_route("array", Arrays(2));
+  try_route("array3d", Arrays(3));
+  try_route("mipmap", Arrays(0));
+  try_route("async", Async(false));
+  try_route("pool", Async(true));
+  try_route("virtual", Virtual());
+  try_route("graph", GraphNodes());
+  if (all || route == "threads") sound = run_threads(limit, step) && sound;
+  // The driver's own account, if it is the fake one.
+  if (const auto peak = reinterpret_cast<std::uint64_t (*)(unsigned)>(dlsym(library, "fake_cuda_peak"))) {
+    std::printf("driver   gave %llu at most\n", static_cast<unsigned long long>(peak(0)));
+    sound = sound && peak(0) <= limit;
+  }
+  return sound ? 0 : 1;
+}

@@ -1,0 +1,334 @@
+// The ledger of GPU memory on any sequence of calls, against a model of it that is slow and plain: the same is
+// granted, the same is charged, and no limit is passed. Each call takes a few bytes of the input.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include "ledger/ledger.h"
+
+namespace {
+
+using headroom::DeviceMemoryKind;
+using headroom::ledger::Entry;
+using headroom::ledger::Ledger;
+using headroom::ledger::Limits;
+using headroom::ledger::Space;
+
+constexpr std::uint64_t kLimit = 4000;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+struct Model {
+  struct Block {
+    std::uint64_t bytes, context;
+    std::uint64_t pool = 0;
+  };
+  struct Physical {
+    std::uint64_t bytes;
+    int references;
+  };
+  struct Pool {
+    std::uint64_t used = 0, charged = 0;
+    bool destroyed = false;
+  };
+  struct Graph {
+    std::uint64_t live = 0, charged = 0;
+    int users = 1;
+  };
+  std::map<std::uint64_t, Block> blocks;
+  std::map<int, Physical> physical;
+  std::map<std::uint64_t, std::pair<int, int>> handles;  // references, physical
+  std::map<std::uint64_t, int> mappings;
+  std::map<std::uint64_t, Pool> pools;
+  std::map<std::uint64_t, Graph> graphs;
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> nodes;  // graph, bytes
+  std::map<std::uint64_t, std::uint64_t> execs;
+  int next = 0;
+
+  std::uint64_t charged() const {
+    std::uint64_t sum = 0;
+    for (const auto& [address, block] : blocks) sum += block.pool == 0 ? block.bytes : 0;
+    for (const auto& [number, one] : physical) sum += one.bytes;
+    for (const auto& [handle, pool] : pools) sum += pool.charged;
+    for (const auto& [handle, graph] : graphs) sum += graph.charged;
+    return sum;
+  }
+  void drop_physical(int number) {
+    if (--physical.at(number).references == 0) physical.erase(number);
+  }
+  void drop_graph(std::uint64_t graph) {
+    if (--graphs.at(graph).users > 0) return;
+    graphs.erase(graph);
+    std::erase_if(nodes, [&](const auto& node) { return node.second.first == graph; });
+  }
+  void free_block(std::uint64_t address) {
+    const Block block = blocks.at(address);
+    blocks.erase(address);
+    if (block.pool == 0 || pools.count(block.pool) == 0) return;
+    Pool& pool = pools.at(block.pool);
+    pool.used -= block.bytes;
+    if (pool.destroyed && pool.used == 0) pools.erase(block.pool);
+  }
+};
+
+class Calls {
+ public:
+  Calls(const std::uint8_t* data, std::size_t size) : at_(data), end_(data + size) {
+    Limits limits;
+    limits.bytes[0] = kLimit;
+    require(ledger_.account().open_private(limits));
+  }
+
+  void make_all() {
+    while (at_ != end_) {
+      switch (next() % 14) {
+        case 0:
+        case 1:
+          allocate();
+          break;
+        case 2:
+          release(false);
+          break;
+        case 3:
+          release(true);
+          break;
+        case 4:
+          create();
+          break;
+        case 5:
+          release_handle();
+          break;
+        case 6:
+          map();
+          break;
+        case 7:
+          unmap();
+          break;
+        case 8:
+          allocate_in_pool();
+          break;
+        case 9:
+          settle_or_destroy();
+          break;
+        case 10:
+          add_node();
+          break;
+        case 11:
+          free_node();
+          break;
+        case 12:
+          change_graph();
+          break;
+        case 13:
+          drop_context();
+          break;
+      }
+      require(ledger_.account().charged(0) == model_.charged());
+      require(ledger_.account().charged(0) <= kLimit);
+    }
+  }
+
+ private:
+  std::uint8_t next() { return at_ == end_ ? 0 : *at_++; }
+  std::uint64_t size() { return next() * 8u; }
+  std::uint64_t address() { return 0x1000 + next() % 32 * 0x100u; }
+  bool fits(std::uint64_t bytes) const { return model_.charged() + bytes <= kLimit; }
+
+  void allocate() {
+    const std::uint64_t bytes = size(), where = address();
+    if (model_.blocks.count(where) != 0 || model_.nodes.count(where) != 0) return;
+    const bool granted = ledger_.reserve(0, DeviceMemoryKind::device, bytes);
+    require(granted == fits(bytes));
+    if (!granted) return;
+    if (next() % 8 == 0) return ledger_.cancel(0, DeviceMemoryKind::device, bytes);
+    Entry entry;
+    entry.address = where;
+    entry.bytes = bytes;
+    entry.context = 1 + next() % 2;
+    ledger_.commit(entry);
+    model_.blocks[where] = {bytes, entry.context};
+  }
+  void release(bool fails) {
+    const std::uint64_t where = address();
+    Entry entry;
+    // A node's address is freed by the graph's own calls.
+    if (model_.nodes.count(where) != 0) return;
+    const bool known = ledger_.begin_release(Space::pointer, where, entry);
+    require(known == (model_.blocks.count(where) != 0));
+    if (!known) return;
+    require(entry.bytes == model_.blocks.at(where).bytes);
+    if (fails) return ledger_.undo_release(entry);
+    ledger_.finish_release(entry);
+    model_.free_block(where);
+  }
+
+  void create() {
+    const std::uint64_t bytes = size(), handle = 1 + next() % 8;
+    if (model_.handles.count(handle) != 0) return;
+    const bool granted = ledger_.reserve(0, DeviceMemoryKind::physical, bytes);
+    require(granted == fits(bytes));
+    if (!granted) return;
+    ledger_.commit_physical(handle, 0, DeviceMemoryKind::physical, bytes);
+    model_.physical[++model_.next] = {bytes, 1};
+    model_.handles[handle] = {1, model_.next};
+  }
+  void release_handle() {
+    const std::uint64_t handle = 1 + next() % 8;
+    const bool fails = next() % 4 == 0;
+    const auto known = model_.handles.find(handle);
+    const auto release = ledger_.begin_release_handle(handle);
+    require(release.is_known == (known != model_.handles.end()));
+    if (!release.is_known) return;
+    if (fails) return ledger_.undo_release_handle(release);
+    ledger_.finish_release_handle(release);
+    if (--known->second.first > 0) return;
+    const int number = known->second.second;
+    model_.handles.erase(known);
+    model_.drop_physical(number);
+  }
+  void map() {
+    const std::uint64_t handle = 1 + next() % 8, where = address();
+    if (model_.handles.count(handle) == 0 || model_.mappings.count(where) != 0) return;
+    ledger_.map(where, 0x100, handle);
+    model_.mappings[where] = model_.handles.at(handle).second;
+    ++model_.physical.at(model_.mappings.at(where)).references;
+  }
+  void unmap() {
+    const std::uint64_t where = address(), bytes = 0x100u * (1 + next() % 4);
+    if (next() % 3 == 0 && model_.mappings.count(where) != 0) {
+      // Asked for again by its address, and then that handle is given up.
+      const std::uint64_t handle = 0x100 + next();
+      if (model_.handles.count(handle) == 0) {
+        ledger_.retain_handle(handle, where);
+        model_.handles[handle] = {1, model_.mappings.at(where)};
+        ++model_.physical.at(model_.mappings.at(where)).references;
+        ledger_.finish_release_handle(ledger_.begin_release_handle(handle));
+        model_.handles.erase(handle);
+        model_.drop_physical(model_.mappings.at(where));
+      }
+    }
+    Entry mapping, freed;
+    while (ledger_.unmap_one(where, bytes, mapping, freed)) {
+      require(mapping.address - where < bytes && model_.mappings.count(mapping.address) != 0);
+      model_.drop_physical(model_.mappings.at(mapping.address));
+      model_.mappings.erase(mapping.address);
+    }
+    for (const auto& [at, number] : model_.mappings) require(at - where >= bytes);
+  }
+
+  void allocate_in_pool() {
+    const std::uint64_t pool = 1 + next() % 2, bytes = size(), where = address();
+    if (model_.blocks.count(where) != 0 || model_.nodes.count(where) != 0) return;
+    if (model_.pools.count(pool) != 0 && model_.pools.at(pool).destroyed) return;
+    Model::Pool& of = model_.pools[pool];
+    const std::uint64_t spare = of.charged - of.used, growth = bytes > spare ? bytes - spare : 0;
+    const bool granted = ledger_.reserve_in_pool(pool, 0, bytes);
+    require(granted == fits(growth));
+    if (!granted) return;
+    Entry entry;
+    entry.address = where;
+    entry.bytes = bytes;
+    entry.kind = DeviceMemoryKind::pool;
+    entry.link = pool;
+    ledger_.commit(entry);
+    of.used += bytes;
+    of.charged += growth;
+    model_.blocks[where] = {bytes, 0, pool};
+  }
+  void settle_or_destroy() {
+    const std::uint64_t pool = 1 + next() % 2, reserved = size();
+    const bool destroys = next() % 4 == 0;
+    if (destroys)
+      ledger_.destroy_pool(pool);
+    else
+      ledger_.settle_pool(pool, reserved);
+    const auto known = model_.pools.find(pool);
+    if (known == model_.pools.end()) return;
+    const std::uint64_t kept = destroys ? known->second.used : std::max(known->second.used, reserved);
+    known->second.charged = std::min(known->second.charged, kept);
+    known->second.destroyed = known->second.destroyed || destroys;
+    if (known->second.destroyed && known->second.used == 0) model_.pools.erase(known);
+  }
+
+  void add_node() {
+    const std::uint64_t graph = 0x50 + next() % 3, bytes = size(), where = address();
+    if (model_.blocks.count(where) != 0 || model_.nodes.count(where) != 0) return;
+    // One that is only held by what was instantiated from it takes no more nodes.
+    if (model_.graphs.count(graph) != 0 && gone_.count(graph) != 0) return;
+    Model::Graph& of = model_.graphs[graph];
+    const std::uint64_t spare = of.charged - of.live, growth = bytes > spare ? bytes - spare : 0;
+    std::uint64_t before = 0, after = 0;
+    const bool granted = ledger_.reserve_in_graph(graph, 0, bytes, before, after);
+    require(granted == fits(growth) && before == of.charged);
+    if (!granted) return;
+    of.live += bytes;
+    of.charged += growth;
+    require(after == of.charged);
+    ledger_.commit_node(graph, where, 0, bytes);
+    model_.nodes[where] = {graph, bytes};
+  }
+  void free_node() {
+    const std::uint64_t where = address();
+    const auto known = model_.nodes.find(where);
+    if (known == model_.nodes.end()) {
+      require(!ledger_.free_node(where));
+      return;
+    }
+    require(ledger_.free_node(where));
+    model_.graphs.at(known->second.first).live -= known->second.second;
+    model_.nodes.erase(known);
+  }
+  void change_graph() {
+    const std::uint64_t graph = 0x50 + next() % 3, exec = 0x70 + next() % 3;
+    Entry freed;
+    switch (next() % 3) {
+      case 0:
+        if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0 || model_.execs.count(exec) != 0) return;
+        ledger_.instantiate(graph, exec);
+        ++model_.graphs.at(graph).users;
+        model_.execs[exec] = graph;
+        return;
+      case 1:
+        if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0) return;
+        require(ledger_.destroy_graph(Space::graph, graph, freed) == (model_.graphs.at(graph).users == 1));
+        gone_[graph] = true;
+        model_.drop_graph(graph);
+        break;
+      default:
+        if (model_.execs.count(exec) == 0) return;
+        ledger_.destroy_graph(Space::graph_exec, exec, freed);
+        const std::uint64_t of = model_.execs.at(exec);
+        model_.execs.erase(exec);
+        model_.drop_graph(of);
+    }
+    std::erase_if(gone_, [&](const auto& one) { return model_.graphs.count(one.first) == 0; });
+  }
+
+  void drop_context() {
+    const std::uint64_t context = 1 + next() % 2;
+    Entry dropped;
+    while (ledger_.drop_from_context(context, dropped)) {
+      require(model_.blocks.at(dropped.address).context == context);
+      model_.free_block(dropped.address);
+    }
+    for (const auto& [where, block] : model_.blocks) require(block.context != context);
+  }
+
+  const std::uint8_t* at_;
+  const std::uint8_t* end_;
+  Ledger ledger_;
+  Model model_;
+  std::map<std::uint64_t, bool> gone_;  // graphs that were destroyed and live on in an instance
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size > 20'000) return 0;
+  Calls(data, size).make_all();
+  return 0;
+}

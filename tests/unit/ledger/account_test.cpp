@@ -1,0 +1,222 @@
+// The account that makes a limit refuse: alone, between threads, between processes, and after a member's death.
+#include "ledger/account.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+#include <vector>
+
+#include "support/test_support.h"
+
+namespace headroom::ledger {
+namespace {
+
+Limits limit_of(std::uint64_t bytes, unsigned device = 0) {
+  Limits limits;
+  limits.bytes[device] = bytes;
+  return limits;
+}
+
+TEST(Account, GrantsToTheLastByteAndNotOneMore) {
+  Account account;
+  ASSERT_TRUE(account.open_private(limit_of(1000)));
+  EXPECT_TRUE(account.charge(0, 400));
+  EXPECT_FALSE(account.charge(0, 601));
+  EXPECT_TRUE(account.charge(0, 600));
+  EXPECT_FALSE(account.charge(0, 1));
+  EXPECT_TRUE(account.charge(0, 0));
+  account.discharge(0, 1);
+  EXPECT_TRUE(account.charge(0, 1));
+  EXPECT_EQ(account.charged(0), 1000u);
+}
+
+TEST(Account, ARequestOfAnySizeIsOnlyCompared) {
+  Account account;
+  ASSERT_TRUE(account.open_private(limit_of(1000)));
+  ASSERT_TRUE(account.charge(0, 500));
+  EXPECT_FALSE(account.charge(0, ~std::uint64_t{0}));
+  EXPECT_FALSE(account.charge(0, ~std::uint64_t{0} - 500));
+  EXPECT_EQ(account.charged(0), 500u);
+}
+
+TEST(Account, DevicesHaveLimitsOfTheirOwn) {
+  Account account;
+  ASSERT_TRUE(account.open_private(limit_of(10, 1)));
+  EXPECT_TRUE(account.charge(0, 1 << 30));
+  EXPECT_FALSE(account.charge(1, 11));
+  EXPECT_EQ(account.limit(0), kNoLimit);
+  EXPECT_EQ(account.limit(1), 10u);
+  EXPECT_EQ(account.limit(kMostDevices), kNoLimit);
+}
+
+TEST(Account, WhatIsTakenBackIsNeverMoreThanWasCharged) {
+  Account account;
+  ASSERT_TRUE(account.open_private(limit_of(100)));
+  ASSERT_TRUE(account.charge(0, 10));
+  account.discharge(0, 1000);
+  EXPECT_EQ(account.charged(0), 0u);
+  EXPECT_TRUE(account.charge(0, 100));
+}
+
+TEST(Account, RacingThreadsShareTheLastBytesExactly) {
+  constexpr std::uint64_t kLimit = 100'000;
+  constexpr int kThreads = 8;
+  Account account;
+  ASSERT_TRUE(account.open_private(limit_of(kLimit)));
+  std::atomic<std::uint64_t> held{0}, most{0}, refused_wrongly{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([&, i] {
+      // Each takes and gives back; nobody may ever hold more than the limit together.
+      for (int round = 0; round < 20'000; ++round) {
+        const auto bytes = static_cast<std::uint64_t>(1 + (round * 7 + i * 13) % 5000);
+        if (!account.charge(0, bytes)) continue;
+        const std::uint64_t now = held.fetch_add(bytes) + bytes;
+        std::uint64_t seen = most.load();
+        while (now > seen && !most.compare_exchange_weak(seen, now)) {
+        }
+        held.fetch_sub(bytes);
+        account.discharge(0, bytes);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most.load(), kLimit);
+  EXPECT_EQ(account.charged(0), 0u);
+  // All at once for exactly what is there: each byte is granted.
+  std::atomic<std::uint64_t> granted{0};
+  threads.clear();
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([&] {
+      while (account.charge(0, 1)) granted.fetch_add(1);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(granted.load(), kLimit);
+}
+
+class SharedAccount : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(Account::create_shared(path().c_str(), limit_of(1000))); }
+  std::string path() const { return (folder_ / "account").string(); }
+  // A process that charges and then waits to be killed; returns when it has charged.
+  pid_t child_that_charges(std::uint64_t bytes, bool* granted) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Account account;
+      const char answer = account.open_shared(path().c_str()) && account.charge(0, bytes) ? 'y' : 'n';
+      if (::write(ready[1], &answer, 1) == 1) ::pause();
+      ::_exit(0);
+    }
+    char answer = 0;
+    EXPECT_EQ(::read(ready[0], &answer, 1), 1);
+    *granted = answer == 'y';
+    ::close(ready[0]);
+    ::close(ready[1]);
+    return child;
+  }
+  static void kill_and_wait(pid_t child) {
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(SharedAccount, IsMadeOnceAndWhole) {
+  EXPECT_FALSE(Account::create_shared(path().c_str(), limit_of(5)));
+  EXPECT_EQ(errno, EEXIST);
+  Account account;
+  ASSERT_TRUE(account.open_shared(path().c_str()));
+  EXPECT_EQ(account.limit(0), 1000u);
+  EXPECT_TRUE(account.is_shared());
+}
+
+TEST_F(SharedAccount, IsNotOpenedFromAnythingElse) {
+  Account account;
+  EXPECT_FALSE(account.open_shared((folder_ / "absent").c_str()));
+  test::write_text(folder_ / "other", "not an account");
+  EXPECT_FALSE(account.open_shared((folder_ / "other").c_str()));
+  EXPECT_FALSE(account.is_open());
+}
+
+TEST_F(SharedAccount, ProcessesShareTheLimitAndADeadOnesChargeIsTakenBack) {
+  bool granted = false;
+  const pid_t child = child_that_charges(700, &granted);
+  ASSERT_TRUE(granted);
+  Account account;
+  ASSERT_TRUE(account.open_shared(path().c_str()));
+  EXPECT_FALSE(account.charge(0, 301));
+  EXPECT_TRUE(account.charge(0, 300));
+  EXPECT_EQ(account.charged(0), 1000u);
+  EXPECT_EQ(account.members(), 2u);
+  kill_and_wait(child);
+  // Nobody was told: the next request finds out.
+  EXPECT_TRUE(account.charge(0, 700));
+  EXPECT_FALSE(account.charge(0, 1));
+  EXPECT_EQ(account.members(), 1u);
+}
+
+TEST_F(SharedAccount, AForkedChildIsAMemberOfItsOwn) {
+  Account account;
+  ASSERT_TRUE(account.open_shared(path().c_str()));
+  ASSERT_TRUE(account.charge(0, 600));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    account.leave_to_parent();
+    const bool sound = !account.charge(0, 401) && account.charge(0, 400) && account.charged_to_this_process(0) == 400;
+    ::_exit(sound ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(account.charged(0), 600u);
+}
+
+TEST_F(SharedAccount, AMemberThatLeavesGivesEverythingBack) {
+  Account one, other;
+  ASSERT_TRUE(one.open_shared(path().c_str()));
+  ASSERT_TRUE(one.charge(0, 900));
+  one.leave();
+  ASSERT_TRUE(other.open_shared(path().c_str()));
+  EXPECT_TRUE(other.charge(0, 1000));
+}
+
+TEST_F(SharedAccount, SurvivesADeathInsideTheLock) {
+  // Many members that are killed at random moments while they charge and discharge.
+  for (int round = 0; round < 30; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Account account;
+      if (!account.open_shared(path().c_str())) ::_exit(1);
+      for (;;) {
+        account.charge(0, 500);
+        account.discharge(0, 500);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(1000 + round * 137));
+    kill_and_wait(child);
+  }
+  Account account;
+  ASSERT_TRUE(account.open_shared(path().c_str()));
+  EXPECT_TRUE(account.charge(0, 1000));
+  EXPECT_FALSE(account.charge(0, 1));
+}
+
+TEST(ProcessIdentity, APidThatIsUsedAgainIsAnotherProcess) {
+  ProcessIdentity self = this_process();
+  EXPECT_TRUE(may_be_alive(self));
+  ++self.start_ticks;
+  EXPECT_FALSE(may_be_alive(self));
+  EXPECT_FALSE(may_be_alive({}));
+  // Nothing is known of another namespace.
+  ++self.pid_namespace;
+  EXPECT_TRUE(may_be_alive(self));
+}
+
+}  // namespace
+}  // namespace headroom::ledger

@@ -1,0 +1,258 @@
+// What a process has of a device, by the rules of each kind of memory.
+#include "ledger/ledger.h"
+
+#include "support/test_support.h"
+
+namespace headroom::ledger {
+namespace {
+
+using Kind = DeviceMemoryKind;
+
+class LedgerTest : public testing::Test {
+ protected:
+  void limit(std::uint64_t bytes) {
+    Limits limits;
+    limits.bytes[0] = bytes;
+    ASSERT_TRUE(ledger_.account().open_private(limits));
+  }
+  bool allocate(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device, std::uint64_t context = 7) {
+    if (!ledger_.reserve(0, kind, bytes)) return false;
+    Entry entry;
+    entry.address = address;
+    entry.bytes = bytes;
+    entry.kind = kind;
+    entry.context = context;
+    ledger_.commit(entry);
+    return true;
+  }
+  bool release(std::uint64_t address) {
+    Entry entry;
+    if (!ledger_.begin_release(Space::pointer, address, entry)) return false;
+    ledger_.finish_release(entry);
+    return true;
+  }
+  std::uint64_t charged() { return ledger_.account().charged(0); }
+  Ledger ledger_;
+};
+
+TEST_F(LedgerTest, CountsWhatIsLiveAndWhatWasMost) {
+  limit(kNoLimit);
+  ASSERT_TRUE(allocate(0x1000, 100));
+  ASSERT_TRUE(allocate(0x2000, 50));
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_FALSE(release(0x1000));
+  const KindFigures figures = ledger_.figures(0, Kind::device);
+  EXPECT_EQ(figures.live_bytes, 50u);
+  EXPECT_EQ(figures.live_count, 1u);
+  EXPECT_EQ(figures.peak_bytes, 150u);
+  EXPECT_EQ(figures.allocations, 2u);
+  EXPECT_EQ(figures.releases, 1u);
+  EXPECT_EQ(charged(), 50u);
+}
+
+TEST_F(LedgerTest, ARefusalIsCountedAndTold) {
+  limit(120);
+  ASSERT_TRUE(allocate(0x1000, 100));
+  EXPECT_FALSE(ledger_.reserve(0, Kind::managed, 21));
+  EXPECT_EQ(ledger_.figures(0, Kind::managed).refused_count, 1u);
+  EXPECT_EQ(ledger_.figures(0, Kind::managed).refused_bytes, 21u);
+  const Refusal refusal = ledger_.last_refusal();
+  EXPECT_EQ(refusal.kind, Kind::managed);
+  EXPECT_EQ(refusal.bytes, 21u);
+  EXPECT_EQ(refusal.charged, 100u);
+  EXPECT_EQ(refusal.limit, 120u);
+}
+
+TEST_F(LedgerTest, WhatTheDriverRefusesIsNotCharged) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::device, 100));
+  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1));
+  ledger_.cancel(0, Kind::device, 100);
+  EXPECT_TRUE(allocate(0x1000, 100));
+}
+
+TEST_F(LedgerTest, AReleaseThatFailedIsUndone) {
+  limit(100);
+  ASSERT_TRUE(allocate(0x1000, 100));
+  Entry entry;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1)) << "not free before the driver has freed it";
+  ledger_.undo_release(entry);
+  EXPECT_EQ(charged(), 100u);
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, AnAddressThatIsGivenOutAgainReplacesWhatLayThere) {
+  limit(100);
+  ASSERT_TRUE(allocate(0x1000, 60));
+  ASSERT_TRUE(allocate(0x1000, 40));
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 1u);
+}
+
+TEST_F(LedgerTest, ImportedAndPinnedMemoryIsNotChargedToADeviceOfItsOwn) {
+  limit(100);
+  EXPECT_TRUE(allocate(0x1000, 1000, Kind::imported));
+  EXPECT_TRUE(allocate(0x2000, 1000, Kind::pinned_host));
+  EXPECT_EQ(charged(), 0u);
+  ledger_.set_integrated(0, true);
+  EXPECT_FALSE(allocate(0x3000, 1000, Kind::pinned_host)) << "there it is the same memory";
+  EXPECT_TRUE(allocate(0x3000, 100, Kind::pinned_host));
+  EXPECT_EQ(charged(), 100u);
+}
+
+TEST_F(LedgerTest, PhysicalMemoryLivesAsLongAsAHandleOrAMapping) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
+  ledger_.commit_physical(0xaa, 0, Kind::physical, 100);
+  ledger_.map(0x10000, 60, 0xaa);
+  ledger_.map(0x20000, 40, 0xaa);
+  auto release = ledger_.begin_release_handle(0xaa);
+  EXPECT_TRUE(release.is_known);
+  EXPECT_FALSE(release.is_last);
+  ledger_.finish_release_handle(release);
+  EXPECT_EQ(charged(), 100u);
+  // The driver uses the number again while the first memory is still mapped.
+  ledger_.commit_physical(0xaa, 0, Kind::physical, 0);
+  Entry mapping, freed;
+  ASSERT_TRUE(ledger_.unmap_one(0x10000, 60, mapping, freed));
+  EXPECT_EQ(freed.address, 0u);
+  EXPECT_EQ(charged(), 100u);
+  ASSERT_TRUE(ledger_.unmap_one(0x20000, 40, mapping, freed));
+  EXPECT_NE(freed.address, 0u);
+  EXPECT_EQ(freed.bytes, 100u);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_FALSE(ledger_.unmap_one(0x20000, 40, mapping, freed));
+}
+
+TEST_F(LedgerTest, OneUnmapMayEndSeveralMappings) {
+  limit(kNoLimit);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 10));
+    ledger_.commit_physical(1 + i, 0, Kind::physical, 10);
+    ledger_.map(0x1000 + i * 10, 10, 1 + i);
+    ledger_.finish_release_handle(ledger_.begin_release_handle(1 + i));
+  }
+  Entry mapping, freed;
+  int count = 0;
+  while (ledger_.unmap_one(0x1000, 20, mapping, freed)) ++count;
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(charged(), 10u);
+}
+
+TEST_F(LedgerTest, AHandleThatIsAskedForByAddressHoldsTheMemory) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
+  ledger_.commit_physical(5, 0, Kind::physical, 100);
+  ledger_.map(0x1000, 100, 5);
+  ledger_.finish_release_handle(ledger_.begin_release_handle(5));
+  ledger_.retain_handle(6, 0x1010);
+  Entry mapping, freed;
+  ASSERT_TRUE(ledger_.unmap_one(0x1000, 100, mapping, freed));
+  EXPECT_EQ(charged(), 100u);
+  const auto release = ledger_.begin_release_handle(6);
+  EXPECT_TRUE(release.is_last);
+  ledger_.finish_release_handle(release);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, AHandleWhoseReleaseFailedIsThereAgain) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
+  ledger_.commit_physical(5, 0, Kind::physical, 100);
+  ledger_.undo_release_handle(ledger_.begin_release_handle(5));
+  EXPECT_EQ(charged(), 100u);
+  ledger_.finish_release_handle(ledger_.begin_release_handle(5));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
+  limit(100);
+  const auto take = [&](std::uint64_t address, std::uint64_t bytes) {
+    if (!ledger_.reserve_in_pool(0x99, 0, bytes)) return false;
+    Entry entry;
+    entry.address = address;
+    entry.bytes = bytes;
+    entry.kind = Kind::pool;
+    entry.link = 0x99;
+    ledger_.commit(entry);
+    return true;
+  };
+  ASSERT_TRUE(take(0x1000, 60));
+  ASSERT_TRUE(take(0x2000, 40));
+  EXPECT_FALSE(take(0x3000, 1));
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_EQ(charged(), 100u) << "the pool may still have it";
+  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 60));
+  EXPECT_TRUE(take(0x1000, 60)) << "and gives it out again";
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_EQ(ledger_.pool_to_settle(0, 0), 0x99u);
+  ledger_.settle_pool(0x99, 50);
+  EXPECT_EQ(charged(), 50u);
+  ledger_.settle_pool(0x99, 0);
+  EXPECT_EQ(charged(), 40u) << "what is in use stays";
+  ledger_.destroy_pool(0x99);
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_TRUE(release(0x2000));
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, AGraphIsChargedForTheMostThatItsNodesHaveAtOnce) {
+  limit(100);
+  std::uint64_t before = 0, after = 0;
+  ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 60, before, after));
+  EXPECT_EQ(after, 60u);
+  ledger_.commit_node(3, 0x1000, 0, 60);
+  EXPECT_TRUE(ledger_.free_node(0x1000));
+  EXPECT_FALSE(ledger_.free_node(0x1000));
+  ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 80, before, after));
+  EXPECT_EQ(before, 60u);
+  EXPECT_EQ(after, 80u);
+  ledger_.commit_node(3, 0x2000, 0, 80);
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21, before, after));
+  EXPECT_EQ(charged(), 80u);
+  ledger_.instantiate(3, 0xe);
+  Entry freed;
+  EXPECT_FALSE(ledger_.destroy_graph(Space::graph, 3, freed)) << "what was instantiated holds it";
+  EXPECT_EQ(charged(), 80u);
+  EXPECT_TRUE(ledger_.destroy_graph(Space::graph_exec, 0xe, freed));
+  EXPECT_EQ(freed.charged, 80u);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
+}
+
+TEST_F(LedgerTest, AContextTakesItsMemoryAlong) {
+  limit(kNoLimit);
+  ASSERT_TRUE(allocate(0x1000, 10, Kind::device, 7));
+  ASSERT_TRUE(allocate(0x2000, 20, Kind::managed, 7));
+  ASSERT_TRUE(allocate(0x3000, 30, Kind::device, 8));
+  Entry dropped;
+  int count = 0;
+  while (ledger_.drop_from_context(7, dropped)) ++count;
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(charged(), 30u);
+  EXPECT_FALSE(ledger_.drop_from_context(0, dropped));
+}
+
+TEST_F(LedgerTest, AChildAfterForkStartsWithNothing) {
+  limit(100);
+  ASSERT_TRUE(allocate(0x1000, 90));
+  ledger_.reset_in_child();
+  EXPECT_FALSE(release(0x1000));
+  EXPECT_TRUE(allocate(0x1000, 100));
+  EXPECT_FALSE(allocate(0x2000, 1));
+}
+
+TEST_F(LedgerTest, ManyAllocationsComeAndGo) {
+  limit(kNoLimit);
+  constexpr std::uint64_t kCount = 20'000;
+  for (std::uint64_t i = 1; i <= kCount; ++i) ASSERT_TRUE(allocate(i * 512, i));
+  EXPECT_EQ(charged(), kCount * (kCount + 1) / 2);
+  for (std::uint64_t i = 1; i <= kCount; i += 2) ASSERT_TRUE(release(i * 512));
+  for (std::uint64_t i = 2; i <= kCount; i += 2) ASSERT_TRUE(release(i * 512));
+  EXPECT_EQ(charged(), 0u);
+}
+
+}  // namespace
+}  // namespace headroom::ledger
