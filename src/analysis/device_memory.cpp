@@ -54,6 +54,8 @@ std::string_view name_of(DeviceMemoryKind kind) {
       return "pool_reserved";
     case DeviceMemoryKind::overhead:
       return "overhead";
+    case DeviceMemoryKind::graph_reserved:
+      return "graph_reserved";
   }
   return "device";
 }
@@ -149,6 +151,8 @@ void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex laye
 void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
   const std::int64_t bytes = size_of(event.size);
   if (event.device_kind == DeviceMemoryKind::overhead) of.figures.overhead_bytes = bytes;
+  if (event.device_kind == DeviceMemoryKind::graph_reserved)
+    of.figures.graph_reserved_peak_bytes = std::max(bytes, of.figures.graph_reserved_peak_bytes.value_or(0));
   if (event.device_kind != DeviceMemoryKind::pool_reserved) return;
   of.figures.pool_reserved_end_bytes = bytes;
   of.figures.pool_reserved_peak_bytes = std::max(bytes, of.figures.pool_reserved_peak_bytes.value_or(0));

@@ -61,6 +61,7 @@ struct DeviceFigures {
   Nanoseconds peak_time;
   std::int64_t unknown_releases = 0;
   std::optional<std::int64_t> pool_reserved_peak_bytes, pool_reserved_end_bytes;  // as drivers tell
+  std::optional<std::int64_t> graph_reserved_peak_bytes;
   std::optional<std::int64_t> overhead_bytes;  // by difference, the last
   std::vector<DeviceKindFigures> kinds;        // those that occur
   std::vector<DeviceShare> layers, stacks;     // of the total; most at the peak first

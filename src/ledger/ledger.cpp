@@ -302,15 +302,17 @@ void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
   account_.discharge(entry->device, back);
 }
 
-void Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes) {
+bool Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes) {
   const Locked locked(*this);
   Entry* const entry = table_.find(Space::pool, pool);
-  if (entry == nullptr) return;
+  if (entry == nullptr) return false;
+  const bool is_new = entry->link != reserved_bytes;
   entry->link = reserved_bytes;  // of a pool: the figure
   const std::uint64_t kept = entry->bytes > reserved_bytes ? entry->bytes : reserved_bytes;
-  if (kept >= entry->charged) return;
+  if (kept >= entry->charged) return is_new;
   account_.discharge(entry->device, entry->charged - kept);
   entry->charged = kept;
+  return is_new;
 }
 
 void Ledger::destroy_pool(std::uint64_t pool) {
@@ -340,12 +342,6 @@ bool Ledger::device_of_pool(std::uint64_t pool, unsigned& device) {
   const Entry* const entry = table_.find(Space::pool, pool);
   if (entry != nullptr) device = entry->device;
   return entry != nullptr;
-}
-
-bool Ledger::has_outgrown_figure(std::uint64_t pool) {
-  const Locked locked(*this);
-  const Entry* const entry = table_.find(Space::pool, pool);
-  return entry != nullptr && entry->bytes > entry->link;
 }
 
 std::uint64_t Ledger::reserved_by_pools(unsigned device) {

@@ -79,14 +79,13 @@ class Ledger {
   bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
   // With the driver's figure for the pool: what it gave back is not charged any more.
-  void settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes);
+  // True if the figure is another than before.
+  bool settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes);
   void destroy_pool(std::uint64_t pool);
   // Whether a pool of the device is charged for more than is in use; its address. 0 if none, or after the
   // `skip` first.
   std::uint64_t pool_to_settle(unsigned device, unsigned skip);
   bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: nothing was allocated from it
-  // More is in use than the driver's last figure for the pool: it has grown.
-  bool has_outgrown_figure(std::uint64_t pool);
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
 

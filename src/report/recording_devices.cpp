@@ -42,6 +42,8 @@ std::string_view words_for(DeviceMemoryKind kind) {
       return "kept by pools";
     case DeviceMemoryKind::overhead:
       return "modules, by difference";
+    case DeviceMemoryKind::graph_reserved:
+      return "kept for graphs";
   }
   return "";
 }
@@ -97,6 +99,8 @@ class Section {
     if (figures_.pool_reserved_peak_bytes)
       line(fmt::format("Pools      kept {} at most, {} at the end, as the driver told", bytes(*figures_.pool_reserved_peak_bytes),
                        bytes(*figures_.pool_reserved_end_bytes)));
+    if (figures_.graph_reserved_peak_bytes)
+      line(fmt::format("Graphs     kept {} at most, as the driver told", bytes(*figures_.graph_reserved_peak_bytes)));
     if (figures_.overhead_bytes)
       line(fmt::format("Modules    {} by difference, beside what was allocated", bytes(*figures_.overhead_bytes)));
     if (figures_.refused_count > 0)
@@ -197,7 +201,7 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
     object["name"] = device->name;
     object["uuid"] = device->uuid;
     object["total_bytes"] = device->total_bytes;
-    set_if(object, "limit_bytes", device->limit_bytes);
+    if (device->limit_bytes) object["limit_bytes"] = *device->limit_bytes;
     object["integrated"] = device->integrated;
     object["shared_limit"] = device->shared_limit;
   }
@@ -207,6 +211,7 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
   object["unknown_releases"] = figures.unknown_releases;
   set_if(object, "pool_reserved_peak_bytes", figures.pool_reserved_peak_bytes);
   set_if(object, "pool_reserved_at_end_bytes", figures.pool_reserved_end_bytes);
+  set_if(object, "graph_reserved_peak_bytes", figures.graph_reserved_peak_bytes);
   set_if(object, "overhead_bytes", figures.overhead_bytes);
   Json& kinds = object["kinds"] = Json::array();
   for (const DeviceKindFigures& kind : figures.kinds)

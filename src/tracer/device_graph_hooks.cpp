@@ -56,6 +56,7 @@ Result destroy(Result (*call)(Opaque), Space space, Opaque graph) {
   const bool is_limited = device_ledger.account().limit(freed.device) != ledger::kNoLimit;
   if (is_limited && real.cuDeviceGraphMemTrim != nullptr) real.cuDeviceGraphMemTrim(static_cast<Device>(freed.device));
   if (freed.charged > 0) hook.record_release(freed, time);
+  hook.look_at_graphs(freed.device);
   return result;
 }
 

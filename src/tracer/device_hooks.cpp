@@ -17,12 +17,14 @@ Lock opening;
 std::atomic<bool> is_open{false}, has_failed{false};
 std::atomic<bool> is_met[ledger::kMostDevices];       // by the ledger
 std::atomic<bool> is_recorded[ledger::kMostDevices];  // in this process' recording
+std::atomic<std::uint64_t> kept_for_graphs[ledger::kMostDevices];
 
 void forget_in_child() {
   opening.reset();
   device_ledger.reset_in_child();
   for (auto& met : is_met) met = false;
   for (auto& recorded : is_recorded) recorded = false;
+  for (auto& kept : kept_for_graphs) kept = 0;
 }
 
 // A limit that cannot be shared is kept to alone: never none at all.
@@ -143,8 +145,20 @@ void DriverHook::look_at_pool(std::uint64_t pool, unsigned device) {
       driver::real.cuMemPoolGetAttribute(reinterpret_cast<driver::Opaque>(pool), driver::kPoolReservedCurrent, &reserved) !=
           driver::kSuccess)
     return;
-  device_ledger.settle_pool(pool, reserved);
-  record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
+  if (device_ledger.settle_pool(pool, reserved))
+    record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
+  if (kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0) look_at_graphs(device);
+}
+
+void DriverHook::look_at_graphs(unsigned device) {
+  std::uint64_t reserved = 0;
+  std::atomic<std::uint64_t>& kept = kept_for_graphs[device % ledger::kMostDevices];
+  if (driver::real.cuDeviceGetGraphMemAttribute == nullptr ||
+      driver::real.cuDeviceGetGraphMemAttribute(static_cast<driver::Device>(device), driver::kGraphReservedCurrent,
+                                                &reserved) != driver::kSuccess)
+    return;
+  // One more than the figure: 0 is a device that never had a graph with memory.
+  if (kept.exchange(reserved + 1) != reserved + 1) record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
 }
 
 std::uint64_t DriverHook::stamp() {

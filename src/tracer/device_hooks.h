@@ -46,6 +46,7 @@ class DriverHook {
   // Tries to find room by giving back what pools keep and nobody uses.
   void settle_pools(unsigned device, bool may_wait);
   void look_at_pool(std::uint64_t pool, unsigned device);
+  void look_at_graphs(unsigned device);
 
   void record_allocation(const Entry& entry, const CallFrame& caller);
   void record_release(const Entry& entry, std::uint64_t time);
@@ -87,7 +88,8 @@ driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, 
 }
 
 template <class Call>
-driver::Result release(DriverHook& hook, Space space, std::uint64_t address, const Call& call) {
+driver::Result release(DriverHook& hook, Space space, std::uint64_t address, const Call& call,
+                       Entry* released = nullptr) {
   Entry entry;
   const bool is_known = device_ledger.begin_release(space, address, entry);
   const std::uint64_t time = hook.stamp();
@@ -99,6 +101,7 @@ driver::Result release(DriverHook& hook, Space space, std::uint64_t address, con
   }
   device_ledger.finish_release(entry);
   hook.record_release(entry, time);
+  if (released != nullptr) *released = entry;
   return result;
 }
 
@@ -119,6 +122,7 @@ driver::Result allocate_node(DriverHook& hook, driver::Opaque graph, const Curre
     return result;
   }
   device_ledger.commit_node(key, address(), where.device, bytes);
+  hook.look_at_graphs(where.device);
   if (after == before) return result;
   Entry whole = entry_of(Space::graph, DeviceMemoryKind::graph, where, after);
   whole.address = key;

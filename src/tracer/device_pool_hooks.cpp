@@ -57,7 +57,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
   entry.link = key;
   device_ledger.commit(entry);
   hook.record_allocation(entry, caller);
-  if (device_ledger.has_outgrown_figure(key)) hook.look_at_pool(key, where.device);
+  hook.look_at_pool(key, where.device);
   return result;
 }
 
@@ -79,8 +79,12 @@ Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Poin
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pointer, stream);
-  if (captured_graph(get_info, stream) == nullptr)
-    return release(hook, Space::pointer, pointer, [&] { return call(pointer, stream); });
+  if (captured_graph(get_info, stream) == nullptr) {
+    Entry freed;
+    const Result result = release(hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed);
+    if (freed.kind == DeviceMemoryKind::pool && freed.address != 0) hook.look_at_pool(freed.link, freed.device);
+    return result;
+  }
   const Result result = call(pointer, stream);
   if (result == kSuccess) device_ledger.free_node(pointer);
   return result;

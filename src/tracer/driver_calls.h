@@ -109,6 +109,7 @@
   CALL(cuStreamGetCaptureInfo_v2, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*))      \
   CALL(cuStreamGetCaptureInfo_v2_ptsz, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*)) \
   CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
+  CALL(cuDeviceGetGraphMemAttribute, (Device, int, void*))                                                    \
   CALL(cuMemPoolGetAttribute, (Opaque, int, void*))                                                           \
   CALL(cuMemGetAddressRange_v2, (Pointer*, std::size_t*, Pointer))                                            \
   CALL(cuArrayGetMemoryRequirements, (MemoryRequirements*, Opaque, Device))                                   \

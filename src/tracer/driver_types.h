@@ -93,6 +93,7 @@ struct NodeParameters {  // CUgraphNodeParams
 };
 
 inline constexpr int kPoolReservedCurrent = 5;  // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+inline constexpr int kGraphReservedCurrent = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 inline constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
 inline constexpr int kCaptureActive = 1;         // CU_STREAM_CAPTURE_STATUS_ACTIVE
 

@@ -4,7 +4,7 @@
 //   trace_guest_cuda WAY ROUTE LIMIT STEP
 //
 // WAY is how it finds the driver's functions: dlsym, proc (cuGetProcAddress_v2), first (cuGetProcAddress of
-// CUDA 11), ptsz (for the per-thread default stream), linked. LIMIT is what is allowed and STEP the size of a
+// CUDA 11), ptsz (for the per-thread default stream), linked (the program needs the library itself). LIMIT is what is allowed and STEP the size of a
 // request. For each route it prints what it got and what happened, and it exits with 1 if it got a byte more
 // than LIMIT, less than the last whole step below it, another error than the driver's own for "out of memory",
 // or not the same again after freeing.
@@ -69,7 +69,7 @@ void start_context() {
 }
 
 struct Outcome {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, count = 0;
   Result end = kSuccess;
 };
 
@@ -88,7 +88,7 @@ struct Pointers : Route {
     for (const Pointer pointer : all) check(free(pointer), "cuMemFree");
     all.clear();
   }
-  Result keep(Result result, Pointer pointer) {
+  Result keep(Result result, const Pointer& pointer) {  // by reference: read after the call
     if (result == kSuccess) all.push_back(pointer);
     return result;
   }
@@ -144,6 +144,11 @@ struct Async : Pointers {
     const auto free = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
     for (const Pointer pointer : all) check(free(pointer, nullptr), "cuMemFreeAsync");
     all.clear();
+    // What is freed in the order of a stream stays with the pool until it is told to give it back.
+    check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+    Opaque of_device = nullptr;
+    check(FIND((Opaque*, Device), "cuDeviceGetMemPool", "cuDeviceGetMemPool", 11020)(&of_device, 0), "pool of device");
+    check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(of_device, 0), "trim");
     if (pool != nullptr) check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
     pool = nullptr;
   }
@@ -237,7 +242,7 @@ struct GraphNodes : Route {
     return result;
   }
   void free_all() override {
-    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags", "cuGraphInstantiate", 12000)(&exec, graph, 0),
+    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", 11040)(&exec, graph, 0),
           "instantiate");
     check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
     check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
@@ -252,6 +257,7 @@ Outcome fill(Route& route, std::uint64_t step) {
     outcome.end = route.take(step, cost);
     if (outcome.end != kSuccess) return outcome;
     outcome.bytes += cost;
+    ++outcome.count;
   }
 }
 
@@ -269,12 +275,12 @@ bool run(const char* name, Route& route, std::uint64_t limit, std::uint64_t step
   route.free_all();
   const Outcome again = fill(route, step);
   route.free_all();
-  const bool fits = once.bytes <= limit && once.end == kOutOfMemory;
-  const bool is_full = !route.is_exact() || limit - once.bytes < step;
-  const bool is_given_back = again.bytes == once.bytes && again.end == once.end;
+  const bool fits = once.bytes <= limit && once.end == kOutOfMemory && once.count > 0;
+  const bool is_full = route.is_exact() ? limit - once.bytes < step : left_full < 2 * step;
+  const bool is_given_back = again.bytes == once.bytes && again.count == once.count && again.end == once.end;
   const bool tells = left_before == limit && (!route.is_exact() || left_full == limit - once.bytes);
-  std::printf("%-8s granted %llu, then error %d; again %llu; left %llu, full %llu: %s\n", name,
-              static_cast<unsigned long long>(once.bytes), once.end, static_cast<unsigned long long>(again.bytes),
+  std::printf("%-8s granted %llu in %llu, then error %d; again %llu; left %llu, full %llu: %s\n", name,
+              static_cast<unsigned long long>(once.bytes), static_cast<unsigned long long>(once.count), once.end, static_cast<unsigned long long>(again.bytes),
               static_cast<unsigned long long>(left_before), static_cast<unsigned long long>(left_full),
               fits && is_full && is_given_back && tells ? "sound" : "WRONG");
   return fits && is_full && is_given_back && tells;
@@ -362,6 +368,8 @@ int main(int count, char** arguments) {
   way = arguments[1];
   const std::string route = arguments[2];
   const std::uint64_t limit = std::strtoull(arguments[3], nullptr, 10), step = std::strtoull(arguments[4], nullptr, 10);
+  // A name that only the tracer has: nothing that a program could use.
+  if (way == "absent") return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") == nullptr && dlerror() != nullptr ? 0 : 1;
   library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) give_up("no driver", dlerror(), 0);
   const bool all = route == "all";

@@ -18,6 +18,12 @@ METADATA_MAGIC, SEGMENT_MAGIC = 0x4154454D, 0x47455348
 FULL, RING, CLOSED = 1, 2, 4
 ALLOCATE, RELEASE, MAP, UNMAP, SCOPE, STACK, SAMPLE, COUNTERS, GAP, THREAD = range(1, 11)
 EXTENSION = 15
+DEVICE_ALLOCATE, DEVICE_RELEASE, DEVICE_REFUSED, DEVICE_FIGURE = range(1, 5)  # kinds of extensions
+DEVICE_FIELDS = {DEVICE_ALLOCATE: 5, DEVICE_RELEASE: 3, DEVICE_REFUSED: 6, DEVICE_FIGURE: 3}
+OF_DEVICE = 16  # an event's kind, here: 16 and the kind of extension
+# Kinds of memory that take up the device's own (where it is not integrated).
+DEVICE_TOTAL = range(1, 7)
+PINNED_HOST = 7
 
 
 class Damage(Exception):
@@ -76,12 +82,13 @@ class Recording:
         if magic != b"HEADROOM" or self.version != 1:
             raise SystemExit("not a recording of version 1")
         self.full, self.ring, self.closed = bool(flags & FULL), bool(flags & RING), bool(flags & CLOSED)
+        self.first_monotonic_ns = first_ns
         ticks = last_ticks - first_ticks
         self.ns_per_unit = ((last_ns - first_ns) / ticks if ticks else 1.0) * 2**self.time_shift
 
     def read_metadata(self):
         self.command, self.modules, self.notes = [], [], []
-        self.scopes, self.threads = {}, {}
+        self.scopes, self.threads, self.devices = {}, {}, {}
         end = self.header_bytes + min(self.metadata_used, self.metadata_bytes)
         end = min(end, len(self.content))
         at = self.header_bytes
@@ -107,6 +114,11 @@ class Recording:
             self.threads[number] = (struct.unpack_from("<I", payload)[0], text_of(payload[8:]))
         elif kind == 10:
             self.notes.append(text_of(payload))
+        elif kind == 11:
+            total, limit, flags, _ = struct.unpack_from("<2Q2I", payload)
+            self.devices[number] = {"name": text_of(payload[40:]), "uuid": payload[24:40].hex(), "total_bytes": total,
+                                    "integrated": bool(flags & 1), "shared_limit": bool(flags & 4),
+                                    **({"limit_bytes": limit} if flags & 2 else {})}
 
     def path_of(self, scope):
         names = []
@@ -137,7 +149,7 @@ class Recording:
         try:
             for position, (time, kind, fields) in enumerate(decoded):
                 # Of the same moment, a release comes first; within a segment the order stands.
-                yield time, kind != RELEASE, number, position, kind, fields
+                yield time, kind not in (RELEASE, OF_DEVICE + DEVICE_RELEASE), number, position, kind, fields
         except Damage as damage:
             self.problems.append(f"segment {number}: {damage}")
 
@@ -182,8 +194,19 @@ class Recording:
             elif kind == THREAD:
                 thread, scope = records.varint(), 0
             elif kind == EXTENSION:
-                records.varint()
-                records.at += records.varint()
+                what, size = records.varint(), records.varint()
+                end = records.at + size
+                if end > len(records.content):
+                    raise Damage("a record of a later version is cut off")
+                if what in DEVICE_FIELDS:
+                    payload = Records(records.content[records.at:end])
+                    fields = [payload.varint() for _ in range(DEVICE_FIELDS[what])]
+                    if what in (DEVICE_ALLOCATE, DEVICE_REFUSED):
+                        if fields[-1] >= len(stacks):
+                            raise Damage("a stack is named before it is defined")
+                        fields[-1] = stacks[fields[-1]]
+                    yield time, OF_DEVICE + what, (thread, scope, *fields)
+                records.at = end
             else:
                 raise Damage("a record of an unknown kind")
 
@@ -237,11 +260,44 @@ class Peak:
         return [told for time, _, told in self.moments if time <= moment][-1], moment
 
 
+class Device:
+    """What one GPU had: live by kind of memory and handle, the most at once, what was refused."""
+
+    def __init__(self, integrated):
+        self.total_kinds = [*DEVICE_TOTAL, PINNED_HOST] if integrated else [*DEVICE_TOTAL]
+        self.live, self.total, self.peak, self.refused_count, self.refused_bytes = {}, 0, 0, 0, 0
+        self.figures = {}
+
+    def visit(self, what, kind, fields):
+        if what == DEVICE_ALLOCATE:
+            self.release((kind, fields[0]))
+            self.live[kind, fields[0]] = fields[1]
+            if kind in self.total_kinds:
+                self.total += fields[1]
+                self.peak = max(self.peak, self.total)
+        elif what == DEVICE_RELEASE:
+            self.release((kind, fields[0]))
+        elif what == DEVICE_REFUSED:
+            self.refused_count += 1
+            self.refused_bytes += fields[0]
+        else:
+            self.figures[kind] = fields[0]
+
+    def release(self, block):
+        size = self.live.pop(block, 0)
+        if block[0] in self.total_kinds:
+            self.total -= size
+
+    def summary(self):
+        return {"peak_bytes": self.peak, "live_bytes": self.total, "live_blocks": len(self.live),
+                "refused_count": self.refused_count, "refused_bytes": self.refused_bytes, "figures": self.figures}
+
+
 def summary(recording):
     """The figures that every reader must agree on."""
     counts = {"events": 0, "allocations": 0, "deallocations": 0, "total_allocated_bytes": 0, "gap_events": 0}
     live, live_bytes, peak, now = {}, [0, 0, 0], Peak(), 0
-    stacks, by_scope = set(), {}
+    stacks, by_scope, devices = set(), {}, {}
 
     def count(scope, allocations, size):
         counts["allocations"] += allocations
@@ -279,6 +335,13 @@ def summary(recording):
             count(scope, allocations, size)
         elif kind == MAP:
             stacks.add(fields[4])
+        elif kind > OF_DEVICE:
+            _thread, _scope, ordinal, memory, *rest = fields
+            if ordinal not in devices:
+                devices[ordinal] = Device(recording.devices.get(ordinal, {}).get("integrated", False))
+            devices[ordinal].visit(kind - OF_DEVICE, memory, rest)
+            if kind - OF_DEVICE in (DEVICE_ALLOCATE, DEVICE_REFUSED):
+                stacks.add(rest[-1])
         elif kind == GAP:
             counts["gap_events"] += fields[1]
     stacks.discard(())
@@ -297,6 +360,7 @@ def summary(recording):
         "closed": recording.closed,
         "dropped_events": recording.events_dropped,
         "modules": recording.modules,
+        "devices": {number: {**recording.devices.get(number, {}), **device.summary()} for number, device in devices.items()},
         "threads": {number: name for number, (_, name) in recording.threads.items()},
         "notes": recording.notes,
         "problems": recording.problems,

@@ -507,6 +507,13 @@ EXPORTED Result cuGraphExecDestroy(Opaque exec) {
   instances.erase(exec);
   return kSuccess;
 }
+EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void* value) {
+  const std::lock_guard lock(mutex);
+  std::uint64_t reserved = 0;
+  for (const auto& [handle_of, graph] : graphs) reserved += graph.device == static_cast<unsigned>(device) ? graph.peak : 0;
+  *static_cast<std::uint64_t*>(value) = attribute == kGraphReservedCurrent ? reserved : 0;
+  return kSuccess;
+}
 EXPORTED Result cuGraphDestroy(Opaque graph) {
   const std::lock_guard lock(mutex);
   drop_graph(graph);
@@ -548,11 +555,12 @@ EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int versi
       FOUND("cuMipmappedArrayDestroy", 5000, cuMipmappedArrayDestroy),
       FOUND("cuGraphCreate", 10000, cuGraphCreate), FOUND("cuGraphAddMemAllocNode", 11040, cuGraphAddMemAllocNode),
       FOUND("cuGraphAddMemFreeNode", 11040, cuGraphAddMemFreeNode), FOUND("cuGraphDestroy", 10000, cuGraphDestroy),
-      FOUND("cuGraphInstantiate", 12000, cuGraphInstantiateWithFlags),
+      FOUND("cuGraphInstantiateWithFlags", 11040, cuGraphInstantiateWithFlags),
       FOUND("cuGraphExecDestroy", 10000, cuGraphExecDestroy),
       FOUND("cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain),
       FOUND("cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2),
       FOUND("cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2),
+      FOUND("cuCtxSynchronize", 2000, cuCtxSynchronize), FOUND("cuDeviceGetMemPool", 11020, cuDeviceGetMemPool),
       FOUND("cuCtxSetCurrent", 4000, cuCtxSetCurrent), FOUND("cuModuleLoadData", 2000, cuModuleLoadData),
       FOUND("cuLaunchKernel", 4000, cuLaunchKernel),
       {"cuGetProcAddress", 11030, 0, reinterpret_cast<void*>(&cuGetProcAddress)},

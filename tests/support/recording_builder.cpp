@@ -137,6 +137,40 @@ void RecordingBuilder::unmap(std::uint32_t thread, std::uint64_t time, std::uint
   if (RecordWriter* out = writer(thread, time)) out->unmap(time, address, size);
 }
 
+void RecordingBuilder::device(std::uint32_t ordinal, const DeviceRecord& record, const std::string& name) {
+  std::string payload;
+  append(payload, record);
+  metadata(MetadataKind::device, ordinal, payload + name);
+}
+
+void RecordingBuilder::device_allocate(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
+                                       DeviceMemoryKind kind, std::uint64_t handle, std::uint64_t size,
+                                       const Frames& stack) {
+  if (RecordWriter* out = writer(thread, time))
+    out->device_allocate(time, device, static_cast<std::uint8_t>(kind), handle, size,
+                         stack_of(thread, time, stack));
+}
+
+void RecordingBuilder::device_release(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
+                                      DeviceMemoryKind kind, std::uint64_t handle) {
+  if (RecordWriter* out = writer(thread, time))
+    out->device_release(time, device, static_cast<std::uint8_t>(kind), handle);
+}
+
+void RecordingBuilder::device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
+                                      DeviceMemoryKind kind, std::uint64_t size, std::uint64_t charged,
+                                      std::uint64_t limit, const Frames& stack) {
+  if (RecordWriter* out = writer(thread, time))
+    out->device_refused(time, device, static_cast<std::uint8_t>(kind), size, charged, limit,
+                        stack_of(thread, time, stack));
+}
+
+void RecordingBuilder::device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
+                                     DeviceMemoryKind kind, std::uint64_t bytes) {
+  if (RecordWriter* out = writer(thread, time))
+    out->device_figure(time, device, static_cast<std::uint8_t>(kind), bytes);
+}
+
 void RecordingBuilder::enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope) {
   if (RecordWriter* out = writer(thread, time)) out->scope(time, scope);
   threads_[thread].scope = scope;

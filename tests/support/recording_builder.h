@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/device_memory.h"
 #include "recording/format.h"
 #include "recording/record_writer.h"
 
@@ -69,6 +70,16 @@ class RecordingBuilder {
   void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
   void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
                 std::uint64_t bytes, std::uint64_t releases);
+  // Of GPUs.
+  void device(std::uint32_t ordinal, const recording::DeviceRecord& record, const std::string& name);
+  void device_allocate(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
+                       std::uint64_t handle, std::uint64_t size, const Frames& stack = {});
+  void device_release(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
+                      std::uint64_t handle);
+  void device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
+                      std::uint64_t size, std::uint64_t charged, std::uint64_t limit, const Frames& stack = {});
+  void device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
+                     std::uint64_t bytes);
   void gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events);
   // The records that follow in this thread's segment are `other`'s.
   void hand_over(std::uint32_t thread, std::uint64_t time, std::uint32_t other);

@@ -213,6 +213,38 @@ TEST_P(PythonReader, AgreesWithOurs) {
   expect_same(*recording, python_reads(path, folder / "answer.json"));
 }
 
+TEST(PythonReaderOfDevices, AgreesWithOurs) {
+  if (!python_is_here()) GTEST_SKIP() << test::absent_message("python3");
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  DeviceRecord record{};
+  record.total_bytes = 1 << 30;
+  record.limit_bytes = 1 << 20;
+  record.flags = kDeviceLimited | kDeviceIntegrated;
+  builder.device(1, record, "A GPU");
+  builder.device_allocate(0, 10, 1, DeviceMemoryKind::device, 0x7f0000000200, 5000, {0x10, 0x20});
+  builder.device_allocate(1, 11, 1, DeviceMemoryKind::pinned_host, 0x7f0000000201, 300);
+  builder.device_allocate(0, 12, 1, DeviceMemoryKind::mapping, 0x7f0000000200, 70'000);
+  builder.device_refused(0, 13, 1, DeviceMemoryKind::managed, 9000, 5300, 1 << 20, {0x30});
+  builder.device_release(1, 14, 1, DeviceMemoryKind::device, 0x7f0000000200);
+  builder.device_figure(0, 15, 1, DeviceMemoryKind::pool_reserved, 2 << 20);
+  builder.allocate(0, 16, 0x1000, 64);
+  const auto path = builder.finish();
+  const Json python = python_reads(path, folder / "answer.json");
+  const Json& device = get_member(get_member(python, "devices"), "1");
+  EXPECT_EQ(get_integer(device, "name"), "A GPU");
+  EXPECT_EQ(get_integer(device, "limit_bytes"), 1 << 20);
+  EXPECT_EQ(get_bool(device, "integrated"), true);
+  EXPECT_EQ(get_integer(device, "peak_bytes"), 5300);
+  EXPECT_EQ(get_integer(device, "live_bytes"), 300);
+  EXPECT_EQ(get_integer(device, "live_blocks"), 2);
+  EXPECT_EQ(get_integer(device, "refused_bytes"), 9000);
+  EXPECT_EQ(get_integer(get_member(device, "figures"), "11"), 2 << 20);
+  auto recording = Recording::open(path);
+  ASSERT_TRUE(recording.has_value());
+  expect_same(*recording, python);
+}
+
 INSTANTIATE_TEST_SUITE_P(Recordings, PythonReader,
                          testing::Values("full", "sampled", "ring", "limit", "killed"),
                          [](const auto& tested) { return std::string(tested.param); });

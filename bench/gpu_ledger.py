@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""What the ledger of GPU memory is worth on a real GPU: limits by every route, the ledger against NVML, and the cost.
+
+    gpu_ledger.py --tracer libheadroom_trace.so --tools FOLDER --out FOLDER
+
+FOLDER of tools holds trace_guest_cuda and gpu_call_cost; PyTorch is python3's. Writes results.json, and the recordings,
+into --out. Needs no build of Headroom but the preload library, so it runs where the GPU is.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+GIB = 1 << 30
+
+
+def traced(arguments, recording, settings):
+    """The environment of a traced program, as headroom trace makes it."""
+    environment = dict(os.environ)
+    environment.update({"LD_PRELOAD": str(arguments.tracer), "HEADROOM_TRACE_FILE": str(recording),
+                        "HEADROOM_TRACE_OPTIONS": settings, "NVTX_INJECTION64_PATH": str(arguments.tracer)})
+    return environment
+
+
+def run(command, environment=None, timeout=240):
+    begin = time.monotonic()
+    try:
+        done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, timeout=timeout)
+        return {"status": done.returncode, "out": done.stdout[-6000:], "err": done.stderr[-3000:],
+                "seconds": round(time.monotonic() - begin, 2)}
+    except subprocess.TimeoutExpired as late:
+        return {"status": None, "out": str(late.stdout)[-3000:], "err": "timed out"}
+
+
+def routes(arguments):
+    limit, step = 2 * GIB + 12345, 38 << 20
+    result = {}
+    for way in ("dlsym", "proc", "first", "ptsz"):
+        account = pathlib.Path(f"/dev/shm/headroom-bench-{os.getpid()}")
+        subprocess.run([str(arguments.tools / "make_account"), str(account), str(limit)], check=True)
+        recording = arguments.out / f"routes_{way}.hrec"
+        result[way] = run([arguments.tools / "trace_guest_cuda", way, "all", limit, step],
+                          traced(arguments, recording, f"full=0,device={limit},account={account}"))
+        account.unlink()
+    return {"limit_bytes": limit, "step_bytes": step, "ways": result}
+
+
+def torch_runs(arguments):
+    result = {"ledger": {}, "limit": {}}
+    for name, setting in (("caching", ""), ("expandable", "expandable_segments:True"), ("async", "backend:cudaMallocAsync")):
+        samples = arguments.out / f"torch_{name}.json"
+        environment = traced(arguments, arguments.out / f"torch_{name}.hrec", "full=0")
+        environment["PYTORCH_CUDA_ALLOC_CONF"] = setting
+        result["ledger"][name] = run([sys.executable, HERE / "gpu_torch_guest.py", "ledger", samples], environment)
+        environment = traced(arguments, arguments.out / f"limit_{name}.hrec", f"full=0,device={4 * GIB}")
+        environment["PYTORCH_CUDA_ALLOC_CONF"] = setting
+        result["limit"][name] = run([sys.executable, HERE / "gpu_torch_guest.py", "limit"], environment)
+    return result
+
+
+def cost(arguments):
+    """Alternating pairs; each program's own figure is a median of 21 rounds."""
+    plain, hooked = [], []
+    for pair in range(arguments.pairs):
+        recording = arguments.out / "cost.hrec"
+        recording.unlink(missing_ok=True)
+        for environment, figures in ((None, plain), (traced(arguments, recording, f"full=0,device={64 * GIB}"), hooked)):
+            done = run([arguments.tools / "gpu_call_cost", 5, 200], environment)
+            if done["status"] == 0:
+                figures.append(json.loads(done["out"]))
+            else:
+                return {"failed": done}
+        recording.unlink(missing_ok=True)
+    result = {"pairs": len(hooked)}
+    for key in plain[0]:
+        added = [b[key] - a[key] for a, b in zip(plain, hooked)]
+        result[key] = {"untraced": statistics.median(a[key] for a in plain), "traced": statistics.median(b[key] for b in hooked),
+                       "added_median": statistics.median(added),
+                       "added_quartiles": statistics.quantiles(added, n=4) if len(added) > 1 else added}
+    return result
+
+
+def machine():
+    query = run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
+    return {"gpu": query["out"].strip(), "kernel": platform.release(), "cpu": platform.machine(),
+            "cores": os.cpu_count(), "libc": " ".join(platform.libc_ver()), "date": time.strftime("%Y-%m-%d")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tracer", type=pathlib.Path, required=True)
+    parser.add_argument("--tools", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--pairs", type=int, default=21)
+    parser.add_argument("--only", default="routes,torch,cost")
+    arguments = parser.parse_args()
+    arguments.tracer = arguments.tracer.resolve()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    result = {"machine": machine(), "command": " ".join(sys.argv)}
+    for name, step in (("routes", routes), ("torch", torch_runs), ("cost", cost)):
+        if name not in arguments.only.split(","):
+            continue
+        begin = time.monotonic()
+        result[name] = step(arguments)
+        print(name, round(time.monotonic() - begin, 1), "s", file=sys.stderr)
+        (arguments.out / "results.json").write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

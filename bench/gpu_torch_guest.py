@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""A PyTorch program for bench/gpu_ledger.py: what a GPU's memory is used for, and what a limit does to it.
+
+    gpu_torch_guest.py ledger SAMPLES.json    runs models eagerly and as a CUDA graph; notes what NVML says meanwhile
+    gpu_torch_guest.py limit                  allocates until PyTorch's OutOfMemoryError, frees, and goes on
+"""
+import ctypes
+import json
+import os
+import sys
+import threading
+import time
+
+
+class NvmlMemory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class NvmlProcess(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gpu", ctypes.c_uint), ("compute", ctypes.c_uint)]
+
+
+class Sampler(threading.Thread):
+    """What NVML says of the device and of this process, with the moments on CLOCK_MONOTONIC."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        self.nvml.nvmlInit_v2()
+        self.device = ctypes.c_void_p()
+        self.nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device))
+        self.samples, self.stop = [], False
+        self.phase = "before"
+
+    def take(self):
+        memory = NvmlMemory()
+        before = time.monotonic_ns()
+        code = self.nvml.nvmlDeviceGetMemoryInfo(self.device, ctypes.byref(memory))
+        after = time.monotonic_ns()
+        count = ctypes.c_uint(16)
+        processes = (NvmlProcess * 16)()
+        mine = None
+        if self.nvml.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), processes) == 0:
+            figures = [p.used for p in processes[:count.value] if p.pid == os.getpid() or count.value == 1]
+            if figures and figures[0] < 2**62:
+                mine = figures[0]
+        return {"before_ns": before, "after_ns": after, "device_used_bytes": memory.used if code == 0 else None,
+                "process_bytes": mine, "phase": self.phase}
+
+    def run(self):
+        while not self.stop:
+            self.samples.append(self.take())
+            time.sleep(0.1)
+
+    def rest(self, phase, seconds=0.7):
+        self.phase = phase
+        time.sleep(seconds)
+        self.phase = "between"
+
+
+def ledger(path):
+    sampler = Sampler()
+    first = sampler.take()
+    sampler.start()
+    import torch
+    import torchvision
+
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
+    sampler.rest("context")
+    # Kernels and libraries are loaded at their first use: warm up before anything is compared.
+    model = torchvision.models.resnet50().cuda().eval()
+    data = torch.randn(32, 3, 224, 224, device="cuda")
+    with torch.no_grad():
+        for _ in range(3):
+            model(data)
+        torch.cuda.synchronize()
+        sampler.rest("resnet50")
+        for _ in range(20):
+            model(data)
+        torch.cuda.synchronize()
+        sampler.rest("resnet50 again")
+        blocks = [torch.empty(size << 20, dtype=torch.uint8, device="cuda") for size in (300, 700, 1500, 33, 2)]
+        sampler.rest("tensors")
+        del blocks
+        sampler.rest("tensors freed to the cache")
+        torch.cuda.empty_cache()
+        sampler.rest("cache emptied")
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                model(data)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            model(data)
+        for _ in range(5):
+            graph.replay()
+        torch.cuda.synchronize()
+        sampler.rest("graph")
+    pinned = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
+    sampler.rest("pinned")
+    del pinned, graph
+    torch.cuda.empty_cache()
+    sampler.rest("end")
+    sampler.stop = True
+    sampler.join()
+    with open(path, "w") as file:
+        json.dump({"first": first, "samples": sampler.samples, "torch": torch.__version__,
+                   "device": torch.cuda.get_device_name(0), "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")}, file)
+
+
+def limit():
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    blocks, error = [], None
+    try:
+        while True:
+            blocks.append(torch.empty(100 << 20, dtype=torch.uint8, device="cuda"))
+    except torch.cuda.OutOfMemoryError as caught:
+        error = type(caught).__name__ + ": " + str(caught).splitlines()[0]
+    granted = len(blocks) * (100 << 20)
+    reserved = torch.cuda.memory_reserved()
+    del blocks[len(blocks) // 2:]
+    again = torch.empty(50 << 20, dtype=torch.uint8, device="cuda")
+    again.fill_(7)
+    works = int(again[-1].item()) == 7 and float((torch.ones(512, 512, device="cuda") @ torch.ones(512, 512, device="cuda"))[0, 0]) == 512
+    print(json.dumps({"free_bytes": free, "total_bytes": total, "granted_bytes": granted, "reserved_bytes": reserved,
+                      "error": error, "goes_on": works, "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")}))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 and sys.argv[1] == "ledger":
+        ledger(sys.argv[2])
+    elif sys.argv[1:] == ["limit"]:
+        limit()
+    else:
+        sys.exit(__doc__)

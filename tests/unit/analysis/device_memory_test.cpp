@@ -1,0 +1,116 @@
+// What is said of GPUs: the most at once, who held it, what was refused and who had the rest.
+#include "analysis/recording_analysis.h"
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::analysis {
+namespace {
+
+using test::RecordingBuilder;
+using Memory = DeviceMemoryKind;
+
+class DeviceMemory : public testing::Test {
+ protected:
+  RecordingAnalysis analyze() {
+    auto recording = recording::Recording::open(builder_.finish());
+    EXPECT_TRUE(recording.has_value());
+    return analyze_recording(*recording, {});
+  }
+  const DeviceKindFigures& kind(const DeviceFigures& figures, Memory memory) {
+    for (const DeviceKindFigures& one : figures.kinds)
+      if (one.kind == memory) return one;
+    ADD_FAILURE() << "no such kind";
+    return figures.kinds.front();
+  }
+  test::TemporaryFolder folder_;
+  RecordingBuilder builder_{folder_ / "a.hrec"};
+};
+
+TEST_F(DeviceMemory, ThePeakAndWhoHeldIt) {
+  const auto conv = builder_.scope("conv"), head = builder_.scope("head");
+  builder_.enter_scope(0, 1, conv);
+  builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 600, {0x10});
+  builder_.enter_scope(0, 11, head);
+  builder_.device_allocate(0, 20, 0, Memory::pool, 0x2000, 400, {0x20});
+  builder_.device_release(0, 30, 0, Memory::device, 0x1000);
+  builder_.device_allocate(0, 40, 0, Memory::device, 0x3000, 100, {0x10});
+  const RecordingAnalysis analysis = analyze();
+  ASSERT_EQ(analysis.devices.size(), 1u);
+  const DeviceFigures& device = analysis.devices[0];
+  EXPECT_EQ(device.peak_bytes, 1000);
+  EXPECT_EQ(device.peak_time.count, 20);
+  EXPECT_EQ(device.end_bytes, 500);
+  EXPECT_EQ(kind(device, Memory::device).at_peak_bytes, 600);
+  EXPECT_EQ(kind(device, Memory::device).end_bytes, 100);
+  EXPECT_EQ(kind(device, Memory::device).allocations, 2);
+  EXPECT_EQ(kind(device, Memory::device).releases, 1);
+  ASSERT_EQ(device.layers.size(), 2u);
+  EXPECT_EQ(analysis.layers[device.layers[0].index].path, "conv");
+  EXPECT_EQ(device.layers[0].at_peak_bytes, 600);
+  EXPECT_EQ(device.layers[1].at_peak_bytes, 400);
+  EXPECT_EQ(device.layers[1].end_bytes, 500);
+  EXPECT_EQ(device.stacks[0].at_peak_bytes, 600);
+  // The heap has none of it.
+  EXPECT_EQ(analysis.peak_bytes.value, 0);
+  EXPECT_EQ(analysis.allocations, 0);
+}
+
+TEST_F(DeviceMemory, AddressesImportsAndPinnedMemoryStandApart) {
+  builder_.device_allocate(0, 10, 0, Memory::physical, 1, 100);
+  builder_.device_allocate(0, 11, 0, Memory::mapping, 0x1000, 100);
+  builder_.device_allocate(0, 12, 0, Memory::reservation, 0x1000, 10'000);
+  builder_.device_allocate(0, 13, 0, Memory::imported, 0x5000, 1000);
+  builder_.device_allocate(0, 14, 0, Memory::pinned_host, 0x6000, 70);
+  builder_.device_figure(0, 15, 0, Memory::pool_reserved, 32);
+  builder_.device_figure(0, 16, 0, Memory::pool_reserved, 8);
+  const RecordingAnalysis analysis = analyze();
+  const DeviceFigures& device = analysis.devices[0];
+  EXPECT_EQ(device.peak_bytes, 100);
+  EXPECT_FALSE(kind(device, Memory::mapping).in_total);
+  EXPECT_FALSE(kind(device, Memory::pinned_host).in_total);
+  EXPECT_EQ(kind(device, Memory::reservation).peak_bytes, 10'000);
+  EXPECT_EQ(device.pool_reserved_peak_bytes, 32);
+  EXPECT_EQ(device.pool_reserved_end_bytes, 8);
+  EXPECT_FALSE(device.overhead_bytes.has_value());
+}
+
+TEST_F(DeviceMemory, OnAnIntegratedDevicePinnedMemoryIsTheDevices) {
+  recording::DeviceRecord record{};
+  record.flags = recording::kDeviceIntegrated;
+  builder_.device(0, record, "Orin");
+  builder_.device_allocate(0, 14, 0, Memory::pinned_host, 0x6000, 70);
+  EXPECT_EQ(analyze().devices[0].peak_bytes, 70);
+}
+
+TEST_F(DeviceMemory, ARefusalSaysWhoHeldTheRest) {
+  builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 600, {0x10});
+  builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 300, {0x20});
+  builder_.device_refused(0, 12, 0, Memory::managed, 200, 950, 1000, {0x30});
+  const RecordingAnalysis analysis = analyze();
+  const DeviceFigures& device = analysis.devices[0];
+  EXPECT_EQ(device.refused_count, 1);
+  EXPECT_EQ(device.refused_bytes, 200);
+  ASSERT_EQ(device.refusals.size(), 1u);
+  const DeviceRefusal& refusal = device.refusals[0];
+  EXPECT_EQ(refusal.kind, Memory::managed);
+  EXPECT_EQ(refusal.charged, 950);
+  EXPECT_EQ(refusal.own_bytes, 900) << "the rest is another process'";
+  EXPECT_EQ(refusal.limit, 1000);
+  ASSERT_EQ(refusal.holders.size(), 2u);
+  EXPECT_EQ(refusal.holders[0].bytes, 600);
+}
+
+TEST_F(DeviceMemory, DevicesAreKeptApart) {
+  builder_.device_allocate(0, 10, 1, Memory::device, 0x1000, 600);
+  builder_.device_allocate(0, 11, 0, Memory::device, 0x1000, 300);
+  builder_.device_release(0, 12, 0, Memory::device, 0x9000);
+  const RecordingAnalysis analysis = analyze();
+  ASSERT_EQ(analysis.devices.size(), 2u);
+  EXPECT_EQ(analysis.devices[0].ordinal, 0u);
+  EXPECT_EQ(analysis.devices[0].peak_bytes, 300);
+  EXPECT_EQ(analysis.devices[0].unknown_releases, 1);
+  EXPECT_EQ(analysis.devices[1].peak_bytes, 600);
+}
+
+}  // namespace
+}  // namespace headroom::analysis

@@ -1,0 +1,97 @@
+// GPU memory in a recording: what was written comes back, an older reader steps over it, damage is told.
+#include "unit/recording/events.h"
+
+namespace headroom::recording {
+namespace {
+
+using test::RecordingBuilder;
+using Kind = MemoryEventKind;
+using Memory = DeviceMemoryKind;
+
+TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const auto layer = builder.scope("conv1");
+  builder.enter_scope(0, 5, layer);
+  builder.device_allocate(0, 10, 3, Memory::physical, ~std::uint64_t{0}, std::uint64_t{1} << 40, {0x10, 0x20});
+  builder.device_figure(0, 11, 3, Memory::pool_reserved, 32 << 20);
+  builder.device_refused(0, 12, 3, Memory::graph, 7, 8, 9, {0x10, 0x20});
+  builder.device_release(0, 13, 3, Memory::physical, ~std::uint64_t{0});
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
+  const Seen seen = read_events(*recording);
+  EXPECT_TRUE(seen.problems.empty());
+  ASSERT_EQ(seen.events.size(), 5u);
+  const MemoryEvent& made = seen.events[1];
+  EXPECT_EQ(made.kind, Kind::device_allocate);
+  EXPECT_EQ(made.device, 3);
+  EXPECT_EQ(made.device_kind, Memory::physical);
+  EXPECT_EQ(made.address, ~std::uint64_t{0});
+  EXPECT_EQ(made.size, std::uint64_t{1} << 40);
+  EXPECT_EQ(made.scope, ScopeId{layer});
+  EXPECT_EQ(recording->stacks().frames(made.stack).size(), 2u);
+  EXPECT_EQ(seen.events[2].size, std::uint64_t{32} << 20);
+  const MemoryEvent& refused = seen.events[3];
+  EXPECT_EQ(refused.size, 7u);
+  EXPECT_EQ(refused.count, 8u);
+  EXPECT_EQ(refused.address, 9u);
+  EXPECT_EQ(refused.stack, made.stack);
+  EXPECT_EQ(seen.events[4].kind, Kind::device_release);
+}
+
+TEST(DeviceEvents, OfTheSameMomentAReleaseComesFirst) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
+  builder.device_allocate(0, 20, 0, Memory::device, 0x1000, 2);
+  builder.device_release(1, 20, 0, Memory::device, 0x1000);
+  const Seen seen = read_events(builder.finish());
+  ASSERT_EQ(seen.events.size(), 3u);
+  EXPECT_EQ(seen.events[1].kind, Kind::device_release);
+}
+
+TEST(DeviceEvents, DevicesAreDescribed) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  DeviceRecord record{};
+  record.total_bytes = 80;
+  record.flags = kDeviceIntegrated;
+  record.uuid[0] = 0xab;
+  builder.device(2, record, "Orin");
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value());
+  ASSERT_EQ(recording->info().devices.size(), 1u);
+  const Device& device = recording->info().devices[0];
+  EXPECT_EQ(device.ordinal, 2u);
+  EXPECT_EQ(device.name, "Orin");
+  EXPECT_EQ(device.uuid, "GPU-ab000000-0000-0000-0000-000000000000");
+  EXPECT_EQ(device.total_bytes, 80u);
+  EXPECT_TRUE(device.integrated);
+  EXPECT_FALSE(device.limit_bytes.has_value());
+}
+
+TEST(DeviceEvents, WhatALaterVersionAddsIsPassedOver) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  // A kind of memory, an ordinal and a kind of extension that are not known.
+  builder.device_allocate(0, 10, 0, static_cast<Memory>(99), 0x1000, 1);
+  builder.device_allocate(0, 11, 1000, Memory::device, 0x1000, 1);
+  builder.writer(0, 12)->device_figure(12, 0, 0, 5);
+  builder.allocate(0, 13, 0x1000, 64);
+  const Seen seen = read_events(builder.finish());
+  EXPECT_TRUE(seen.problems.empty());
+  ASSERT_EQ(seen.events.size(), 1u);
+  EXPECT_EQ(seen.events[0].kind, Kind::allocate);
+}
+
+TEST(DeviceEvents, AStackThatIsNotDefinedIsDamage) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  builder.writer(0, 10)->device_allocate(10, 0, 1, 0x1000, 1, 7);
+  const Seen seen = read_events(builder.finish());
+  EXPECT_TRUE(seen.events.empty());
+  EXPECT_EQ(seen.problems.size(), 1u);
+}
+
+}  // namespace
+}  // namespace headroom::recording

@@ -1,0 +1,111 @@
+// GPU memory under the preload library, against the fake driver of tests/support: every route, every way to
+// find the driver's functions, and what the recording says of it.
+#include <map>
+
+#include "ledger/account.h"
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+using Kind = MemoryEventKind;
+constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20;
+
+class TraceDevices : public testing::Test {
+ protected:
+  // The guest under a limit that it and its children share.
+  GuestRun run(TracedGuest& traced, const std::string& guest_name, const std::string& way, const std::string& route) {
+    traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
+    return traced.run({guest(guest_name), way, route, std::to_string(kLimit), std::to_string(kStep)});
+  }
+  std::string options() {
+    ledger::Limits limits;
+    for (std::uint64_t& limit : limits.bytes) limit = kLimit;
+    const std::string file = (folder_ / "account").string();
+    EXPECT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
+    return "full=1,device=" + std::to_string(kLimit) + ",account=" + file;
+  }
+  TemporaryFolder folder_;
+};
+
+class TraceDeviceWays : public TraceDevices, public testing::WithParamInterface<const char*> {};
+
+TEST_P(TraceDeviceWays, NoRouteGetsPastTheLimitAndNoneIsRefusedWithinIt) {
+  TracedGuest traced(options());
+  const std::string way = GetParam();
+  const GuestRun run = this->run(traced, way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda", way, "all");
+  EXPECT_TRUE(run.status.success()) << run.output;
+  EXPECT_EQ(run.output.find("WRONG"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("driver   gave 99"), std::string::npos) << run.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, TraceDeviceWays, testing::Values("dlsym", "proc", "first", "ptsz", "linked"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
+  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
+  ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", "plain").status.success());
+  const SeenRecording seen = traced.root();
+  constexpr std::size_t kGranted = kLimit / kStep;
+  EXPECT_EQ(seen.count(Kind::device_allocate), 2 * kGranted);
+  EXPECT_EQ(seen.count(Kind::device_release), 2 * kGranted);
+  EXPECT_EQ(seen.count(Kind::device_refused), 2u);
+  for (const SeenEvent& one : seen.events) {
+    if (one.event.kind == Kind::device_allocate) {
+      EXPECT_EQ(one.event.size, kStep);
+      EXPECT_EQ(one.event.device_kind, DeviceMemoryKind::device);
+      EXPECT_GE(one.frames.size(), 2u);
+    }
+    if (one.event.kind != Kind::device_refused) continue;
+    EXPECT_EQ(one.event.size, kStep);
+    EXPECT_EQ(one.event.count, kGranted * kStep);
+    EXPECT_EQ(one.event.address, kLimit);
+  }
+  ASSERT_EQ(seen.info.devices.size(), 1u);
+  EXPECT_EQ(seen.info.devices[0].name, "Fake GPU 0");
+  EXPECT_EQ(seen.info.devices[0].uuid, "GPU-10101010-1010-1010-1010-101010101010");
+  EXPECT_EQ(seen.info.devices[0].total_bytes, std::uint64_t{64} << 30);
+  EXPECT_EQ(seen.info.devices[0].limit_bytes, kLimit);
+  EXPECT_FALSE(seen.info.devices[0].integrated);
+}
+
+TEST_F(TraceDevices, PhysicalMemoryAndAddressesAreKeptApart) {
+  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
+  ASSERT_TRUE(run(traced, "trace_guest_cuda", "dlsym", "virtual").status.success());
+  std::map<DeviceMemoryKind, std::size_t> made, gone;
+  for (const SeenEvent& one : traced.root().events) {
+    if (one.event.kind == Kind::device_allocate) ++made[one.event.device_kind];
+    if (one.event.kind == Kind::device_release) ++gone[one.event.device_kind];
+  }
+  constexpr std::size_t kGranted = kLimit / kStep;
+  for (const DeviceMemoryKind kind :
+       {DeviceMemoryKind::physical, DeviceMemoryKind::mapping, DeviceMemoryKind::reservation}) {
+    EXPECT_EQ(made[kind], 2 * kGranted);
+    EXPECT_EQ(gone[kind], 2 * kGranted);
+  }
+}
+
+TEST_F(TraceDevices, AnIntegratedDeviceSaysSo) {
+  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
+  traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
+  ASSERT_TRUE(run(traced, "trace_guest_cuda", "dlsym", "plain").status.success());
+  ASSERT_EQ(traced.root().info.devices.size(), 1u);
+  EXPECT_TRUE(traced.root().info.devices[0].integrated);
+}
+
+TEST_F(TraceDevices, ALimitHoldsWhereNothingCanBeRecorded) {
+  // The bound on the recording is met at once; the limit is not the recording's.
+  TracedGuest traced("full=1,events=1,device=" + std::to_string(kLimit));
+  const GuestRun run = this->run(traced, "trace_guest_cuda", "proc", "plain");
+  EXPECT_TRUE(run.status.success()) << run.output;
+}
+
+TEST_F(TraceDevices, AProgramWithoutADriverFindsNone) {
+  TracedGuest traced("full=1,device=" + std::to_string(kLimit));
+  // The library itself has functions of these names; without the driver they are not to be found.
+  const GuestRun run = traced.run({guest("trace_guest_cuda"), "absent", "none", "1", "1"});
+  EXPECT_EQ(run.status.exit_code, 0) << run.output;
+}
+
+}  // namespace
+}  // namespace headroom::test
