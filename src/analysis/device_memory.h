@@ -24,7 +24,7 @@ namespace headroom::analysis {
 
 struct DeviceKindFigures {
   DeviceMemoryKind kind = DeviceMemoryKind::device;
-  bool in_total = false;         // it takes up the device's memory
+  bool in_total = false;           // it takes up the device's memory
   std::int64_t at_peak_bytes = 0;  // when the device's total was most
   std::int64_t peak_bytes = 0;     // the most of this kind, whenever that was
   std::int64_t end_bytes = 0, end_blocks = 0;

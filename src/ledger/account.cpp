@@ -71,8 +71,7 @@ void set_up(AccountPage& page, const Limits& limits) {
 
 // Straight from the kernel: in the preload library mmap and munmap are hooked.
 AccountPage* map_page(int flags, int fd) {
-  const long memory =
-      ::syscall(SYS_mmap, nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, flags, fd, 0);
+  const long memory = ::syscall(SYS_mmap, nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, flags, fd, 0);
   return memory == -1 ? nullptr : reinterpret_cast<AccountPage*>(memory);
 }
 
@@ -277,7 +276,8 @@ std::uint64_t Account::charged(unsigned device) {
 
 std::uint64_t Account::charged_to_this_process(unsigned device) const {
   const unsigned slot = slot_;
-  return page_ == nullptr || device >= kMostDevices || slot == kNoSlot ? 0 : page_->slots[slot].charged[device];
+  return page_ == nullptr || device >= kMostDevices || slot == kNoSlot ? 0
+                                                                       : page_->slots[slot].charged[device];
 }
 
 unsigned Account::members() {

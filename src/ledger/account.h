@@ -24,8 +24,8 @@ inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
 // Bytes by device ordinal; kNoLimit where there is none.
 struct Limits {
-  std::uint64_t bytes[kMostDevices];
-  Limits() {
+  std::uint64_t bytes[kMostDevices] = {};
+  constexpr Limits() {
     for (std::uint64_t& limit : bytes) limit = kNoLimit;
   }
   bool any() const {
@@ -37,7 +37,7 @@ struct Limits {
 
 // A process, so that a later one with its number is not taken for it.
 struct ProcessIdentity {
-  std::uint32_t pid = 0;  // 0: none
+  std::uint32_t pid = 0;            // 0: none
   std::uint64_t start_ticks = 0;    // field 22 of /proc/PID/stat
   std::uint64_t pid_namespace = 0;  // a number means something only in its namespace
 };
@@ -49,7 +49,7 @@ struct AccountPage;
 
 class Account {
  public:
-  Account() = default;
+  constexpr Account() = default;
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
   ~Account() { close(); }

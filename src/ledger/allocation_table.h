@@ -13,17 +13,18 @@ namespace headroom::ledger {
 
 // What an address is one of: a handle may have the value of an address.
 enum class Space : std::uint8_t {
-  pointer = 1,   // device, managed, pool, graph, imported and pinned memory: unified addressing makes one space
-  array,         // CUarray
-  mipmap,        // CUmipmappedArray
-  handle,        // CUmemGenericAllocationHandle
-  physical,      // what a handle stands for: a number of the ledger's own, as drivers use handles again
-  reservation,   // virtual addresses
-  mapping,       // physical memory at them
-  external,      // CUexternalMemory
-  graph,         // CUgraph
-  graph_exec,    // CUgraphExec
-  pool,          // CUmemoryPool
+  pointer =
+      1,     // device, managed, pool, graph, imported and pinned memory: unified addressing makes one space
+  array,     // CUarray
+  mipmap,    // CUmipmappedArray
+  handle,    // CUmemGenericAllocationHandle
+  physical,  // what a handle stands for: a number of the ledger's own, as drivers use handles again
+  reservation,  // virtual addresses
+  mapping,      // physical memory at them
+  external,     // CUexternalMemory
+  graph,        // CUgraph
+  graph_exec,   // CUgraphExec
+  pool,         // CUmemoryPool
 };
 
 struct Entry {
@@ -40,7 +41,7 @@ struct Entry {
 
 class AllocationTable {
  public:
-  AllocationTable() = default;
+  constexpr AllocationTable() = default;
   AllocationTable(const AllocationTable&) = delete;
   AllocationTable& operator=(const AllocationTable&) = delete;
   ~AllocationTable() { clear(); }
@@ -75,7 +76,9 @@ class AllocationTable {
     return static_cast<std::size_t>(
         ((address ^ static_cast<std::uint64_t>(space) << 57) * 0x9e3779b97f4a7c15U) >> 20);
   }
-  std::size_t home_of(const Entry& entry) const { return hash_of(entry.space, entry.address) & (capacity_ - 1); }
+  std::size_t home_of(const Entry& entry) const {
+    return hash_of(entry.space, entry.address) & (capacity_ - 1);
+  }
   std::size_t next(std::size_t at) const { return (at + 1) & (capacity_ - 1); }
   void close_gap(std::size_t hole);
   bool grow();

@@ -117,7 +117,8 @@ void Ledger::finish_release(const Entry& entry) {
   {
     const Locked locked(*this);
     count_out(entry);
-    if (Entry* const pool = entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr) {
+    if (Entry* const pool =
+            entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr) {
       pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
       // Of a pool that was destroyed before, the last allocation is the end.
       if (pool->references == 0 && pool->bytes == 0) {
@@ -246,12 +247,12 @@ bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mappin
   {
     const Locked locked(*this);
     // Mostly exactly one.
-    if (!table_.take(Space::mapping, address, mapping) &&
-        !table_.take_if(
-            [&](const Entry& entry) {
-              return entry.space == Space::mapping && entry.address - address < bytes;
-            },
-            mapping))
+    if (!table_.take(Space::mapping, address, mapping) && !table_.take_if(
+                                                              [&](const Entry& entry) {
+                                                                return entry.space == Space::mapping &&
+                                                                       entry.address - address < bytes;
+                                                              },
+                                                              mapping))
       return false;
     count_out(mapping);
     is_freed = drop_physical_reference(mapping.link, freed);
@@ -331,7 +332,8 @@ std::uint64_t Ledger::pool_to_settle(unsigned device, unsigned skip) {
   const Locked locked(*this);
   std::uint64_t found = 0;
   table_.for_each([&](const Entry& entry) {
-    if (found != 0 || entry.space != Space::pool || entry.device != device || entry.charged <= entry.bytes) return;
+    if (found != 0 || entry.space != Space::pool || entry.device != device || entry.charged <= entry.bytes)
+      return;
     if (skip-- == 0) found = entry.address;
   });
   return found;
@@ -355,8 +357,8 @@ std::uint64_t Ledger::reserved_by_pools(unsigned device) {
 
 // --- graphs
 
-bool Ledger::reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes, std::uint64_t& before,
-                              std::uint64_t& after) {
+bool Ledger::reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
+                              std::uint64_t& before, std::uint64_t& after) {
   bool granted = true;
   before = after = 0;
   {
@@ -462,7 +464,8 @@ bool Ledger::destroy_graph(Space space, std::uint64_t handle, Entry& freed) {
 bool Ledger::drop_from_context(std::uint64_t context, Entry& dropped) {
   {
     const Locked locked(*this);
-    if (!table_.take_if([&](const Entry& entry) { return entry.context == context && context != 0; }, dropped))
+    if (!table_.take_if([&](const Entry& entry) { return entry.context == context && context != 0; },
+                        dropped))
       return false;
   }
   finish_release(dropped);

@@ -39,6 +39,7 @@ struct Refusal {
 
 class Ledger {
  public:
+  constexpr Ledger() = default;
   Account& account() { return account_; }
   void set_integrated(unsigned device, bool is_integrated);
   bool is_charged(unsigned device, DeviceMemoryKind kind) const;
@@ -60,11 +61,12 @@ class Ledger {
   // --- memory by handle: what is charged is the physical memory, and it goes when neither a handle nor a
   // mapping is left of it.
   // After reserve(device, kind, bytes) and the driver's call. The number of the physical memory.
-  std::uint64_t commit_physical(std::uint64_t handle, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  std::uint64_t commit_physical(std::uint64_t handle, unsigned device, DeviceMemoryKind kind,
+                                std::uint64_t bytes);
   void retain_handle(std::uint64_t handle, std::uint64_t mapped_address);
   struct HandleRelease {
-    Entry handle;              // as it was
-    Entry physical;            // as it was
+    Entry handle;                            // as it was
+    Entry physical;                          // as it was
     bool is_known = false, is_last = false;  // the last handle or mapping of the physical memory
   };
   HandleRelease begin_release_handle(std::uint64_t handle);
@@ -122,7 +124,8 @@ class Ledger {
   void count_out(const Entry& entry);
   bool drop_physical_reference(std::uint64_t number, Entry& freed);
   KindFigures& of(unsigned device, DeviceMemoryKind kind) {
-    return devices_[device < kMostDevices ? device : 0].kinds[static_cast<unsigned>(kind) % kDeviceMemoryKinds];
+    return devices_[device < kMostDevices ? device : 0]
+        .kinds[static_cast<unsigned>(kind) % kDeviceMemoryKinds];
   }
 
   Account account_;

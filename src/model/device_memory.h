@@ -6,18 +6,18 @@
 namespace headroom {
 
 enum class DeviceMemoryKind : std::uint8_t {
-  device = 1,         // cuMemAlloc, cuMemAllocPitch
-  array = 2,          // arrays and mipmapped arrays
-  managed = 3,        // cuMemAllocManaged
-  physical = 4,       // cuMemCreate: memory by handle, wherever it is mapped
-  pool = 5,           // in use from a pool: cuMemAllocAsync, cuMemAllocFromPoolAsync
-  graph = 6,          // memory nodes of graphs
-  pinned_host = 7,    // the machine's memory, pinned: cuMemHostAlloc, cuMemHostRegister
-  imported = 8,       // another process' (IPC, shared handles) or another API's: charged where it was made
-  reservation = 9,    // virtual addresses: cuMemAddressReserve
-  mapping = 10,       // physical memory at virtual addresses: cuMemMap
-  pool_reserved = 11, // what the driver keeps for pools, in use or not: a figure, no allocation
-  overhead = 12,      // modules, found by difference: a figure, no allocation
+  device = 1,           // cuMemAlloc, cuMemAllocPitch
+  array = 2,            // arrays and mipmapped arrays
+  managed = 3,          // cuMemAllocManaged
+  physical = 4,         // cuMemCreate: memory by handle, wherever it is mapped
+  pool = 5,             // in use from a pool: cuMemAllocAsync, cuMemAllocFromPoolAsync
+  graph = 6,            // memory nodes of graphs
+  pinned_host = 7,      // the machine's memory, pinned: cuMemHostAlloc, cuMemHostRegister
+  imported = 8,         // another process' (IPC, shared handles) or another API's: charged where it was made
+  reservation = 9,      // virtual addresses: cuMemAddressReserve
+  mapping = 10,         // physical memory at virtual addresses: cuMemMap
+  pool_reserved = 11,   // what the driver keeps for pools, in use or not: a figure, no allocation
+  overhead = 12,        // modules, found by difference: a figure, no allocation
   graph_reserved = 13,  // what the driver keeps for graphs: a figure, no allocation
 };
 inline constexpr unsigned kDeviceMemoryKinds = 14;  // with the unused 0

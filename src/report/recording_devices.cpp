@@ -85,7 +85,8 @@ class Section {
     std::string text = fmt::format("GPU {}", figures_.ordinal);
     if (device_ == nullptr) return text;
     if (!device_->name.empty()) text += ", " + device_->name;
-    if (device_->total_bytes > 0) text += fmt::format(", {}", bytes(static_cast<std::int64_t>(device_->total_bytes)));
+    if (device_->total_bytes > 0)
+      text += fmt::format(", {}", bytes(static_cast<std::int64_t>(device_->total_bytes)));
     if (device_->limit_bytes)
       text += fmt::format(", limited to {}", bytes(static_cast<std::int64_t>(*device_->limit_bytes)));
     return text;
@@ -97,22 +98,25 @@ class Section {
     if (device_ != nullptr && device_->integrated)
       line("           of the machine's own memory, with which this GPU shares it: not to be added to that");
     if (figures_.pool_reserved_peak_bytes)
-      line(fmt::format("Pools      kept {} at most, {} at the end, as the driver told", bytes(*figures_.pool_reserved_peak_bytes),
-                       bytes(*figures_.pool_reserved_end_bytes)));
+      line(fmt::format("Pools      kept {} at most, {} at the end, as the driver told",
+                       bytes(*figures_.pool_reserved_peak_bytes), bytes(*figures_.pool_reserved_end_bytes)));
     if (figures_.graph_reserved_peak_bytes)
-      line(fmt::format("Graphs     kept {} at most, as the driver told", bytes(*figures_.graph_reserved_peak_bytes)));
+      line(fmt::format("Graphs     kept {} at most, as the driver told",
+                       bytes(*figures_.graph_reserved_peak_bytes)));
     if (figures_.overhead_bytes)
-      line(fmt::format("Modules    {} by difference, beside what was allocated", bytes(*figures_.overhead_bytes)));
+      line(fmt::format("Modules    {} by difference, beside what was allocated",
+                       bytes(*figures_.overhead_bytes)));
     if (figures_.refused_count > 0)
-      line(fmt::format("Refused    {} requests of {} in all", grouped(figures_.refused_count), bytes(figures_.refused_bytes)));
+      line(fmt::format("Refused    {} requests of {} in all", grouped(figures_.refused_count),
+                       bytes(figures_.refused_bytes)));
   }
 
   void kinds() {
     for (const DeviceKindFigures& kind : figures_.kinds) {
       const std::string figures =
           kind.in_total ? share(kind.at_peak_bytes) : fmt::format("  {:>9} apart  ", bytes(kind.peak_bytes));
-      line(figures + fmt::format("{}: {} allocations, {} at the end", words_for(kind.kind), grouped(kind.allocations),
-                                 bytes(kind.end_bytes)));
+      line(figures + fmt::format("{}: {} allocations, {} at the end", words_for(kind.kind),
+                                 grouped(kind.allocations), bytes(kind.end_bytes)));
     }
   }
 
@@ -124,7 +128,8 @@ class Section {
       const DeviceShare& layer = figures_.layers[i];
       if (layer.at_peak_bytes == 0) break;
       const std::string before = share(layer.at_peak_bytes);
-      line(before + fit_to_width(layer_name(layer.index), std::max(kShortestPlace, width_ - display_width(before))));
+      line(before +
+           fit_to_width(layer_name(layer.index), std::max(kShortestPlace, width_ - display_width(before))));
     }
   }
 
@@ -149,11 +154,13 @@ class Section {
                          bytes(refusal.charged - refusal.own_bytes)));
     }
     if (figures_.refused_count > static_cast<std::int64_t>(kRefusals))
-      line(fmt::format("  and {} more refusals", grouped(figures_.refused_count - static_cast<std::int64_t>(kRefusals))));
+      line(fmt::format("  and {} more refusals",
+                       grouped(figures_.refused_count - static_cast<std::int64_t>(kRefusals))));
   }
 
   std::string layer_name(std::uint32_t index) const {
-    const std::string& path = index < report_.analysis.layers.size() ? report_.analysis.layers[index].path : "";
+    const std::string& path =
+        index < report_.analysis.layers.size() ? report_.analysis.layers[index].path : "";
     return path.empty() ? "(outside of any layer)" : path;
   }
 
@@ -183,9 +190,12 @@ Json shares_json(const RecordingReport& report, const std::vector<DeviceShare>& 
 }
 
 Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
-  Json object = {{"time_seconds", refusal.time.seconds()},   {"kind", name_of(refusal.kind)},
-                 {"requested_bytes", refusal.bytes},         {"charged_bytes", refusal.charged},
-                 {"limit_bytes", refusal.limit},             {"own_bytes", refusal.own_bytes},
+  Json object = {{"time_seconds", refusal.time.seconds()},
+                 {"kind", name_of(refusal.kind)},
+                 {"requested_bytes", refusal.bytes},
+                 {"charged_bytes", refusal.charged},
+                 {"limit_bytes", refusal.limit},
+                 {"own_bytes", refusal.own_bytes},
                  {"frames", frames_of(report, refusal.stack)}};
   if (refusal.layer < report.analysis.layers.size() && refusal.layer != 0)
     object["layer_name"] = report.analysis.layers[refusal.layer].path;
@@ -237,7 +247,8 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
 
 std::vector<DeviceSection> device_sections(const RecordingReport& report, int width) {
   std::vector<DeviceSection> sections;
-  for (const DeviceFigures& figures : report.analysis.devices) sections.push_back(Section(report, figures, width).draw());
+  for (const DeviceFigures& figures : report.analysis.devices)
+    sections.push_back(Section(report, figures, width).draw());
   return sections;
 }
 

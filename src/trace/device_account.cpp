@@ -80,8 +80,9 @@ Result<Limits> parse_device_limits(const std::string& text) {
     const std::size_t equals = part.find('=');
     const auto device = parse_number<unsigned>(part.substr(0, std::min(equals, part.size())));
     if (equals == std::string_view::npos || !device || *device >= kMostDevices)
-      return usage_error(fmt::format("--gpu-mem-limit {} names no device in '{}'", text, part), "",
-                         fmt::format("write DEVICE=SIZE with a device of 0 to {}, as 0=4GiB,1=8GiB", kMostDevices - 1));
+      return usage_error(
+          fmt::format("--gpu-mem-limit {} names no device in '{}'", text, part), "",
+          fmt::format("write DEVICE=SIZE with a device of 0 to {}, as 0=4GiB,1=8GiB", kMostDevices - 1));
     if (limits.bytes[*device] != kNoLimit)
       return usage_error(fmt::format("--gpu-mem-limit {} names device {} twice", text, *device), "",
                          "give each device one size");
@@ -94,15 +95,17 @@ Result<Limits> parse_device_limits(const std::string& text) {
 
 Status check_share_name(const std::string& name) {
   constexpr std::size_t kLongest = 64;
-  const bool is_plain = !name.empty() && name.size() <= kLongest &&
-                        name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-                            std::string::npos;
+  const bool is_plain =
+      !name.empty() && name.size() <= kLongest &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+          std::string::npos;
   if (is_plain) return {};
   return usage_error(fmt::format("--share {} is no name for an account", name), "",
                      fmt::format("take up to {} letters, digits, '.', '_' and '-'", kLongest));
 }
 
-Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::string& name, const fs::path& folder) {
+Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::string& name,
+                                          const fs::path& folder) {
   DeviceAccount result;
   result.is_shared_by_name_ = !name.empty();
   result.limits_ = limits;
@@ -119,9 +122,10 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
       const Limits theirs = limits_of(account);
       if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {
         account.close();
-        return usage_error(fmt::format("--gpu-mem-limit {} is not the limit of --share {}", words_for(limits), name),
-                           fmt::format("its processes share {}", words_for(theirs)),
-                           "give the same limit, leave it out, or take another name");
+        return usage_error(
+            fmt::format("--gpu-mem-limit {} is not the limit of --share {}", words_for(limits), name),
+            fmt::format("its processes share {}", words_for(theirs)),
+            "give the same limit, leave it out, or take another name");
       }
       result.limits_ = theirs;
     } else {
@@ -148,7 +152,9 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
 }
 
 DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
-    : file_(std::exchange(other.file_, {})), is_shared_by_name_(other.is_shared_by_name_), limits_(other.limits_) {}
+    : file_(std::exchange(other.file_, {})),
+      is_shared_by_name_(other.is_shared_by_name_),
+      limits_(other.limits_) {}
 
 DeviceAccount::~DeviceAccount() {
   if (file_.empty()) return;

@@ -29,8 +29,8 @@ struct TraceOptions {
 
   // Of GPU memory, for all processes of the command together.
   ledger::Limits device_limits;
-  std::string share;     // the name of the account that other commands share; empty: none do
-  std::string account;   // its file, once there is one
+  std::string share;    // the name of the account that other commands share; empty: none do
+  std::string account;  // its file, once there is one
 };
 
 // A recording without segments for its threads is none.

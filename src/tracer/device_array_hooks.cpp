@@ -1,6 +1,6 @@
 // Arrays and mipmapped arrays. How much memory the driver needs for one is known only to the driver, and it
-// tells for an array whose memory is mapped later: so one of the same shape is made, which takes no memory, is
-// asked about, and goes again.
+// tells for an array whose memory is mapped later: so one of the same shape is made, which takes no memory,
+// is asked about, and goes again.
 #include "tracer/device_hooks.h"
 
 namespace headroom::tracer::driver {
@@ -42,19 +42,24 @@ std::uint64_t needed_for_mipmap(const Array3dDescriptor& shape, unsigned levels,
       real.cuMipmappedArrayDestroy == nullptr ||
       real.cuMipmappedArrayCreate(&trial, &later, levels) != kSuccess)
     return bytes_of(shape, levels);
-  const Result result = real.cuMipmappedArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
+  const Result result =
+      real.cuMipmappedArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
   real.cuMipmappedArrayDestroy(trial);
   return result == kSuccess && needs.size > 0 ? needs.size : bytes_of(shape, levels);
 }
 
 // Those that are mapped later take what is mapped, by handle.
-bool takes_memory(const Array3dDescriptor& shape) { return (shape.flags & (kArraySparse | kArrayDeferred)) == 0; }
+bool takes_memory(const Array3dDescriptor& shape) {
+  return (shape.flags & (kArraySparse | kArrayDeferred)) == 0;
+}
 
 template <class Call>
-Result create_array(const Array3dDescriptor* shape, Opaque* array, const CallFrame& caller, const Call& call) {
+Result create_array(const Array3dDescriptor* shape, Opaque* array, const CallFrame& caller,
+                    const Call& call) {
   DriverHook hook;
   CurrentDevice where;
-  if (shape == nullptr || array == nullptr || !takes_memory(*shape) || !hook.counts() || !hook.get_current(where))
+  if (shape == nullptr || array == nullptr || !takes_memory(*shape) || !hook.counts() ||
+      !hook.get_current(where))
     return call();
   const Entry entry =
       entry_of(Space::array, DeviceMemoryKind::array, where, needed_for_array(*shape, where.device));
@@ -109,10 +114,11 @@ HEADROOM_HOOK Result cuMipmappedArrayCreate(Opaque* mipmap, const Array3dDescrip
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  if (shape == nullptr || mipmap == nullptr || !takes_memory(*shape) || !hook.counts() || !hook.get_current(where))
+  if (shape == nullptr || mipmap == nullptr || !takes_memory(*shape) || !hook.counts() ||
+      !hook.get_current(where))
     return call(mipmap, shape, levels);
-  const Entry entry =
-      entry_of(Space::mipmap, DeviceMemoryKind::array, where, needed_for_mipmap(*shape, levels, where.device));
+  const Entry entry = entry_of(Space::mipmap, DeviceMemoryKind::array, where,
+                               needed_for_mipmap(*shape, levels, where.device));
   return allocate(
       hook, entry, caller_of_this_function(), [&] { return call(mipmap, shape, levels); },
       [&] { return number_of(*mipmap); });

@@ -17,7 +17,8 @@ void forget(DriverHook& hook, std::uint64_t context) {
 void forget_if_gone(DriverHook& hook, Device device) {
   unsigned flags = 0;
   int is_active = 1;
-  if (device < 0 || device >= static_cast<int>(ledger::kMostDevices) || real.cuDevicePrimaryCtxGetState == nullptr ||
+  if (device < 0 || device >= static_cast<int>(ledger::kMostDevices) ||
+      real.cuDevicePrimaryCtxGetState == nullptr ||
       real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != kSuccess || is_active != 0)
     return;
   forget(hook, primary_contexts[device]);
@@ -71,7 +72,8 @@ HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   const auto call = HEADROOM_REAL(cuDevicePrimaryCtxRetain);
   if (call == nullptr) return kNotFound;
   const Result result = call(context, device);
-  if (result == kSuccess && context != nullptr && device >= 0 && device < static_cast<int>(ledger::kMostDevices))
+  if (result == kSuccess && context != nullptr && device >= 0 &&
+      device < static_cast<int>(ledger::kMostDevices))
     primary_contexts[device] = number_of(*context);
   return result;
 }
@@ -87,7 +89,9 @@ HEADROOM_HOOK Result cuDevicePrimaryCtxReset(Device device) {
 HEADROOM_HOOK Result cuDevicePrimaryCtxReset_v2(Device device) {
   return reset_primary(HEADROOM_REAL(cuDevicePrimaryCtxReset_v2), device);
 }
-HEADROOM_HOOK Result cuCtxDestroy(Opaque context) { return destroy_context(HEADROOM_REAL(cuCtxDestroy), context); }
+HEADROOM_HOOK Result cuCtxDestroy(Opaque context) {
+  return destroy_context(HEADROOM_REAL(cuCtxDestroy), context);
+}
 HEADROOM_HOOK Result cuCtxDestroy_v2(Opaque context) {
   return destroy_context(HEADROOM_REAL(cuCtxDestroy_v2), context);
 }

@@ -1,6 +1,6 @@
-// Memory nodes of graphs. The driver gets the memory when the graph runs and keeps it until the graph and what
-// was instantiated from it are gone, so a launch need not be watched: the graph is charged for the most that
-// its nodes have at once, when they are added.
+// Memory nodes of graphs. The driver gets the memory when the graph runs and keeps it until the graph and
+// what was instantiated from it are gone, so a launch need not be watched: the graph is charged for the most
+// that its nodes have at once, when they are added.
 #include "tracer/device_hooks.h"
 
 namespace headroom::tracer::driver {
@@ -30,7 +30,8 @@ Result add_free(Pointer pointer, const Call& call) {
 
 template <class Call>
 Result add_node(Opaque graph, NodeParameters* node, const CallFrame& caller, const Call& call) {
-  if (node != nullptr && node->type == kAllocationNode) return add_allocation(graph, &node->of.allocate, caller, call);
+  if (node != nullptr && node->type == kAllocationNode)
+    return add_allocation(graph, &node->of.allocate, caller, call);
   if (node != nullptr && node->type == kFreeNode) return add_free(node->of.free, call);
   return call();
 }
@@ -54,7 +55,8 @@ Result destroy(Result (*call)(Opaque), Space space, Opaque graph) {
   if (result != kSuccess || !device_ledger.destroy_graph(space, number_of(graph), freed)) return result;
   // What ran keeps its memory with the device until it is told to trim: no part of a limit may stay there.
   const bool is_limited = device_ledger.account().limit(freed.device) != ledger::kNoLimit;
-  if (is_limited && real.cuDeviceGraphMemTrim != nullptr) real.cuDeviceGraphMemTrim(static_cast<Device>(freed.device));
+  if (is_limited && real.cuDeviceGraphMemTrim != nullptr)
+    real.cuDeviceGraphMemTrim(static_cast<Device>(freed.device));
   if (freed.charged > 0) hook.record_release(freed, time);
   hook.look_at_graphs(freed.device);
   return result;
@@ -82,15 +84,16 @@ HEADROOM_HOOK Result cuGraphAddNode(Opaque* node, Opaque graph, const Opaque* de
   return add_node(graph, parameters, caller_of_this_function(),
                   [&] { return call(node, graph, dependencies, count, parameters); });
 }
-HEADROOM_HOOK Result cuGraphAddNode_v2(Opaque* node, Opaque graph, const Opaque* dependencies, const void* edges,
-                                       std::size_t count, NodeParameters* parameters) {
+HEADROOM_HOOK Result cuGraphAddNode_v2(Opaque* node, Opaque graph, const Opaque* dependencies,
+                                       const void* edges, std::size_t count, NodeParameters* parameters) {
   const auto call = HEADROOM_REAL(cuGraphAddNode_v2);
   if (call == nullptr) return kNotFound;
   return add_node(graph, parameters, caller_of_this_function(),
                   [&] { return call(node, graph, dependencies, edges, count, parameters); });
 }
 
-HEADROOM_HOOK Result cuGraphInstantiate(Opaque* exec, Opaque graph, Opaque* node, char* log, std::size_t bytes) {
+HEADROOM_HOOK Result cuGraphInstantiate(Opaque* exec, Opaque graph, Opaque* node, char* log,
+                                        std::size_t bytes) {
   const auto call = HEADROOM_REAL(cuGraphInstantiate);
   if (call == nullptr) return kNotFound;
   return instantiate(exec, graph, [&] { return call(exec, graph, node, log, bytes); });

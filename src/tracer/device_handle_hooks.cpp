@@ -10,7 +10,8 @@ HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const Alloca
   const auto call = HEADROOM_REAL(cuMemCreate);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
-  if (handle == nullptr || properties == nullptr || !hook.counts()) return call(handle, bytes, properties, flags);
+  if (handle == nullptr || properties == nullptr || !hook.counts())
+    return call(handle, bytes, properties, flags);
   CurrentDevice where;
   const bool is_of_device = properties->location.type == kLocationDevice && properties->location.id >= 0;
   if (is_of_device) {

@@ -9,7 +9,19 @@
 
 namespace headroom::tracer {
 
-ledger::Ledger device_ledger;
+namespace {
+
+// There before any constructor has run, and after all destructors have: a driver frees at the very end.
+union NeverDestroyed {
+  constexpr NeverDestroyed() : ledger() {}
+  ~NeverDestroyed() {}
+  ledger::Ledger ledger;
+};
+constinit NeverDestroyed ledger_of_process;
+
+}  // namespace
+
+constinit ledger::Ledger& device_ledger = ledger_of_process.ledger;
 
 namespace {
 
@@ -53,7 +65,8 @@ void describe(unsigned device) {
   if (driver::real.cuDeviceGetAttribute != nullptr)
     driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated, ordinal);
   // The second tells MIG instances apart.
-  const auto get_uuid = driver::real.cuDeviceGetUuid_v2 != nullptr ? driver::real.cuDeviceGetUuid_v2 : driver::real.cuDeviceGetUuid;
+  const auto get_uuid = driver::real.cuDeviceGetUuid_v2 != nullptr ? driver::real.cuDeviceGetUuid_v2
+                                                                   : driver::real.cuDeviceGetUuid;
   if (get_uuid != nullptr) get_uuid(record.uuid, ordinal);
   record.total_bytes = total;
   record.flags = integrated != 0 ? recording::kDeviceIntegrated : 0u;
@@ -103,11 +116,13 @@ void DriverHook::meet(unsigned device) {
   if (__builtin_expect(is_recorded[device].load(std::memory_order_relaxed), 1)) return;
   const Guard guard(thread_);
   if (!recording_is_ours()) start_recording_in_child(thread_);
-  if (process.phase.load(std::memory_order_acquire) == Phase::recording && !is_recorded[device].exchange(true))
+  if (process.phase.load(std::memory_order_acquire) == Phase::recording &&
+      !is_recorded[device].exchange(true))
     describe(device);
 }
 
-bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller) {
+bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
+                         const CallFrame& caller) {
   if (device_ledger.is_charged(device, kind) && !device_ledger.account().has_room(device, bytes))
     settle_pools(device, true);
   if (device_ledger.reserve(device, kind, bytes)) return true;
@@ -119,11 +134,12 @@ void DriverHook::refused(unsigned, const CallFrame& caller) {
   const ledger::Refusal refusal = device_ledger.last_refusal();
   const Guard guard(thread_);
   if (!is_recording(thread_)) return;
-  record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit, caller);
+  record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit,
+                        caller);
 }
 
-// The driver does the same before it says that a device is full: it waits until what was freed in the order of
-// a stream is free, and takes from the pools what they keep.
+// The driver does the same before it says that a device is full: it waits until what was freed in the order
+// of a stream is free, and takes from the pools what they keep.
 void DriverHook::settle_pools(unsigned device, bool may_wait) {
   if (driver::real.cuMemPoolTrimTo == nullptr) return;
   if (device_ledger.pool_to_settle(device, 0) == 0) return;
@@ -142,23 +158,25 @@ void DriverHook::settle_pools(unsigned device, bool may_wait) {
 void DriverHook::look_at_pool(std::uint64_t pool, unsigned device) {
   std::uint64_t reserved = 0;
   if (driver::real.cuMemPoolGetAttribute == nullptr ||
-      driver::real.cuMemPoolGetAttribute(reinterpret_cast<driver::Opaque>(pool), driver::kPoolReservedCurrent, &reserved) !=
-          driver::kSuccess)
+      driver::real.cuMemPoolGetAttribute(reinterpret_cast<driver::Opaque>(pool), driver::kPoolReservedCurrent,
+                                         &reserved) != driver::kSuccess)
     return;
   if (device_ledger.settle_pool(pool, reserved))
     record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
-  if (kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0) look_at_graphs(device);
+  if (kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0)
+    look_at_graphs(device);
 }
 
 void DriverHook::look_at_graphs(unsigned device) {
   std::uint64_t reserved = 0;
   std::atomic<std::uint64_t>& kept = kept_for_graphs[device % ledger::kMostDevices];
   if (driver::real.cuDeviceGetGraphMemAttribute == nullptr ||
-      driver::real.cuDeviceGetGraphMemAttribute(static_cast<driver::Device>(device), driver::kGraphReservedCurrent,
-                                                &reserved) != driver::kSuccess)
+      driver::real.cuDeviceGetGraphMemAttribute(static_cast<driver::Device>(device),
+                                                driver::kGraphReservedCurrent, &reserved) != driver::kSuccess)
     return;
   // One more than the figure: 0 is a device that never had a graph with memory.
-  if (kept.exchange(reserved + 1) != reserved + 1) record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
+  if (kept.exchange(reserved + 1) != reserved + 1)
+    record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
 }
 
 std::uint64_t DriverHook::stamp() {

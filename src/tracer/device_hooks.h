@@ -1,7 +1,9 @@
-// What every hook of a GPU's driver does: asks the ledger, calls the driver, tells the ledger and the recording.
+// What every hook of a GPU's driver does: asks the ledger, calls the driver, tells the ledger and the
+// recording.
 //
-// While the driver works the thread's guard is down: what the driver allocates on the heap is the process', and
-// is recorded. `driver_depth` keeps a driver that calls its own exported functions from being counted twice.
+// While the driver works the thread's guard is down: what the driver allocates on the heap is the process',
+// and is recorded. `driver_depth` keeps a driver that calls its own exported functions from being counted
+// twice.
 #pragma once
 
 #include "ledger/ledger.h"
@@ -17,7 +19,7 @@ namespace headroom::tracer {
 using ledger::Entry;
 using ledger::Space;
 
-extern ledger::Ledger device_ledger;
+extern ledger::Ledger& device_ledger;
 
 // The context that is current, and its device.
 struct CurrentDevice {
@@ -34,7 +36,9 @@ class DriverHook {
   DriverHook& operator=(const DriverHook&) = delete;
 
   // False: only forward. The driver called itself, the tracer works, or nothing was asked for.
-  bool counts() { return thread_.driver_depth == 1 && thread_.guard == 0 && is_traced(thread_) && is_ready(); }
+  bool counts() {
+    return thread_.driver_depth == 1 && thread_.guard == 0 && is_traced(thread_) && is_ready();
+  }
   // False where there is none; then the driver's call will fail.
   bool get_current(CurrentDevice& current);
   // Makes the device known to the ledger and the recording.
@@ -107,8 +111,9 @@ driver::Result release(DriverHook& hook, Space space, std::uint64_t address, con
 
 // A memory node of a graph. The recording has the graph as one allocation that grows with its nodes.
 template <class Call, class Address>
-driver::Result allocate_node(DriverHook& hook, driver::Opaque graph, const CurrentDevice& where, std::uint64_t bytes,
-                             const CallFrame& caller, const Call& call, const Address& address) {
+driver::Result allocate_node(DriverHook& hook, driver::Opaque graph, const CurrentDevice& where,
+                             std::uint64_t bytes, const CallFrame& caller, const Call& call,
+                             const Address& address) {
   const std::uint64_t key = number_of(graph);
   std::uint64_t before = 0, after = 0;
   if (!device_ledger.account().has_room(where.device, bytes)) hook.settle_pools(where.device, false);

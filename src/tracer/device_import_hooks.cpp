@@ -4,8 +4,8 @@
 namespace headroom::tracer::driver {
 namespace {
 
-Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer, const IpcHandle& handle, unsigned flags,
-                const CallFrame& caller) {
+Result open_ipc(Result (*call)(Pointer*, IpcHandle, unsigned), Pointer* pointer, const IpcHandle& handle,
+                unsigned flags, const CallFrame& caller) {
   DriverHook hook;
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
@@ -46,8 +46,8 @@ HEADROOM_HOOK Result cuImportExternalMemory(Opaque* memory, const ExternalMemory
   if (memory == nullptr || handle == nullptr || !hook.counts() || !hook.get_current(where))
     return call(memory, handle);
   return allocate(
-      hook, entry_of(Space::external, DeviceMemoryKind::imported, where, handle->size), caller_of_this_function(),
-      [&] { return call(memory, handle); }, [&] { return number_of(*memory); });
+      hook, entry_of(Space::external, DeviceMemoryKind::imported, where, handle->size),
+      caller_of_this_function(), [&] { return call(memory, handle); }, [&] { return number_of(*memory); });
 }
 HEADROOM_HOOK Result cuDestroyExternalMemory(Opaque memory) {
   const auto call = HEADROOM_REAL(cuDestroyExternalMemory);

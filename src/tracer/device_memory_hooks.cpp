@@ -73,8 +73,8 @@ Result free_host(Result (*call)(void*), void* pointer) {
   return release(hook, Space::pointer, number_of(pointer), [&] { return call(pointer); });
 }
 
-Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer, std::size_t bytes, unsigned flags,
-                     const CallFrame& caller) {
+Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer, std::size_t bytes,
+                     unsigned flags, const CallFrame& caller) {
   if (call == nullptr) return kNotFound;
   return allocate_host([&] { return call(pointer, bytes, flags); }, &pointer, bytes, caller);
 }
@@ -119,13 +119,13 @@ HEADROOM_HOOK Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
 }
 HEADROOM_HOOK Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
                                         std::size_t height, unsigned element) {
-  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch_v2), HEADROOM_REAL(cuMemFree_v2), pointer, pitch, width, height,
-                       element, caller_of_this_function());
+  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch_v2), HEADROOM_REAL(cuMemFree_v2), pointer, pitch, width,
+                       height, element, caller_of_this_function());
 }
 HEADROOM_HOOK Result cuMemAllocPitch(unsigned* pointer, unsigned* pitch, unsigned width, unsigned height,
                                      unsigned element) {
-  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch), HEADROOM_REAL(cuMemFree), pointer, pitch, width, height,
-                       element, caller_of_this_function());
+  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch), HEADROOM_REAL(cuMemFree), pointer, pitch, width,
+                       height, element, caller_of_this_function());
 }
 HEADROOM_HOOK Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned flags) {
   const auto call = HEADROOM_REAL(cuMemAllocManaged);
@@ -137,7 +137,9 @@ HEADROOM_HOOK Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsi
       hook, entry_of(Space::pointer, DeviceMemoryKind::managed, where, bytes), caller_of_this_function(),
       [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
 }
-HEADROOM_HOOK Result cuMemFree_v2(Pointer pointer) { return free_pointer(HEADROOM_REAL(cuMemFree_v2), pointer); }
+HEADROOM_HOOK Result cuMemFree_v2(Pointer pointer) {
+  return free_pointer(HEADROOM_REAL(cuMemFree_v2), pointer);
+}
 HEADROOM_HOOK Result cuMemFree(unsigned pointer) { return free_pointer(HEADROOM_REAL(cuMemFree), pointer); }
 
 HEADROOM_HOOK Result cuMemAllocHost_v2(void** pointer, std::size_t bytes) {
@@ -153,7 +155,8 @@ HEADROOM_HOOK Result cuMemAllocHost(void** pointer, unsigned bytes) {
 HEADROOM_HOOK Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
   const auto call = HEADROOM_REAL(cuMemHostAlloc);
   if (call == nullptr) return kNotFound;
-  return allocate_host([&] { return call(pointer, bytes, flags); }, pointer, bytes, caller_of_this_function());
+  return allocate_host([&] { return call(pointer, bytes, flags); }, pointer, bytes,
+                       caller_of_this_function());
 }
 HEADROOM_HOOK Result cuMemFreeHost(void* pointer) { return free_host(HEADROOM_REAL(cuMemFreeHost), pointer); }
 HEADROOM_HOOK Result cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned flags) {

@@ -34,7 +34,8 @@ Opaque captured_graph(CaptureInfo get_info, Opaque stream) {
   int status = 0;
   std::uint64_t id = 0;
   Opaque graph = nullptr;
-  if (get_info == nullptr || get_info(stream, &status, &id, &graph, nullptr, nullptr) != kSuccess) return nullptr;
+  if (get_info == nullptr || get_info(stream, &status, &id, &graph, nullptr, nullptr) != kSuccess)
+    return nullptr;
   return status == kCaptureActive ? graph : nullptr;
 }
 
@@ -62,8 +63,8 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
 }
 
 template <class Call>
-Result allocate_in_order(Opaque pool, CaptureInfo get_info, Opaque stream, Pointer* pointer, std::size_t bytes,
-                         const CallFrame& caller, const Call& call) {
+Result allocate_in_order(Opaque pool, CaptureInfo get_info, Opaque stream, Pointer* pointer,
+                         std::size_t bytes, const CallFrame& caller, const Call& call) {
   DriverHook hook;
   CurrentDevice where;
   if (pointer == nullptr || !hook.counts() || !find_device(hook, stream, where)) return call();
@@ -81,8 +82,10 @@ Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Poin
   if (!hook.counts()) return call(pointer, stream);
   if (captured_graph(get_info, stream) == nullptr) {
     Entry freed;
-    const Result result = release(hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed);
-    if (freed.kind == DeviceMemoryKind::pool && freed.address != 0) hook.look_at_pool(freed.link, freed.device);
+    const Result result = release(
+        hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed);
+    if (freed.kind == DeviceMemoryKind::pool && freed.address != 0)
+      hook.look_at_pool(freed.link, freed.device);
     return result;
   }
   const Result result = call(pointer, stream);
@@ -95,8 +98,8 @@ Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Poin
 HEADROOM_HOOK Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocAsync);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes, caller_of_this_function(),
-                           [&] { return call(pointer, bytes, stream); });
+  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes,
+                           caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocAsync_ptsz);
@@ -104,11 +107,12 @@ HEADROOM_HOOK Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, O
   return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2_ptsz, stream, pointer, bytes,
                            caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
 }
-HEADROOM_HOOK Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool, Opaque stream) {
+HEADROOM_HOOK Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool,
+                                             Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes, caller_of_this_function(),
-                           [&] { return call(pointer, bytes, pool, stream); });
+  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes,
+                           caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocFromPoolAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque pool,
                                                   Opaque stream) {

@@ -39,7 +39,8 @@ std::atomic<bool> is_found{false};
 
 int take_from_driver(dl_phdr_info* module, std::size_t, void* found) {
   // Not ours: that has no cuInit. Not a library that only wraps some calls.
-  if (address_of_export(*module, "cuInit") == 0 || address_of_export(*module, "cuDriverGetVersion") == 0) return 0;
+  if (address_of_export(*module, "cuInit") == 0 || address_of_export(*module, "cuDriverGetVersion") == 0)
+    return 0;
   for (const Call& call : calls) {
     const std::uint64_t address = address_of_export(*module, call.name);
     *call.real = reinterpret_cast<void*>(address);
@@ -66,7 +67,8 @@ void* substitute(const char* name, void* function) {
     if (call.hook == nullptr) continue;
     if (*call.real == function) return call.hook;
     // The driver was unloaded and came again, elsewhere.
-    if (name != nullptr && std::strcmp(call.name, name) == 0 && function != call.hook && *call.real != nullptr) {
+    if (name != nullptr && std::strcmp(call.name, name) == 0 && function != call.hook &&
+        *call.real != nullptr) {
       bool found = false;
       const Locked locked(lock);
       ::dl_iterate_phdr(take_from_driver, &found);

@@ -1,7 +1,7 @@
 // The one table of the CUDA driver's calls that the tracer stands in front of, and of those that it makes
-// itself. A name with its version (cuMemAlloc_v2) is one function of one signature for ever; a variant for the
-// per-thread default stream (_ptsz) is another function. Everything else is made from these two lists: the
-// declarations, the real functions, what is substituted for what.
+// itself. A name with its version (cuMemAlloc_v2) is one function of one signature for ever; a variant for
+// the per-thread default stream (_ptsz) is another function. Everything else is made from these two lists:
+// the declarations, the real functions, what is substituted for what.
 //
 // Launches of kernels and graphs, copies and everything else that runs often are not here, on purpose.
 #pragma once

@@ -3,8 +3,8 @@
 // names, as this library comes first.
 //
 // dlsym(RTLD_NEXT, …) and dlopen'ed namespaces depend on who calls: so for every name that cannot be the
-// driver's the hook jumps on, and the real dlsym sees the program's own return address. It must be compiled to
-// a jump for that, as in loader_hooks.cpp.
+// driver's the hook jumps on, and the real dlsym sees the program's own return address. It must be compiled
+// to a jump for that, as in loader_hooks.cpp.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -63,11 +63,17 @@ template <class Function>
   return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z' && handle != RTLD_NEXT;
 }
 
+// What comes behind us. The real dlsym must see this library as its caller, so this is no place for a jump:
+// the answer takes the way over memory.
+[[gnu::noinline]] void* find_behind_us(const char* name, Dlsym look_on) {
+  void* volatile found = look_on(RTLD_NEXT, name);
+  return found;
+}
+
 [[gnu::noinline]] void* found_in_place_of(void* found, const char* name, Dlsym look_on) {
-  if (!is_traced(thread_local_state)) return driver::is_hook(found) ? look_on(RTLD_NEXT, name) : found;
   // One of ours is found by name alone: without the driver it is nothing that a program could use.
-  if (driver::is_hook(found)) return driver::find_driver() ? found : look_on(RTLD_NEXT, name);
-  return driver::substitute(name, found);
+  if (driver::is_hook(found)) return driver::find_driver() ? found : find_behind_us(name, look_on);
+  return is_traced(thread_local_state) ? driver::substitute(name, found) : found;
 }
 [[gnu::noinline]] void* look_up(void* handle, const char* name, Dlsym next) {
   return found_in_place_of(next(handle, name), name, next);

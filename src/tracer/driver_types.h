@@ -1,5 +1,5 @@
-// The types of the CUDA driver's ABI that the hooks see, as far as they look into them. Declared here, so that
-// no toolkit is needed to build; names and layouts follow NVIDIA's cuda.h, which promises to keep them.
+// The types of the CUDA driver's ABI that the hooks see, as far as they look into them. Declared here, so
+// that no toolkit is needed to build; names and layouts follow NVIDIA's cuda.h, which promises to keep them.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace headroom::tracer::driver {
 using Result = int;
 inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotFound = 500;
 
-using Pointer = std::uint64_t;   // CUdeviceptr
-using Handle = std::uint64_t;    // CUmemGenericAllocationHandle
-using Opaque = void*;            // CUcontext, CUstream, CUarray, CUmemoryPool, CUgraph, …
-using Device = int;              // its ordinal
+using Pointer = std::uint64_t;  // CUdeviceptr
+using Handle = std::uint64_t;   // CUmemGenericAllocationHandle
+using Opaque = void*;           // CUcontext, CUstream, CUarray, CUmemoryPool, CUgraph, …
+using Device = int;             // its ordinal
 
 inline constexpr int kLocationDevice = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
 struct Location {
@@ -55,7 +55,7 @@ struct Array3dDescriptorV1 {
   unsigned channels, flags;
 };
 inline constexpr unsigned kArraySparse = 0x40, kArrayDeferred = 0x80;  // these take no memory when made
-struct MemoryRequirements {  // CUDA_ARRAY_MEMORY_REQUIREMENTS
+struct MemoryRequirements {                                            // CUDA_ARRAY_MEMORY_REQUIREMENTS
   std::size_t size, alignment;
   unsigned reserved[4];
 };
@@ -83,7 +83,7 @@ struct AllocationNode {  // CUDA_MEM_ALLOC_NODE_PARAMS
   Pointer address;
 };
 inline constexpr int kAllocationNode = 10, kFreeNode = 11;  // CU_GRAPH_NODE_TYPE_MEM_ALLOC, _FREE
-struct NodeParameters {  // CUgraphNodeParams
+struct NodeParameters {                                     // CUgraphNodeParams
   int type, reserved[3];
   union {
     long long padding[29];
@@ -92,7 +92,7 @@ struct NodeParameters {  // CUgraphNodeParams
   } of;
 };
 
-inline constexpr int kPoolReservedCurrent = 5;  // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+inline constexpr int kPoolReservedCurrent = 5;   // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
 inline constexpr int kGraphReservedCurrent = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 inline constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
 inline constexpr int kCaptureActive = 1;         // CU_STREAM_CAPTURE_STATUS_ACTIVE

@@ -18,7 +18,8 @@
 
 namespace headroom::tracer {
 
-Process process;
+// Constant-initialised: allocations come before this library's constructors run.
+constinit Process process;
 
 namespace {
 

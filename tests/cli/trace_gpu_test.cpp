@@ -17,7 +17,8 @@ class TraceGpu : public testing::Test {
   CommandResult trace(const Words& flags, const std::string& route, const std::string& limit) {
     Words words{"trace"};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"--out", recording().string(), "--", HEADROOM_GUEST, "proc", route, limit, "7340032"});
+    words.insert(words.end(),
+                 {"--out", recording().string(), "--", HEADROOM_GUEST, "proc", route, limit, "7340032"});
     CommandOptions options;
     options.folder = folder_.path();
     options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
@@ -36,7 +37,7 @@ TEST_F(TraceGpu, ALimitHoldsForTheWholeCommand) {
 TEST_F(TraceGpu, TheReportSaysWhatWasRefusedAndWhoHeldTheRest) {
   ASSERT_EQ(trace({"--gpu-mem-limit", "0=256MiB"}, "plain", std::to_string(256 << 20)).exit_code, 0);
   const CommandResult text = run_headroom({"report", recording().string()});
-  EXPECT_THAT(text.out, HasSubstr("GPU 0, Fake GPU 0, 64 GiB, limited to 256 MiB"));
+  EXPECT_THAT(text.out, HasSubstr("GPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB"));
   EXPECT_THAT(text.out, HasSubstr("Refused at"));
   EXPECT_THAT(text.out, HasSubstr("held by"));
   const CommandResult json = run_headroom({"report", recording().string(), "--json"});

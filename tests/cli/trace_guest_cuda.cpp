@@ -1,13 +1,13 @@
-// A program that takes GPU memory by every route until it is refused, frees it, and takes it again. Run against
-// the fake driver of tests/support, or against a real one.
+// A program that takes GPU memory by every route until it is refused, frees it, and takes it again. Run
+// against the fake driver of tests/support, or against a real one.
 //
 //   trace_guest_cuda WAY ROUTE LIMIT STEP
 //
 // WAY is how it finds the driver's functions: dlsym, proc (cuGetProcAddress_v2), first (cuGetProcAddress of
-// CUDA 11), ptsz (for the per-thread default stream), linked (the program needs the library itself). LIMIT is what is allowed and STEP the size of a
-// request. For each route it prints what it got and what happened, and it exits with 1 if it got a byte more
-// than LIMIT, less than the last whole step below it, another error than the driver's own for "out of memory",
-// or not the same again after freeing.
+// CUDA 11), ptsz (for the per-thread default stream), linked (the program needs the library itself). LIMIT is
+// what is allowed and STEP the size of a request. For each route it prints what it got and what happened, and
+// it exits with 1 if it got a byte more than LIMIT, less than the last whole step below it, another error
+// than the driver's own for "out of memory", or not the same again after freeing.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -44,7 +44,8 @@ Function find(const char* exported, const char* name, int version) {
   if (way == "dlsym" || way == "linked") {
     function = dlsym(way == "linked" ? RTLD_DEFAULT : library, exported);
   } else if (way == "first") {
-    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t)>(dlsym(library, "cuGetProcAddress"));
+    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t)>(
+        dlsym(library, "cuGetProcAddress"));
     if (get(name, &function, version, 0) != kSuccess) function = nullptr;
   } else {
     const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
@@ -64,7 +65,8 @@ void check(Result result, const char* what) {
 void start_context() {
   check(FIND((unsigned), "cuInit", "cuInit", 2000)(0), "cuInit");
   Opaque context = nullptr;
-  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0), "retain");
+  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0),
+        "retain");
   check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(context), "set current");
 }
 
@@ -104,7 +106,8 @@ struct Managed : Pointers {
   Result take(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     cost = step;
-    return keep(FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged", "cuMemAllocManaged", 6000)(&pointer, step, 1),
+    return keep(FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged", "cuMemAllocManaged", 6000)(
+                    &pointer, step, 1),
                 pointer);
   }
 };
@@ -113,8 +116,9 @@ struct Pitch : Pointers {
     Pointer pointer = 0;
     std::size_t pitch = 0;
     const std::size_t width = 1000, height = step / 1024;
-    const Result result = FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), "cuMemAllocPitch_v2",
-                               "cuMemAllocPitch", 3020)(&pointer, &pitch, width, height, 4);
+    const Result result =
+        FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), "cuMemAllocPitch_v2",
+             "cuMemAllocPitch", 3020)(&pointer, &pitch, width, height, 4);
     cost = pitch * height;
     return keep(result, pointer);
   }
@@ -131,14 +135,17 @@ struct Async : Pointers {
       PoolProperties properties{};
       properties.type = 1;
       properties.location = {kLocationDevice, 0};
-      check(FIND((Opaque*, const PoolProperties*), "cuMemPoolCreate", "cuMemPoolCreate", 11020)(&pool, &properties), "pool");
+      check(FIND((Opaque*, const PoolProperties*), "cuMemPoolCreate", "cuMemPoolCreate", 11020)(&pool,
+                                                                                                &properties),
+            "pool");
     }
     if (of_own_pool)
-      return keep(FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
-                       11020)(&pointer, step, pool, nullptr),
+      return keep(FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync",
+                       "cuMemAllocFromPoolAsync", 11020)(&pointer, step, pool, nullptr),
                   pointer);
-    return keep(
-        FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(&pointer, step, nullptr), pointer);
+    return keep(FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(
+                    &pointer, step, nullptr),
+                pointer);
   }
   void free_all() override {
     const auto free = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
@@ -147,9 +154,11 @@ struct Async : Pointers {
     // What is freed in the order of a stream stays with the pool until it is told to give it back.
     check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
     Opaque of_device = nullptr;
-    check(FIND((Opaque*, Device), "cuDeviceGetMemPool", "cuDeviceGetMemPool", 11020)(&of_device, 0), "pool of device");
+    check(FIND((Opaque*, Device), "cuDeviceGetMemPool", "cuDeviceGetMemPool", 11020)(&of_device, 0),
+          "pool of device");
     check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(of_device, 0), "trim");
-    if (pool != nullptr) check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
+    if (pool != nullptr)
+      check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
     pool = nullptr;
   }
 };
@@ -165,15 +174,15 @@ struct Virtual : Route {
     properties.type = 1;
     properties.location = {kLocationDevice, 0};
     Handle handle = 0;
-    const Result result = FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long), "cuMemCreate",
-                               "cuMemCreate", 10020)(&handle, step, &properties, 0);
+    const Result result = FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long),
+                               "cuMemCreate", "cuMemCreate", 10020)(&handle, step, &properties, 0);
     if (result != kSuccess) return result;
     Piece piece{0, step};
     check(FIND((Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), "cuMemAddressReserve",
                "cuMemAddressReserve", 10020)(&piece.address, step, 0, 0, 0),
           "reserve");
-    check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap", 10020)(
-              piece.address, step, 0, handle, 0),
+    check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap",
+               10020)(piece.address, step, 0, handle, 0),
           "map");
     // As PyTorch does: from here on only the mapping holds it, and then it asks for the handle again.
     const auto release = FIND((Handle), "cuMemRelease", "cuMemRelease", 10020);
@@ -188,8 +197,10 @@ struct Virtual : Route {
   }
   void free_all() override {
     for (const Piece& piece : all) {
-      check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(piece.address, piece.bytes), "unmap");
-      check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(piece.address, piece.bytes),
+      check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(piece.address, piece.bytes),
+            "unmap");
+      check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(piece.address,
+                                                                                        piece.bytes),
             "address free");
     }
     all.clear();
@@ -206,10 +217,13 @@ struct Arrays : Route {
     Result result = kSuccess;
     if (kind == 2) {
       const ArrayDescriptor shape{1024, static_cast<std::size_t>(step / 4096), kFloat, 1};
-      result = FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape);
+      result =
+          FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape);
     } else {
-      const Array3dDescriptor shape{256, 64, static_cast<std::size_t>(std::max<std::uint64_t>(1, step / 65536)), kFloat, 1, 0};
-      result = kind == 3 ? FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate", 3020)(&array, &shape)
+      const Array3dDescriptor shape{
+          256, 64, static_cast<std::size_t>(std::max<std::uint64_t>(1, step / 65536)), kFloat, 1, 0};
+      result = kind == 3 ? FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate",
+                                3020)(&array, &shape)
                          : FIND((Opaque*, const Array3dDescriptor*, unsigned), "cuMipmappedArrayCreate",
                                 "cuMipmappedArrayCreate", 5000)(&array, &shape, 3);
     }
@@ -217,8 +231,9 @@ struct Arrays : Route {
     return result;
   }
   void free_all() override {
-    const auto destroy = kind == 0 ? FIND((Opaque), "cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", 5000)
-                                   : FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
+    const auto destroy = kind == 0
+                             ? FIND((Opaque), "cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", 5000)
+                             : FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
     for (const Opaque array : all) check(destroy(array), "array destroy");
     all.clear();
   }
@@ -235,14 +250,15 @@ struct GraphNodes : Route {
     node.pool.location = {kLocationDevice, 0};
     node.bytes = step;
     Opaque made = nullptr;
-    const Result result =
-        FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), "cuGraphAddMemAllocNode", "cuGraphAddMemAllocNode",
-             11040)(&made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, &node);
+    const Result result = FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*),
+                               "cuGraphAddMemAllocNode", "cuGraphAddMemAllocNode", 11040)(
+        &made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, &node);
     if (result == kSuccess) last = made;
     return result;
   }
   void free_all() override {
-    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", 11040)(&exec, graph, 0),
+    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
+               "cuGraphInstantiateWithFlags", 11040)(&exec, graph, 0),
           "instantiate");
     check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
     check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
@@ -280,7 +296,8 @@ bool run(const char* name, Route& route, std::uint64_t limit, std::uint64_t step
   const bool is_given_back = again.bytes == once.bytes && again.count == once.count && again.end == once.end;
   const bool tells = left_before == limit && (!route.is_exact() || left_full == limit - once.bytes);
   std::printf("%-8s granted %llu in %llu, then error %d; again %llu; left %llu, full %llu: %s\n", name,
-              static_cast<unsigned long long>(once.bytes), static_cast<unsigned long long>(once.count), once.end, static_cast<unsigned long long>(again.bytes),
+              static_cast<unsigned long long>(once.bytes), static_cast<unsigned long long>(once.count),
+              once.end, static_cast<unsigned long long>(again.bytes),
               static_cast<unsigned long long>(left_before), static_cast<unsigned long long>(left_full),
               fits && is_full && is_given_back && tells ? "sound" : "WRONG");
   return fits && is_full && is_given_back && tells;
@@ -293,7 +310,8 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
   std::atomic<int> odd{0};
   std::vector<std::vector<Pointer>> all(kThreads);
   Opaque context = nullptr;
-  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0), "retain");
+  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0),
+        "retain");
   const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
   const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
   const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
@@ -314,8 +332,8 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
   for (const auto& mine : all)
     for (const Pointer pointer : mine) free(pointer);
   const bool sound = odd == 0 && granted <= limit && limit - granted < step && left() == limit;
-  std::printf("threads  granted %llu to %d threads: %s\n", static_cast<unsigned long long>(granted.load()), kThreads,
-              sound ? "sound" : "WRONG");
+  std::printf("threads  granted %llu to %d threads: %s\n", static_cast<unsigned long long>(granted.load()),
+              kThreads, sound ? "sound" : "WRONG");
   return sound;
 }
 
@@ -328,7 +346,8 @@ bool run_processes(const char* self, std::uint64_t limit, std::uint64_t step) {
   if (child == 0) {
     dup2(to_parent[1], 1);
     dup2(to_child[0], 0);
-    execl(self, self, way.c_str(), "hold", std::to_string(limit / 2).c_str(), std::to_string(step).c_str(), nullptr);
+    execl(self, self, way.c_str(), "hold", std::to_string(limit / 2).c_str(), std::to_string(step).c_str(),
+          nullptr);
     _exit(3);
   }
   char line[64] = {};
@@ -345,9 +364,9 @@ bool run_processes(const char* self, std::uint64_t limit, std::uint64_t step) {
   const bool sound = held > 0 && beside.end == kOutOfMemory && held + beside.bytes <= limit &&
                      limit - held - beside.bytes < step && beside.bytes + after.bytes <= limit &&
                      limit - beside.bytes - after.bytes < step;
-  std::printf("process  another held %llu, %llu beside it, %llu after its death: %s\n", static_cast<unsigned long long>(held),
-              static_cast<unsigned long long>(beside.bytes), static_cast<unsigned long long>(after.bytes),
-              sound ? "sound" : "WRONG");
+  std::printf("process  another held %llu, %llu beside it, %llu after its death: %s\n",
+              static_cast<unsigned long long>(held), static_cast<unsigned long long>(beside.bytes),
+              static_cast<unsigned long long>(after.bytes), sound ? "sound" : "WRONG");
   return sound;
 }
 
@@ -367,7 +386,8 @@ int main(int count, char** arguments) {
   if (count < 5) return 2;
   way = arguments[1];
   const std::string route = arguments[2];
-  const std::uint64_t limit = std::strtoull(arguments[3], nullptr, 10), step = std::strtoull(arguments[4], nullptr, 10);
+  const std::uint64_t limit = std::strtoull(arguments[3], nullptr, 10),
+                      step = std::strtoull(arguments[4], nullptr, 10);
   // A name that only the tracer has: nothing that a program could use.
   if (way == "absent") return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") == nullptr && dlerror() != nullptr ? 0 : 1;
   library = dlopen("libcuda.so.1", RTLD_NOW);

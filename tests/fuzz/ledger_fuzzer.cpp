@@ -1,5 +1,5 @@
-// The ledger of GPU memory on any sequence of calls, against a model of it that is slow and plain: the same is
-// granted, the same is charged, and no limit is passed. Each call takes a few bytes of the input.
+// The ledger of GPU memory on any sequence of calls, against a model of it that is slow and plain: the same
+// is granted, the same is charged, and no limit is passed. Each call takes a few bytes of the input.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -287,7 +287,8 @@ class Calls {
     Entry freed;
     switch (next() % 3) {
       case 0:
-        if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0 || model_.execs.count(exec) != 0) return;
+        if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0 || model_.execs.count(exec) != 0)
+          return;
         ledger_.instantiate(graph, exec);
         ++model_.graphs.at(graph).users;
         model_.execs[exec] = graph;

@@ -1,6 +1,6 @@
-// A CUDA driver without a GPU: a libcuda.so.1 with the names, versions and rules of the real one, whose memory
-// is numbers from a counter. It keeps account of what it gave out, by itself: fake_cuda_peak() is the truth
-// that a limit is held to.
+// A CUDA driver without a GPU: a libcuda.so.1 with the names, versions and rules of the real one, whose
+// memory is numbers from a counter. It keeps account of what it gave out, by itself: fake_cuda_peak() is the
+// truth that a limit is held to.
 //
 // Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED.
 #include <cstdint>
@@ -133,7 +133,8 @@ Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels
   const std::uint64_t bytes = array_bytes(shape, levels);
   if (!is_deferred && !grow(current_device(), bytes)) return kOutOfMemory;
   *array = handle();
-  blocks[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), is_deferred ? 0 : bytes, nullptr, nullptr, current};
+  blocks[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), is_deferred ? 0 : bytes, nullptr,
+                                                     nullptr, current};
   // A deferred one is asked how much it would need.
   if (is_deferred) handles[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), true, bytes, 0, 0};
   return kSuccess;
@@ -182,7 +183,8 @@ void drop_graph(Opaque graph) {
   const auto found = graphs.find(graph);
   if (found == graphs.end() || --found->second.users > 0) return;
   in_use[found->second.device] -= found->second.peak;
-  for (auto it = blocks.begin(); it != blocks.end();) it = it->second.graph == graph ? blocks.erase(it) : ++it;
+  for (auto it = blocks.begin(); it != blocks.end();)
+    it = it->second.graph == graph ? blocks.erase(it) : ++it;
   graphs.erase(found);
 }
 void drop_context(Opaque context) {
@@ -292,8 +294,12 @@ EXPORTED Result cuModuleLoadData(Opaque* module, const void*) {
   *module = handle();
   return grow(current_device(), 3 << 20) ? kSuccess : kOutOfMemory;
 }
-EXPORTED Result cuLaunchKernel(Opaque, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Opaque, void**,
-                               void**) {
+EXPORTED Result cuModuleGetFunction(Opaque* function, Opaque module, const char*) {
+  *function = module;
+  return kSuccess;
+}
+EXPORTED Result cuLaunchKernel(Opaque, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               Opaque, void**, void**) {
   return kSuccess;
 }
 
@@ -312,11 +318,14 @@ EXPORTED Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
   blocks.erase(wide);
   return result;
 }
-EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width, std::size_t height, unsigned) {
+EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
+                                   std::size_t height, unsigned) {
   *pitch = (width + 511) / 512 * 512;
   return give(pointer, *pitch * height);
 }
-EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned) { return give(pointer, bytes); }
+EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned) {
+  return give(pointer, bytes);
+}
 EXPORTED Result cuMemFree_v2(Pointer pointer) { return take(pointer); }
 EXPORTED Result cuMemFree(unsigned pointer) { return take(pointer); }
 EXPORTED Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
@@ -384,15 +393,16 @@ EXPORTED Result cuDeviceGetMemPool(Opaque* pool, Device device) {
   *pool = default_pools[device];
   return kSuccess;
 }
-EXPORTED Result cuStreamGetCaptureInfo_v2(Opaque stream, int* status, std::uint64_t* id, Opaque* graph, const Opaque**,
-                                          std::size_t*) {
+EXPORTED Result cuStreamGetCaptureInfo_v2(Opaque stream, int* status, std::uint64_t* id, Opaque* graph,
+                                          const Opaque**, std::size_t*) {
   *status = stream != nullptr && stream == captured_stream ? kCaptureActive : 0;
   *id = 1;
   *graph = captured_graph;
   return kSuccess;
 }
 
-EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationProperties* properties, unsigned long long) {
+EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationProperties* properties,
+                            unsigned long long) {
   const std::lock_guard lock(mutex);
   const bool of_device = properties->location.type == kLocationDevice;
   const auto device = of_device ? static_cast<unsigned>(properties->location.id) : 0;
@@ -417,7 +427,8 @@ EXPORTED Result cuMemRetainAllocationHandle(Handle* key, void* address) {
   ++handles[*key].handles;
   return kSuccess;
 }
-EXPORTED Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::size_t, Pointer, unsigned long long) {
+EXPORTED Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::size_t, Pointer,
+                                    unsigned long long) {
   const std::lock_guard lock(mutex);
   *pointer = number(bytes);
   return kSuccess;
@@ -444,7 +455,9 @@ EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
 EXPORTED Result cuArrayCreate_v2(Opaque* array, const ArrayDescriptor* shape) {
   return make_array(array, {shape->width, shape->height, 0, shape->format, shape->channels, 0}, 1);
 }
-EXPORTED Result cuArray3DCreate_v2(Opaque* array, const Array3dDescriptor* shape) { return make_array(array, *shape, 1); }
+EXPORTED Result cuArray3DCreate_v2(Opaque* array, const Array3dDescriptor* shape) {
+  return make_array(array, *shape, 1);
+}
 EXPORTED Result cuMipmappedArrayCreate(Opaque* array, const Array3dDescriptor* shape, unsigned levels) {
   return make_array(array, *shape, levels);
 }
@@ -456,7 +469,9 @@ EXPORTED Result cuArrayDestroy(Opaque array) {
   return take(reinterpret_cast<std::uint64_t>(array));
 }
 EXPORTED Result cuMipmappedArrayDestroy(Opaque array) { return cuArrayDestroy(array); }
-EXPORTED Result cuArrayGetMemoryRequirements(MemoryRequirements* needs, Opaque array, Device) { return needs_of(needs, array); }
+EXPORTED Result cuArrayGetMemoryRequirements(MemoryRequirements* needs, Opaque array, Device) {
+  return needs_of(needs, array);
+}
 EXPORTED Result cuMipmappedArrayGetMemoryRequirements(MemoryRequirements* needs, Opaque array, Device) {
   return needs_of(needs, array);
 }
@@ -473,7 +488,8 @@ EXPORTED Result cuGraphCreate(Opaque* graph, unsigned) {
   graphs[*graph].device = current_device();
   return kSuccess;
 }
-EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque*, std::size_t, AllocationNode* parameters) {
+EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque*, std::size_t,
+                                       AllocationNode* parameters) {
   const std::lock_guard lock(mutex);
   Graph& of = graphs[graph];
   of.device = static_cast<unsigned>(parameters->pool.location.id);
@@ -487,7 +503,8 @@ EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque*
   blocks[parameters->address] = {of.device, parameters->bytes, nullptr, graph, nullptr};
   return kSuccess;
 }
-EXPORTED Result cuGraphAddMemFreeNode(Opaque* node, Opaque graph, const Opaque*, std::size_t, Pointer pointer) {
+EXPORTED Result cuGraphAddMemFreeNode(Opaque* node, Opaque graph, const Opaque*, std::size_t,
+                                      Pointer pointer) {
   const std::lock_guard lock(mutex);
   *node = handle();
   graphs[graph].live -= blocks[pointer].bytes;
@@ -510,7 +527,8 @@ EXPORTED Result cuGraphExecDestroy(Opaque exec) {
 EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void* value) {
   const std::lock_guard lock(mutex);
   std::uint64_t reserved = 0;
-  for (const auto& [handle_of, graph] : graphs) reserved += graph.device == static_cast<unsigned>(device) ? graph.peak : 0;
+  for (const auto& [handle_of, graph] : graphs)
+    reserved += graph.device == static_cast<unsigned>(device) ? graph.peak : 0;
   *static_cast<std::uint64_t*>(value) = attribute == kGraphReservedCurrent ? reserved : 0;
   return kSuccess;
 }
@@ -520,14 +538,18 @@ EXPORTED Result cuGraphDestroy(Opaque graph) {
   return kSuccess;
 }
 
-// --- finding functions: a name, the version from which on it means this function, and for which default stream
+// --- finding functions: a name, the version from which on it means this function, and for which default
+// stream
 
-#define FOUND(name, since, function) {name, since, 0, reinterpret_cast<void*>(&function)}
-EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags, int* status);
+#define FOUND(name, since, function) \
+  { name, since, 0, reinterpret_cast<void*>(&function) }
+EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                                    int* status);
 EXPORTED Result cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
   return cuGetProcAddress_v2(name, function, version, flags, nullptr);
 }
-EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags, int* status) {
+EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                                    int* status) {
   struct Known {
     const char* name;
     int since;
@@ -535,33 +557,50 @@ EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int versi
     void* function;
   };
   static const Known known[] = {
-      FOUND("cuInit", 2000, cuInit), FOUND("cuDeviceGet", 2000, cuDeviceGet),
-      FOUND("cuMemAlloc", 2000, cuMemAlloc), FOUND("cuMemAlloc", 3020, cuMemAlloc_v2),
-      FOUND("cuMemFree", 2000, cuMemFree), FOUND("cuMemFree", 3020, cuMemFree_v2),
-      FOUND("cuMemAllocPitch", 3020, cuMemAllocPitch_v2), FOUND("cuMemAllocManaged", 6000, cuMemAllocManaged),
-      FOUND("cuMemHostAlloc", 2020, cuMemHostAlloc), FOUND("cuMemFreeHost", 2000, cuMemFreeHost),
-      FOUND("cuMemGetInfo", 3020, cuMemGetInfo_v2), FOUND("cuDeviceTotalMem", 3020, cuDeviceTotalMem_v2),
+      FOUND("cuInit", 2000, cuInit),
+      FOUND("cuDeviceGet", 2000, cuDeviceGet),
+      FOUND("cuMemAlloc", 2000, cuMemAlloc),
+      FOUND("cuMemAlloc", 3020, cuMemAlloc_v2),
+      FOUND("cuMemFree", 2000, cuMemFree),
+      FOUND("cuMemFree", 3020, cuMemFree_v2),
+      FOUND("cuMemAllocPitch", 3020, cuMemAllocPitch_v2),
+      FOUND("cuMemAllocManaged", 6000, cuMemAllocManaged),
+      FOUND("cuMemHostAlloc", 2020, cuMemHostAlloc),
+      FOUND("cuMemFreeHost", 2000, cuMemFreeHost),
+      FOUND("cuMemGetInfo", 3020, cuMemGetInfo_v2),
+      FOUND("cuDeviceTotalMem", 3020, cuDeviceTotalMem_v2),
       FOUND("cuMemAllocAsync", 11020, cuMemAllocAsync),
       {"cuMemAllocAsync", 11020, 2, reinterpret_cast<void*>(&cuMemAllocAsync_ptsz)},
-      FOUND("cuMemAllocFromPoolAsync", 11020, cuMemAllocFromPoolAsync), FOUND("cuMemFreeAsync", 11020, cuMemFreeAsync),
-      FOUND("cuMemPoolCreate", 11020, cuMemPoolCreate), FOUND("cuMemPoolTrimTo", 11020, cuMemPoolTrimTo),
-      FOUND("cuMemPoolDestroy", 11020, cuMemPoolDestroy), FOUND("cuMemCreate", 10020, cuMemCreate),
-      FOUND("cuMemRelease", 10020, cuMemRelease), FOUND("cuMemAddressReserve", 10020, cuMemAddressReserve),
-      FOUND("cuMemAddressFree", 10020, cuMemAddressFree), FOUND("cuMemMap", 10020, cuMemMap),
+      FOUND("cuMemAllocFromPoolAsync", 11020, cuMemAllocFromPoolAsync),
+      FOUND("cuMemFreeAsync", 11020, cuMemFreeAsync),
+      FOUND("cuMemPoolCreate", 11020, cuMemPoolCreate),
+      FOUND("cuMemPoolTrimTo", 11020, cuMemPoolTrimTo),
+      FOUND("cuMemPoolDestroy", 11020, cuMemPoolDestroy),
+      FOUND("cuMemCreate", 10020, cuMemCreate),
+      FOUND("cuMemRelease", 10020, cuMemRelease),
+      FOUND("cuMemAddressReserve", 10020, cuMemAddressReserve),
+      FOUND("cuMemAddressFree", 10020, cuMemAddressFree),
+      FOUND("cuMemMap", 10020, cuMemMap),
       FOUND("cuMemRetainAllocationHandle", 11000, cuMemRetainAllocationHandle),
-      FOUND("cuMemUnmap", 10020, cuMemUnmap), FOUND("cuArrayCreate", 3020, cuArrayCreate_v2),
-      FOUND("cuArray3DCreate", 3020, cuArray3DCreate_v2), FOUND("cuArrayDestroy", 2000, cuArrayDestroy),
+      FOUND("cuMemUnmap", 10020, cuMemUnmap),
+      FOUND("cuArrayCreate", 3020, cuArrayCreate_v2),
+      FOUND("cuArray3DCreate", 3020, cuArray3DCreate_v2),
+      FOUND("cuArrayDestroy", 2000, cuArrayDestroy),
       FOUND("cuMipmappedArrayCreate", 5000, cuMipmappedArrayCreate),
       FOUND("cuMipmappedArrayDestroy", 5000, cuMipmappedArrayDestroy),
-      FOUND("cuGraphCreate", 10000, cuGraphCreate), FOUND("cuGraphAddMemAllocNode", 11040, cuGraphAddMemAllocNode),
-      FOUND("cuGraphAddMemFreeNode", 11040, cuGraphAddMemFreeNode), FOUND("cuGraphDestroy", 10000, cuGraphDestroy),
+      FOUND("cuGraphCreate", 10000, cuGraphCreate),
+      FOUND("cuGraphAddMemAllocNode", 11040, cuGraphAddMemAllocNode),
+      FOUND("cuGraphAddMemFreeNode", 11040, cuGraphAddMemFreeNode),
+      FOUND("cuGraphDestroy", 10000, cuGraphDestroy),
       FOUND("cuGraphInstantiateWithFlags", 11040, cuGraphInstantiateWithFlags),
       FOUND("cuGraphExecDestroy", 10000, cuGraphExecDestroy),
       FOUND("cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain),
       FOUND("cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2),
       FOUND("cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2),
-      FOUND("cuCtxSynchronize", 2000, cuCtxSynchronize), FOUND("cuDeviceGetMemPool", 11020, cuDeviceGetMemPool),
-      FOUND("cuCtxSetCurrent", 4000, cuCtxSetCurrent), FOUND("cuModuleLoadData", 2000, cuModuleLoadData),
+      FOUND("cuCtxSynchronize", 2000, cuCtxSynchronize),
+      FOUND("cuDeviceGetMemPool", 11020, cuDeviceGetMemPool),
+      FOUND("cuCtxSetCurrent", 4000, cuCtxSetCurrent),
+      FOUND("cuModuleLoadData", 2000, cuModuleLoadData),
       FOUND("cuLaunchKernel", 4000, cuLaunchKernel),
       {"cuGetProcAddress", 11030, 0, reinterpret_cast<void*>(&cuGetProcAddress)},
       FOUND("cuGetProcAddress", 12000, cuGetProcAddress_v2),
@@ -571,7 +610,8 @@ EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int versi
   int best = -1;
   std::uint64_t best_flags = 0;
   for (const Known& one : known) {
-    if (std::strcmp(one.name, name) != 0 || one.since > version || (one.flags != 0 && one.flags != flags)) continue;
+    if (std::strcmp(one.name, name) != 0 || one.since > version || (one.flags != 0 && one.flags != flags))
+      continue;
     if (one.since < best || (one.since == best && one.flags < best_flags)) continue;
     best = one.since;
     best_flags = one.flags;

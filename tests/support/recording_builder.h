@@ -77,7 +77,8 @@ class RecordingBuilder {
   void device_release(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                       std::uint64_t handle);
   void device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
-                      std::uint64_t size, std::uint64_t charged, std::uint64_t limit, const Frames& stack = {});
+                      std::uint64_t size, std::uint64_t charged, std::uint64_t limit,
+                      const Frames& stack = {});
   void device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                      std::uint64_t bytes);
   void gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events);

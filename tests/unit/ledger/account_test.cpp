@@ -1,4 +1,5 @@
-// The account that makes a limit refuse: alone, between threads, between processes, and after a member's death.
+// The account that makes a limit refuse: alone, between threads, between processes, and after a member's
+// death.
 #include "ledger/account.h"
 
 #include <signal.h>
@@ -168,7 +169,8 @@ TEST_F(SharedAccount, AForkedChildIsAMemberOfItsOwn) {
   const pid_t child = ::fork();
   if (child == 0) {
     account.leave_to_parent();
-    const bool sound = !account.charge(0, 401) && account.charge(0, 400) && account.charged_to_this_process(0) == 400;
+    const bool sound =
+        !account.charge(0, 401) && account.charge(0, 400) && account.charged_to_this_process(0) == 400;
     ::_exit(sound ? 0 : 1);
   }
   int status = 0;

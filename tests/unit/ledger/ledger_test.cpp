@@ -15,7 +15,8 @@ class LedgerTest : public testing::Test {
     limits.bytes[0] = bytes;
     ASSERT_TRUE(ledger_.account().open_private(limits));
   }
-  bool allocate(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device, std::uint64_t context = 7) {
+  bool allocate(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device,
+                std::uint64_t context = 7) {
     if (!ledger_.reserve(0, kind, bytes)) return false;
     Entry entry;
     entry.address = address;

@@ -13,7 +13,8 @@ TEST(DeviceEvents, ComeBackAsTheyWereWritten) {
   RecordingBuilder builder(folder / "a.hrec");
   const auto layer = builder.scope("conv1");
   builder.enter_scope(0, 5, layer);
-  builder.device_allocate(0, 10, 3, Memory::physical, ~std::uint64_t{0}, std::uint64_t{1} << 40, {0x10, 0x20});
+  builder.device_allocate(0, 10, 3, Memory::physical, ~std::uint64_t{0}, std::uint64_t{1} << 40,
+                          {0x10, 0x20});
   builder.device_figure(0, 11, 3, Memory::pool_reserved, 32 << 20);
   builder.device_refused(0, 12, 3, Memory::graph, 7, 8, 9, {0x10, 0x20});
   builder.device_release(0, 13, 3, Memory::physical, ~std::uint64_t{0});

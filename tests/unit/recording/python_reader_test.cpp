@@ -232,7 +232,7 @@ TEST(PythonReaderOfDevices, AgreesWithOurs) {
   const auto path = builder.finish();
   const Json python = python_reads(path, folder / "answer.json");
   const Json& device = get_member(get_member(python, "devices"), "1");
-  EXPECT_EQ(get_integer(device, "name"), "A GPU");
+  EXPECT_EQ(get_text(device, "name"), "A GPU");
   EXPECT_EQ(get_integer(device, "limit_bytes"), 1 << 20);
   EXPECT_EQ(get_bool(device, "integrated"), true);
   EXPECT_EQ(get_integer(device, "peak_bytes"), 5300);

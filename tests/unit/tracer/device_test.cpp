@@ -14,7 +14,8 @@ constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20;
 class TraceDevices : public testing::Test {
  protected:
   // The guest under a limit that it and its children share.
-  GuestRun run(TracedGuest& traced, const std::string& guest_name, const std::string& way, const std::string& route) {
+  GuestRun run(TracedGuest& traced, const std::string& guest_name, const std::string& way,
+               const std::string& route) {
     traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
     return traced.run({guest(guest_name), way, route, std::to_string(kLimit), std::to_string(kStep)});
   }
@@ -33,7 +34,8 @@ class TraceDeviceWays : public TraceDevices, public testing::WithParamInterface<
 TEST_P(TraceDeviceWays, NoRouteGetsPastTheLimitAndNoneIsRefusedWithinIt) {
   TracedGuest traced(options());
   const std::string way = GetParam();
-  const GuestRun run = this->run(traced, way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda", way, "all");
+  const GuestRun run =
+      this->run(traced, way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda", way, "all");
   EXPECT_TRUE(run.status.success()) << run.output;
   EXPECT_EQ(run.output.find("WRONG"), std::string::npos) << run.output;
   EXPECT_NE(run.output.find("driver   gave 99"), std::string::npos) << run.output;

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Writes bench/results/gpu_ledger.md and .json from what gpu_ledger.py and gpu_ledger_compare.py brought back.
+
+    gpu_ledger_results.py FOLDER
+"""
+import json
+import pathlib
+import sys
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+MIB = 1 << 20
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    results = json.loads((folder / "results.json").read_text())
+    compared = {name: json.loads((folder / f"compare_{name}.json").read_text()) for name in ("caching", "expandable", "async")}
+    machine, routes, cost = results["machine"], results["routes"], results["cost"]
+    lines = ["# The ledger of GPU memory on a real GPU", "",
+             f"{machine['gpu']} (driver), {machine['cores']} cores, {machine['libc']}, kernel {machine['kernel']}, {machine['date']}; "
+             f"PyTorch {compared['caching']['torch']}. Commands: `bench/gpu_ledger.py`, `bench/gpu_ledger_compare.py`, this file by "
+             "`bench/gpu_ledger_results.py`.", "",
+             "## No route gets past the limit", "",
+             f"`trace_guest_cuda` takes memory until it is refused, frees it, and takes it again, by each route; limit "
+             f"{routes['limit_bytes']:,} bytes, requests of {routes['step_bytes']:,}. \"Sound\": not a byte more was granted, the next whole "
+             "request would not have fitted, the error was the driver's own (2), and after freeing the same was granted again.", "",
+             "| functions found by | routes sound | wrong |", "|---|---|---|"]
+    for way, run in routes["ways"].items():
+        lines.append(f"| {way} | {run['out'].count(': sound')} | {run['out'].count('WRONG')}{'' if run['status'] == 0 else ' (failed)'} |")
+    lines += ["", "The routes: " + ", ".join(line.split()[0] for line in routes["ways"]["dlsym"]["out"].splitlines()) +
+              " (process: another process under the same limit, killed while it holds half).", "",
+              "## PyTorch under a limit of 4 GiB", "", "| allocator | granted | error | goes on after freeing |", "|---|---|---|---|"]
+    for name, run in results["torch"]["limit"].items():
+        told = json.loads(run["out"])
+        lines.append(f"| {name} | {told['granted_bytes'] / MIB:,.0f} MiB | {told['error'].split(':')[0]} | {told['goes_on']} |")
+    lines += ["", "## The ledger against NVML's figure for the process", "",
+              "At rest in each phase, ten samples a second. The difference is what the ledger does not hold: context, modules, the driver's own.", "",
+              "| allocator | phase | NVML MiB | ledger MiB | difference MiB, lowest to highest |", "|---|---|---|---|---|"]
+    for name, one in compared.items():
+        for phase, figures in one["phases"].items():
+            lines.append(f"| {name} | {phase} | {figures['nvml_bytes'] / MIB:,.1f} | {figures['ledger_bytes'] / MIB:,.1f} | "
+                         f"{figures['difference_lowest_bytes'] / MIB:,.2f} to {figures['difference_highest_bytes'] / MIB:,.2f} |")
+    lines += ["", "With cudaMallocAsync a captured graph's memory is had at its launch, which is not watched: the figure comes with the next call "
+              "that is, so it is missing at rest after the launch and right at the end.", "",
+              "## Cost", "", f"Medians of {cost['pairs']} alternating pairs of programs, nanoseconds; a pair of calls allocates and frees, with a "
+              "limit set.", "", "| | untraced | traced | added, median (quartiles) |", "|---|---|---|---|"]
+    for key, figures in cost.items():
+        if key == "pairs":
+            continue
+        low, _, high = figures["added_quartiles"]
+        lines.append(f"| {key.removesuffix('_ns')} | {figures['untraced']:,.0f} | {figures['traced']:,.0f} | {figures['added_median']:,.0f} ({low:,.0f} to {high:,.0f}) |")
+    lines += ["", "A launch calls the driver's own function, so nothing is added to it: what the line shows is the noise of the machine.", ""]
+    (RESULTS / "gpu_ledger.md").write_text("\n".join(lines))
+    for run in routes["ways"].values():
+        run.pop("err", None)
+    (RESULTS / "gpu_ledger.json").write_text(json.dumps({"results": results, "against_nvml": compared}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main()
