@@ -80,7 +80,7 @@ TEST(BenchLimits, TheReferencesGigabyteFlagIsClampedAndSaysSo) {
   EXPECT_THAT(result.err, HasSubstr("8"));
   EXPECT_EQ(get_integer(get_member(bench.report(), "limit"), "bytes"), 8LL << 30);
   EXPECT_THAT(to_text(get_member(bench.report(), "warnings")), HasSubstr("8"));
-  EXPECT_THAT(read_text(bench.run_folder() / "run.log"), HasSubstr("clamp"));
+  EXPECT_THAT(read_text(bench.run_folder() / "run.log"), HasSubstr("so 8 GiB is used"));
 }
 
 TEST(BenchLimits, OneCommonLimitForAllAtOnce) {
