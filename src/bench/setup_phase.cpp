@@ -198,16 +198,25 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
   const auto fingerprint = file_fingerprint(spec.path);
   if (!fingerprint) return failed_model(std::move(model), fingerprint.error());
   model.fingerprint = *fingerprint;
-  const auto backend =
-      inference::choose_backend(spec.path, spec.backend.empty() ? options.backend : spec.backend);
-  if (!backend) return failed_model(std::move(model), backend.error());
-  model.backend = backend->name;
-  model.backend_path = backend->path.string();
+  const auto backends =
+      inference::choose_backends(spec.path, spec.backend.empty() ? options.backend : spec.backend);
+  if (!backends) return failed_model(std::move(model), backends.error());
 
-  WorkerModel worker{model.name,         model.path,        model.backend,
-                     model.backend_path, model.forced_task, model.settings};
-  auto outcome = run_trial(worker, WorkerKind::setup, options, interrupt);
-  if (!outcome) return forward_error(outcome);
+  WorkerModel worker;
+  Result<TrialOutcome> outcome = input_error("no backend was tried");
+  for (const inference::BackendFile& backend : *backends) {
+    model.backend = backend.name;
+    model.backend_path = backend.path.string();
+    worker = {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
+    outcome = run_trial(worker, WorkerKind::setup, options, interrupt);
+    if (!outcome) return forward_error(outcome);
+    // Only a plug-in that could not be loaded leaves the model to the next one: it told no version of its
+    // runtime.
+    if (outcome->result.status != ModelStatus::failed || !outcome->result.backend_version.empty()) break;
+    if (&backend != &backends->back())
+      say(fmt::format("{}: {} cannot be used, so the next backend is tried: {}", model.name, backend.name,
+                      outcome->result.error));
+  }
   model.status = outcome->result.status;
   model.error = outcome->result.error;
   model.backend_version = outcome->result.backend_version;

@@ -34,6 +34,10 @@ std::vector<std::string> backends_for_extension(std::string_view extension);
 // which were looked for, where, and how to get one.
 Result<BackendFile> choose_backend(const std::filesystem::path& model, std::string_view forced);
 
+// The same, and those that are to be tried after it where it cannot be loaded (a TensorRT plug-in on a
+// machine without TensorRT). At least one; of a forced one no more.
+Result<std::vector<BackendFile>> choose_backends(const std::filesystem::path& model, std::string_view forced);
+
 struct MemoryStats {
   std::optional<Bytes> arena_in_use, arena_total, arena_peak;
   std::optional<std::int64_t> allocations, arena_extensions;

@@ -139,8 +139,18 @@ std::vector<std::string> backends_for_extension(std::string_view extension) {
 }
 
 Result<BackendFile> choose_backend(const fs::path& model, std::string_view forced) {
+  auto found = choose_backends(model, forced);
+  if (!found) return forward_error(found);
+  return std::move(found->front());
+}
+
+Result<std::vector<BackendFile>> choose_backends(const fs::path& model, std::string_view forced) {
   const std::string extension = to_lower(model.extension().string());
-  if (!forced.empty()) return choose_forced(model, extension, std::string(forced));
+  if (!forced.empty()) {
+    auto file = choose_forced(model, extension, std::string(forced));
+    if (!file) return forward_error(file);
+    return std::vector<BackendFile>{std::move(*file)};
+  }
   const std::vector<std::string> names = backends_for_extension(extension);
   if (names.empty()) {
     std::vector<std::string_view> readable;
@@ -156,8 +166,10 @@ Result<BackendFile> choose_backend(const fs::path& model, std::string_view force
         fmt::format("give a model of {}, or name the backend with --backend", fmt::join(readable, ", ")));
   }
   const std::vector<BackendFile> files = find_backend_files();
+  std::vector<BackendFile> found;
   for (const std::string& name : names)
-    if (const BackendFile* file = find_file(files, name)) return *file;
+    if (const BackendFile* file = find_file(files, name)) found.push_back(*file);
+  if (!found.empty()) return found;
   // ONNX Runtime, if it can open the file, is the easiest to get.
   const bool onnxruntime_can = std::find(names.begin(), names.end(), "onnxruntime") != names.end();
   return input_error(fmt::format("no backend is installed for {}", model.string()),

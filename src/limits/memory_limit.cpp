@@ -44,7 +44,11 @@ class DataLimit : public MemoryLimit {
   std::function<int()> entry() override {
     const auto bound = static_cast<rlim_t>(bytes_.count);
     return [bound] {
-      const rlimit limit{bound, bound};
+      // A session's own bound (ulimit -Hd) may be lower, and only root may raise it: then that one holds.
+      rlimit limit{};
+      if (::getrlimit(RLIMIT_DATA, &limit) != 0) return errno;
+      if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > bound) limit.rlim_max = bound;
+      limit.rlim_cur = limit.rlim_max;
       return ::setrlimit(RLIMIT_DATA, &limit) == 0 ? 0 : errno;
     };
   }
@@ -96,6 +100,16 @@ std::string remark_on_size(Bytes bytes) {
                      format_bytes(ram));
 }
 
+std::string remark_on_own_bound(Bytes bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_max == RLIM_INFINITY ||
+      limit.rlim_max >= static_cast<rlim_t>(bytes.count))
+    return {};
+  return fmt::format(
+      "this session may have no more than {} a process (ulimit -Hd), so that holds instead of {}",
+      format_bytes(Bytes{static_cast<std::int64_t>(limit.rlim_max)}), format_bytes(bytes));
+}
+
 void append_sentence(std::string& note, std::string_view sentence) {
   if (sentence.empty()) return;
   if (!note.empty()) note += "; ";
@@ -128,6 +142,7 @@ Result<std::unique_ptr<MemoryLimit>> make_memory_limit(std::string_view label, s
   if (!bytes) return Made(new WatchedLimit(LimitMechanism::none, Bytes{}));
   if (forced == "none") return Made(new WatchedLimit(LimitMechanism::none, *bytes));
   if (forced == "watchdog") return Made(new WatchedLimit(LimitMechanism::watchdog, *bytes));
+  append_sentence(note, remark_on_own_bound(*bytes));
   return Made(new DataLimit(*bytes));
 }
 

@@ -215,6 +215,26 @@ TEST(BenchFailures, ASlowWarmUpAndAWaitAtTheGateAreNoHang) {
     EXPECT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
 }
 
+// As a TensorRT plug-in on a machine without TensorRT.
+TEST(BenchFailures, ABackendThatCannotBeLoadedLeavesTheModelToTheNext) {
+  const auto model = dependency_file("models/face_detection_front_128x128_barracuda.onnx");
+  if (!model) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  const fs::path plugins = bench.path() / "plugins";
+  fs::create_directories(plugins);
+  write_text(plugins / "libheadroom_backend_tensorrt.so", "not a library");
+  CommandOptions options;
+  options.folder = bench.path();
+  options.environment = {{"HEADROOM_BACKEND_PATH", plugins.string()}};
+  const CommandResult result =
+      run_headroom({"bench", "--output-dir", "outputs", "--prepared-dir", "prepared", "--source",
+                    bench.pictures(), "--max-frames", "2", "--model", "m=" + model->string()},
+                   options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("tensorrt cannot be used"));
+  EXPECT_EQ(get_text(model_of(bench.report(), "m"), "backend"), "onnxruntime");
+}
+
 TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {
   const auto good = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!good) GTEST_SKIP() << absent_message("the face model");

@@ -56,6 +56,19 @@ TEST(BackendsForExtension, PrefersTensorRtThenOnnxRuntimeThenLibTorch) {
   EXPECT_THAT(backends_for_extension(""), IsEmpty());
 }
 
+TEST_F(BackendSearch, NamesTheOthersForWhenTheBestCannotBeLoaded) {
+  install("first", "onnxruntime");
+  install("first", "tensorrt");
+  const auto names = [](const Result<std::vector<BackendFile>>& found) {
+    std::vector<std::string> names;
+    if (found)
+      for (const BackendFile& file : *found) names.push_back(file.name);
+    return names;
+  };
+  EXPECT_THAT(names(choose_backends("model.onnx", "")), ElementsAre("tensorrt", "onnxruntime"));
+  EXPECT_THAT(names(choose_backends("model.onnx", "onnxruntime")), ElementsAre("onnxruntime"));
+}
+
 TEST_F(BackendSearch, TakesTheBestOfTheInstalledBackends) {
   install("first", "onnxruntime");
   const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
