@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <unordered_map>
 
 #include "analysis/live_counter.h"
 #include "analysis/live_map.h"
 #include "analysis/peak_moment.h"
+#include "analysis/small_allocations.h"
 
 namespace headroom::analysis {
 namespace {
@@ -14,8 +17,9 @@ namespace {
 class Accountant {
  public:
   Accountant(const recording::Recording& recording, std::vector<Grouping> groupings,
-             std::optional<Nanoseconds> peak_moment)
+             std::optional<Nanoseconds> peak_moment, std::span<const SmallAllocations> bounds)
       : result_{LayerTree(recording), {}, recording.info().full}, moment_to_tell_(peak_moment) {
+    if (peak_moment) until_peak_ = bounds[0], in_all_ = bounds[1];
     peak_is_chosen_ = peak_moment.has_value();
     for (Grouping& grouping : groupings) columns_.push_back({std::move(grouping), {}});
     result_.figures.resize(columns_.size());
@@ -33,17 +37,14 @@ class Accountant {
 
   GroupAccounts finish() {
     if (moment_to_tell_) tell_peak();
-    if (peak_is_chosen_)
-      live_.for_each([&](const LiveBlock& block) {
-        for_each_group(block, [&](LiveCounter&, GroupFigures& figures) {
-          figures.live.end_variance += sample_variance(block.weight, block.bytes());
-        });
-      });
+    if (peak_is_chosen_) tell_end();
     for (std::size_t column = 0; column < columns_.size(); ++column)
       for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
         const LiveCounter& live = columns_[column].live[group];
         GroupFigures& figures = result_.figures[column][group];
-        const double peak_variance = figures.live.peak_variance, end_variance = figures.live.end_variance;
+        const auto most = static_cast<double>(in_all_.bytes);  // as in the analysis
+        const double peak_variance = std::min(figures.live.peak_variance, most * most),
+                     end_variance = std::min(figures.live.end_variance, most * most);
         figures.live = {live.bytes_at(peak_mark_),
                         live.blocks_at(peak_mark_),
                         live.bytes,
@@ -115,14 +116,42 @@ class Accountant {
     ++peak_mark_;
     for (Column& column : columns_)
       for (LiveCounter& live : column.live) live.begin_telling(peak_mark_);
+    const BoundedSamples bounded(estimated_in(SampleHalf::b), until_peak_);
     live_.for_each([&](const LiveBlock& block) {
-      const std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
+      std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
       const double variance = sample_variance(block.weight == 1 ? 1 : block.half_weight(), bytes);
+      if (block.weight != 1) {
+        bytes = bounded.bytes(bytes);
+        blocks = bounded.blocks(blocks);
+      }
       for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
         live.tell(bytes, blocks);
         figures.live.peak_variance += variance;
       });
     });
+  }
+
+  // All samples tell the end, as much of it as there can be.
+  void tell_end() {
+    const BoundedSamples bounded(estimated_in(SampleHalf::both), in_all_);
+    live_.for_each([&](const LiveBlock& block) {
+      if (block.weight == 1) return;
+      const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+      for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+        figures.live.end_variance += sample_variance(block.weight, bytes);
+        live.change(bounded.bytes(bytes) - bytes, bounded.blocks(blocks) - blocks, peak_mark_);
+      });
+    });
+  }
+
+  SmallAllocations estimated_in(SampleHalf half) const {
+    SmallAllocations estimated;
+    live_.for_each([&](const LiveBlock& block) {
+      if (block.weight == 1) return;
+      add_wrapping(estimated.bytes, block.bytes_in(half));
+      add_wrapping(estimated.blocks, block.blocks_in(half));
+    });
+    return estimated;
   }
 
   static void count_lifetime(GroupFigures& figures, const LiveBlock& block, std::int64_t end) {
@@ -163,6 +192,7 @@ class Accountant {
   Mark peak_mark_ = 1;
   std::optional<Nanoseconds> moment_to_tell_;
   bool peak_is_chosen_ = false;
+  SmallAllocations until_peak_ = kNoBound, in_all_ = kNoBound;
 };
 
 }  // namespace
@@ -173,7 +203,13 @@ std::optional<Nanoseconds> GroupFigures::average_lifetime() const {
 }
 
 GroupAccounts account_groups(recording::Recording& recording, std::vector<Grouping> groupings) {
-  Accountant accountant(recording, std::move(groupings), peak_moment_of_samples(recording));
+  const std::optional<Nanoseconds> moment = peak_moment_of_samples(recording);
+  std::vector<SmallAllocations> bounds;
+  if (moment) {
+    const Nanoseconds times[] = {*moment, {std::numeric_limits<std::int64_t>::max()}};
+    bounds = small_allocations_until(recording, times);
+  }
+  Accountant accountant(recording, std::move(groupings), moment, bounds);
   recording.for_each_event([&](const MemoryEvent& event) { accountant.visit(event); });
   return accountant.finish();
 }

@@ -106,10 +106,10 @@ class LayerLedger {
   }
   static LiveBytes reserved_for(const LiveBlock& block, const LiveBytes& bytes) {
     const auto chunk = static_cast<std::int64_t>(chunk_bytes(block.size));
-    if (block.weight == 1) return {chunk, chunk, chunk};
+    if (block.weight == 1) return {chunk, chunk, chunk, 0};
     const std::int64_t more = chunk - static_cast<std::int64_t>(block.size);
     return {bytes.all + more * block.blocks(), bytes.a + more * block.blocks_in(SampleHalf::a),
-            bytes.b + more * block.blocks_in(SampleHalf::b)};
+            bytes.b + more * block.blocks_in(SampleHalf::b), 0};
   }
   void adopt_new_layers() {
     for (std::size_t i = accounts_.size(); i < tree_.size(); ++i)

@@ -69,13 +69,14 @@ inline double sample_variance(double weight, std::int64_t bytes) {
 // Live bytes by all samples, and by each half of them. Where nothing was sampled, all three are the same.
 struct LiveBytes {
   std::int64_t all = 0, a = 0, b = 0;
+  std::int64_t b_cut = 0;  // what b was brought down by, as more cannot be (small_allocations.h)
 
   static LiveBytes of(const LiveBlock& block) {
     const std::int64_t all = block.bytes();
-    if (block.weight == 1) return {all, all, all};
-    return {all, block.bytes_in(SampleHalf::a), block.bytes_in(SampleHalf::b)};
+    if (block.weight == 1) return {all, all, all, 0};
+    return {all, block.bytes_in(SampleHalf::a), block.bytes_in(SampleHalf::b), 0};
   }
-  LiveBytes operator-() const { return {-all, -a, -b}; }
+  LiveBytes operator-() const { return {-all, -a, -b, 0}; }
 };
 
 inline bool is_allocation(const MemoryEvent& event) {

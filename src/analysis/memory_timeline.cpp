@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/small_allocations.h"
+
 namespace headroom::analysis {
 namespace {
 
@@ -28,10 +30,10 @@ void TimelineBuilder::begin_point(Nanoseconds time, const LiveBytes& live, std::
   // The point that halving left half full goes on.
   if (!points_.empty() && points_.back().number == number_) {
     lowest_ = points_.back().lowest;
-    if (live.a < lowest_.by_a) lowest_ = {live.a, live.b};
-    highest_ = {live.a, live.b};
+    if (live.a < lowest_.by_a) lowest_ = {live.a, live.b, live.b_cut};
+    highest_ = {live.a, live.b, live.b_cut};
   } else {
-    lowest_ = highest_ = {live.a, live.b};
+    lowest_ = highest_ = {live.a, live.b, live.b_cut};
   }
   ++mark_;
 }
@@ -102,10 +104,12 @@ MemoryTimeline TimelineBuilder::finish(std::int64_t live, std::int64_t mapped, c
         {point.number * width_}, point.lowest.bytes, point.highest.bytes, point.last, point.mapped, {}};
     out.layers.assign(timeline.layers.size() + 1, 0);
     std::int64_t rest = point.highest.bytes;
+    // The layers' shares were brought down by nothing yet; they are like their sum.
+    const BoundedSamples bounded({point.highest.bytes + point.highest.cut, 0}, {point.highest.bytes, 0});
     for (const auto& [layer, bytes] : point.shares) {
       if (place[layer] == timeline.layers.size()) continue;
-      out.layers[place[layer]] = bytes;
-      add_wrapping(rest, -bytes);
+      out.layers[place[layer]] = bounded.bytes(bytes);
+      add_wrapping(rest, -bounded.bytes(bytes));
     }
     out.layers.back() = rest;
     timeline.points.push_back(std::move(out));

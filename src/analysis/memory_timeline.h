@@ -38,15 +38,15 @@ class TimelineBuilder {
   void begin_point(Nanoseconds time, const LiveBytes& live, std::int64_t mapped, const LayerLedger& layers);
   void changed(const LiveBytes& live) {
     if (live.a > highest_.by_a) {
-      highest_ = {live.a, live.b};
+      highest_ = {live.a, live.b, live.b_cut};
       ++mark_;
     } else if (live.a < lowest_.by_a) {
-      lowest_ = {live.a, live.b};
+      lowest_ = {live.a, live.b, live.b_cut};
     }
   }
   // The highest moment of the point that has begun is now, whatever half A says: the peak of the heap.
   void choose_now(const LiveBytes& live) {
-    highest_ = {kChosen, live.b};
+    highest_ = {kChosen, live.b, live.b_cut};
     ++mark_;
   }
   MemoryTimeline finish(std::int64_t live, std::int64_t mapped, const LayerLedger& layers,
@@ -55,7 +55,7 @@ class TimelineBuilder {
  private:
   using Share = std::pair<LayerIndex, std::int64_t>;
   struct Extreme {
-    std::int64_t by_a = 0, bytes = 0;
+    std::int64_t by_a = 0, bytes = 0, cut = 0;
   };
   struct Point {
     std::int64_t number;  // it starts at number × width

@@ -5,11 +5,18 @@
 #include "analysis/peak_moment.h"
 #include "analysis/profile_memory.h"
 #include "analysis/recording_analyzer.h"
+#include "analysis/small_allocations.h"
 
 namespace headroom::analysis {
 
 RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options) {
-  RecordingAnalyzer analyzer(recording, options, peak_moment_of_samples(recording));
+  std::optional<SampledPeak> peak;
+  if (const auto moment = peak_moment_of_samples(recording)) {
+    const Nanoseconds times[] = {*moment, {std::numeric_limits<std::int64_t>::max()}};
+    const std::vector<SmallAllocations> until = small_allocations_until(recording, times);
+    peak = {*moment, until[0], until[1]};
+  }
+  RecordingAnalyzer analyzer(recording, options, peak);
   // Events wait in a batch while the memory that they will touch is on its way.
   std::array<MemoryEvent, 32> batch;
   std::size_t waiting = 0;
@@ -31,9 +38,12 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
 
 std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times,
                                 SampleHalf half) {
+  const std::vector<SmallAllocations> bounds =
+      recording.info().full ? std::vector(times.size(), kNoBound) : small_allocations_until(recording, times);
   LiveMap live;
   LayerLedger layers(recording);
   std::int64_t bytes = 0, blocks = 0;
+  SmallAllocations estimated;  // the part of it that samples stand for
   std::vector<std::int64_t> by_stack, by_layer;
   std::vector<LiveMoment> moments;
   const auto add = [](std::vector<std::int64_t>& sums, std::uint32_t index, std::int64_t by) {
@@ -46,10 +56,26 @@ std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const
     add_wrapping(blocks, sign * block.blocks_in(half));
     add(by_stack, block.stack, changed);
     add(by_layer, block.layer, changed);
+    if (block.weight == 1) return;
+    add_wrapping(estimated.bytes, changed);
+    add_wrapping(estimated.blocks, sign * block.blocks_in(half));
+  };
+  const auto bring_down = [&](LiveMoment& moment, const BoundedSamples& bounded) {
+    live.for_each([&](const LiveBlock& block) {
+      if (block.weight == 1) return;
+      const std::int64_t changed = bounded.bytes(block.bytes_in(half)) - block.bytes_in(half);
+      add_wrapping(moment.bytes, changed);
+      add_wrapping(moment.blocks, bounded.blocks(block.blocks_in(half)) - block.blocks_in(half));
+      add(moment.bytes_by_stack, block.stack, changed);
+      add(moment.bytes_by_layer, block.layer, changed);
+    });
   };
   const auto take_moments_before = [&](std::int64_t time) {
-    while (moments.size() < times.size() && times[moments.size()].count < time)
+    while (moments.size() < times.size() && times[moments.size()].count < time) {
+      const BoundedSamples bounded(estimated, bounds[moments.size()]);
       moments.push_back({times[moments.size()], bytes, blocks, by_stack, by_layer});
+      if (!bounded.changes_nothing()) bring_down(moments.back(), bounded);
+    }
   };
   recording.for_each_event([&](const MemoryEvent& event) {
     if (moments.size() == times.size()) return;

@@ -36,7 +36,9 @@ namespace headroom::analysis {
 // A figure that was counted, or estimated from samples.
 struct Figure {
   std::int64_t value = 0;
-  std::optional<double> standard_error;  // absent: the value is exact
+  std::optional<double> standard_error = {};  // absent: the value is exact
+  // Where all small allocations together are less than one sample stands for: what it can be at most.
+  std::optional<std::int64_t> at_most = {};
 };
 
 // Live memory of one stack, layer, size class or thread. In a recording of samples it is estimated.

@@ -20,12 +20,14 @@ Figure figure_of(std::int64_t value, double variance, double unit, double most) 
 }  // namespace
 
 RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
-                                     std::optional<Nanoseconds> peak_moment)
+                                     const std::optional<SampledPeak>& peak)
     : options_(options),
       full_(recording.info().full),
       sample_period_(recording.info().full ? 0 : recording.info().sample_period_bytes),
-      peak_is_chosen_(peak_moment.has_value()),
-      moment_to_tell_(peak_moment ? peak_moment->count : std::numeric_limits<std::int64_t>::max()),
+      until_peak_(peak ? peak->until_peak : kNoBound),
+      in_all_(peak ? peak->in_all : kNoBound),
+      peak_is_chosen_(peak.has_value()),
+      moment_to_tell_(peak ? peak->moment.count : std::numeric_limits<std::int64_t>::max()),
       layers_(recording),
       stacks_(256),
       timeline_(options.timeline_points, recording.info().duration),
@@ -105,7 +107,7 @@ void RecordingAnalyzer::tell_peak() {
   peak_time_ = std::exchange(moment_to_tell_, std::numeric_limits<std::int64_t>::max());
   if (timeline_.is_over({peak_time_}))
     timeline_.begin_point({peak_time_}, live_bytes(), mappings_.mapped_bytes(), layers_);
-  timeline_.choose_now(live_bytes());
+  const LiveBytes live = live_bytes();
   mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
   ++peak_mark_;
   layers_.begin_telling(peak_mark_);
@@ -115,14 +117,28 @@ void RecordingAnalyzer::tell_peak() {
     stack.live.begin_telling(peak_mark_);
     stack.layered.begin_telling(peak_mark_);
   }
+  SmallAllocations estimated;
   live_.for_each([&](const LiveBlock& block) {
-    const std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
+    if (block.weight == 1) return;
+    add_wrapping(estimated.bytes, block.bytes_in(SampleHalf::b));
+    add_wrapping(estimated.blocks, block.blocks_in(SampleHalf::b));
+  });
+  const BoundedSamples bounded(estimated, until_peak_);
+  live_.for_each([&](const LiveBlock& block) {
+    std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
     if (blocks == 0) return;
     const double weight = block.weight == 1 ? 1 : block.half_weight();
-    peak_.change(weight, bytes, blocks);
+    const double variance = sample_variance(weight, bytes);
+    if (weight != 1) {
+      peak_.bytes_variance += variance;
+      peak_.blocks_variance += sample_variance(weight, blocks);
+      bytes = bounded.bytes(bytes);
+      blocks = bounded.blocks(blocks);
+    }
+    add_wrapping(peak_.bytes, bytes);
+    add_wrapping(peak_.blocks, blocks);
     StackAccount& stack = stacks_[block.stack];
     stack.live.tell(bytes, blocks);
-    const double variance = sample_variance(weight, bytes);
     stack.peak_variance += variance;
     if (block.layer != 0) {
       stack.layered.tell(bytes, blocks);
@@ -130,8 +146,41 @@ void RecordingAnalyzer::tell_peak() {
     }
     layers_[block.layer].self.tell(bytes, blocks);
     layers_[block.layer].self_peak_variance += variance;
-    classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.tell(bytes, blocks);
+    SizeClassAccount& size_class = classes_[static_cast<std::size_t>(std::bit_width(block.size))];
+    size_class.live.tell(bytes, blocks);
+    size_class.peak_variance += variance;
     threads_[block.thread].live.tell(bytes, blocks);
+    threads_[block.thread].peak_variance += variance;
+  });
+  LiveBytes told{live.all, live.a, peak_.bytes, live.b};
+  add_wrapping(told.b_cut, live.b_cut);
+  add_wrapping(told.b_cut, -peak_.bytes);
+  timeline_.choose_now(told);
+}
+
+// What is live at the end, by all samples, is no more than was allocated.
+void RecordingAnalyzer::bound_end() {
+  SmallAllocations estimated;
+  live_.for_each([&](const LiveBlock& block) {
+    if (block.weight == 1) return;
+    add_wrapping(estimated.bytes, block.bytes());
+    add_wrapping(estimated.blocks, block.blocks());
+  });
+  const BoundedSamples bounded(estimated, in_all_);
+  if (bounded.changes_nothing()) return;
+  live_.for_each([&](const LiveBlock& block) {
+    if (block.weight == 1) return;
+    const std::int64_t bytes = bounded.bytes(block.bytes()) - block.bytes();
+    const std::int64_t blocks = bounded.blocks(block.blocks()) - block.blocks();
+    add_wrapping(heap_.bytes, bytes);
+    add_wrapping(heap_.blocks, blocks);
+    add_wrapping(sampled_live_, bytes);
+    StackAccount& stack = stacks_[block.stack];
+    stack.live.change(bytes, blocks, peak_mark_);
+    if (block.layer != 0) stack.layered.change(bytes, blocks, peak_mark_);
+    layers_[block.layer].self.change(bytes, blocks, peak_mark_);
+    classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(bytes, blocks, peak_mark_);
+    threads_[block.thread].live.change(bytes, blocks, peak_mark_);
   });
 }
 
@@ -140,13 +189,18 @@ void RecordingAnalyzer::sum_end_variances() {
     const double variance = sample_variance(block.weight, block.bytes());
     stacks_[block.stack].end_variance += variance;
     layers_[block.layer].self_end_variance += variance;
+    classes_[static_cast<std::size_t>(std::bit_width(block.size))].end_variance += variance;
+    threads_[block.thread].end_variance += variance;
   });
 }
 
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
   if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
-  if (!full_) sum_end_variances();
+  if (!full_) {
+    sum_end_variances();
+    bound_end();
+  }
   for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
 
   RecordingAnalysis result;
@@ -193,10 +247,16 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
   const double blocks_a_period = small_bytes > 0 ? period * small_blocks / small_bytes : 0;
   // Half of the samples are a sample of twice the period.
   const double halves = peak_is_chosen_ ? 2 : 1;
+  // Of less than a period samples say next to nothing; what was counted says more.
+  const bool is_little = small_bytes > 0 && small_bytes < period;
   result.peak_bytes = figure_of(peak_.bytes, peak_.bytes_variance, halves * period, small_bytes);
   result.peak_blocks = figure_of(peak_.blocks, peak_.blocks_variance, halves * blocks_a_period, small_blocks);
   result.peak_time = {peak_time_};
   result.leaked_bytes = figure_of(heap_.bytes, heap_.bytes_variance, period, small_bytes);
+  if (is_little) {
+    result.peak_bytes.at_most = most_possible();
+    result.leaked_bytes.at_most = std::max(heap_.bytes, large_live() + small_bytes_);
+  }
   // Every allocation and every release was counted, so how many are left is exact, unless there are releases
   // of blocks from before the recording: a small one of those is counted like any other.
   if (full_)
@@ -214,7 +274,28 @@ LiveFigures RecordingAnalyzer::live_figures(const LiveCounter& counter) const {
   return {counter.bytes_at(peak_mark_), counter.blocks_at(peak_mark_), counter.bytes, counter.blocks};
 }
 
+double RecordingAnalyzer::bounded(double variance) const {
+  const auto most = static_cast<double>(small_bytes_);
+  return std::min(variance, most * most);
+}
+
+LiveFigures RecordingAnalyzer::live_figures(const LiveCounter& counter, double peak_variance,
+                                            double end_variance) const {
+  LiveFigures figures = live_figures(counter);
+  figures.peak_variance = bounded(peak_variance);
+  figures.end_variance = bounded(end_variance);
+  return figures;
+}
+
+std::int64_t RecordingAnalyzer::most_possible() const {
+  if (full_) return std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = most_large_;
+  add_wrapping(most, small_bytes_);
+  return std::max(most, peak_.bytes);
+}
+
 void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t count) const {
+  const std::int64_t most_bytes = most_possible();
   result.stacks.resize(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     StackFigures& figures = result.stacks[i];
@@ -224,13 +305,16 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
     figures.allocations = account.allocations;
     figures.allocated_bytes = account.allocated_bytes;
     figures.temporary = account.temporary;
-    figures.live = live_figures(account.live);
-    figures.live.peak_variance = account.peak_variance;
-    figures.live.end_variance = account.end_variance;
+    figures.live = live_figures(account.live, account.peak_variance, account.end_variance);
     figures.outside_peak_bytes = figures.live.peak_bytes - account.layered.bytes_at(peak_mark_);
-    figures.outside_peak_variance = account.peak_variance - account.layered_peak_variance;
+    figures.outside_peak_variance = bounded(account.peak_variance - account.layered_peak_variance);
     figures.most_blocks = std::max(account.most_blocks, figures.live.peak_blocks);
-    figures.most_bytes = std::max(account.most_bytes, figures.live.peak_bytes);
+    figures.most_bytes = std::max(std::min(account.most_bytes, most_bytes), figures.live.peak_bytes);
+    if (account.sampled) {
+      figures.allocations = std::min(figures.allocations, allocations_);
+      figures.allocated_bytes = std::min(figures.allocated_bytes, allocated_bytes_);
+      figures.most_blocks = std::min(figures.most_blocks, allocations_);
+    }
     if (account.block_bytes < StackAccount::kMixed)
       figures.block_bytes = static_cast<std::int64_t>(account.block_bytes);
     figures.sampled = account.sampled;
@@ -239,6 +323,7 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
 
 void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
   const LayerTree& tree = layers_.tree();
+  const std::int64_t most_bytes = most_possible();
   result.layers.resize(layers_.size());
   std::vector<PeakOfHalves> process(layers_.size());  // with the layers inside
   // Children come after their parents: from the last to the first, each is whole before it is added above.
@@ -249,9 +334,7 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     layer.source = tree[i].source;
     layer.counts_known = full_ || layer.source != recording::ScopeSource::node;
     layer.entries = account.entries;
-    layer.self = live_figures(account.self);
-    layer.self.peak_variance = account.self_peak_variance;
-    layer.self.end_variance = account.self_end_variance;
+    layer.self = live_figures(account.self, account.self_peak_variance, account.self_end_variance);
     if (for_tracing_mark_ == peak_mark_ && i < for_tracing_.size())
       layer.tracing_peak_bytes = for_tracing_[i];
     if (account.reserved_sum > 0) layer.average_fragmentation = account.wasted_sum / account.reserved_sum;
@@ -269,8 +352,14 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     layer.live.end_variance += layer.self.end_variance;
     // Estimates of the same kind may contradict each other: the layer's own peak is no less than what it held
     // then.
-    layer.peak_allocated = std::max(account.held.at_most, layer.live.peak_bytes);
-    layer.peak_reserved = std::max(account.reserved.at_most, layer.peak_allocated);
+    layer.peak_allocated = std::max(std::min(account.held.at_most, most_bytes), layer.live.peak_bytes);
+    // A chunk is at most 32 bytes larger than what was asked for.
+    std::int64_t most_reserved = most_bytes;
+    if (!full_)
+      add_wrapping(most_reserved, static_cast<std::int64_t>(32 * static_cast<std::uint64_t>(allocations_)));
+    layer.peak_reserved = std::max(std::min(account.reserved.at_most, most_reserved), layer.peak_allocated);
+    layer.live.peak_variance = bounded(layer.live.peak_variance);
+    layer.live.end_variance = bounded(layer.live.end_variance);
     if (tree[i].depth < 2) continue;
     layer.parent = tree[i].parent;
     LayerFigures& parent = result.layers[tree[i].parent];
@@ -294,7 +383,12 @@ void RecordingAnalyzer::finish_classes(RecordingAnalysis& result) const {
     if (account.allocations == 0) continue;
     const std::uint64_t smallest = i == 0 ? 0 : std::uint64_t{1} << (i - 1);
     result.size_classes.push_back({smallest, i == 0 ? 0 : smallest * 2 - 1, account.allocations,
-                                   account.allocated_bytes, live_figures(account.live)});
+                                   account.allocated_bytes,
+                                   live_figures(account.live, account.peak_variance, account.end_variance)});
+    if (full_) continue;
+    SizeClassFigures& figures = result.size_classes.back();
+    figures.allocations = std::min(figures.allocations, allocations_);
+    figures.allocated_bytes = std::min(figures.allocated_bytes, allocated_bytes_);
   }
   for (unsigned i = 0; i < lifetimes_.size(); ++i)
     if (lifetimes_[i].blocks != 0)
@@ -307,7 +401,7 @@ void RecordingAnalyzer::finish_threads(RecordingAnalysis& result) const {
   for (std::uint32_t i = 0; i < threads_.size(); ++i) {
     const ThreadAccount& account = threads_[i];
     result.threads.push_back({ThreadIndex{i}, account.allocations, account.releases, account.allocated_bytes,
-                              live_figures(account.live)});
+                              live_figures(account.live, account.peak_variance, account.end_variance)});
   }
 }
 

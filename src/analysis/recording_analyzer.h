@@ -16,6 +16,7 @@
 #include "analysis/mapping_ledger.h"
 #include "analysis/memory_timeline.h"
 #include "analysis/recording_analysis.h"
+#include "analysis/small_allocations.h"
 
 namespace headroom::analysis {
 
@@ -47,11 +48,13 @@ struct StackAccount {
 
 struct SizeClassAccount {
   LiveCounter live;
+  double peak_variance = 0, end_variance = 0;
   std::int64_t allocations = 0, allocated_bytes = 0;
 };
 
 struct ThreadAccount {
   LiveCounter live;
+  double peak_variance = 0, end_variance = 0;
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
   std::uint64_t last_allocated = 0;  // if the thread's last event was an allocation: its address
   LayerIndex layer = 0;
@@ -59,12 +62,17 @@ struct ThreadAccount {
   std::int64_t in_layer_since = 0;
 };
 
+// What is known of a recording of samples before the pass over it.
+struct SampledPeak {
+  Nanoseconds moment;                   // when the heap is to be told as at its peak
+  SmallAllocations until_peak, in_all;  // no more of them can be live, then and at any time
+};
+
 class RecordingAnalyzer {
  public:
-  // `peak_moment`: when the heap is to be told as at its peak; absent where the peak is exact and shows
-  // itself.
+  // `peak`: absent where the peak is exact and shows itself.
   RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
-                    std::optional<Nanoseconds> peak_moment);
+                    const std::optional<SampledPeak>& peak);
 
   // What visit() of this event will need, asked for ahead. Once needed, it stays so.
   bool needs_prefetch() const { return live_.outgrew_the_cache(); }
@@ -81,18 +89,34 @@ class RecordingAnalyzer {
   void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
   void released_by_tracer(const LiveBlock& block);
   void tell_peak();
+  void bound_end();
   void sum_end_variances();
   void change_heap(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks) {
     heap_.change(block.weight, bytes.all, blocks);
     if (block.weight == 1) return;
+    add_wrapping(sampled_live_, bytes.all);
     add_wrapping(a_over_all_, bytes.a - bytes.all);
     add_wrapping(b_over_all_, bytes.b - bytes.all);
   }
+  // By half A as the samples have it, since it only chooses; else no more than there can be.
   LiveBytes live_bytes() const {
-    LiveBytes live{heap_.bytes, heap_.bytes, heap_.bytes};
+    LiveBytes live{heap_.bytes, heap_.bytes, heap_.bytes, 0};
     add_wrapping(live.a, a_over_all_);
     add_wrapping(live.b, b_over_all_);
+    std::int64_t of_b = sampled_live_;
+    add_wrapping(of_b, b_over_all_);
+    if (sampled_live_ > in_all_.bytes) add_wrapping(live.all, in_all_.bytes - sampled_live_);
+    if (of_b > in_all_.bytes) {
+      live.b_cut = of_b - in_all_.bytes;
+      add_wrapping(live.b, -live.b_cut);
+    }
     return live;
+  }
+
+  std::int64_t large_live() const {
+    std::int64_t large = heap_.bytes;
+    add_wrapping(large, -sampled_live_);
+    return large;
   }
 
   ThreadAccount& thread_of(const MemoryEvent& event) {
@@ -113,6 +137,11 @@ class RecordingAnalyzer {
   void finish_threads(RecordingAnalysis& result) const;
   void find_reuse(RecordingAnalysis& result) const;
   LiveFigures live_figures(const LiveCounter& counter) const;
+  // Of a row: no row can be further from the truth than by all that was sampled.
+  LiveFigures live_figures(const LiveCounter& counter, double peak_variance, double end_variance) const;
+  double bounded(double variance) const;
+  // The most bytes that can have been live at once, the large ones then all in one moment with the small.
+  std::int64_t most_possible() const;
 
   static constexpr LayerIndex kNoLayer = ~LayerIndex{0};
 
@@ -123,6 +152,9 @@ class RecordingAnalyzer {
   HeapTotal heap_, peak_;
   // What the halves of the samples have more than all samples; only samples change it.
   std::int64_t a_over_all_ = 0, b_over_all_ = 0;
+  std::int64_t sampled_live_ = 0;  // the part of heap_ that samples stand for
+  std::int64_t most_large_ = 0;    // the most that the rest of it was
+  SmallAllocations until_peak_ = kNoBound, in_all_ = kNoBound;
   // Chosen by half A, the peak is told by half B once this moment is over.
   bool peak_is_chosen_;
   std::int64_t moment_to_tell_;
@@ -244,6 +276,7 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
     stack.sampled = true;
   }
   change_heap(block, halves, blocks);
+  if (!full_) most_large_ = std::max(most_large_, large_live());
   const LiveBytes live = live_bytes();
   layer.process.note(live.a, live.b);
   if (heap_.bytes > peak_.bytes && !peak_is_chosen_) {

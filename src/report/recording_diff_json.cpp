@@ -15,6 +15,7 @@ using namespace analysis;
 void set(Json& object, const std::string& key, const Figure& figure) {
   object[key] = figure.value;
   set_if(object, key + "_standard_error", figure.standard_error);
+  set_if(object, key + "_at_most", figure.at_most);
 }
 
 Json side_json(const DiffSide& side) {

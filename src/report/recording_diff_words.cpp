@@ -26,23 +26,37 @@ struct Cause {
   std::int64_t change = 0;
 };
 
+struct Change {
+  std::int64_t bytes = 0;
+  double variance = 0;  // of samples
+
+  void add(const DiffRow& row) {
+    bytes += row.peak_change();
+    const double error = row.peak_standard_error().value_or(0);
+    variance += error * error;
+  }
+  // As FigureChange::differs().
+  bool differs() const { return std::abs(static_cast<double>(bytes)) >= 2 * std::sqrt(variance); }
+};
+
 // Of these, what moved the peak most in the direction that it went; no name where nothing did.
-Cause leading(const std::map<std::string, std::int64_t>& changes, bool grew) {
+Cause leading(const std::map<std::string, Change>& changes, bool grew) {
   Cause cause;
   for (const auto& [name, change] : changes)
-    if (grew ? change > cause.change : change < cause.change) cause = {name, change};
+    if (change.differs() && (grew ? change.bytes > cause.change : change.bytes < cause.change))
+      cause = {name, change.bytes};
   return cause;
 }
 
 // A layer where one is to blame, else the function that allocated, in all stacks that it stands on top of.
 Cause cause_of(const DiffReport& report, bool grew) {
-  std::map<std::string, std::int64_t> changes;
-  for (const DiffRow& row : report.diff.by(DiffBy::layer)) changes[row.name] += row.peak_change();
+  std::map<std::string, Change> changes;
+  for (const DiffRow& row : report.diff.by(DiffBy::layer)) changes[row.name].add(row);
   if (Cause cause = leading(changes, grew); !cause.name.empty()) return cause;
   changes.clear();
   for (const DiffRow& row : report.diff.by(DiffBy::stack)) {
     const std::string stack = one_line_stack(row.frames, kWidthOfAName);
-    changes[stack.substr(0, stack.find(" ← "))] += row.peak_change();
+    changes[stack.substr(0, stack.find(" ← "))].add(row);
   }
   return leading(changes, grew);
 }

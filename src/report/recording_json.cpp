@@ -40,6 +40,7 @@ std::string_view name_of(recording::ScopeSource source) {
 void set(Json& object, const std::string& key, const Figure& figure) {
   object[key] = figure.value;
   set_if(object, key + "_standard_error", figure.standard_error);
+  set_if(object, key + "_at_most", figure.at_most);
 }
 
 void set(Json& object, const LiveFigures& live) {

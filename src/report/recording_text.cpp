@@ -65,8 +65,9 @@ class Screen {
   void figure(std::string_view name, const std::string& text) {
     line(fmt::format("{:<10} {}", name, wrap(text, width_ - 11, 11)));
   }
-  // "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB".
+  // "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB"; of little "at most 78.4 KiB".
   static std::string words_for(const Figure& bytes) {
+    if (bytes.at_most) return fmt::format("at most {}", format_bytes({*bytes.at_most}));
     if (!bytes.standard_error) return format_bytes({bytes.value});
     return fmt::format("≈ {} ± {}", format_bytes({bytes.value}),
                        format_bytes({std::llround(*bytes.standard_error)}));

@@ -39,7 +39,7 @@ std::string cure_for_drops(const recording::RecordingInfo& info) {
 }
 
 std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis) {
-  if (analysis.leaked_bytes.value <= analysis.peak_bytes.value) return "";
+  if (analysis.leaked_bytes.value <= analysis.peak_bytes.value || analysis.leaked_bytes.at_most) return "";
   return "above the peak by chance: two estimates (±) from different samples";
 }
 

@@ -10,6 +10,7 @@ namespace headroom::trace {
 namespace {
 
 std::string bytes_of(const analysis::Figure& figure) {
+  if (figure.at_most) return fmt::format("at most {}", format_bytes(Bytes{*figure.at_most}));
   std::string text = format_bytes(Bytes{figure.value});
   if (figure.standard_error.value_or(0) < 1) return text;
   return fmt::format("about {} (± {})", text,

@@ -13,6 +13,7 @@
 #include "analysis/live_block.h"
 #include "analysis/peak_moment.h"
 #include "analysis/recording_analysis.h"
+#include "analysis/small_allocations.h"
 #include "recording/sample_half.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
@@ -236,6 +237,7 @@ TEST(SampledPeak, IsThatOfThePlainImplementation) {
       else
         builder.sample(0, time, address, 1 + random() % 3000);
     }
+    builder.counters(0, time, 0, 1'000'000, 1'000'000'000, 1'000'000);  // no sample says too much
     auto recording = recording::Recording::open(builder.finish());
     ASSERT_TRUE(recording.has_value());
 
@@ -295,12 +297,103 @@ TEST(SampledPeak, LargeBlocksCountInBothHalves) {
   builder.sample(0, 10, 0x10000, 16);
   builder.allocate(0, 20, 0x20000, 900'000'000);
   builder.release(0, 60, 0x20000);
+  builder.counters(0, 70, 0, 100'000, 10'000'000, 100'000);
   auto recording = recording::Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value());
   const RecordingAnalysis analysis = analyze_recording(*recording, {});
   EXPECT_EQ(analysis.peak_time, Nanoseconds{40}) << "the middle of the time when it was there";
   const std::int64_t small = analysis.peak_bytes.value - 900'000'000;
   EXPECT_TRUE(small == 0 || small == 2 * (512 << 10) + 16 || small == 2 * (512 << 10) + 8) << small;
+}
+
+// A program that allocates 80 blocks of 100 bytes and keeps half of them. A sample stands for 64 KiB there,
+// and says no more than the 8000 bytes that were counted; rows, the timeline and groups agree.
+TEST(SampledPeak, NoMoreIsLiveThanWasAllocated) {
+  const test::TemporaryFolder folder;
+  int told = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    test::RecordingBuilder builder(
+        folder / "a.hrec", {.full = false, .sample_period_bytes = kPeriod, .started_realtime_ns = seed});
+    const auto layer = builder.scope("layer");
+    builder.allocate(0, 10, 0x10000, 20'000);
+    builder.enter_scope(0, 20, layer);
+    builder.sample(0, 30, 0x20000, kBlock, {0x400000, 0x500000});
+    builder.sample(0, 40, 0x30000, kBlock, {0x400010, 0x500000});
+    builder.counters(0, 50, layer, 78, 78 * kBlock, 40);
+    auto recording = recording::Recording::open(builder.finish());
+    ASSERT_TRUE(recording.has_value());
+    const RecordingAnalysis analysis = analyze_recording(*recording, {});
+    EXPECT_LE(analysis.peak_bytes.value, 28'000);
+    EXPECT_LE(analysis.peak_blocks.value, 81);
+    EXPECT_LE(analysis.leaked_bytes.value, 28'000);
+    EXPECT_GE(analysis.leaked_bytes.value, 27'990) << "both samples say far more: rounded down";
+    EXPECT_EQ(analysis.peak_bytes.standard_error, 8000.0) << "the truth may lie anywhere below";
+    EXPECT_EQ(analysis.leaked_bytes.standard_error, 8000.0);
+    EXPECT_EQ(analysis.peak_bytes.at_most, 28'000);
+    EXPECT_EQ(analysis.leaked_bytes.at_most, 28'000);
+    told += analysis.peak_bytes.value > 20'000;
+
+    std::int64_t layers = 0, stacks = 0, threads = 0, classes = 0, layers_end = 0;
+    for (const LayerFigures& figures : analysis.layers) {
+      layers += figures.self.peak_bytes;
+      layers_end += figures.self.end_bytes;
+      EXPECT_LE(figures.peak_allocated, 28'000);
+      EXPECT_LE(figures.process_peak, 28'000);
+      EXPECT_LE(figures.live.peak_standard_error().value_or(0), 8000);
+    }
+    for (const StackFigures& stack : analysis.stacks) {
+      stacks += stack.live.peak_bytes;
+      EXPECT_LE(stack.most_bytes, 28'000);
+      EXPECT_LE(stack.allocated_bytes, 28'000);
+      EXPECT_LE(stack.live.end_standard_error().value_or(0), 8000);
+    }
+    for (const ThreadFigures& thread : analysis.threads) threads += thread.live.peak_bytes;
+    for (const SizeClassFigures& size_class : analysis.size_classes) classes += size_class.live.peak_bytes;
+    EXPECT_EQ(layers, analysis.peak_bytes.value);
+    EXPECT_EQ(layers_end, analysis.leaked_bytes.value);
+    EXPECT_EQ(stacks, analysis.peak_bytes.value);
+    EXPECT_EQ(threads, analysis.peak_bytes.value);
+    EXPECT_EQ(classes, analysis.peak_bytes.value);
+    EXPECT_LE(analysis.threads[0].live.end_standard_error().value_or(0), 8000);
+
+    for (const TimelinePoint& point : analysis.timeline.points) {
+      EXPECT_LE(point.highest, 28'000);
+      EXPECT_LE(point.last, 28'000);
+      EXPECT_EQ(std::accumulate(point.layers.begin(), point.layers.end(), std::int64_t{0}), point.highest);
+      for (const std::int64_t bytes : point.layers) EXPECT_GE(bytes, 0);
+    }
+    EXPECT_EQ(live_at(*recording, {&analysis.peak_time, 1}, SampleHalf::b).front().bytes,
+              analysis.peak_bytes.value);
+    EXPECT_EQ(live_at(*recording, {&analysis.duration, 1}).front().bytes, analysis.leaked_bytes.value);
+    const GroupAccounts groups = account_groups(*recording, {[](LayerIndex, StackId) { return 0U; }});
+    EXPECT_EQ(groups.figures[0][0].live.peak_bytes, analysis.peak_bytes.value);
+    EXPECT_EQ(groups.figures[0][0].live.end_bytes, analysis.leaked_bytes.value);
+  }
+  EXPECT_GT(told, 5) << "half B had a sample in some";
+}
+
+// Until a moment only what may have been allocated by then counts: the whole record that the moment lies in,
+// and no later one.
+TEST(SampledPeak, SmallAllocationsAreCountedUntilAMoment) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
+  builder.sample(0, 10, 0x10000, 7);
+  builder.counters(0, 100, 0, 10, 1000, 0);
+  builder.counters(1, 150, 0, 3, 300, 0);  // another thread, which counted since the start
+  builder.counters(0, 200, 0, 20, 2000, 0);
+  builder.sample(0, 250, 0x20000, 70);
+  builder.counters(0, 300, 0, 40, 4000, 0);
+  auto recording = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value());
+  const Nanoseconds times[] = {{5}, {99}, {160}, {250}, {1000}};
+  const std::vector<SmallAllocations> until = small_allocations_until(*recording, times);
+  ASSERT_EQ(until.size(), 5U);
+  EXPECT_EQ(until[0].bytes, 1300);
+  EXPECT_EQ(until[1].bytes, 1307);
+  EXPECT_EQ(until[2].bytes, 3307);
+  EXPECT_EQ(until[3].bytes, 7377);
+  EXPECT_EQ(until[4].bytes, 7377);
+  EXPECT_EQ(until[4].blocks, 75);
 }
 
 // Of a sample that was chosen with probability p, half A and half B each have it with q = 1 − √(1 − p), and
