@@ -34,6 +34,8 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
       mappings_(recording.info().page_bytes) {
   for (const recording::Device& device : recording.info().devices)
     if (device.integrated) devices_.set_integrated(device.ordinal);
+  for (LayerIndex i = 1; i < layers_.size(); ++i)
+    if (layers_.tree()[i].path == recording::kTracersOwnScope) tracers_own_ = i;
 }
 
 void RecordingAnalyzer::count(const MemoryEvent& event) {
@@ -66,14 +68,25 @@ void RecordingAnalyzer::change_mappings(const MemoryEvent& event, std::int64_t t
   }
 }
 
-// The thread goes from its layer to another: out of each up to what they have in common, and then in.
+// The thread goes from its layer to another. What the tracer does in between for itself, such as ending a
+// runtime's profile, is neither a cycle of the program nor the end of one: the layer that it interrupts goes
+// on.
 void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t time) {
   const LayerIndex from = thread.layer, to = layers_.layer_of(scope);
   layers_[from].time_ns += time - thread.in_layer_since;
   thread.in_layer_since = time;
   thread.scope = scope;
   thread.layer = to;
+  if (to == tracers_own_) {
+    ++layers_[to].entries;
+    layers_[to].process.note(live_bytes().a, live_bytes().b);
+    return;
+  }
+  count_entries(std::exchange(thread.of_program, to), to);
+}
 
+// Out of each layer up to what the two have in common, and then in.
+void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
   const LayerTree& tree = layers_.tree();
   LayerIndex common = from;
   for (LayerIndex other = to; common != other;) {
@@ -86,14 +99,13 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
       cycles_.ended(layer, tree[layer].depth, heap_.bytes, stacks_.size(),
                     [&](std::size_t stack) { return stacks_[stack].live.bytes; });
   layers_[to].visited = true;
-  // Of a profile in small blocks samples know next to nothing: there it stays part of the workspace.
-  if (full_ && tracers_own_ == kNoLayer && tree[to].path == recording::kTracersOwnScope) tracers_own_ = to;
   for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {
     ++layers_[layer].entries;
     layers_[layer].process.note(live_bytes().a, live_bytes().b);
   }
 }
 
+// Of full recordings: of a profile in small blocks samples know next to nothing, and it stays workspace.
 void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
   if (block.time_ns > peak_time_) return;  // it came after the peak
   if (for_tracing_mark_ != peak_mark_) for_tracing_.clear();

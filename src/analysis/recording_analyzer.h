@@ -58,6 +58,7 @@ struct ThreadAccount {
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
   std::uint64_t last_allocated = 0;  // if the thread's last event was an allocation: its address
   LayerIndex layer = 0;
+  LayerIndex of_program = 0;  // the same but for the tracer's own work: the layer that it interrupted
   ScopeId scope;
   std::int64_t in_layer_since = 0;
 };
@@ -87,6 +88,7 @@ class RecordingAnalyzer {
   void count(const MemoryEvent& event);
   void change_mappings(const MemoryEvent& event, std::int64_t time);
   void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
+  void count_entries(LayerIndex from, LayerIndex to);
   void released_by_tracer(const LiveBlock& block);
   void tell_peak();
   void bound_end();
@@ -162,8 +164,8 @@ class RecordingAnalyzer {
   Mark peak_mark_ = 1;
 
   LayerLedger layers_;
-  // What the tracer had a runtime release was there for the tracing's sake; of that, what was live at the
-  // peak, by layer.
+  // The layer of the tracer's own work, if it did any. What the tracer had a runtime release was there for
+  // the tracing's sake; of that, what was live at the peak, by layer.
   LayerIndex tracers_own_ = kNoLayer;
   std::vector<std::int64_t> for_tracing_;
   Mark for_tracing_mark_ = 0;
@@ -303,7 +305,7 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
     ++unknown_releases_;
     return;
   }
-  if (thread.layer == tracers_own_) released_by_tracer(block);
+  if (full_ && thread.layer == tracers_own_) released_by_tracer(block);
   remove(block, time, temporary);
   if (full_) fragmentation_.changed(live_, {time});
 }

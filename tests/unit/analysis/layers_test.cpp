@@ -23,6 +23,40 @@ const LayerFigures& layer_of(const RecordingAnalysis& analysis, const std::strin
   return analysis.layers[0];
 }
 
+// The tracer ends a runtime's profile now and then. That is no cycle of the program, though it lies further
+// out than the program's own and comes often; and the layer that it interrupts was entered once.
+TEST(Layers, TheTracersOwnWorkIsNoCycleAndInterruptsNothing) {
+  const test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const auto session = builder.scope("model", 0, recording::ScopeSource::session);
+  const auto run = builder.scope("run", session, recording::ScopeSource::run);
+  const auto own = builder.scope(recording::kTracersOwnScope);
+  std::uint64_t time = 0, address = 0x1000;
+  for (int cycle = 0; cycle < 12; ++cycle) {
+    builder.enter_scope(0, ++time, run);
+    builder.allocate(0, ++time, address += 0x1000, 100);
+    builder.enter_scope(0, ++time, own);
+    builder.allocate(0, ++time, address += 0x1000, 8);
+    builder.release(0, ++time, address);
+    builder.enter_scope(0, ++time, run);
+    builder.allocate(0, ++time, address += 0x1000, 100);
+    builder.enter_scope(0, ++time, 0);
+    for (int more = 0; more < 2; ++more) {
+      builder.enter_scope(0, ++time, own);
+      builder.enter_scope(0, ++time, 0);
+    }
+  }
+  const RecordingAnalysis analysis = analyze(builder);
+  EXPECT_EQ(layer_of(analysis, "model").entries, 12);
+  EXPECT_EQ(layer_of(analysis, "model/run").entries, 12);
+  EXPECT_EQ(layer_of(analysis, recording::kTracersOwnScope).entries, 36);
+  EXPECT_EQ(layer_of(analysis, "model/run").duration, Nanoseconds{12 * 4}) << "without the tracer's own work";
+  EXPECT_EQ(analysis.leaks.cycle, "model/run");
+  EXPECT_EQ(analysis.leaks.cycles, 12);
+  EXPECT_EQ(analysis.leaks.growth, Growth::leak);
+  EXPECT_DOUBLE_EQ(analysis.leaks.bytes_per_cycle, 200);
+}
+
 TEST(Layers, AnOuterLayerHoldsWhatTheInnerOnesAllocate) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
