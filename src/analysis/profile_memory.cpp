@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "analysis/layer_ledger.h"
+#include "analysis/session_layers.h"
 
 namespace headroom::analysis {
 namespace {
@@ -12,36 +16,44 @@ namespace {
 // A profile misses a node now and then (its own limit, a run that was cut short).
 constexpr double kRecordedNodes = 0.9;
 
+// The profiled runs of a session.
 struct Window {
-  std::string run_layer;
-  std::int64_t from = 0, to = 0;  // ns: the profiled runs
+  std::size_t profile = 0;        // index of RecordingInfo::profiles
+  std::uint32_t session = 0;      // the number of its name (session_layers.h)
+  std::int64_t from = 0, to = 0;  // ns
   std::size_t node_runs = 0;
 };
 
-std::vector<Window> profiled_windows(const recording::RecordingInfo& info) {
+// By the sessions' names, then by time.
+std::vector<Window> profiled_windows(const recording::RecordingInfo& info, const SessionLayers& layers) {
   // The last node's record is written after the node.
   constexpr std::int64_t kAfterTheLastNode = 1'000'000;
   std::vector<Window> windows;
-  for (const recording::RuntimeProfile& profile : info.profiles) {
+  for (std::size_t i = 0; i < info.profiles.size(); ++i) {
+    const recording::RuntimeProfile& profile = info.profiles[i];
     const auto& runs = profile.data.runs;
     if (runs.empty()) continue;
-    Window window{recording::path_of(info, profile.session) + "/run",
-                  std::numeric_limits<std::int64_t>::max(), 0, runs.size()};
+    Window window{i, layers.name_of_profile(i), std::numeric_limits<std::int64_t>::max(), 0, runs.size()};
     for (const recording::NodeRun& run : runs) {
       const std::int64_t start = profile.start.count + run.start.count;
       window.from = std::min(window.from, start);
       window.to = std::max(window.to, start + run.duration.count + kAfterTheLastNode);
     }
-    windows.push_back(std::move(window));
+    windows.push_back(window);
   }
+  std::sort(windows.begin(), windows.end(), [](const Window& a, const Window& b) {
+    return a.session != b.session ? a.session < b.session : a.from < b.from;
+  });
   return windows;
 }
 
 // Blocks of one stack that were allocated in profiled runs, between the nodes.
 struct Kept {
-  std::int64_t blocks = 0, bytes = 0, bytes_at_peak = 0;
+  std::int64_t blocks = 0;
+  // By layer: a session may run within several ranges of the program.
+  std::map<LayerIndex, std::int64_t> bytes, bytes_at_peak;
 };
-using KeptByStack = std::unordered_map<std::uint32_t, Kept>;
+using BytesByLayer = std::map<LayerIndex, std::int64_t>;
 
 bool passes_through(std::span<const std::uint64_t> frames, std::uint64_t call) {
   return std::find(frames.begin(), frames.end(), call) != frames.end();
@@ -62,43 +74,49 @@ std::optional<std::uint64_t> common_call(const recording::StackTable& stacks,
   return common.back();
 }
 
-class ProfileSearch {
- public:
-  ProfileSearch(recording::Recording& recording, const Window& window, std::int64_t peak_time)
-      : recording_(recording), window_(window), peak_time_(peak_time), layers_(recording) {}
+// What was found out about one window.
+struct Findings {
+  std::unordered_map<std::uint32_t, Kept> kept;  // by stack
+  std::unordered_set<std::uint32_t> node_stacks;
 
-  std::int64_t bytes_at_peak() {
-    walk();
+  // The profile's own, as it was at the heap's peak.
+  BytesByLayer profile_at_peak(const recording::StackTable& stacks, std::size_t node_runs) const {
     std::vector<std::uint32_t> of_every_node;
-    const auto needed = static_cast<std::int64_t>(kRecordedNodes * static_cast<double>(window_.node_runs));
-    for (const auto& [stack, kept] : kept_)
-      if (kept.blocks >= std::max<std::int64_t>(1, needed)) of_every_node.push_back(stack);
-    const recording::StackTable& stacks = recording_.stacks();
+    const auto needed = static_cast<std::int64_t>(kRecordedNodes * static_cast<double>(node_runs));
+    for (const auto& [stack, blocks] : kept)
+      if (blocks.blocks >= std::max<std::int64_t>(1, needed)) of_every_node.push_back(stack);
     const auto call = common_call(stacks, of_every_node);
-    if (!call) return 0;
+    BytesByLayer bytes;
+    if (!call) return bytes;
     // What else is allocated behind that call (the list of the records) is the profile's too, unless nodes
     // allocate behind it as well: then the call is not the profile's own.
-    const bool shared = std::any_of(node_stacks_.begin(), node_stacks_.end(), [&](const auto& node) {
-      return passes_through(stacks.frames(StackId{node.first}), *call);
+    const bool shared = std::any_of(node_stacks.begin(), node_stacks.end(), [&](std::uint32_t stack) {
+      return passes_through(stacks.frames(StackId{stack}), *call);
     });
-    std::int64_t bytes = 0;
-    for (const auto& [stack, kept] : kept_) {
+    for (const auto& [stack, blocks] : kept) {
       const bool recorded =
           std::find(of_every_node.begin(), of_every_node.end(), stack) != of_every_node.end();
-      if (recorded || (!shared && passes_through(stacks.frames(StackId{stack}), *call)))
-        bytes += kept.bytes_at_peak;
+      if (!recorded && (shared || !passes_through(stacks.frames(StackId{stack}), *call))) continue;
+      for (const auto& [layer, held] : blocks.bytes_at_peak) bytes[layer] += held;
     }
     return bytes;
   }
+};
 
- private:
-  struct Block {
-    std::uint32_t stack;
-    std::int64_t size;
-  };
+class ProfileSearch {
+ public:
+  ProfileSearch(recording::Recording& recording, const SessionLayers& sessions,
+                const std::vector<Window>& windows, std::int64_t peak_time)
+      : recording_(recording),
+        sessions_(sessions),
+        windows_(windows),
+        peak_time_(peak_time),
+        layers_(recording),
+        findings_(windows.size()) {}
 
-  void walk() {
-    const std::int64_t end = std::max(peak_time_, window_.to);
+  std::vector<Findings> search() {
+    std::int64_t end = peak_time_;
+    for (const Window& window : windows_) end = std::max(end, window.to);
     bool before_peak = true, over = false;
     recording_.for_each_event([&](const MemoryEvent& event) {
       over = over || event.time.count > end;
@@ -110,54 +128,92 @@ class ProfileSearch {
       visit(event);
     });
     if (before_peak) take_peak();
+    return std::move(findings_);
+  }
+
+ private:
+  struct Block {
+    std::size_t window;
+    std::uint32_t stack;
+    LayerIndex layer;
+    std::int64_t size;
+  };
+
+  // The window of this session that the time lies in; one past the last where there is none.
+  std::size_t window_at(std::uint32_t session, std::int64_t time) const {
+    const auto after = std::upper_bound(
+        windows_.begin(), windows_.end(), std::pair(session, time),
+        [](const auto& at, const Window& window) { return at < std::pair(window.session, window.from); });
+    if (after == windows_.begin()) return windows_.size();
+    const auto found = std::prev(after);
+    if (found->session != session || time > found->to) return windows_.size();
+    return static_cast<std::size_t>(found - windows_.begin());
   }
 
   void visit(const MemoryEvent& event) {
     if (event.kind == MemoryEventKind::release) {
       const auto found = live_.find(event.address);
       if (found == live_.end()) return;
-      Kept& kept = kept_[found->second.stack];
-      --kept.blocks;
-      kept.bytes -= found->second.size;
+      // What releasing the session does to its profile says nothing of how it was made.
+      if (event.time.count <= std::max(peak_time_, windows_[found->second.window].to)) {
+        Kept& kept = findings_[found->second.window].kept[found->second.stack];
+        --kept.blocks;
+        kept.bytes[found->second.layer] -= found->second.size;
+      }
       live_.erase(found);
       return;
     }
-    if (event.kind != MemoryEventKind::allocate || event.time.count < window_.from ||
-        event.time.count > window_.to)
+    if (event.kind != MemoryEventKind::allocate) return;
+    const LayerIndex index = layers_.layer_of(event.scope);
+    const auto layer = sessions_.of(index);
+    if (!layer || !layer->is_run) return;
+    const std::size_t window = window_at(layer->name, event.time.count);
+    if (window == windows_.size()) return;
+    Findings& findings = findings_[window];
+    if (!layer->is_whole) {
+      findings.node_stacks.insert(event.stack.index);
       return;
-    const std::string& layer = layers_.tree()[layers_.layer_of(event.scope)].path;
-    if (layer == window_.run_layer) {
-      live_[event.address] = {event.stack.index, static_cast<std::int64_t>(event.size)};
-      Kept& kept = kept_[event.stack.index];
-      ++kept.blocks;
-      kept.bytes += static_cast<std::int64_t>(event.size);
-    } else if (layer.starts_with(window_.run_layer)) {
-      ++node_stacks_[event.stack.index];
     }
+    const auto size = static_cast<std::int64_t>(event.size);
+    live_[event.address] = {window, event.stack.index, index, size};
+    Kept& kept = findings.kept[event.stack.index];
+    ++kept.blocks;
+    kept.bytes[index] += size;
   }
 
   void take_peak() {
-    for (auto& [stack, kept] : kept_) kept.bytes_at_peak = kept.bytes;
+    for (Findings& findings : findings_)
+      for (auto& [stack, kept] : findings.kept) kept.bytes_at_peak = kept.bytes;
   }
 
   recording::Recording& recording_;
-  const Window& window_;
+  const SessionLayers& sessions_;
+  const std::vector<Window>& windows_;
   std::int64_t peak_time_;
   LayerLedger layers_;
   std::unordered_map<std::uint64_t, Block> live_;
-  KeptByStack kept_;
-  std::unordered_map<std::uint32_t, std::int64_t> node_stacks_;
+  std::vector<Findings> findings_;  // of each window
 };
 
 }  // namespace
 
 void find_profile_memory(recording::Recording& recording, RecordingAnalysis& analysis) {
+  analysis.sessions.resize(recording.info().profiles.size());
   if (!analysis.full) return;
-  for (const Window& window : profiled_windows(recording.info())) {
-    const std::int64_t bytes = ProfileSearch(recording, window, analysis.peak_time.count).bytes_at_peak();
-    for (LayerFigures& layer : analysis.layers)
-      if (layer.path == window.run_layer)
-        layer.tracing_peak_bytes = std::min(layer.self.peak_bytes, std::max(layer.tracing_peak_bytes, bytes));
+  const SessionLayers sessions(LayerTree(recording), recording.info());
+  const std::vector<Window> windows = profiled_windows(recording.info(), sessions);
+  if (windows.empty()) return;
+  const std::vector<Findings> findings =
+      ProfileSearch(recording, sessions, windows, analysis.peak_time.count).search();
+  BytesByLayer by_layer;
+  for (std::size_t i = 0; i < windows.size(); ++i)
+    for (const auto& [layer, bytes] : findings[i].profile_at_peak(recording.stacks(), windows[i].node_runs)) {
+      by_layer[layer] += bytes;
+      analysis.sessions[windows[i].profile].tracing_bytes += bytes;
+    }
+  for (const auto& [index, bytes] : by_layer) {
+    LayerFigures& layer = analysis.layers[index];
+    layer.tracing_peak_bytes = std::min(layer.self.peak_bytes, std::max(layer.tracing_peak_bytes, bytes));
   }
 }
 

@@ -9,9 +9,9 @@
 
 namespace headroom::analysis {
 
-// Adds them to tracing_peak_bytes of the sessions' run layers. One more pass, up to the heap's peak or the
-// end of the last profile, whichever is later; nothing without profiles, or in a recording of samples, where
-// single small blocks are not seen.
+// Adds them to tracing_peak_bytes of the layers in which the sessions ran, and to analysis.sessions. One more
+// pass, up to the heap's peak or the end of the last profile, whichever is later; nothing without profiles,
+// or in a recording of samples, where single small blocks are not seen.
 void find_profile_memory(recording::Recording& recording, RecordingAnalysis& analysis);
 
 }  // namespace headroom::analysis

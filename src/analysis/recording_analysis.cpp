@@ -5,6 +5,7 @@
 #include "analysis/peak_moment.h"
 #include "analysis/profile_memory.h"
 #include "analysis/recording_analyzer.h"
+#include "analysis/session_peaks.h"
 #include "analysis/small_allocations.h"
 
 namespace headroom::analysis {
@@ -33,6 +34,7 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
   visit_batch();
   RecordingAnalysis analysis = analyzer.finish(recording);
   find_profile_memory(recording, analysis);
+  find_session_peaks(recording, analysis);
   return analysis;
 }
 

@@ -93,6 +93,14 @@ struct LayerFigures {
   // The part of self.peak_bytes that was there for the tracing's sake: a runtime's profile of itself, which
   // the tracer switched on and ended.
   std::int64_t tracing_peak_bytes = 0;
+  bool of_session = false;  // one that `sessions` has is loaded or runs in it
+};
+
+// Live bytes at the heap's peak of a session of a runtime that wrote a profile of itself.
+struct SessionAtPeak {
+  std::int64_t loaded_bytes = 0;   // allocated while it was loaded
+  std::int64_t run_bytes = 0;      // allocated in its runs, but for
+  std::int64_t tracing_bytes = 0;  // its profile, which only tracing switches on
 };
 
 struct SizeClassFigures {
@@ -158,6 +166,7 @@ struct RecordingAnalysis {
 
   std::vector<StackFigures> stacks;            // [i] is StackId{i}; 0 is "no stack"
   std::vector<LayerFigures> layers;            // [0] is outside of any layer; parents come first
+  std::vector<SessionAtPeak> sessions;         // [i] is of RecordingInfo::profiles[i]
   std::vector<SizeClassFigures> size_classes;  // those that occur, ascending
   std::vector<ThreadFigures> threads;          // [i] is ThreadIndex{i}
   MemoryTimeline timeline;

@@ -1,30 +1,14 @@
 #include "analysis/session_memory.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
 
 #include "analysis/peak_shares.h"
 
 namespace headroom::analysis {
 namespace {
-
-bool is_inside(const std::string& layer, const std::string& path) {
-  return layer.starts_with(path) && (layer.size() == path.size() || layer[path.size()] == '/');
-}
-
-struct AtPeak {
-  Bytes bytes, tracing;  // the second is not in the first
-};
-
-// Live at the heap's peak in the layer of this path and in the layers inside it.
-AtPeak at_peak(const RecordingAnalysis& analysis, const std::string& path) {
-  AtPeak sum;
-  for (const LayerFigures& layer : analysis.layers) {
-    if (!is_inside(layer.path, path)) continue;
-    sum.bytes += Bytes{layer.self.peak_bytes - layer.tracing_peak_bytes};
-    sum.tracing += Bytes{layer.tracing_peak_bytes};
-  }
-  return sum;
-}
 
 void add_node_runs(const recording::RuntimeProfileData& profile, SessionMemory& session) {
   for (const recording::NodeInfo& node : profile.nodes)
@@ -60,16 +44,29 @@ void add_node_runs(const recording::RuntimeProfileData& profile, SessionMemory& 
 
 std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
                                           const RecordingAnalysis& analysis) {
+  std::map<std::string, std::vector<std::size_t>> loads;  // profiles by the session's path
+  for (std::size_t i = 0; i < info.profiles.size(); ++i)
+    if (!info.profiles[i].data.nodes.empty())
+      loads[recording::path_of(info, info.profiles[i].session)].push_back(i);
+  const auto was_live = [&](std::size_t profile) {
+    const SessionAtPeak& held = analysis.sessions[profile];
+    return held.loaded_bytes != 0 || held.run_bytes != 0 || held.tracing_bytes != 0;
+  };
   std::vector<SessionMemory> sessions;
-  for (const recording::RuntimeProfile& profile : info.profiles) {
+  for (std::size_t i = 0; i < info.profiles.size(); ++i) {
+    const recording::RuntimeProfile& profile = info.profiles[i];
     if (profile.data.nodes.empty()) continue;
     SessionMemory session;
     session.name = recording::path_of(info, profile.session);
-    const AtPeak loaded = at_peak(analysis, session.name + "/load"),
-                 run = at_peak(analysis, session.name + "/run");
-    session.loaded = loaded.bytes;
-    session.run = run.bytes;
-    session.tracing = loaded.tracing + run.tracing;
+    const std::vector<std::size_t>& same = loads[session.name];
+    const bool is_first_of_none = i == same.front() && std::none_of(same.begin(), same.end(), was_live);
+    if (!was_live(i) && !is_first_of_none) continue;
+    session.load = std::find(same.begin(), same.end(), i) - same.begin() + 1;
+    session.loads = static_cast<std::int64_t>(same.size());
+    const SessionAtPeak& held = analysis.sessions[i];
+    session.loaded = Bytes{held.loaded_bytes};
+    session.run = Bytes{held.run_bytes};
+    session.tracing = Bytes{held.tracing_bytes};
     add_node_runs(profile.data, session);
     sessions.push_back(std::move(session));
   }
@@ -117,13 +114,11 @@ LayerMemory layer_memory(const recording::RecordingInfo& info, const recording::
     memory.peak_node = session.peak_node;
     memory.nodes = session.nodes;
   }
-  const auto belongs_to_a_session = [&](const std::string& layer) {
-    return std::any_of(sessions.begin(), sessions.end(), [&](const SessionMemory& session) {
-      return is_inside(layer, session.name + "/load") || is_inside(layer, session.name + "/run");
-    });
-  };
+  std::set<std::string_view> of_sessions;
+  for (const LayerFigures& layer : analysis.layers)
+    if (layer.of_session) of_sessions.insert(layer.path);
   for (const PeakShare& share : peak_shares(info, stacks, analysis)) {
-    if (share.kind == ShareKind::layer && belongs_to_a_session(share.name)) continue;
+    if (share.kind == ShareKind::layer && of_sessions.contains(share.name)) continue;
     // A layer that is no session's is told like a module: by its name.
     const MemoryKind kind = share.kind == ShareKind::tracing   ? MemoryKind::tracing
                             : share.kind == ShareKind::unnamed ? MemoryKind::unnamed

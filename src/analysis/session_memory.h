@@ -16,9 +16,12 @@ namespace headroom::analysis {
 
 struct SessionMemory {
   std::string name;  // the layer's path
-  Bytes loaded;      // live at the heap's peak, allocated while it was loaded
-  Bytes run;         // live at the heap's peak, allocated in its runs (arena and all else)
-  Bytes tracing;     // the runtime's profile, which only tracing switches on; not in the two above
+  // A model that is loaded again is another session of the same name: this one's number among them, and how
+  // many there were.
+  std::int64_t load = 1, loads = 1;
+  Bytes loaded;   // live at the heap's peak, allocated while it was loaded
+  Bytes run;      // live at the heap's peak, allocated in its runs (arena and all else)
+  Bytes tracing;  // the runtime's profile, which only tracing switches on; not in the two above
   std::optional<Bytes> weights;  // sum of the nodes' parameters, as the runtime says; part of `loaded`
   // When the arena had the most in use: tensors as asked for, rounded up by the arena, and held from the
   // system.
@@ -27,7 +30,8 @@ struct SessionMemory {
   std::vector<NodeMemory> nodes;  // in the order of the graph's first run
 };
 
-// A session for each profile that could be read. `analysis` is of the same recording.
+// A session for each profile that could be read. Of sessions of one name those that held nothing at the
+// heap's peak are left out, as long as one is left. `analysis` is of the same recording.
 std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
                                           const RecordingAnalysis& analysis);
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "model/memory_event.h"
@@ -29,12 +30,14 @@ class NodeRanges {
   bool empty() const { return edges_.empty(); }
   // Edges of a thread, in the order of time.
   void add(ThreadIndex thread, const std::vector<NodeEdge>& edges);
-  // The nodes of profile `session` are scopes `first`, `first` + 1, … when the thread is in the scope `run`.
-  void add_run_scope(std::uint32_t session, ScopeId run, ScopeId first) {
-    first_node_[run.index] = {session, first};
+  // The nodes of profile `session` are these scopes when the thread is in the scope `run`. A model that is
+  // loaded again runs in the scope in which it ran before: there are edges of several sessions then, each at
+  // its time.
+  void add_run_scope(std::uint32_t session, ScopeId run, std::vector<ScopeId> nodes) {
+    nodes_[key(session, run)] = std::move(nodes);
   }
   void rewind() {
-    for (auto& [thread, walk] : edges_) walk.next = 0, walk.scope = {}, walk.real = {};
+    for (auto& [thread, walk] : edges_) walk.next = 0, walk.scope = {}, walk.real = {}, walk.session = 0;
   }
 
   // Passes the event on with its node as scope, and before it the changes of node that are due.
@@ -63,18 +66,19 @@ class NodeRanges {
   struct Walk {
     std::vector<NodeEdge> edges;
     std::size_t next = 0;
-    ScopeId scope, real{};  // the node's or the program's own; the program's own
+    ScopeId scope, real{};      // the node's or the program's own; the program's own
+    std::uint32_t session = 0;  // whose node it is
   };
-  struct RunScope {
-    std::uint32_t session;
-    ScopeId first_node;
-  };
+  static std::uint64_t key(std::uint32_t session, ScopeId run) {
+    return std::uint64_t{session} << 32 | run.index;
+  }
 
   template <class Visit>
   void pass(Walk& walk, const NodeEdge& edge, const MemoryEvent& event, Visit& visit) {
-    const auto run = first_node_.find(walk.real.index);
-    if (run == first_node_.end() || run->second.session != edge.session) return;
-    const ScopeId now = edge.begins ? ScopeId{run->second.first_node.index + edge.node} : walk.real;
+    const auto run = nodes_.find(key(edge.session, walk.real));
+    if (run == nodes_.end() || (!edge.begins && edge.session != walk.session)) return;
+    const ScopeId now = edge.begins ? run->second[edge.node] : walk.real;
+    walk.session = edge.session;
     if (now == walk.scope) return;
     walk.scope = now;
     MemoryEvent change;
@@ -85,8 +89,8 @@ class NodeRanges {
     visit(change);
   }
 
-  std::unordered_map<std::uint32_t, Walk> edges_;           // by thread
-  std::unordered_map<std::uint32_t, RunScope> first_node_;  // by the run's scope
+  std::unordered_map<std::uint32_t, Walk> edges_;                  // by thread
+  std::unordered_map<std::uint64_t, std::vector<ScopeId>> nodes_;  // by session and the run's scope
 };
 
 inline void NodeRanges::add(ThreadIndex thread, const std::vector<NodeEdge>& edges) {

@@ -376,6 +376,7 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
     info_.profiles.resize(kMostProfiles);
   }
   std::set<std::filesystem::path> read;
+  NodeScopes node_scopes;
   std::size_t repeated = 0;
   for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
     RuntimeProfile& profile = info_.profiles[i];
@@ -396,7 +397,7 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
       continue;
     }
     profile.data = std::move(*data);
-    add_nodes(i);
+    add_nodes(i, node_scopes);
   }
   if (repeated > 0)
     open_problems_.push_back(
@@ -405,7 +406,7 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
 
 // Scopes for the nodes below each scope in which the session ran, and the moments when they change on each
 // thread.
-void Recording::add_nodes(std::uint32_t index) {
+void Recording::add_nodes(std::uint32_t index, NodeScopes& known) {
   const RuntimeProfile& profile = info_.profiles[index];
   const auto is_session = [&](ScopeId scope) {
     return scope == profile.session ||
@@ -416,9 +417,14 @@ void Recording::add_nodes(std::uint32_t index) {
   const std::size_t recorded = info_.scopes.size();
   for (std::uint32_t run = 1; run < recorded; ++run) {
     if (info_.scopes[run].source != ScopeSource::run || !is_session(info_.scopes[run].parent)) continue;
-    nodes_.add_run_scope(index, ScopeId{run}, ScopeId{static_cast<std::uint32_t>(info_.scopes.size())});
-    for (const NodeInfo& node : profile.data.nodes)
-      info_.scopes.push_back({ScopeId{run}, ScopeSource::node, node.name});
+    std::vector<ScopeId> nodes;
+    for (const NodeInfo& node : profile.data.nodes) {
+      const ScopeId next{static_cast<std::uint32_t>(info_.scopes.size())};
+      const auto [scope, is_new] = known.emplace(std::pair(run, node.name), next);
+      if (is_new) info_.scopes.push_back({ScopeId{run}, ScopeSource::node, node.name});
+      nodes.push_back(scope->second);
+    }
+    nodes_.add_run_scope(index, ScopeId{run}, std::move(nodes));
   }
   for (std::uint32_t thread = 0; thread < info_.threads.size(); ++thread) {
     std::vector<NodeEdge> edges;

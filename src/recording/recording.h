@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -108,7 +110,9 @@ class Recording {
   void read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at, std::size_t bytes);
   void find_segments();
   void read_profiles(const std::filesystem::path& recording);
-  void add_nodes(std::uint32_t profile);
+  // Scopes of nodes by the run's scope and their name: a model that is loaded again has the same.
+  using NodeScopes = std::map<std::pair<std::uint32_t, std::string>, ScopeId>;
+  void add_nodes(std::uint32_t profile, NodeScopes& known);
   Nanoseconds time_of_ticks(std::uint64_t ticks) const;
   template <class Visit>
   void walk_nodes(Visit&& visit);  // with the nodes of graphs as scopes, with stacks as they were recorded

@@ -132,6 +132,10 @@ Json sessions_json(const RecordingReport& report) {
   Json sessions = Json::array();
   for (const SessionMemory& session : session_memory(report.info, report.analysis)) {
     Json object = {{"name", session.name}};
+    if (session.loads > 1) {
+      object["load"] = session.load;
+      object["loads"] = session.loads;
+    }
     object["loaded_bytes"] = session.loaded.count;
     object["run_bytes"] = session.run.count;
     if (session.tracing > Bytes{}) object["tracing_bytes"] = session.tracing.count;

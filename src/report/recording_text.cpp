@@ -166,7 +166,9 @@ class Screen {
   // What each model holds, by kind.
   void sessions() {
     for (const SessionMemory& session : session_memory(report_.info, analysis_)) {
-      heading(fmt::format("What {} holds at the peak", session.name));
+      const std::string which =
+          session.loads > 1 ? fmt::format(" (load {} of {})", session.load, session.loads) : "";
+      heading(fmt::format("What {} holds at the peak{}", session.name, which));
       for (const MemoryShare& share : shares_of(session))
         line(share_of_peak(share.bytes.count) +
              wrap(report::words_for(share, session.peak_node), width_ - 20, 20));

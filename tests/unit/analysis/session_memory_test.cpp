@@ -1,6 +1,7 @@
 // What a session of ONNX Runtime holds, by kind, and the profile that only tracing makes it keep.
 #include "analysis/session_memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "support/recording_builder.h"
@@ -91,6 +92,99 @@ TEST_F(SessionMemoryTest, KindsAddUpToThePeak) {
   EXPECT_EQ(memory.peak_node, "b");
   ASSERT_EQ(memory.nodes.size(), 2u);
   EXPECT_EQ(memory.nodes[0].runs, 2);
+}
+
+// Loaded, run and released, twice, and a third time to stay; the second was the largest.
+TEST(SessionPeaks, EachLoadOfAModelIsASessionOfItsOwn) {
+  const test::TemporaryFolder folder;
+  for (const bool full : {true, false}) {
+    RecordingBuilder builder(folder / "a.hrec", {.full = full, .large_bytes = 1});
+    const auto session = builder.scope("net", 0, ScopeSource::session);
+    const auto load = builder.scope("load", session, ScopeSource::load);
+    const auto run = builder.scope("run", session, ScopeSource::run);
+    builder.thread(0, 77, "main");
+    std::uint64_t start = 0;
+    for (const std::uint64_t size : {1000, 9000, 2000}) {
+      start += 1'000'000;
+      const std::string profile = (folder / fmt::format("{}.json", size)).string();
+      test::write_text(profile, kProfile);
+      builder.profile(profile, start + 2'000, session);
+      builder.enter_scope(0, start, load);
+      builder.allocate(0, start + 1'000, 0x10000, size);  // before the runtime's profile begins
+      builder.enter_scope(0, start + 10'000, run);
+      builder.allocate(0, start + 23'000, 0x20000, 100);  // in a
+      builder.allocate(0, start + 50'000, 0x30000, 10);
+      builder.enter_scope(0, start + 60'000, 0);
+      if (size == 2000) break;
+      for (const std::uint64_t address : {0x10000, 0x20000, 0x30000})
+        builder.release(0, start + 70'000, address);
+    }
+    auto opened = recording::Recording::open(builder.finish());
+    ASSERT_TRUE(opened.has_value());
+    const RecordingAnalysis analysis = analyze_recording(*opened, {});
+    EXPECT_EQ(analysis.peak_bytes.value, 9110);
+    ASSERT_EQ(analysis.sessions.size(), 3u);
+    EXPECT_EQ(analysis.sessions[0].loaded_bytes, 0);
+    EXPECT_EQ(analysis.sessions[1].loaded_bytes, 9000);
+    EXPECT_EQ(analysis.sessions[1].run_bytes, 110);
+    EXPECT_EQ(analysis.sessions[2].run_bytes, 0);
+    const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
+    ASSERT_EQ(sessions.size(), 1u) << "the others held nothing then";
+    EXPECT_EQ(sessions[0].load, 2);
+    EXPECT_EQ(sessions[0].loads, 3);
+    EXPECT_EQ(sessions[0].loaded.count, 9000);
+    EXPECT_EQ(sessions[0].run.count, 110);
+    for (const LayerFigures& layer : analysis.layers)
+      if (layer.path == "net/run/a") EXPECT_EQ(layer.self.peak_bytes, 100);
+  }
+}
+
+// The range around loading is not the one around running.
+TEST(SessionPeaks, RunsCountWhereverTheProgramsScopesPutThem) {
+  const test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const std::string profile = (folder / "profile.json").string();
+  test::write_text(profile, kProfile);
+  const auto loading = builder.scope("load models");
+  const auto session = builder.scope("net", loading, ScopeSource::session);
+  const auto load = builder.scope("load", session, ScopeSource::load);
+  std::uint32_t run[2];
+  for (int i = 0; i < 2; ++i) {
+    const auto around = builder.scope(i == 0 ? "warm-up" : "inference");
+    run[i] = builder.scope("run", builder.scope("net", around, ScopeSource::session), ScopeSource::run);
+  }
+  // A range that the program calls as the session is none of its runs.
+  const auto alike = builder.scope("run", builder.scope("net"));
+  builder.thread(0, 77, "main");
+  builder.profile(profile, 0, session);
+  builder.enter_scope(0, 1'000, load);
+  builder.allocate(0, 2'000, 0x10000, 5000);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const std::uint64_t start = 100'000 * i;
+    builder.enter_scope(0, start + 10'000, run[i]);
+    if (i == 0) builder.allocate(0, 11'000, 0x20000, 4096);
+    for (const std::uint64_t node : {26'000, 36'000})  // the records of a and b
+      builder.allocate(0, start + node, 0x30000 + start + node * 8, 40, {0x4000, kRunCall});
+    builder.enter_scope(0, start + 60'000, 0);
+  }
+  builder.enter_scope(0, 200'000, alike);
+  builder.allocate(0, 201'000, 0x900000, 7);
+  auto opened = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(opened.has_value());
+  const RecordingAnalysis analysis = analyze_recording(*opened, {});
+  const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
+  ASSERT_EQ(sessions.size(), 1u);
+  EXPECT_EQ(sessions[0].name, "load models/net");
+  EXPECT_EQ(sessions[0].loaded.count, 5000);
+  EXPECT_EQ(sessions[0].run.count, 4096);
+  EXPECT_EQ(sessions[0].tracing.count, 4 * 40) << "of both ranges";
+  EXPECT_EQ(sessions[0].loads, 1);
+  const LayerMemory memory = layer_memory(opened->info(), opened->stacks(), analysis);
+  std::int64_t sum = 0;
+  for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
+  EXPECT_EQ(sum, memory.peak.count);
+  for (const MemoryShare& share : memory.shares)
+    if (share.kind == MemoryKind::module) EXPECT_EQ(share.bytes.count, 7) << share.name;
 }
 
 TEST_F(SessionMemoryTest, ACallThatNodesShareIsNotTheProfilesOwn) {

@@ -62,6 +62,29 @@ TEST_F(NodeRangesTest, AllocationsOfARunGoToItsNodes) {
   EXPECT_THAT(recording->problems(), IsEmpty());
 }
 
+// Loaded, run, released, and loaded again: the second session runs in the scopes of the first.
+TEST_F(NodeRangesTest, EachLoadOfAModelHasNodes) {
+  for (const char* file : {"first.json", "second.json"}) test::write_text(folder_ / file, kProfile);
+  RecordingBuilder builder(folder_ / "a.hrec");
+  const auto session = builder.scope("net", 0, ScopeSource::session);
+  const auto run = builder.scope("run", session, ScopeSource::run);
+  builder.thread(0, 77, "main");
+  builder.profile((folder_ / "first.json").string(), 0, session);
+  builder.profile((folder_ / "second.json").string(), 1'000'000, session);
+  for (const std::uint64_t start : {0, 1'000'000}) {
+    builder.enter_scope(0, start + 10'000, run);
+    builder.allocate(0, start + 21'000, 0x1000 + start, 8);
+    builder.allocate(0, start + 32'000, 0x2000 + start, 8);
+    builder.allocate(0, start + 50'000, 0x3000 + start, 8);
+    builder.enter_scope(0, start + 60'000, 0);
+  }
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording);
+  EXPECT_THAT(layers_of_allocations(*recording), ElementsAre("net/run/conv1", "net/run/relu", "net/run",
+                                                             "net/run/conv1", "net/run/relu", "net/run"));
+  EXPECT_EQ(recording->info().scopes.size(), 5U) << "one scope a node, however often the model is loaded";
+}
+
 TEST_F(NodeRangesTest, NodesAreEnteredAndLeft) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
