@@ -4,6 +4,9 @@
 #include <array>
 #include <map>
 #include <string_view>
+#include <utility>
+
+#include "analysis/live_counter.h"
 
 namespace headroom::analysis {
 namespace {
@@ -67,6 +70,28 @@ std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const r
   std::stable_sort(shares.begin(), shares.end(),
                    [](const PeakShare& a, const PeakShare& b) { return a.bytes > b.bytes; });
   return shares;
+}
+
+std::vector<ModuleFigures> module_figures(const recording::RecordingInfo& info,
+                                          const recording::StackTable& stacks,
+                                          const RecordingAnalysis& analysis) {
+  std::map<std::string, LiveFigures> by_name;
+  for (const StackFigures& stack : analysis.stacks) {
+    if (stack.live.peak_bytes == 0 && stack.live.end_bytes == 0) continue;
+    LiveFigures& live = by_name[responsible_module(info, stacks.frames(stack.stack))];
+    add_wrapping(live.peak_bytes, stack.live.peak_bytes);
+    add_wrapping(live.peak_blocks, stack.live.peak_blocks);
+    add_wrapping(live.end_bytes, stack.live.end_bytes);
+    add_wrapping(live.end_blocks, stack.live.end_blocks);
+    live.peak_variance += stack.live.peak_variance;
+    live.end_variance += stack.live.end_variance;
+  }
+  std::vector<ModuleFigures> modules;
+  for (const auto& [name, live] : by_name) modules.push_back({name, live});
+  std::stable_sort(modules.begin(), modules.end(), [](const ModuleFigures& a, const ModuleFigures& b) {
+    return std::pair(a.live.peak_bytes, a.live.end_bytes) > std::pair(b.live.peak_bytes, b.live.end_bytes);
+  });
+  return modules;
 }
 
 }  // namespace headroom::analysis

@@ -32,6 +32,18 @@ struct PeakShare {
 std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const recording::StackTable& stacks,
                                    const RecordingAnalysis& analysis);
 
+// What the stacks of one module hold, by responsible_module().
+struct ModuleFigures {
+  std::string name;  // the file's name; empty where no module is known
+  LiveFigures live;
+};
+
+// Those that hold anything at the heap's peak or at the end; the largest at the peak first, of equal ones the
+// largest at the end. They add up to the heap.
+std::vector<ModuleFigures> module_figures(const recording::RecordingInfo& info,
+                                          const recording::StackTable& stacks,
+                                          const RecordingAnalysis& analysis);
+
 // The module that is to be held responsible for what this stack allocates: that of the innermost frame that
 // does not belong to what only passes allocations on (the C and C++ libraries, the dynamic loader, another
 // allocator, the tracer itself); where there is none, that of the outermost frame. Empty: not known.

@@ -13,6 +13,7 @@
 #include "base/terminal.h"
 #include "recording/recording.h"
 #include "report/recording_html.h"
+#include "report/recording_moment.h"
 #include "report/recording_views.h"
 #include "symbols/symbolizer.h"
 #include "trace/recording_files.h"
@@ -20,6 +21,14 @@
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
+
+bool wants_color(const FlagValues& values) {
+  const std::string color = values.text("color");
+  return use_color(color == "always"  ? ColorMode::always
+                   : color == "never" ? ColorMode::never
+                                      : ColorMode::automatic,
+                   STDOUT_FILENO);
+}
 
 // Function names by what is known of the modules; the texts are copied, since they are few.
 report::FrameNames names_by_symbols(const recording::RecordingInfo& info, const FlagValues& values) {
@@ -32,6 +41,36 @@ report::FrameNames names_by_symbols(const recording::RecordingInfo& info, const 
       names.emplace_back(frame.function);
     return names;
   };
+}
+
+// "1.5s", "peak" or "end"; an error where the recording was over by then.
+Result<Nanoseconds> moment_of(const std::string& text, const analysis::RecordingAnalysis& analysis) {
+  if (text == "peak") return analysis.peak_time;
+  if (text == "end") return analysis.duration;
+  auto time = parse_duration(text);
+  if (!time) {
+    time.error().fix = "write a time since the start, such as 1.5s or 250ms, or peak or end";
+    return forward_error(time);
+  }
+  if (*time > analysis.duration)
+    return usage_error(fmt::format("--at {} lies past the end of the recording", text),
+                       fmt::format("it lasts {}", format_duration(analysis.duration)),
+                       "give an earlier time, or end");
+  return *time;
+}
+
+Status print_moment(recording::Recording& recording, const report::RecordingReport& report,
+                    const FlagValues& values) {
+  const std::string text = values.text("at");
+  auto time = moment_of(text, report.analysis);
+  if (!time) return forward_error(time);
+  // Half A of the samples chose the peak, so half B tells it, as it does everywhere.
+  const SampleHalf half = text == "peak" ? SampleHalf::b : SampleHalf::both;
+  const analysis::LiveRows rows = analysis::live_rows_at(recording, *time, half);
+  print_output(values.toggle("json") ? to_text(report::moment_to_json(report, rows))
+                                     : report::moment_to_terminal(report, rows, wants_color(values),
+                                                                  terminal_width(STDOUT_FILENO)));
+  return {};
 }
 
 }  // namespace
@@ -78,19 +117,27 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
       return usage_error(fmt::format("--{} shows run folders", flag),
                          fmt::format("{} is a recording", file.string()),
                          "leave it out, or take --json, --html, or headroom export");
+  if (values.has("at"))
+    for (const char* flag : {"html", "all"})
+      if (values.has(flag))
+        return usage_error(fmt::format("--{} shows more than one moment", flag), "--at shows one",
+                           "leave one of them out");
   if (values.has("html"))
     if (auto sound = check_output(values.text("html"), file, "--html"); !sound) return forward_error(sound);
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
   const analysis::RecordingAnalysis analysis = analysis::analyze_recording(*recording, {});
-  const report::RecordingReport report{file.string(),
-                                       recording->info(),
-                                       recording->stacks(),
-                                       analysis,
-                                       names_by_symbols(recording->info(), values),
-                                       other_processes(file),
-                                       values.toggle("all")};
-  if (values.toggle("json")) {
+  const report::RecordingReport report{
+      file.string(),
+      recording->info(),
+      recording->stacks(),
+      analysis,
+      names_by_symbols(recording->info(), values),
+      values.has("at") ? std::vector<report::ProcessFigures>() : other_processes(file),
+      values.toggle("all")};
+  if (values.has("at")) {
+    if (auto printed = print_moment(*recording, report, values); !printed) return forward_error(printed);
+  } else if (values.toggle("json")) {
     print_output(to_text(report::recording_to_json(report)));
   } else if (values.has("html")) {
     auto page = report::recording_to_html(report, report::take_page_moments(*recording, analysis));
@@ -98,12 +145,7 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
     if (auto written = write_file_atomically(values.text("html"), *page); !written)
       return forward_error(written);
   } else {
-    const std::string color = values.text("color");
-    const ColorMode mode = color == "always"  ? ColorMode::always
-                           : color == "never" ? ColorMode::never
-                                              : ColorMode::automatic;
-    print_output(
-        report::recording_to_terminal(report, use_color(mode, STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
+    print_output(report::recording_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
   }
   return 0;
 }

@@ -36,7 +36,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto file = report_file(values->positionals());
   if (!file) return forward_error(file);
   if (is_recording(*file)) return report_recording(*file, *values);
-  for (const char* flag : {"all", "symbols"})
+  for (const char* flag : {"all", "at", "symbols"})
     if (values->has(flag))
       return usage_error(fmt::format("--{} is for recordings", flag),
                          fmt::format("{} is none", file->string()), "leave it out");
@@ -81,9 +81,10 @@ const Verb& report_verb() {
         "Reads report.json of a run folder (also of one that was interrupted) and prints a view of it. Of a "
         "recording of headroom trace it prints who held the memory at the peak, what leaks, what churns and "
         "what is fragmented.";
-    verb.examples = {"headroom report outputs/2026-11-21_10-30-00", "headroom report program.hrec",
-                     "headroom report RUN --markdown > comment.md", "headroom report RUN --html page.html",
-                     "headroom report program.hrec --html page.html"};
+    verb.examples = {
+        "headroom report outputs/2026-11-21_10-30-00",   "headroom report program.hrec",
+        "headroom report RUN --markdown > comment.md",   "headroom report RUN --html page.html",
+        "headroom report program.hrec --html page.html", "headroom report program.hrec --at 1.5s"};
     verb.positional = "RUN_FOLDER|FILE.hrec";
     const auto toggle = [](const char* name, const char* help) {
       Flag flag;
@@ -98,6 +99,12 @@ const Verb& report_verb() {
     html.value_name = "FILE";
     html.help = "write the self-contained page to FILE";
     html.common = true;
+    Flag at;
+    at.name = "at";
+    at.kind = FlagKind::text;
+    at.value_name = "TIME";
+    at.help = "what was live at TIME of a recording: 1.5s, peak, end";
+    at.common = true;
     Flag symbols;
     symbols.name = "symbols";
     symbols.kind = FlagKind::text;
@@ -117,6 +124,7 @@ const Verb& report_verb() {
                   toggle("csv", "print a row a model"),
                   toggle("all", "sum over all processes of a recording's tree"),
                   html,
+                  at,
                   symbols,
                   color};
     return verb;

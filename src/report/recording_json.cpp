@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "analysis/peak_shares.h"
-#include "analysis/session_memory.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_devices.h"
+#include "report/recording_rows_json.h"
 #include "report/recording_views.h"
 #include "report/stack_text.h"
 
@@ -34,22 +34,6 @@ std::string_view name_of(recording::ScopeSource source) {
       return "load";
   }
   return "program";
-}
-
-// The figure, and its standard error where it is an estimate.
-void set(Json& object, const std::string& key, const Figure& figure) {
-  object[key] = figure.value;
-  set_if(object, key + "_standard_error", figure.standard_error);
-  set_if(object, key + "_at_most", figure.at_most);
-}
-
-void set(Json& object, const LiveFigures& live) {
-  object["at_peak_bytes"] = live.peak_bytes;
-  object["at_peak_blocks"] = live.peak_blocks;
-  object["at_end_bytes"] = live.end_bytes;
-  object["at_end_blocks"] = live.end_blocks;
-  set_if(object, "at_peak_bytes_standard_error", live.peak_standard_error());
-  set_if(object, "at_end_bytes_standard_error", live.end_standard_error());
 }
 
 Json layers_json(const RecordingAnalysis& analysis) {
@@ -117,43 +101,6 @@ std::vector<std::size_t> leading_stacks(const std::vector<StackFigures>& stacks)
   return chosen;
 }
 
-Json node_json(const NodeMemory& node) {
-  Json object = {{"name", node.name}, {"operation", node.operation}, {"provider", node.provider}};
-  object["runs"] = node.runs;
-  object["duration_ns"] = node.duration.count;
-  set_if(object, "output_bytes", node.output);
-  set_if(object, "activation_bytes", node.activations);
-  set_if(object, "parameter_bytes", node.parameters);
-  set_if(object, "arena_in_use_bytes", node.in_use);
-  return object;
-}
-
-Json sessions_json(const RecordingReport& report) {
-  Json sessions = Json::array();
-  for (const SessionMemory& session : session_memory(report.info, report.analysis)) {
-    Json object = {{"name", session.name}};
-    if (session.loads > 1) {
-      object["load"] = session.load;
-      object["loads"] = session.loads;
-    }
-    object["loaded_bytes"] = session.loaded.count;
-    object["run_bytes"] = session.run.count;
-    if (session.tracing > Bytes{}) object["tracing_bytes"] = session.tracing.count;
-    set_if(object, "weights_bytes", session.weights);
-    set_if(object, "tensors_bytes", session.tensors);
-    set_if(object, "arena_in_use_bytes", session.in_use);
-    set_if(object, "arena_held_bytes", session.arena_held);
-    object["peak_node"] = session.peak_node;
-    Json& shares = object["at_peak"] = Json::array();
-    for (const MemoryShare& share : shares_of(session))
-      shares.push_back({{"kind", name_of(share.kind)}, {"bytes", share.bytes.count}});
-    Json& nodes = object["nodes"] = Json::array();
-    for (const NodeMemory& node : session.nodes) nodes.push_back(node_json(node));
-    sessions.push_back(std::move(object));
-  }
-  return sessions;
-}
-
 Json stacks_json(const RecordingReport& report) {
   Json stacks = Json::array();
   for (const std::size_t i : leading_stacks(report.analysis.stacks)) {
@@ -171,26 +118,6 @@ Json stacks_json(const RecordingReport& report) {
     stacks.push_back(std::move(object));
   }
   return stacks;
-}
-
-Json threads_json(const RecordingReport& report) {
-  Json threads = Json::array();
-  for (const ThreadFigures& thread : report.analysis.threads) {
-    if (thread.allocations == 0 && thread.releases == 0) continue;
-    Json object;
-    object["index"] = thread.thread.index;
-    if (thread.thread.index < report.info.threads.size()) {
-      const recording::Thread& known = report.info.threads[thread.thread.index];
-      if (known.tid != 0) object["tid"] = known.tid;
-      set_if(object, "name", known.name);
-    }
-    object["allocations"] = thread.allocations;
-    object["deallocations"] = thread.releases;
-    object["allocated_bytes"] = thread.allocated_bytes;
-    set(object, thread.live);
-    threads.push_back(std::move(object));
-  }
-  return threads;
 }
 
 Json timeline_json(const RecordingAnalysis& analysis) {
@@ -376,6 +303,7 @@ Json recording_to_json(const RecordingReport& report) {
   if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
   if (!analysis.devices.empty()) json["devices"] = devices_json(report);
   json["stacks"] = stacks_json(report);
+  json["modules"] = modules_json(report);
   json["threads"] = threads_json(report);
   Json& classes = json["size_classes"] = Json::array();
   for (const SizeClassFigures& size_class : analysis.size_classes) {

@@ -40,6 +40,7 @@ class Screen {
     what_ran();
     figures();
     layers();
+    modules();
     sessions();
     stacks();
     devices();
@@ -64,13 +65,6 @@ class Screen {
   }
   void figure(std::string_view name, const std::string& text) {
     line(fmt::format("{:<10} {}", name, wrap(text, width_ - 11, 11)));
-  }
-  // "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB"; of little "at most 78.4 KiB".
-  static std::string words_for(const Figure& bytes) {
-    if (bytes.at_most) return fmt::format("at most {}", format_bytes({*bytes.at_most}));
-    if (!bytes.standard_error) return format_bytes({bytes.value});
-    return fmt::format("≈ {} ± {}", format_bytes({bytes.value}),
-                       format_bytes({std::llround(*bytes.standard_error)}));
   }
   // "1,204", and for an estimate "≈ 1,204".
   static std::string words_for_count(const Figure& count) {
@@ -131,27 +125,45 @@ class Screen {
   }
 
   void layers() {
+    if (analysis_.layers.size() < 2) return;
     const std::vector<PeakShare> shares = peak_shares(report_.info, report_.stacks, analysis_);
-    const bool layered = analysis_.layers.size() > 1;
-    if (shares.size() < (layered ? 1u : 2u)) return;  // one module says nothing
-    heading(layered ? "Layers that hold the peak" : "Modules that hold the peak");
+    if (shares.empty()) return;
+    heading("Layers that hold the peak");
     const std::size_t shown = std::min(shares.size(), kRowsOfATable);
     for (std::size_t i = 0; i < shown; ++i) {
       const PeakShare& share = shares[i];
       const std::string figures = share_of_peak(share.bytes, share.standard_error());
       const std::string own = share.kind == ShareKind::layer ? words_for_own_peak(share.name) : "";
       const int room = width_ - display_width(figures) - display_width(own);
-      line(figures + fit_to_width(words_for_share_name(share, layered), std::max(kShortestPlace, room)) +
-           own);
+      line(figures + fit_to_width(words_for_share_name(share), std::max(kShortestPlace, room)) + own);
     }
     and_more(static_cast<std::int64_t>(shares.size()), shown);
   }
 
-  static std::string words_for_share_name(const PeakShare& share, bool layered) {
+  static std::string words_for_share_name(const PeakShare& share) {
     if (share.kind == ShareKind::layer) return share.name;
     if (share.kind == ShareKind::tracing) return "(profiles of runtimes, which tracing switches on)";
-    if (share.kind == ShareKind::unnamed) return layered ? "(outside of any layer)" : "(not known)";
-    return layered ? fmt::format("{} (outside of any layer)", share.name) : share.name;
+    if (share.kind == ShareKind::unnamed) return "(outside of any layer)";
+    return fmt::format("{} (outside of any layer)", share.name);
+  }
+
+  // By whose code asked for it, in layers or not.
+  void modules() {
+    const std::vector<ModuleFigures> modules = module_figures(report_.info, report_.stacks, analysis_);
+    if (modules.size() < 2) return;  // one module says nothing
+    heading("Modules that hold the peak");
+    const std::size_t shown = std::min(modules.size(), kRowsOfATable);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const LiveFigures& live = modules[i].live;
+      const std::string figures = share_of_peak(live.peak_bytes, live.peak_standard_error());
+      const std::string at_end = fmt::format("  {} at the end", format_bytes({live.end_bytes}));
+      const int room = width_ - display_width(figures) - display_width(at_end);
+      line(figures +
+           fit_to_width(modules[i].name.empty() ? "(not known)" : modules[i].name,
+                        std::max(kShortestPlace, room)) +
+           at_end);
+    }
+    and_more(static_cast<std::int64_t>(modules.size()), shown);
   }
 
   // What the layer needs by itself, whenever that was.

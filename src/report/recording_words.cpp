@@ -25,6 +25,13 @@ std::string error_column(std::optional<double> standard_error) {
   return " " + error + std::string(static_cast<std::size_t>(std::max(0, kWidth - display_width(error))), ' ');
 }
 
+std::string words_for(const analysis::Figure& bytes) {
+  if (bytes.at_most) return fmt::format("at most {}", format_bytes({*bytes.at_most}));
+  if (!bytes.standard_error) return format_bytes({bytes.value});
+  return fmt::format("≈ {} ± {}", format_bytes({bytes.value}),
+                     format_bytes({std::llround(*bytes.standard_error)}));
+}
+
 std::string cure_for_drops(const recording::RecordingInfo& info) {
   const auto notes_hold = [&](std::string_view words) {
     return std::any_of(info.notes.begin(), info.notes.end(),

@@ -17,6 +17,9 @@ std::string grouped(std::int64_t count);
 // " ± 0.4 MiB   " behind the bytes of a row, 12 columns wide; blank where they are exact.
 std::string error_column(std::optional<double> standard_error);
 
+// "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB"; of little "at most 78.4 KiB".
+std::string words_for(const analysis::Figure& bytes);
+
 // What would have kept events from being dropped, by the bound that was met: "record with a larger
 // --max-size".
 std::string cure_for_drops(const recording::RecordingInfo& info);

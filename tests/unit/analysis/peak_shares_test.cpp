@@ -87,5 +87,30 @@ TEST(ResponsibleModule, TheLatestOfModulesThatFollowedEachOther) {
   EXPECT_EQ(responsible_module(info, {}), "");
 }
 
+// In layers or not, at the peak and at the end.
+TEST_F(PeakShares, ModulesAreToldByWhoAskedForTheMemory) {
+  const auto run = builder_.scope("model/run");
+  builder_.allocate(0, 10, 0x1000, 300, {kLibc + 8, kRuntime + 8, kProgram + 8});
+  builder_.allocate(0, 20, 0x2000, 200, {kLibc + 16, kProgram + 16});
+  builder_.enter_scope(0, 30, run);
+  builder_.allocate(0, 40, 0x3000, 1000, {kRuntime + 40, kProgram + 8});
+  builder_.allocate(0, 50, 0x4000, 5);
+  builder_.release(0, 60, 0x3000);
+  builder_.release(0, 70, 0x4000);
+  auto opened = recording::Recording::open(builder_.finish());
+  ASSERT_TRUE(opened.has_value());
+  const RecordingAnalysis analysis = analyze_recording(*opened, {});
+  const auto modules = module_figures(opened->info(), opened->stacks(), analysis);
+  ASSERT_EQ(modules.size(), 3u);
+  EXPECT_EQ(modules[0].name, "libonnxruntime.so.1");
+  EXPECT_EQ(modules[0].live.peak_bytes, 1300);
+  EXPECT_EQ(modules[0].live.peak_blocks, 2);
+  EXPECT_EQ(modules[0].live.end_bytes, 300);
+  EXPECT_EQ(modules[1].name, "detector");
+  EXPECT_EQ(modules[1].live.end_bytes, 200);
+  EXPECT_EQ(modules[2].name, "") << "without a stack no module is known";
+  EXPECT_EQ(modules[2].live.peak_bytes, 5);
+}
+
 }  // namespace
 }  // namespace headroom::analysis

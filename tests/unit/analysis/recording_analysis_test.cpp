@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "analysis/live_rows.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
@@ -310,6 +311,61 @@ TEST_F(RecordingAnalysisTest, ProfilesOfRuntimesAreToldOfFullRecordingsOnly) {
     EXPECT_EQ(analysis.layers[1].path, "run");
     EXPECT_EQ(analysis.layers[1].self.peak_bytes, 8000);
     EXPECT_EQ(analysis.layers[1].tracing_peak_bytes, full ? 8000 : 0);
+  }
+}
+
+TEST_F(RecordingAnalysisTest, RowsOfWhatWasLiveAtAMoment) {
+  auto recording = builder();
+  const auto layer = recording.scope("conv");
+  recording.allocate(0, 10, 0x1000, 100, kLoad);
+  recording.enter_scope(1, 15, layer);
+  recording.allocate(1, 20, 0x2000, 50, kRun);
+  recording.allocate(1, 22, 0x3000, 60, kRun);
+  recording.release(0, 30, 0x1000);
+  auto opened = recording::Recording::open(recording.finish());
+  ASSERT_TRUE(opened.has_value());
+  const LiveRows rows = live_rows_at(*opened, {25});
+  EXPECT_EQ(rows.bytes.value, 210);
+  EXPECT_EQ(rows.blocks.value, 3);
+  EXPECT_EQ(rows.bytes.standard_error, std::nullopt);
+  EXPECT_EQ(rows.by_layer[0].bytes, 100);
+  EXPECT_EQ(rows.by_layer[1].bytes, 110);
+  EXPECT_EQ(rows.by_layer[1].blocks, 2);
+  EXPECT_EQ(rows.by_stack[2].bytes, 110);
+  EXPECT_EQ(rows.by_thread[0].bytes, 100);
+  EXPECT_EQ(rows.by_thread[1].bytes, 110);
+  EXPECT_EQ(rows.by_class[6].bytes, 110) << "32 to 63";
+  EXPECT_EQ(rows.by_class[7].bytes, 100) << "64 to 127";
+  EXPECT_EQ(live_rows_at(*opened, {30}).bytes.value, 110) << "with the events of that very moment";
+  EXPECT_EQ(live_rows_at(*opened, {5}).bytes.value, 0);
+}
+
+// The rows of the peak and of the end are those of the report.
+TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
+  for (const std::uint64_t counted : {1'000u, 100'000'000u}) {  // bounded by what was allocated, and not
+    auto recording =
+        builder({.full = false, .sample_period_bytes = 64 << 10, .started_realtime_ns = counted});
+    recording.allocate(0, 10, 0x10000, 8000, kLoad);
+    for (std::uint64_t i = 0; i < 40; ++i) recording.sample(0, 20 + i, 0x20000 + 0x100 * i, 100 + i, kRun);
+    recording.release(0, 100, 0x20000);
+    recording.counters(0, 200, 0, counted / 100, counted, 0);
+    auto opened = recording::Recording::open(recording.finish());
+    ASSERT_TRUE(opened.has_value());
+    const RecordingAnalysis analysis = analyze_recording(*opened, {});
+    const LiveRows peak = live_rows_at(*opened, analysis.peak_time, SampleHalf::b);
+    const LiveRows end = live_rows_at(*opened, analysis.duration);
+    EXPECT_EQ(peak.bytes.value, analysis.peak_bytes.value);
+    EXPECT_EQ(peak.blocks.value, analysis.peak_blocks.value);
+    EXPECT_EQ(end.bytes.value, analysis.leaked_bytes.value);
+    EXPECT_NEAR(*end.bytes.standard_error, *analysis.leaked_bytes.standard_error, 1);
+    EXPECT_EQ(end.bytes.at_most, analysis.leaked_bytes.at_most);
+    EXPECT_EQ(end.bytes.at_most.has_value(), counted == 1'000);
+    EXPECT_EQ(peak.by_stack[2].bytes, analysis.stacks[2].live.peak_bytes);
+    EXPECT_EQ(end.by_stack[2].bytes, analysis.stacks[2].live.end_bytes);
+    EXPECT_NEAR(*end.by_stack[2].standard_error(), *analysis.stacks[2].live.end_standard_error(), 1);
+    EXPECT_NEAR(*end.by_thread[0].standard_error(), *analysis.threads[0].live.end_standard_error(), 1);
+    ASSERT_EQ(analysis.size_classes.size(), 3U) << "100 to 127, 128 to 139, 8000";
+    EXPECT_EQ(end.by_class[7].bytes, analysis.size_classes[0].live.end_bytes);
   }
 }
 

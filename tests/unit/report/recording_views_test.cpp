@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "report/recording_moment.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
@@ -98,6 +99,7 @@ std::vector<std::string> names_of(std::uint64_t return_address) {
 
 class RecordingViewsGolden : public testing::TestWithParam<Sample> {
  protected:
+  // `view(report, recording)`
   void compare(const std::string& file, const auto& view) {
     const test::TemporaryFolder folder;
     RecordingBuilder builder(folder / "a.hrec", GetParam().options);
@@ -121,7 +123,7 @@ class RecordingViewsGolden : public testing::TestWithParam<Sample> {
                         .problem = "cannot read a.hrec.d/4301-0.hrec: its header is damaged"}};
       report.add_others = true;
     }
-    const std::string text = view(report);
+    const std::string text = view(report, *recording);
     const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/recording" / GetParam().name / file;
     if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
       fs::create_directories(path.parent_path());
@@ -135,10 +137,22 @@ class RecordingViewsGolden : public testing::TestWithParam<Sample> {
 
 TEST_P(RecordingViewsGolden, Terminal) {
   compare("terminal.txt",
-          [](const RecordingReport& report) { return recording_to_terminal(report, false, 80); });
+          [](const RecordingReport& report, auto&) { return recording_to_terminal(report, false, 80); });
 }
 TEST_P(RecordingViewsGolden, Json) {
-  compare("report.json", [](const RecordingReport& report) { return to_text(recording_to_json(report)); });
+  compare("report.json",
+          [](const RecordingReport& report, auto&) { return to_text(recording_to_json(report)); });
+}
+TEST_P(RecordingViewsGolden, MomentOnTheTerminal) {
+  compare("moment.txt", [](const RecordingReport& report, recording::Recording& recording) {
+    return moment_to_terminal(report, analysis::live_rows_at(recording, report.analysis.duration), false, 80);
+  });
+}
+TEST_P(RecordingViewsGolden, MomentAsJson) {
+  compare("moment.json", [](const RecordingReport& report, recording::Recording& recording) {
+    return to_text(
+        moment_to_json(report, analysis::live_rows_at(recording, report.analysis.peak_time, SampleHalf::b)));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Samples, RecordingViewsGolden, testing::ValuesIn(samples()),

@@ -1,0 +1,109 @@
+#include "analysis/live_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "analysis/layer_ledger.h"
+#include "analysis/small_allocations.h"
+
+namespace headroom::analysis {
+namespace {
+
+void add_to(std::vector<LiveRow>& rows, std::size_t index, const LiveRow& row) {
+  if (index >= rows.size()) rows.resize(index + 1);
+  rows[index].add(row);
+}
+
+// The blocks that are live after the last event at or before `time`.
+LiveMap blocks_at(recording::Recording& recording, Nanoseconds time) {
+  LiveMap live;
+  LayerLedger layers(recording);
+  recording.for_each_event([&](const MemoryEvent& event) {
+    if (event.time > time) return;
+    const bool has_layer = event.kind != MemoryEventKind::map && event.kind != MemoryEventKind::unmap &&
+                           event.kind != MemoryEventKind::gap;
+    // Scopes without a name are layers in the order in which they come, as in the analysis.
+    const LayerIndex layer = has_layer ? layers.layer_of(event.scope) : 0;
+    LiveBlock block, replaced;
+    if (event.kind == MemoryEventKind::release)
+      live.take(event.address, block);
+    else if (is_allocation(event) && make_block(event, layer, event.time.count, block))
+      live.insert(block, replaced);
+  });
+  return live;
+}
+
+}  // namespace
+
+void LiveRow::add(const LiveRow& other) {
+  add_wrapping(bytes, other.bytes);
+  add_wrapping(blocks, other.blocks);
+  variance += other.variance;
+}
+
+std::optional<double> LiveRow::standard_error() const {
+  return variance > 0 ? std::optional(std::sqrt(variance)) : std::nullopt;
+}
+
+LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleHalf half) {
+  const LiveMap live = blocks_at(recording, time);
+  const bool full = recording.info().full;
+  const SmallAllocations most = full ? kNoBound : small_allocations_until(recording, {&time, 1}).front();
+  SmallAllocations estimated;
+  live.for_each([&](const LiveBlock& block) {
+    if (block.weight == 1) return;
+    add_wrapping(estimated.bytes, block.bytes_in(half));
+    add_wrapping(estimated.blocks, block.blocks_in(half));
+  });
+  const BoundedSamples bounded(estimated, most);
+
+  LiveRows rows;
+  rows.time = time;
+  LiveRow all;
+  double blocks_variance = 0;
+  std::int64_t large = 0;
+  live.for_each([&](const LiveBlock& block) {
+    LiveRow row{block.bytes_in(half), block.blocks_in(half), 0};
+    if (row.blocks == 0) return;
+    if (block.weight == 1) {
+      add_wrapping(large, row.bytes);
+    } else {
+      const double weight = half == SampleHalf::both ? block.weight : block.half_weight();
+      row.variance = sample_variance(weight, row.bytes);
+      blocks_variance += sample_variance(weight, row.blocks);
+      row.bytes = bounded.bytes(row.bytes);
+      row.blocks = bounded.blocks(row.blocks);
+    }
+    all.add(row);
+    add_to(rows.by_stack, block.stack, row);
+    add_to(rows.by_layer, block.layer, row);
+    add_to(rows.by_thread, block.thread, row);
+    add_to(rows.by_class, static_cast<std::size_t>(std::bit_width(block.size)), row);
+  });
+  rows.bytes.value = all.bytes;
+  rows.blocks.value = all.blocks;
+  if (full || most.bytes == 0) return rows;
+  // Samples know nothing of what lies between them, so one more or less is always possible; but no more can
+  // be wrong than all that was sampled.
+  const auto most_bytes = static_cast<double>(most.bytes), most_blocks = static_cast<double>(most.blocks);
+  const double period =
+      static_cast<double>(recording.info().sample_period_bytes) * (half == SampleHalf::both ? 1 : 2);
+  const double blocks_a_period = period * most_blocks / most_bytes;
+  rows.bytes.standard_error = std::min(most_bytes, std::hypot(std::sqrt(all.variance), period));
+  rows.blocks.standard_error = std::min(most_blocks, std::hypot(std::sqrt(blocks_variance), blocks_a_period));
+  if (most_bytes < static_cast<double>(recording.info().sample_period_bytes)) {
+    add_wrapping(large, most.bytes);
+    rows.bytes.at_most = large;
+  }
+  const auto bound = [&](std::vector<LiveRow>& list) {
+    for (LiveRow& row : list) row.variance = std::min(row.variance, most_bytes * most_bytes);
+  };
+  bound(rows.by_stack);
+  bound(rows.by_layer);
+  bound(rows.by_thread);
+  bound(rows.by_class);
+  return rows;
+}
+
+}  // namespace headroom::analysis

@@ -1,0 +1,36 @@
+// What was live at one moment, by stack, layer, size class and thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/recording_analysis.h"
+#include "model/memory_event.h"
+#include "recording/recording.h"
+
+namespace headroom::analysis {
+
+struct LiveRow {
+  std::int64_t bytes = 0, blocks = 0;
+  double variance = 0;  // of the bytes, as in LiveFigures
+
+  void add(const LiveRow& other);
+  // Absent where the bytes are exact.
+  std::optional<double> standard_error() const;
+};
+
+struct LiveRows {
+  Nanoseconds time;
+  Figure bytes, blocks;            // of all
+  std::vector<LiveRow> by_stack;   // [StackId]
+  std::vector<LiveRow> by_layer;   // [index of RecordingAnalysis::layers], without inner layers
+  std::vector<LiveRow> by_thread;  // [ThreadIndex]
+  std::vector<LiveRow> by_class;   // [bits of the size]: 0, 1, 2 to 3, 4 to 7, …
+};
+
+// The state after the last event at or before `time`; of a recording of samples as `half` tells it, and no
+// more than was allocated by then. `half`: half B where the moment is the peak, which half A chose. One pass.
+LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleHalf half = SampleHalf::both);
+
+}  // namespace headroom::analysis

@@ -1,0 +1,85 @@
+// The profiles that a traced runtime wrote of itself, and the nodes of its graphs as scopes.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "recording/recording.h"
+
+namespace headroom::recording {
+
+// A recording is often carried elsewhere with its folder: a profile is looked for there, then where it was
+// written.
+void Recording::read_profiles(const std::filesystem::path& recording) {
+  // A session has one, of a name of its own. A recording that may come from anyone can name one large profile
+  // in each of its 100,000 records: that must not take hours.
+  constexpr std::size_t kMostProfiles = 1000;
+  if (info_.profiles.size() > kMostProfiles) {
+    open_problems_.push_back(fmt::format("only the first {} of {} profiles of sessions were read",
+                                         kMostProfiles, info_.profiles.size()));
+    info_.profiles.resize(kMostProfiles);
+  }
+  std::set<std::filesystem::path> read;
+  NodeScopes node_scopes;
+  std::size_t repeated = 0;
+  for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
+    RuntimeProfile& profile = info_.profiles[i];
+    std::filesystem::path path = recording.string() + ".d";
+    if (recording.parent_path().extension() == ".d") path = recording.parent_path();
+    path /= std::filesystem::path(profile.path).filename();
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) path = profile.path;
+    const std::filesystem::path real = std::filesystem::canonical(path, ignored);
+    if (!real.empty() && !read.insert(real).second) {
+      ++repeated;
+      continue;
+    }
+    auto data = read_runtime_profile(path);
+    if (!data) {
+      info_.notes.push_back(fmt::format("the nodes of {} are not told apart: {}", path_of(profile.session),
+                                        data.error().sentence()));
+      continue;
+    }
+    profile.data = std::move(*data);
+    add_nodes(i, node_scopes);
+  }
+  if (repeated > 0)
+    open_problems_.push_back(
+        fmt::format("{} of the profiles of sessions were named before: each was read once", repeated));
+}
+
+// Scopes for the nodes below each scope in which the session ran, and the moments when they change on each
+// thread.
+void Recording::add_nodes(std::uint32_t index, NodeScopes& known) {
+  const RuntimeProfile& profile = info_.profiles[index];
+  const auto is_session = [&](ScopeId scope) {
+    return scope == profile.session ||
+           (scope.index < info_.scopes.size() && profile.session.index < info_.scopes.size() &&
+            info_.scopes[scope.index].source == ScopeSource::session &&
+            info_.scopes[scope.index].name == info_.scopes[profile.session.index].name);
+  };
+  const std::size_t recorded = info_.scopes.size();
+  for (std::uint32_t run = 1; run < recorded; ++run) {
+    if (info_.scopes[run].source != ScopeSource::run || !is_session(info_.scopes[run].parent)) continue;
+    std::vector<ScopeId> nodes;
+    for (const NodeInfo& node : profile.data.nodes) {
+      const ScopeId next{static_cast<std::uint32_t>(info_.scopes.size())};
+      const auto [scope, is_new] = known.emplace(std::pair(run, node.name), next);
+      if (is_new) info_.scopes.push_back({ScopeId{run}, ScopeSource::node, node.name});
+      nodes.push_back(scope->second);
+    }
+    nodes_.add_run_scope(index, ScopeId{run}, std::move(nodes));
+  }
+  for (std::uint32_t thread = 0; thread < info_.threads.size(); ++thread) {
+    std::vector<NodeEdge> edges;
+    for (const NodeRun& run : profile.data.runs) {
+      if (run.tid != info_.threads[thread].tid) continue;
+      edges.push_back({profile.start + run.start, index, run.node, true});
+      edges.push_back({profile.start + run.start + run.duration, index, run.node, false});
+    }
+    if (!edges.empty()) nodes_.add(ThreadIndex{thread}, edges);
+  }
+}
+
+}  // namespace headroom::recording

@@ -1,0 +1,177 @@
+#include "report/recording_moment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "analysis/peak_shares.h"
+#include "base/text.h"
+#include "report/display_width.h"
+#include "report/process_figures.h"
+#include "report/ranking.h"
+#include "report/recording_rows_json.h"
+#include "report/recording_words.h"
+#include "report/stack_text.h"
+#include "report/terminal_table.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+constexpr int kNarrowest = 40, kShortestPlace = 10;
+constexpr std::size_t kRowsOfATable = 5, kStacks = 50, kAll = ~std::size_t{0};
+
+std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingReport& report,
+                                                            const LiveRows& rows) {
+  std::map<std::string, LiveRow> by_name;
+  for (std::uint32_t i = 0; i < rows.by_stack.size(); ++i)
+    if (rows.by_stack[i].blocks != 0)
+      by_name[responsible_module(report.info, report.stacks.frames(StackId{i}))].add(rows.by_stack[i]);
+  return {by_name.begin(), by_name.end()};
+}
+
+// Of sizes with so many bits.
+std::uint64_t smallest_of_class(std::size_t bits) { return bits == 0 ? 0 : std::uint64_t{1} << (bits - 1); }
+std::uint64_t largest_of_class(std::size_t bits) { return bits == 0 ? 0 : smallest_of_class(bits) * 2 - 1; }
+
+std::string size_in_words(std::uint64_t size) {
+  return size <= std::uint64_t{1} << 62 ? format_bytes({static_cast<std::int64_t>(size)})
+                                        : fmt::format("{} B", size);
+}
+
+std::int64_t bytes_of(const LiveRow& row) { return row.bytes; }
+
+class Screen {
+ public:
+  Screen(const RecordingReport& report, const LiveRows& rows, bool color, int width)
+      : report_(report), rows_(rows), color_(color), width_(std::max(width, kNarrowest)) {}
+
+  std::string draw() {
+    line(painted(fit_to_width(one_line_command(report_.info), width_), kBold, color_));
+    line(wrap(fmt::format("Live at {} of {}: {} in {}{} blocks", format_duration(rows_.time),
+                          format_duration(report_.analysis.duration), words_for(rows_.bytes),
+                          rows_.blocks.standard_error ? "≈ " : "", grouped(rows_.blocks.value)),
+              width_, 0));
+    if (report_.analysis.layers.size() > 1)
+      table("By layer", rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
+        const std::string& path = report_.analysis.layers[layer].path;
+        return fit_to_width(path.empty() ? "(outside of any layer)" : path, room);
+      });
+    table("By place", rows_.by_stack, bytes_of, [&](std::size_t stack, int room) {
+      return one_line_stack(report_, StackId{static_cast<std::uint32_t>(stack)}, room);
+    });
+    const auto modules = rows_by_module(report_, rows_);
+    table(
+        "By module", modules, [](const auto& module) { return module.second.bytes; },
+        [&](std::size_t module, int room) {
+          return fit_to_width(modules[module].first.empty() ? "(not known)" : modules[module].first, room);
+        });
+    table("By size of the allocation", rows_.by_class, bytes_of, [](std::size_t bits, int) {
+      return fmt::format("{} to {}", size_in_words(smallest_of_class(bits)),
+                         size_in_words(largest_of_class(bits)));
+    });
+    table("By thread that allocated", rows_.by_thread, bytes_of, [&](std::size_t index, int room) {
+      const auto& threads = report_.info.threads;
+      const bool known = index < threads.size() && threads[index].tid != 0;
+      return known ? fit_to_width(fmt::format("{} (tid {})", threads[index].name, threads[index].tid), room)
+                   : fmt::format("thread {}", index);
+    });
+    return std::move(text_);
+  }
+
+ private:
+  void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
+
+  static const LiveRow& row_of(const LiveRow& row) { return row; }
+  static const LiveRow& row_of(const std::pair<std::string, LiveRow>& row) { return row.second; }
+
+  // `name(i, room)`: of row i, in at most `room` columns.
+  template <class Rows, class BytesOf, class Name>
+  void table(std::string_view title, const Rows& rows, BytesOf bytes_of_row, Name name) {
+    const std::vector<std::size_t> order = ranked(rows, bytes_of_row, kAll);
+    if (order.empty()) return;
+    line("\n" + painted(title, kBold, color_));
+    const auto whole = static_cast<double>(std::max<std::int64_t>(1, rows_.bytes.value));
+    const std::size_t shown = std::min(order.size(), kRowsOfATable);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const LiveRow& row = row_of(rows[order[i]]);
+      const std::string figures =
+          fmt::format("  {:>9}{} {:>3.0f} %  ", format_bytes({row.bytes}),
+                      rows_.bytes.standard_error ? error_column(row.standard_error()) : "",
+                      100 * static_cast<double>(row.bytes) / whole);
+      line(figures + name(order[i], std::max(kShortestPlace, width_ - display_width(figures))));
+    }
+    if (order.size() > shown)
+      line(fmt::format("  and {} more", grouped(static_cast<std::int64_t>(order.size() - shown))));
+  }
+
+  const RecordingReport& report_;
+  const LiveRows& rows_;
+  bool color_;
+  int width_;
+  std::string text_;
+};
+
+void set(Json& object, const LiveRow& row) {
+  object["bytes"] = row.bytes;
+  object["blocks"] = row.blocks;
+  set_if(object, "bytes_standard_error", row.standard_error());
+}
+
+// The rows that hold anything, the largest first; `describe(object, i)` adds what names row i.
+template <class Rows, class Describe>
+Json rows_json(const Rows& rows, std::size_t most, Describe describe) {
+  Json list = Json::array();
+  for (const std::size_t i : ranked(rows, bytes_of, most)) {
+    Json object;
+    describe(object, i);
+    set(object, rows[i]);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string moment_to_terminal(const RecordingReport& report, const LiveRows& rows, bool color, int width) {
+  return Screen(report, rows, color, width).draw();
+}
+
+Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {
+  Json json;
+  json["schema_version"] = kRecordingReportSchemaVersion;
+  json["file"] = report.file;
+  json["command"] = report.info.command;
+  json["time_seconds"] = rows.time.seconds();
+  json["duration_seconds"] = report.analysis.duration.seconds();
+  json["full"] = report.analysis.full;
+  json["complete"] = report.analysis.complete;
+  set(json, "live_bytes", rows.bytes);
+  set(json, "live_blocks", rows.blocks);
+  json["layers"] = rows_json(rows.by_layer, kAll, [&](Json& object, std::size_t layer) {
+    object["layer_name"] = report.analysis.layers[layer].path;
+  });
+  json["stacks"] = rows_json(rows.by_stack, kStacks, [&](Json& object, std::size_t stack) {
+    object["frames"] = frames_of(report, StackId{static_cast<std::uint32_t>(stack)});
+  });
+  const auto modules = rows_by_module(report, rows);
+  std::vector<LiveRow> module_rows;
+  for (const auto& [name, row] : modules) module_rows.push_back(row);
+  json["modules"] = rows_json(module_rows, kAll, [&](Json& object, std::size_t module) {
+    set_if(object, "module", modules[module].first);
+  });
+  json["size_classes"] = rows_json(rows.by_class, kAll, [](Json& object, std::size_t bits) {
+    object["smallest_bytes"] = smallest_of_class(bits);
+    object["largest_bytes"] = largest_of_class(bits);
+  });
+  json["threads"] = rows_json(rows.by_thread, kAll, [&](Json& object, std::size_t thread) {
+    object = thread_json(report.info, ThreadIndex{static_cast<std::uint32_t>(thread)});
+  });
+  return json;
+}
+
+}  // namespace headroom::report

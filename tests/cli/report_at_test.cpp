@@ -1,0 +1,98 @@
+// `headroom report FILE.hrec --at TIME` as a person uses it.
+#include "cli/command.h"
+#include "support/recording_builder.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+using Words = std::vector<std::string>;
+
+constexpr std::uint64_t kLibrary = 0x7f0000000000, kSecond = 1'000'000'000;
+
+class ReportAt : public testing::Test {
+ protected:
+  // A megabyte in the first second; three more in the layer "conv" in the second one, by another thread; at
+  // the end only the first is left.
+  ReportAt() {
+    RecordingBuilder builder(folder_ / "a.hrec");
+    builder.module("/absent/libengine.so", std::string(20, '\x11'), kLibrary, kLibrary + 0x10000, kLibrary);
+    builder.thread(0, 41, "main");
+    builder.thread(1, 42, "worker");
+    builder.allocate(0, kSecond, 0x90000, 1 << 20, {kLibrary + 0x2001});
+    builder.enter_scope(1, 2 * kSecond - 5, builder.scope("conv"));
+    builder.allocate(1, 2 * kSecond, 0x1000, 3 << 20, {kLibrary + 0x1001});
+    builder.release(1, 3 * kSecond, 0x1000);
+    builder.finish();
+  }
+  CommandResult run(Words words) {
+    words.insert(words.begin(), {"report", (folder_ / "a.hrec").string()});
+    return run_headroom(words);
+  }
+  Json json(const std::string& time) {
+    const CommandResult result = run({"--at", time, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    auto document = parse_json(result.out);
+    EXPECT_TRUE(document.has_value()) << result.out;
+    return document ? *document : Json();
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ReportAt, AMomentIsToldByLayerPlaceModuleSizeAndThread) {
+  const CommandResult result = run({"--at", "2.5s"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("Live at 2.500 s of 3.000 s: 4.0 MiB in 2 blocks"),
+                                HasSubstr("    3.0 MiB  75 %  conv\n"), HasSubstr("libengine.so+0x1000"),
+                                HasSubstr("    4.0 MiB 100 %  libengine.so\n"),
+                                HasSubstr("    3.0 MiB  75 %  2.0 MiB to 4.0 MiB\n"),
+                                HasSubstr("    3.0 MiB  75 %  worker (tid 42)\n")));
+  EXPECT_THAT(run({"--at", "1.5"}).out, AllOf(HasSubstr("1.0 MiB in 1 blocks"), Not(HasSubstr("conv"))))
+      << "a bare number is seconds";
+}
+
+TEST_F(ReportAt, TheSameAsJson) {
+  const Json at = json("2500ms");
+  EXPECT_EQ(at["time_seconds"], 2.5);
+  EXPECT_EQ(at["live_bytes"], 4 << 20);
+  EXPECT_EQ(at["live_blocks"], 2);
+  ASSERT_EQ(at["layers"].size(), 2u);
+  EXPECT_EQ(at["layers"][0]["layer_name"], "conv");
+  EXPECT_EQ(at["layers"][0]["bytes"], 3 << 20);
+  EXPECT_EQ(at["layers"][1]["layer_name"], "");
+  EXPECT_EQ(at["stacks"][0]["frames"].size(), 1u);
+  EXPECT_EQ(at["modules"][0]["module"], "libengine.so");
+  EXPECT_EQ(at["modules"][0]["blocks"], 2);
+  EXPECT_EQ(at["size_classes"][0]["smallest_bytes"], 2 << 20);
+  EXPECT_EQ(at["threads"][0]["name"], "worker");
+  EXPECT_EQ(at["threads"][0]["tid"], 42);
+  EXPECT_EQ(json("peak")["live_bytes"], 4 << 20);
+  EXPECT_EQ(json("end")["live_bytes"], 1 << 20);
+  EXPECT_EQ(json("0s")["live_bytes"], 0);
+  EXPECT_TRUE(json("0s")["layers"].empty());
+}
+
+TEST_F(ReportAt, WhatCannotBeShownIsAUsageError) {
+  const CommandResult past = run({"--at", "9s"});
+  EXPECT_EQ(past.exit_code, 2);
+  EXPECT_THAT(past.err, AllOf(HasSubstr("--at 9s lies past the end of the recording"),
+                              HasSubstr("it lasts 3.000 s"), HasSubstr("give an earlier time, or end")));
+  const CommandResult no_time = run({"--at", "noon"});
+  EXPECT_EQ(no_time.exit_code, 2);
+  EXPECT_THAT(no_time.err, HasSubstr("peak or end"));
+  EXPECT_EQ(run({"--at", "-1s"}).exit_code, 2);
+  const CommandResult page = run({"--at", "1s", "--html", (folder_ / "a.html").string()});
+  EXPECT_EQ(page.exit_code, 2);
+  EXPECT_THAT(page.err, HasSubstr("--at shows one"));
+  EXPECT_EQ(run({"--at", "1s", "--all"}).exit_code, 2);
+  write_text(folder_ / "report.json", "{}");
+  const CommandResult no_recording = run_headroom({"report", folder_.path().string(), "--at", "1s"});
+  EXPECT_EQ(no_recording.exit_code, 2);
+  EXPECT_THAT(no_recording.err, HasSubstr("--at is for recordings"));
+}
+
+}  // namespace
+}  // namespace headroom::test
