@@ -22,8 +22,6 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
       mappings_(recording.info().page_bytes) {
   for (const recording::Device& device : recording.info().devices)
     if (device.integrated) devices_.set_integrated(device.ordinal);
-  for (LayerIndex i = 1; i < layers_.size(); ++i)
-    if (layers_.tree()[i].path == recording::kTracersOwnScope) tracers_own_ = i;
 }
 
 void RecordingAnalyzer::count(const MemoryEvent& event) {
@@ -65,7 +63,10 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
   thread.in_layer_since = time;
   thread.scope = scope;
   thread.layer = to;
-  if (to == tracers_own_) {
+  const bool is_tracers_own = layers_.tree()[to].name == recording::kTracersOwnScope;
+  // Of a profile in small blocks samples know next to nothing: there it stays part of the workspace.
+  thread.is_in_tracers_own = full_ && is_tracers_own;
+  if (is_tracers_own) {
     ++layers_[to].entries;
     layers_[to].process.note(live_bytes().a, live_bytes().b);
     return;

@@ -61,6 +61,7 @@ struct ThreadAccount {
   LayerIndex of_program = 0;  // the same but for the tracer's own work: the layer that it interrupted
   ScopeId scope;
   std::int64_t in_layer_since = 0;
+  bool is_in_tracers_own = false;  // what it does there is not the program's doing
 };
 
 // What is known of a recording of samples before the pass over it.
@@ -145,8 +146,6 @@ class RecordingAnalyzer {
   // The most bytes that can have been live at once, the large ones then all in one moment with the small.
   std::int64_t most_possible() const;
 
-  static constexpr LayerIndex kNoLayer = ~LayerIndex{0};
-
   AnalysisOptions options_;
   bool full_;
   std::uint64_t sample_period_;
@@ -164,9 +163,8 @@ class RecordingAnalyzer {
   Mark peak_mark_ = 1;
 
   LayerLedger layers_;
-  // The layer of the tracer's own work, if it did any. What the tracer had a runtime release was there for
-  // the tracing's sake; of that, what was live at the peak, by layer.
-  LayerIndex tracers_own_ = kNoLayer;
+  // What the tracer had a runtime release was there for the tracing's sake; of that, what was live at the
+  // peak, by layer.
   std::vector<std::int64_t> for_tracing_;
   Mark for_tracing_mark_ = 0;
   std::vector<StackAccount> stacks_;
@@ -305,7 +303,7 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
     ++unknown_releases_;
     return;
   }
-  if (full_ && thread.layer == tracers_own_) released_by_tracer(block);
+  if (thread.is_in_tracers_own) released_by_tracer(block);
   remove(block, time, temporary);
   if (full_) fragmentation_.changed(live_, {time});
 }

@@ -68,10 +68,11 @@ enum class MetadataKind : std::uint32_t {
   module_gone = 5,      // u64 load bias · u64 ticks
   scope = 6,            // ScopeRecord · name; `id` is the scope's
   thread = 7,           // u32 kernel's thread id · u32 0 · name; `id` is the thread's index
-  runtime_profile = 8,  // ProfileRecord · path: a profile that a runtime wrote of itself
+  runtime_profile = 8,  // ProfileRecord · path: a profile that a runtime wrote of itself; `id` is its number
   host = 9,             // sysname, release, machine, separated by NUL
   note = 10,            // a sentence for the reader: why the recording ended early
   device = 11,          // DeviceRecord · name: a GPU that the process used; `id` is its ordinal
+  open_profile = 12,    // ProfileRecord without a time or a path: a runtime keeps a profile in its memory
 };
 
 struct MetadataHeader {
@@ -96,7 +97,8 @@ struct ModuleRecord {
 
 enum class ScopeSource : std::uint32_t { program = 0, nvtx = 1, session = 2, run = 3, node = 4, load = 5 };
 
-// The scope of what the tracer itself does in the program, such as ending a runtime's profile.
+// The scope of what the tracer itself does in the program, such as ending a runtime's profile. It lies in
+// whatever scope the thread is in then.
 inline constexpr char kTracersOwnScope[] = "headroom: profiling";
 
 struct ScopeRecord {

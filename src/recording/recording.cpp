@@ -114,6 +114,7 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
   recording.places_.settle(recording.info_.modules);
   recording.find_segments();
   recording.read_profiles(path);
+  recording.note_unwritten_profiles();
   recording.problems_ = recording.open_problems_;
   return recording;
 }
@@ -270,8 +271,12 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       const auto record = payload.take<ProfileRecord>();
       const auto since = static_cast<std::int64_t>(record.start_monotonic_ns - header.first_monotonic_ns);
       info_.profiles.push_back({payload.rest(), Nanoseconds{since}, ScopeId{record.scope}, {}});
+      written_profiles_.insert(id);
       return;
     }
+    case MetadataKind::open_profile:
+      begun_profiles_.emplace(id, ScopeId{payload.take<ProfileRecord>().scope});
+      return;
     case MetadataKind::host: {
       auto words = split_at_nul(payload.rest());
       words.resize(3);
@@ -361,6 +366,20 @@ void Recording::find_segments() {
   });
   info_.segments = segments_.size();
   info_.duration = time_of_ticks(first_ticks_ + (header.last_ticks.load() - header.first_ticks));
+}
+
+// A runtime keeps a profile in its memory until it is ended: of a process that was killed before there is
+// nothing to read.
+void Recording::note_unwritten_profiles() {
+  constexpr std::size_t kMostNotes = 100;  // a recording that may come from anyone can begin 100,000
+  std::set<std::uint32_t> sessions;
+  for (const auto& [number, session] : begun_profiles_)
+    if (written_profiles_.count(number) == 0 && sessions.size() < kMostNotes) sessions.insert(session.index);
+  for (const std::uint32_t session : sessions)
+    info_.notes.push_back(fmt::format(
+        "the recording ends before the third run of {} was over and its profile written: what its nodes "
+        "took is told as its runs'",
+        path_of(ScopeId{session})));
 }
 
 void Recording::report_damage(const SegmentDecoder& decoder) {

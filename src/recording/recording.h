@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -113,6 +114,7 @@ class Recording {
   // Scopes of nodes by the run's scope and their name: a model that is loaded again has the same.
   using NodeScopes = std::map<std::pair<std::uint32_t, std::string>, ScopeId>;
   void add_nodes(std::uint32_t profile, NodeScopes& known);
+  void note_unwritten_profiles();
   Nanoseconds time_of_ticks(std::uint64_t ticks) const;
   template <class Visit>
   void walk_nodes(Visit&& visit);  // with the nodes of graphs as scopes, with stacks as they were recorded
@@ -127,7 +129,10 @@ class Recording {
   TimeScale scale_;
   std::uint64_t first_ticks_ = 0;
   unsigned scale_time_shift_ = 0;
-  std::size_t metadata_bytes_ = 0;     // of records that the file has
+  std::size_t metadata_bytes_ = 0;  // of records that the file has
+  // Numbers of profiles that were begun, with their sessions, and those that were written.
+  std::map<std::uint32_t, ScopeId> begun_profiles_;
+  std::set<std::uint32_t> written_profiles_;
   std::vector<SegmentSpan> segments_;  // by base time
   StackTable stacks_;
   NodeRanges nodes_;

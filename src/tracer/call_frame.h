@@ -84,4 +84,8 @@ void walk_frame_pointers(const CallFrame& start, const StackBounds& bounds, Stac
 void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHistory& history,
                        StackTrace& trace);
 
+// Whether a signal handler is among the callers; true too on a stack that is not the thread's own, which may
+// be a handler's.
+bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds);
+
 }  // namespace headroom::tracer

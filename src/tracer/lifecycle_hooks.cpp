@@ -20,6 +20,13 @@ using namespace headroom::tracer;
 
 namespace {
 
+// For the functions that end the process without its exit handlers. In a child of vfork a session's process
+// is another, which ProfileGate sees.
+void finish_without_exit(const CallFrame& caller) {
+  end_profiles_before_death(caller, ProcessEnd::at_once);
+  finish_quietly();
+}
+
 void name_has_changed() {
   ThreadLocal& thread = thread_local_state;
   if (thread.guard != 0 || thread.state == nullptr) return;
@@ -42,6 +49,7 @@ void name_has_changed() {
 [[gnu::destructor]] void on_exit_of_process() { finish_quietly(); }
 
 NextFunction<void (*)(int)> next_exit_now("_exit"), next_exit_now_c("_Exit"), next_quick_exit("quick_exit");
+NextFunction<void (*)()> next_abort("abort");
 NextFunction<int (*)(pthread_t, const char*)> next_setname("pthread_setname_np");
 NextFunction<int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long)> next_prctl("prctl");
 
@@ -49,6 +57,7 @@ void look_up_next() {
   next_exit_now.get();
   next_exit_now_c.get();
   next_quick_exit.get();
+  next_abort.get();
   next_setname.get();
   next_prctl.get();
 }
@@ -56,20 +65,28 @@ void look_up_next() {
 }  // namespace
 
 HEADROOM_HOOK __attribute__((noreturn)) void _exit(int status) {
-  finish_quietly();
+  finish_without_exit(caller_of_this_function());
   next_exit_now.get()(status);
   __builtin_unreachable();
 }
 
 HEADROOM_HOOK __attribute__((noreturn)) void _Exit(int status) {
-  finish_quietly();
+  finish_without_exit(caller_of_this_function());
   next_exit_now_c.get()(status);
   __builtin_unreachable();
 }
 
 HEADROOM_HOOK __attribute__((noreturn)) void quick_exit(int status) {
-  finish_quietly();
+  finish_without_exit(caller_of_this_function());
   next_quick_exit.get()(status);
+  __builtin_unreachable();
+}
+
+// What a program does that runs out of memory: the exception that nobody catches ends here. The recording
+// stays open, which says that the process did not end in order.
+HEADROOM_HOOK __attribute__((noreturn)) void abort() {
+  end_profiles_before_death(caller_of_this_function(), ProcessEnd::by_abort);
+  next_abort.get()();
   __builtin_unreachable();
 }
 

@@ -1,9 +1,6 @@
 #include "tracer/onnxruntime_hooks.h"
 
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,148 +8,24 @@
 #include <cstring>
 
 #include "tracer/lock.h"
-#include "tracer/memory.h"
 #include "tracer/onnxruntime_options.h"
+#include "tracer/onnxruntime_profiles.h"
 #include "tracer/onnxruntime_sessions.h"
 #include "tracer/onnxruntime_table.h"
-#include "tracer/process.h"
 #include "tracer/scopes.h"
-#include "tracer/thread_state.h"
 
 namespace headroom::tracer {
 namespace {
 
 using recording::ScopeSource;
 
-constexpr int kMostRuntimes = 4;  // different copies of the library in one process
-constexpr std::size_t kTableEnd = ort::kCreateSessionFromArrayWithPrepacked + 1;
-
-// A runtime's functions as they were before they were wrapped.
-struct Runtime {
-  std::atomic<const void*> table{nullptr};
-  void* original[kTableEnd] = {};
-};
-Runtime runtimes[kMostRuntimes];
 Lock hooking;
 
-template <class Function>
-Function original(const Runtime& runtime, ort::Position position) {
-  return reinterpret_cast<Function>(runtime.original[position]);
-}
+// --- the wrappers, one set for each copy of the library
 
 std::uint32_t scope_of(std::uint32_t parent, ScopeSource source, const char* name) {
   return intern_scope(parent, source, name, std::strlen(name));
 }
-
-// What is done for the profile's sake must not look like the program's own doing.
-class OwnWork {
- public:
-  OwnWork() : before_(current_scope()) {
-    set_scope(scope_of(0, ScopeSource::program, recording::kTracersOwnScope));
-  }
-  ~OwnWork() { set_scope(before_); }
-  OwnWork(const OwnWork&) = delete;
-  OwnWork& operator=(const OwnWork&) = delete;
-
- private:
-  std::uint32_t before_;
-};
-
-bool succeeded(const Runtime& runtime, ort::Status* status) {
-  if (status == nullptr) return true;
-  original<ort::ReleaseStatus>(runtime, ort::kReleaseStatus)(status);
-  return false;
-}
-
-// --- profiles
-
-std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-// Ends the runtime's profile of a session and names the file in the recording. Once a session.
-void end_profile(const Runtime& runtime, OpenSession& slot) {
-  if (!slot.profiled.exchange(false)) return;
-  const OwnWork own_work;
-  const OwnSystemCalls own_calls;  // the runtime writes the file
-  auto* session = static_cast<ort::Session*>(const_cast<void*>(slot.session.load()));
-  std::uint64_t started = 0;
-  ort::Allocator* allocator = nullptr;
-  char* path = nullptr;
-  const auto start_time = original<ort::SessionProfilingStartTime>(runtime, ort::kSessionProfilingStartTime);
-  if (!succeeded(runtime, start_time(session, &started))) return;
-  if (!succeeded(runtime, original<ort::GetDefaultAllocator>(runtime, ort::kGetDefaultAllocator)(&allocator)))
-    return;
-  const auto end = original<ort::SessionEndProfiling>(runtime, ort::kSessionEndProfiling);
-  if (!succeeded(runtime, end(session, allocator, &path)) || path == nullptr) return;
-  // The runtime's clock is the time of day; the recording's is monotonic.
-  const std::uint64_t ago = now_ns(CLOCK_REALTIME) - started;
-  // Without a path the runtime wrote none.
-  if (*path != 0) add_runtime_profile(path, now_ns(CLOCK_MONOTONIC) - ago, slot.scope);
-  succeeded(runtime, original<ort::AllocatorFree>(runtime, ort::kAllocatorFree)(allocator, path));
-}
-
-// Where the runtime may put its profiles: beside the recordings of the process tree.
-bool profile_prefix(char* prefix, std::size_t size) {
-  // Not the environment's: the program may be changing that right now, in another thread.
-  const char* const recording = process.path;
-  static std::atomic<unsigned> number{0};
-  const int length = std::snprintf(prefix, size, "%s.d/onnxruntime-%d-%u", recording, ::getpid(), number++);
-  if (*recording == 0 || length < 0 || static_cast<std::size_t>(length) >= size) return false;
-  char* const slash = std::strrchr(prefix, '/');
-  *slash = 0;
-  ::mkdir(prefix, 0777);
-  *slash = '/';
-  return true;
-}
-
-void note_that_program_profiles() {
-  static std::atomic<bool> noted{false};
-  ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_recording(thread) || noted.exchange(true)) return;
-  const Guard guard(thread);
-  const OwnSystemCalls own_calls;
-  if (!recording_is_ours()) start_recording_in_child(thread);
-  process.file.note(
-      "the program profiles an ONNX Runtime session itself: that profile stays the program's, and the "
-      "session's "
-      "nodes are not told apart here");
-}
-
-// The program's options with profiling on; null where that cannot be had (then there are no nodes, only
-// runs).
-ort::SessionOptions* options_with_profile(const Runtime& runtime, const ort::SessionOptions* options) {
-  const OwnWork own_work;
-  if (is_profiled_by_program(options)) {
-    note_that_program_profiles();
-    return nullptr;
-  }
-  char prefix[4096];
-  if (!profile_prefix(prefix, sizeof prefix)) return nullptr;
-  ort::SessionOptions* changed = nullptr;
-  ort::Status* status =
-      options != nullptr
-          ? original<ort::CloneSessionOptions>(runtime, ort::kCloneSessionOptions)(options, &changed)
-          : original<ort::CreateSessionOptions>(runtime, ort::kCreateSessionOptions)(&changed);
-  if (!succeeded(runtime, status)) return nullptr;
-  if (succeeded(runtime, original<ort::EnableProfiling>(runtime, ort::kEnableProfiling)(changed, prefix)))
-    return changed;
-  original<ort::ReleaseSessionOptions>(runtime, ort::kReleaseSessionOptions)(changed);
-  return nullptr;
-}
-
-template <int Index>
-void end_profiles_at_exit() {
-  std::size_t count = 0;
-  OpenSession* slots = all_sessions(count);
-  for (std::size_t i = 0; i < count; ++i)
-    if (slots[i].session.load() != nullptr && slots[i].runtime == Index)
-      end_profile(runtimes[Index], slots[i]);
-}
-
-// --- the wrappers, one set for each copy of the library
 
 // "/models/yolox_nano.onnx" → "yolox_nano".
 void name_of_model(const char* path, char* name, std::size_t size) {
@@ -167,8 +40,7 @@ template <int Index, class Create>
 ort::Status* load_session(const char* name, const ort::SessionOptions* options, ort::Session** session,
                           const Create& create) {
   const Runtime& runtime = runtimes[Index];
-  static std::atomic<bool> at_exit_is_set{false};
-  if (!at_exit_is_set.exchange(true)) std::atexit(end_profiles_at_exit<Index>);
+  const InRuntime in_runtime;
   const std::uint32_t before = current_scope();
   OpenSession* slot = reserve_session(name);
   const std::uint32_t scope = scope_of(before, ScopeSource::session, slot != nullptr ? slot->name : name);
@@ -176,11 +48,14 @@ ort::Status* load_session(const char* name, const ort::SessionOptions* options, 
   set_scope(scope_of(scope, ScopeSource::load, "load"));
   ort::Status* status = create(profiling != nullptr ? profiling : options);
   set_scope(before);
+  // Now that the runtime has registered what takes its own state away: the latest handler is called first.
+  static std::atomic<bool> at_exit_is_set{false};
+  if (!at_exit_is_set.exchange(true)) std::atexit(end_profiles_at_exit);
   if (profiling != nullptr)
     original<ort::ReleaseSessionOptions>(runtime, ort::kReleaseSessionOptions)(profiling);
   if (slot == nullptr) return status;
   if (status == nullptr && session != nullptr)
-    open_session(slot, *session, Index, scope, profiling != nullptr);
+    begin_profile(*slot, *session, Index, scope, profiling != nullptr);
   else
     remove_session(slot);
   return status;
@@ -193,28 +68,16 @@ void name_of_bytes(char* name, std::size_t size) {
 }
 
 // Runs a session by `run()` in the scope of its runs.
-template <int Index, class RunIt>
+template <class RunIt>
 ort::Status* run_session(const void* session, const RunIt& run) {
   OpenSession* slot = find_session(session);
   if (slot == nullptr) return run();
-  // Wait while another thread ends the profile; announce the run before looking, so that it waits for us too.
-  slot->running.fetch_add(1);
-  while (slot->ending.load()) {
-    slot->running.fetch_sub(1);
-    while (slot->ending.load()) ::sched_yield();
-    slot->running.fetch_add(1);
-  }
+  const ProfiledRun profiled(*slot);
   const std::uint32_t before = current_scope();
   const std::uint32_t parent = before == 0 ? slot->scope : scope_of(before, ScopeSource::session, slot->name);
   set_scope(scope_of(parent, ScopeSource::run, "run"));
   ort::Status* status = run();
   set_scope(before);
-  const std::uint32_t runs = slot->runs.fetch_add(1) + 1;
-  slot->running.fetch_sub(1);
-  if (runs >= kProfiledRuns && slot->profiled.load() && !slot->ending.exchange(true)) {
-    if (slot->running.load() == 0) end_profile(runtimes[Index], *slot);  // else the next run tries again
-    slot->ending.store(false);
-  }
   return status;
 }
 
@@ -264,14 +127,14 @@ struct Wrapped {
                           const char* const* input_names, const ort::Value* const* inputs,
                           std::size_t input_count, const char* const* output_names, std::size_t output_count,
                           ort::Value** outputs) {
-    return run_session<Index>(session, [&] {
+    return run_session(session, [&] {
       return original<ort::Run>(runtimes[Index], ort::kRun)(session, options, input_names, inputs,
                                                             input_count, output_names, output_count, outputs);
     });
   }
   static ort::Status* run_with_binding(ort::Session* session, const ort::RunOptions* options,
                                        const ort::IoBinding* binding) {
-    return run_session<Index>(session, [&] {
+    return run_session(session, [&] {
       return original<ort::RunWithBinding>(runtimes[Index], ort::kRunWithBinding)(session, options, binding);
     });
   }
@@ -298,7 +161,7 @@ struct Wrapped {
   static void release_session(ort::Session* session) {
     OpenSession* slot = session != nullptr ? find_session(session) : nullptr;
     if (slot != nullptr) {
-      end_profile(runtimes[Index], *slot);
+      end_profile_for_release(*slot);
       remove_session(slot);
     }
     original<ort::ReleaseSession>(runtimes[Index], ort::kReleaseSession)(session);

@@ -11,11 +11,20 @@
 
 #include <cstdint>
 
+#include "tracer/call_frame.h"
+
 namespace headroom::tracer {
 
 // Wraps the table of the ONNX Runtime whose OrtGetApiBase is at this address, in a library that is linked.
 // Does nothing the second time. False: another thread is at it, ask again. Waits for no lock, so it may be
 // called inside of a hook and in a child after fork.
 bool hook_onnxruntime(std::uint64_t get_api_base);
+
+// The process is about to end without its exit handlers: the profiles that the runtime still keeps are
+// written out. Not inside of a signal handler, nor of the runtime or an allocator, where the thread may hold
+// what the runtime needs; nor of a session that runs in another thread (at_once: waits a second for that to
+// end).
+enum class ProcessEnd { at_once, by_abort };
+void end_profiles_before_death(const CallFrame& caller, ProcessEnd end);
 
 }  // namespace headroom::tracer

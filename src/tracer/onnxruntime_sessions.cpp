@@ -35,10 +35,7 @@ OpenSession* reserve_session(const char* name) {
     const void* free_slot = nullptr;
     if (!slots[i].session.compare_exchange_strong(free_slot, &reserved)) continue;
     OpenSession& slot = slots[i];
-    slot.profiled = false;
-    slot.runs = 0;
-    slot.running = 0;
-    slot.ending = false;
+    slot.gate.open(false);
     slot.name[0] = 0;
     char candidate[sizeof slot.name];
     std::snprintf(candidate, sizeof candidate, "%s", name);
@@ -56,7 +53,7 @@ OpenSession* reserve_session(const char* name) {
 void open_session(OpenSession* slot, const void* session, int runtime, std::uint32_t scope, bool profiled) {
   slot->runtime = runtime;
   slot->scope = scope;
-  slot->profiled = profiled;
+  slot->gate.open(profiled);
   slot->session.store(session, std::memory_order_release);
 }
 

@@ -6,22 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace headroom::tracer {
+#include "tracer/profile_gate.h"
 
-// The runtime's profile is ended after so many runs: the first shows the arena grow, the next two the steady
-// state, and from then on a run costs nothing more than two scope records. Not more, because the runtime
-// keeps the profile in the traced program's own heap, about 5 KiB a node and run, until it is ended.
-inline constexpr std::uint32_t kProfiledRuns = 3;
+namespace headroom::tracer {
 
 struct OpenSession {
   std::atomic<const void*> session{nullptr};  // null: the slot is free
   char name[128] = {};
   std::uint32_t scope = 0;
-  int runtime = 0;                    // which copy of the library's it is, where a program has several
-  std::atomic<bool> profiled{false};  // the runtime writes a profile, which somebody has to end
-  std::atomic<std::uint32_t> runs{0};
-  std::atomic<std::int32_t> running{0};
-  std::atomic<bool> ending{false};  // a thread ends the profile now; runs wait for it
+  int runtime = 0;            // which copy of the library's it is, where a program has several
+  std::uint32_t profile = 0;  // its number in the recording; 0: the runtime writes none
+  ProfileGate gate;
 };
 
 // The slot of a session that is known, or null.

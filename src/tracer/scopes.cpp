@@ -149,6 +149,17 @@ void close_scope(ThreadLocal& thread, std::uint32_t at) {
   set_scope(path_without(closed.scope, closed.outer, thread.scope));
 }
 
+void write_profile(MetadataKind kind, std::uint32_t number, const recording::ProfileRecord& record,
+                   const char* path) {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || !is_recording(thread)) return;
+  const Guard guard(thread);
+  const OwnSystemCalls own_calls;
+  if (!recording_is_ours()) start_recording_in_child(thread);
+  const RecordingFile::Piece pieces[] = {{&record, sizeof record}, {path, std::strlen(path)}};
+  process.file.write_metadata(kind, number, pieces, 2);
+}
+
 }  // namespace
 
 std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
@@ -222,15 +233,13 @@ void end_range(std::uint32_t range) {
     if (thread.open_scopes[i].range == range) return close_scope(thread, i);
 }
 
-void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope) {
-  ThreadLocal& thread = thread_local_state;
-  if (thread.guard != 0 || !is_recording(thread)) return;
-  const Guard guard(thread);
-  const OwnSystemCalls own_calls;
-  if (!recording_is_ours()) start_recording_in_child(thread);
-  const recording::ProfileRecord record{start_monotonic_ns, scope, 0};
-  const RecordingFile::Piece pieces[] = {{&record, sizeof record}, {path, std::strlen(path)}};
-  process.file.write_metadata(MetadataKind::runtime_profile, 0, pieces, 2);
+void add_open_profile(std::uint32_t scope, std::uint32_t number) {
+  write_profile(MetadataKind::open_profile, number, {0, scope, 0}, "");
+}
+
+void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope,
+                         std::uint32_t number) {
+  write_profile(MetadataKind::runtime_profile, number, {start_monotonic_ns, scope, 0}, path);
 }
 
 void rewrite_scopes() {

@@ -39,9 +39,11 @@ int pop_scope(Domain domain);
 void start_range(recording::ScopeSource source, const char* name, std::size_t length, std::uint32_t range);
 void end_range(std::uint32_t range);
 
-// A profile that a runtime writes of itself at `path`; its own zero is `start_monotonic_ns`
-// (CLOCK_MONOTONIC), and `scope` is the session that it tells of.
-void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope);
+// A runtime has begun to profile the session of this scope; `number`, not 0, is no other profile's.
+void add_open_profile(std::uint32_t scope, std::uint32_t number);
+// It has written that profile to `path`; the profile's own zero is `start_monotonic_ns` (CLOCK_MONOTONIC).
+void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std::uint32_t scope,
+                         std::uint32_t number);
 
 inline constexpr std::size_t kMaxScopeName = 1024;
 inline constexpr std::uint32_t kMaxScopeDepth = 64;

@@ -249,4 +249,16 @@ void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHi
   history.count = known + fresh_count;
 }
 
+bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds) {
+  if (start.sp < bounds.low || start.sp >= bounds.high) return true;
+  StackReader stack{readable_from(start.sp, bounds)};
+  CallFrame frame = start;
+  Step unremembered;
+  while (frame.pc >= kLowestCode) {  // ends: each step is further out
+    if (rule_at(frame.pc).kind == FrameRule::kSignal) return true;
+    if (!step_by_rule(stack, frame, unremembered)) break;
+  }
+  return false;
+}
+
 }  // namespace headroom::tracer

@@ -71,10 +71,17 @@ void RecordingBuilder::module_gone(std::uint64_t load_bias, std::uint64_t ticks)
   metadata(MetadataKind::module_gone, 0, payload);
 }
 
-void RecordingBuilder::profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope) {
+void RecordingBuilder::profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope,
+                               std::uint32_t number) {
   std::string payload;
   append(payload, ProfileRecord{kFirstMonotonic + start, session_scope, 0});
-  metadata(MetadataKind::runtime_profile, 0, payload + path);
+  metadata(MetadataKind::runtime_profile, number, payload + path);
+}
+
+void RecordingBuilder::open_profile(std::uint32_t number, std::uint32_t session_scope) {
+  std::string payload;
+  append(payload, ProfileRecord{0, session_scope, 0});
+  metadata(MetadataKind::open_profile, number, payload);
 }
 
 void RecordingBuilder::note(const std::string& sentence) { metadata(MetadataKind::note, 0, sentence); }

@@ -53,8 +53,11 @@ class RecordingBuilder {
   void module(const std::string& path, const std::string& build_id_bytes, std::uint64_t start,
               std::uint64_t end, std::uint64_t load_bias, std::uint64_t ticks = 0);
   void module_gone(std::uint64_t load_bias, std::uint64_t ticks);
-  // ONNX Runtime's own profile, whose zero is `start` nanoseconds after the recording's.
-  void profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope);
+  // ONNX Runtime's own profile, whose zero is `start` nanoseconds after the recording's; without a number, as
+  // recordings of earlier versions have it.
+  void profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope,
+               std::uint32_t number = 0);
+  void open_profile(std::uint32_t number, std::uint32_t session_scope);
   void note(const std::string& sentence);
   void metadata(recording::MetadataKind kind, std::uint32_t id, std::string_view payload);
 

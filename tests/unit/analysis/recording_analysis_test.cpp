@@ -301,7 +301,7 @@ TEST_F(RecordingAnalysisTest, OfSamplesNoPoolIsSuggested) {
 TEST_F(RecordingAnalysisTest, ProfilesOfRuntimesAreToldOfFullRecordingsOnly) {
   for (const bool full : {true, false}) {
     auto recording = builder({.full = full});
-    const auto run = recording.scope("run"), own = recording.scope(recording::kTracersOwnScope);
+    const auto run = recording.scope("run"), own = recording.scope(recording::kTracersOwnScope, run);
     recording.enter_scope(0, 10, run);
     recording.allocate(0, 20, 0x10000, 8000, kRun);
     recording.enter_scope(0, 30, own);
@@ -367,6 +367,22 @@ TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
     ASSERT_EQ(analysis.size_classes.size(), 3U) << "100 to 127, 128 to 139, 8000";
     EXPECT_EQ(end.by_class[7].bytes, analysis.size_classes[0].live.end_bytes);
   }
+}
+
+// The tracer's own scope lies inside the program's, which goes on meanwhile.
+TEST_F(RecordingAnalysisTest, TheTracersOwnWorkDoesNotInterruptALayer) {
+  auto recording = builder();
+  const auto setup = recording.scope("setup"), own = recording.scope(recording::kTracersOwnScope, setup);
+  recording.enter_scope(0, 10, setup);
+  recording.enter_scope(0, 20, own);
+  recording.allocate(0, 30, 0x1000, 100, kRun);
+  recording.enter_scope(0, 40, setup);
+  recording.release(0, 50, 0x1000);
+  recording.enter_scope(0, 60, 0);
+  const RecordingAnalysis analysis = analyze(recording);
+  ASSERT_GE(analysis.layers.size(), 2U);
+  EXPECT_EQ(analysis.layers[1].path, "setup");
+  EXPECT_EQ(analysis.layers[1].entries, 1);
 }
 
 TEST_F(RecordingAnalysisTest, LiveAtAnyTime) {

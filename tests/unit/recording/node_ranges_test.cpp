@@ -182,6 +182,32 @@ TEST_F(NodeRangesTest, AProfileIsReadOnceHoweverOftenItIsNamed) {
   EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("2 of the profiles")));
 }
 
+// The runtime keeps a profile in its memory until it is ended, and the process may die before.
+TEST_F(NodeRangesTest, AProfileThatWasBegunAndNeverWrittenIsMissing) {
+  const std::string profile = (folder_ / "profile.json").string();
+  test::write_text(profile, kProfile);
+  RecordingBuilder builder(folder_ / "b.hrec");
+  const auto net = builder.scope("net", 0, ScopeSource::session),
+             other = builder.scope("other", 0, ScopeSource::session);
+  builder.open_profile(1, net);
+  builder.open_profile(2, other);
+  builder.open_profile(3, other);  // loaded again
+  builder.profile(profile, 0, net, 1);
+  const auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording) << recording.error().sentence();
+  EXPECT_EQ(recording->info().profiles.size(), 1u);
+  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("before the third run of other was over")));
+}
+
+TEST_F(NodeRangesTest, ThereIsALimitToNotesOfMissingProfiles) {
+  RecordingBuilder builder(folder_ / "b.hrec");
+  for (std::uint32_t i = 1; i <= 101; ++i)
+    builder.open_profile(i, builder.scope("net " + std::to_string(i), 0, ScopeSource::session));
+  const auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording) << recording.error().sentence();
+  EXPECT_EQ(recording->info().notes.size(), 100u);
+}
+
 TEST_F(NodeRangesTest, ThereIsALimitToProfiles) {
   RecordingBuilder builder(folder_ / "a.hrec", {.metadata_bytes = 1 << 20});
   const auto session = builder.scope("net", 0, ScopeSource::session);

@@ -78,6 +78,123 @@ TEST_P(TraceOnnxRuntime, LeavesAProgramsOwnProfileAlone) {
   EXPECT_THAT(seen.info.notes, testing::Contains(testing::HasSubstr("profiles an ONNX Runtime session")));
 }
 
+#if defined(HEADROOM_INFERENCE_GUEST)
+using testing::AllOf, testing::Contains, testing::Each, testing::EndsWith, testing::HasSubstr,
+    testing::IsEmpty;
+
+constexpr const char* kSession = "setup/face_detection_front_128x128_barracuda";
+constexpr const char* kLostProfile = "before the third run of setup/face_detection_front_128x128_barracuda";
+
+// How often the first node of the graph ran under the profile.
+std::size_t profiled_runs(const recording::RuntimeProfile& profile) {
+  std::size_t runs = 0;
+  for (const recording::NodeRun& run : profile.data.runs)
+    if (run.node == 0) ++runs;
+  return runs;
+}
+
+class TraceInference : public TraceOnnxRuntime {
+ protected:
+  SeenRecording trace(int threads, int runs, const std::string& end) {
+    GuestRun run = traced_.run({guest("trace_guest_inference"), *runtime_, *model_, std::to_string(threads),
+                                std::to_string(runs), end});
+    status_ = run.status;
+    EXPECT_EQ(run.output, "");
+    return traced_.root();
+  }
+  // Layers of this session have nodes, and nothing is said to be missing.
+  void expect_nodes(const SeenRecording& seen, std::size_t fewest_runs, std::size_t most_runs) {
+    ASSERT_EQ(seen.info.profiles.size(), 1u);
+    EXPECT_EQ(path_of(seen.info, seen.info.profiles[0].session), kSession);
+    EXPECT_GE(profiled_runs(seen.info.profiles[0]), fewest_runs);
+    EXPECT_LE(profiled_runs(seen.info.profiles[0]), most_runs);
+    EXPECT_THAT(seen.info.notes, IsEmpty());
+  }
+  void expect_lost_nodes(const SeenRecording& seen) {
+    EXPECT_THAT(seen.info.profiles, IsEmpty());
+    EXPECT_THAT(seen.info.notes, testing::ElementsAre(HasSubstr(kLostProfile)));
+    EXPECT_THAT(scopes_in(seen), Contains(EndsWith("face_detection_front_128x128_barracuda/run")));
+  }
+
+  TracedGuest traced_{GetParam()};
+  ExitStatus status_;
+};
+
+TEST_P(TraceInference, ProfilesTheFirstRunsOnly) {
+  const SeenRecording seen = trace(1, 20, "return");
+  EXPECT_EQ(status_.exit_code, 0);
+  expect_nodes(seen, 3, 3);
+}
+
+TEST_P(TraceInference, ProfilesTheFirstRunsOnlyWhereThreadsShareASession) {
+  // On few cores a moment without a run may come by chance, but hardly among the first six.
+  const SeenRecording seen = trace(4, 100, "return");
+  EXPECT_EQ(status_.exit_code, 0);
+  expect_nodes(seen, 3, 3 + 3);  // those in flight when the third is over
+}
+
+TEST_P(TraceInference, TheTracersOwnWorkLiesInTheProgramsScope) {
+  const SeenRecording seen = trace(1, 4, "return");
+  std::set<std::string> own;
+  for (const std::string& scope : scopes_in(seen))
+    if (scope.find(recording::kTracersOwnScope) != std::string::npos) own.insert(scope);
+  EXPECT_THAT(own, Each(testing::AnyOf("setup/headroom: profiling", "infer/headroom: profiling")));
+  EXPECT_FALSE(own.empty());
+}
+
+TEST_P(TraceInference, HasNodesOfAProgramThatEndsBeforeTheThirdRun) {
+  const SeenRecording seen = trace(1, 2, "return");
+  EXPECT_EQ(status_.exit_code, 0);
+  expect_nodes(seen, 2, 2);
+}
+
+TEST_P(TraceInference, HasNodesOfAProgramThatEndsAtOnce) {
+  const SeenRecording seen = trace(1, 2, "exit-at-once");
+  EXPECT_EQ(status_.exit_code, 0);
+  EXPECT_TRUE(seen.info.closed);
+  expect_nodes(seen, 2, 2);
+}
+
+TEST_P(TraceInference, HasNodesOfAProgramThatAborts) {
+  const SeenRecording seen = trace(1, 1, "abort");
+  EXPECT_EQ(status_.signal, SIGABRT);
+  EXPECT_FALSE(seen.info.closed);
+  expect_nodes(seen, 1, 1);
+}
+
+TEST_P(TraceInference, HasNodesOfAProgramThatExitsWhileOthersRun) {
+  const SeenRecording seen = trace(2, 1, "busy");
+  EXPECT_EQ(status_.exit_code, 0);
+  expect_nodes(seen, 2, 3 + 1);
+}
+
+TEST_P(TraceInference, SaysThatNodesAreLostWithAProgramThatIsKilled) {
+  const SeenRecording seen = trace(1, 2, "kill");
+  EXPECT_EQ(status_.signal, SIGKILL);
+  expect_lost_nodes(seen);
+}
+
+TEST_P(TraceInference, LeavesTheRuntimeAloneInASignalHandler) {
+  const SeenRecording seen = trace(1, 2, "handler");
+  EXPECT_EQ(status_.exit_code, 0);
+  EXPECT_TRUE(seen.info.closed);
+  expect_lost_nodes(seen);
+}
+
+// The child has the parent's session and the file descriptor of its profile.
+TEST_P(TraceInference, AForkedChildLeavesTheProfileToItsParent) {
+  const SeenRecording seen = trace(1, 2, "fork");
+  EXPECT_EQ(status_.exit_code, 0);
+  expect_nodes(seen, 2, 2);
+  for (const auto& file : std::filesystem::directory_iterator(traced_.root_path().string() + ".d"))
+    if (file.path().extension() == ".hrec")
+      EXPECT_THAT(read_recording(file.path()).info.profiles, IsEmpty()) << file.path();
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TraceInference, testing::Values("", "full=1"),
+                         [](const auto& mode) { return *mode.param == 0 ? "Default" : "Full"; });
+#endif
+
 INSTANTIATE_TEST_SUITE_P(Modes, TraceOnnxRuntime, testing::Values("", "full=1"),
                          [](const auto& mode) { return *mode.param == 0 ? "Default" : "Full"; });
 

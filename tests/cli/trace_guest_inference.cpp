@@ -1,0 +1,140 @@
+// Runs a model with ONNX Runtime, which it loads by dlopen, in threads that share a session, and then ends:
+//
+//     trace_guest_inference LIBRARY MODEL.onnx THREADS RUNS END
+//
+// THREADS run RUNS times each. Loading lies in the scope "setup", each run in "infer". END is return (from
+// main), exit-at-once (_exit), abort, kill, handler (_exit in a signal handler), fork (a child that runs the
+// session once more), or busy (exit while runs are in flight).
+#include <dlfcn.h>
+#include <headroom/scope.h>
+#include <onnxruntime_c_api.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+const OrtApi* api = nullptr;
+
+void check(OrtStatus* status) {
+  if (status == nullptr) return;
+  std::puts(api->GetErrorMessage(status));
+  std::fflush(stdout);
+  _exit(9);
+}
+
+// A model of one input of floats.
+struct Model {
+  OrtSession* session = nullptr;
+  std::vector<float> data;
+  OrtValue* input = nullptr;
+  char* input_name = nullptr;
+  std::vector<char*> output_names;
+};
+
+void load(const char* path, OrtEnv* env, Model& model) {
+  const headroom::Scope scope("setup");
+  OrtSessionOptions* options = nullptr;
+  check(api->CreateSessionOptions(&options));
+  check(api->SetIntraOpNumThreads(options, 1));
+  check(api->CreateSession(env, path, options, &model.session));
+  api->ReleaseSessionOptions(options);
+}
+
+void describe(Model& model) {
+  OrtAllocator* allocator = nullptr;
+  check(api->GetAllocatorWithDefaultOptions(&allocator));
+  check(api->SessionGetInputName(model.session, 0, allocator, &model.input_name));
+  OrtTypeInfo* type = nullptr;
+  const OrtTensorTypeAndShapeInfo* tensor = nullptr;
+  check(api->SessionGetInputTypeInfo(model.session, 0, &type));
+  check(api->CastTypeInfoToTensorInfo(type, &tensor));
+  std::size_t rank = 0;
+  check(api->GetDimensionsCount(tensor, &rank));
+  std::vector<std::int64_t> dims(rank);
+  check(api->GetDimensions(tensor, dims.data(), rank));
+  api->ReleaseTypeInfo(type);
+  std::size_t count = 1;
+  for (std::int64_t& dim : dims) count *= static_cast<std::size_t>(dim = dim > 0 ? dim : 1);
+  model.data.assign(count, 0.5F);
+  OrtMemoryInfo* cpu = nullptr;
+  check(api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &cpu));
+  check(api->CreateTensorWithDataAsOrtValue(cpu, model.data.data(), count * sizeof(float), dims.data(), rank,
+                                            ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &model.input));
+  std::size_t outputs = 0;
+  check(api->SessionGetOutputCount(model.session, &outputs));
+  model.output_names.resize(outputs);
+  for (std::size_t i = 0; i < outputs; ++i)
+    check(api->SessionGetOutputName(model.session, i, allocator, &model.output_names[i]));
+}
+
+void run(const Model& model) {
+  const headroom::Scope scope("infer");
+  std::vector<OrtValue*> outputs(model.output_names.size());
+  const OrtValue* const input = model.input;
+  check(api->Run(model.session, nullptr, &model.input_name, &input, 1, model.output_names.data(),
+                 outputs.size(), outputs.data()));
+  for (OrtValue* output : outputs) api->ReleaseValue(output);
+}
+
+void end_at_once(int) { _exit(0); }
+
+void end(const std::string& how, const Model& model) {
+  if (how == "exit-at-once") _exit(0);
+  if (how == "abort") std::abort();
+  if (how == "kill") ::kill(::getpid(), SIGKILL);
+  if (how == "handler") {
+    ::signal(SIGUSR1, end_at_once);
+    ::raise(SIGUSR1);
+  }
+  if (how == "fork") {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      run(model);
+      _exit(0);  // exit() would have the runtime wait for its threads, which are the parent's
+    }
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  if (count != 6) return 1;
+  void* library = ::dlopen(values[1], RTLD_NOW);
+  if (library == nullptr) return 2;
+  const auto get_base = reinterpret_cast<const OrtApiBase* (*)()>(::dlsym(library, "OrtGetApiBase"));
+  api = get_base()->GetApi(9);
+  OrtEnv* env = nullptr;
+  check(api->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "guest", &env));
+  static Model model;  // outlives main, for runs that go on
+  load(values[2], env, model);
+  describe(model);
+
+  const std::string how = values[5];
+  const int runs = std::atoi(values[4]);
+  std::vector<std::thread> threads;
+  static std::atomic<int> ran{0};
+  static std::atomic<bool> is_ending{false};
+  for (int i = 0; i < std::atoi(values[3]); ++i)
+    threads.emplace_back([how, runs] {
+      for (int k = 0; k < runs; ++k, ++ran) run(model);
+      while (how == "busy" && !is_ending) run(model);
+    });
+  if (how == "busy") {
+    const int wanted = runs * static_cast<int>(threads.size());
+    while (ran.load() < wanted) ::usleep(1000);
+    is_ending = true;  // those in flight go on
+    std::exit(0);
+  }
+  for (std::thread& thread : threads) thread.join();
+  end(how, model);
+  return 0;
+}
