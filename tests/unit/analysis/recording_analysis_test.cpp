@@ -287,6 +287,7 @@ TEST_F(RecordingAnalysisTest, OfSamplesNoPoolIsSuggested) {
     recording.allocate(0, ++time, 0x10000, 8000, kLoad);
     recording.release(0, ++time, 0x10000);
   }
+  recording.counters(0, ++time, 0, 100'000, 40'000'000, 100'000);  // as many as the samples stand for
   const RecordingAnalysis analysis = analyze(recording);
   ASSERT_EQ(analysis.reuse.size(), 2U);
   EXPECT_EQ(analysis.reuse[0].stack, analysis.stacks[1].stack);
