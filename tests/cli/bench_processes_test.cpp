@@ -81,8 +81,8 @@ ThreadTimes thread_times(int pid) {
 
 // Its main thread waits for the next request while the worker runs; so no other one may decode.
 TEST(BenchProcesses, TheDecoderOfAVideoDecodesNothingInTheBackground) {
-  const auto video = opencv_example("data/vtest.avi");
-  if (!video) GTEST_SKIP() << absent_message("vtest.avi of opencv-doc");
+  const auto video = opencv_example("data/Megamind.avi");  // MPEG-4, which FFmpeg gives a thread a core
+  if (!video) GTEST_SKIP() << absent_message("Megamind.avi of opencv-doc");
   Bench bench;
   ThreadTimes times;
   CommandOptions options;
@@ -99,7 +99,6 @@ TEST(BenchProcesses, TheDecoderOfAVideoDecodesNothingInTheBackground) {
                  "300", "--model", "m=" + bench.model("m", "segment even 64\nrun sleep 3")},
                 options);
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(get_integer(get_member(model_of(bench.report(), "m"), "latency_ns"), "n"), 300);
   EXPECT_GE(times.main, 10) << "too little was decoded to tell";
   EXPECT_LE(10 * times.others, times.main) << times.others;
 }
