@@ -141,7 +141,7 @@ TEST(BenchProcesses, AKilledSetupLeavesAReportThatSaysWhy) {
   EXPECT_EQ(get_bool(report, "complete"), false);
   const Json& warnings = get_member(report, "warnings");
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_THAT(warnings[0].get<std::string>(), HasSubstr("ended with signal 9"));
+  EXPECT_THAT(warnings[0].get<std::string>(), HasSubstr("ended with SIGKILL"));
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr(warnings[0].get<std::string>()));
 }
 

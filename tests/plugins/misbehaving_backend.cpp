@@ -93,7 +93,7 @@ void make_mask(hr_session& session, bool noise, long side) {
   session.picture_dims[2] = session.picture_dims[3] = session.mask_dims[2] = session.mask_dims[3] = side;
   session.output.resize(static_cast<std::size_t>(side * side));
   for (std::size_t i = 0; i < session.output.size(); ++i)
-    session.output[i] = noise ? static_cast<float>(i * 2654435761U % 251) / 250.0F : 0.5F;
+    session.output[i] = noise ? static_cast<float>(i * 2654435761U % 251) / 250.0F : 0.75F;
 }
 
 int load(const char* path, const hr_settings*, hr_session** session, hr_error* error) {
