@@ -1,6 +1,6 @@
 // What the conductor and a worker say to each other. The job goes in as one JSON document on the worker's
-// standard input; events come back as JSON lines on descriptor 3, samples among them (sample_lines.h). Standard output and error belong to the
-// model runtime and go to run.log.
+// standard input; events come back as JSON lines on descriptor 3, samples among them (sample_lines.h).
+// Standard output and error belong to the model runtime and go to run.log.
 //
 // A worker's descriptors: 0 job, 1 and 2 log, 3 events, 4 socket to the decoder, 5 frame ring (memfd),
 // 6 gate (only with `wait_for_gate`: one byte starts the measured run; its end lets a worker go that has
