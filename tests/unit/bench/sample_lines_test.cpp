@@ -95,7 +95,8 @@ TEST_F(SampleLines, SamplesFollowOneAnotherAndEveryLineIsASamplesAndShort) {
 
 TEST_F(SampleLines, WhatIsNoNumberIsZero) {
   FrameFindings findings;
-  findings.lines = {{std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1, 2, 3}};
+  findings.lines = {
+      {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1, 2, 3}};
   write(findings);
   const auto read = first_of(text());
   ASSERT_TRUE(read);
@@ -115,8 +116,15 @@ TEST_F(SampleLines, OneThatIsCutShortIsNone) {
 TEST(SampleLinesReader, AMaskWhosePixelsAreMoreOrFewerSpoilsItsSample) {
   const auto with = [](const std::string& mask, const std::string& runs) {
     return first_of(R"({"part":"begin"})"
-                    "\n" R"({"part":"mask",)" + mask + "}\n" R"({"part":"runs","list":)" + runs +
-                    "}\n" R"({"part":"end"})" "\n");
+                    "\n"
+                    R"({"part":"mask",)" +
+                    mask +
+                    "}\n"
+                    R"({"part":"runs","list":)" +
+                    runs +
+                    "}\n"
+                    R"({"part":"end"})"
+                    "\n");
   };
   EXPECT_TRUE(with(R"("width":4,"height":2)", "[9,5,1,3]"));
   EXPECT_FALSE(with(R"("width":4,"height":2)", "[9,5,1,2]"));
