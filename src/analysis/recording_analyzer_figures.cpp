@@ -97,11 +97,7 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
     figures.outside_peak_variance = bounded(account.peak_variance - account.layered_peak_variance);
     figures.most_blocks = std::max(account.most_blocks, figures.live.peak_blocks);
     figures.most_bytes = std::max(std::min(account.most_bytes, most_bytes), figures.live.peak_bytes);
-    if (account.sampled) {
-      figures.allocations = std::min(figures.allocations, allocations_);
-      figures.allocated_bytes = std::min(figures.allocated_bytes, allocated_bytes_);
-      figures.most_blocks = std::min(figures.most_blocks, allocations_);
-    }
+    if (account.sampled) figures.most_blocks = std::min(figures.most_blocks, allocations_);
     if (account.block_bytes < StackAccount::kMixed)
       figures.block_bytes = static_cast<std::int64_t>(account.block_bytes);
     figures.sampled = account.sampled;
@@ -172,10 +168,6 @@ void RecordingAnalyzer::finish_classes(RecordingAnalysis& result) const {
     result.size_classes.push_back({smallest, i == 0 ? 0 : smallest * 2 - 1, account.allocations,
                                    account.allocated_bytes,
                                    live_figures(account.live, account.peak_variance, account.end_variance)});
-    if (full_) continue;
-    SizeClassFigures& figures = result.size_classes.back();
-    figures.allocations = std::min(figures.allocations, allocations_);
-    figures.allocated_bytes = std::min(figures.allocated_bytes, allocated_bytes_);
   }
   for (unsigned i = 0; i < lifetimes_.size(); ++i)
     if (lifetimes_[i].blocks != 0)

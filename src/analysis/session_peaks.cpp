@@ -34,13 +34,16 @@ std::vector<Loaded> sessions_by_name(const recording::RecordingInfo& info, const
   return names;
 }
 
-// A session begins with its loading; the runtime's profile a little later.
+// A session begins with its loading; the runtime's profile a little later. Of one that was loaded after the
+// heap's peak the loading was not seen: what was before is the loading of the one before it.
 void find_begins(const recording::RecordingInfo& info, Loaded& name) {
+  std::int64_t start_before = -1;
   for (const std::size_t profile : name.profiles) {
     const std::int64_t start = info.profiles[profile].start.count;
     const auto after = std::upper_bound(name.load_entries.begin(), name.load_entries.end(), start);
-    const std::int64_t begin = after == name.load_entries.begin() ? start : *std::prev(after);
-    name.begins.push_back(std::max(begin, name.begins.empty() ? begin : name.begins.back()));
+    const bool seen = after != name.load_entries.begin() && *std::prev(after) > start_before;
+    name.begins.push_back(seen ? *std::prev(after) : start);
+    start_before = start;
   }
 }
 

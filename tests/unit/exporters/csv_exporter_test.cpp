@@ -77,7 +77,12 @@ TEST_F(Csv, QuotesWhatSeparates) {
 TEST_F(Csv, SamplesLeaveTemporaryCellsEmpty) {
   test::RecordingOptions sampled;
   sampled.full = false;
-  ExportFixture fixture([](auto& builder) { builder.sample(0, 10, 0x1000, 100, {2}); }, sampled);
+  ExportFixture fixture(
+      [](auto& builder) {
+        builder.sample(0, 10, 0x1000, 100, {2});
+        builder.counters(0, 20, 0, 10'000, 1'000'000, 0);  // what it stands for
+      },
+      sampled);
   read(fixture);
   ASSERT_EQ(rows_.size(), 3U);
   EXPECT_EQ(rows_[2].size(), rows_[0].size());

@@ -66,7 +66,12 @@ TEST(Speedscope, ShowsTheMetricThatWasAskedForFirst) {
 TEST(Speedscope, SamplesHaveNoTemporaryAllocations) {
   test::RecordingOptions sampled;
   sampled.full = false;
-  ExportFixture fixture([](auto& builder) { builder.sample(0, 10, 0x1000, 100, {1}); }, sampled);
+  ExportFixture fixture(
+      [](auto& builder) {
+        builder.sample(0, 10, 0x1000, 100, {1});
+        builder.counters(0, 20, 0, 10'000, 1'000'000, 0);  // what it stands for
+      },
+      sampled);
   const Json file = parsed(fixture.write("speedscope"));
   expect_valid(file);
   EXPECT_EQ(file["profiles"].size(), 3U);
