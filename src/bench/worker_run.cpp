@@ -228,7 +228,11 @@ void WorkerRun::sample() {
   if (!last_sample_.rss) return;
   const Bytes resident = *last_sample_.rss;
   sampled_peak_ = std::max(sampled_peak_.value_or(resident), resident);
-  if (phase() == Phase::warm) {
+  // A run of a millisecond may be over, and cleaned, since the last look at what the worker says. It says so
+  // before it cleans: where it has not said so by now, what was read is of the run.
+  const bool had_begun = phase() == Phase::warm;
+  read_available();
+  if (had_begun && phase() == Phase::warm) {
     run_sum_ += static_cast<double>(resident.count);
     ++run_samples_;
     sampled_run_peak_ = std::max(sampled_run_peak_.value_or(resident), resident);

@@ -3,8 +3,8 @@
 //     trace_guest_inference LIBRARY MODEL.onnx THREADS RUNS END
 //
 // THREADS run RUNS times each. Loading lies in the scope "setup", each run in "infer". END is return (from
-// main), exit-at-once (_exit), abort, kill, handler (_exit in a signal handler), fork (a child that runs the
-// session once more), or busy (exit while runs are in flight).
+// main), exit-at-once (_exit), abort, kill, handler (_exit in a signal handler) or fork (a child runs
+// the session once more).
 #include <dlfcn.h>
 #include <headroom/scope.h>
 #include <onnxruntime_c_api.h>
@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -114,26 +113,17 @@ int main(int count, char** values) {
   api = get_base()->GetApi(9);
   OrtEnv* env = nullptr;
   check(api->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "guest", &env));
-  static Model model;  // outlives main, for runs that go on
+  Model model;
   load(values[2], env, model);
   describe(model);
 
   const std::string how = values[5];
   const int runs = std::atoi(values[4]);
   std::vector<std::thread> threads;
-  static std::atomic<int> ran{0};
-  static std::atomic<bool> is_ending{false};
   for (int i = 0; i < std::atoi(values[3]); ++i)
-    threads.emplace_back([how, runs] {
-      for (int k = 0; k < runs; ++k, ++ran) run(model);
-      while (how == "busy" && !is_ending) run(model);
+    threads.emplace_back([&model, runs] {
+      for (int k = 0; k < runs; ++k) run(model);
     });
-  if (how == "busy") {
-    const int wanted = runs * static_cast<int>(threads.size());
-    while (ran.load() < wanted) ::usleep(1000);
-    is_ending = true;  // those in flight go on
-    std::exit(0);
-  }
   for (std::thread& thread : threads) thread.join();
   end(how, model);
   return 0;
