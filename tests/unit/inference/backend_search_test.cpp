@@ -60,10 +60,10 @@ TEST_F(BackendSearch, NamesTheOthersForWhenTheBestCannotBeLoaded) {
   install("first", "onnxruntime");
   install("first", "tensorrt");
   const auto names = [](const Result<std::vector<BackendFile>>& found) {
-    std::vector<std::string> names;
+    std::vector<std::string> all;
     if (found)
-      for (const BackendFile& file : *found) names.push_back(file.name);
-    return names;
+      for (const BackendFile& file : *found) all.push_back(file.name);
+    return all;
   };
   EXPECT_THAT(names(choose_backends("model.onnx", "")), ElementsAre("tensorrt", "onnxruntime"));
   EXPECT_THAT(names(choose_backends("model.onnx", "onnxruntime")), ElementsAre("onnxruntime"));
