@@ -63,7 +63,7 @@ std::vector<Flag> trace_flags() {
             "8GiB, at most half of the free disk"),
       value("ring", FlagKind::size, "SIZE", "keep the last SIZE of each recording", where),
       std::move(events),
-      value("gpu-mem-limit", FlagKind::text, "SIZE", "refuse GPU memory beyond it (0=4GiB,1=8GiB: by device)",
+      value("gpu-mem-limit", FlagKind::text, "SIZE", "no more GPU memory than this (or 0=4GiB,1=8GiB)",
             limits),
       value("share", FlagKind::text, "NAME", "share the limit with other commands of that NAME", limits),
   };

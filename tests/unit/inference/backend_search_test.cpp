@@ -59,6 +59,7 @@ TEST(BackendsForExtension, PrefersTensorRtThenOnnxRuntimeThenLibTorch) {
 TEST_F(BackendSearch, NamesTheOthersForWhenTheBestCannotBeLoaded) {
   install("first", "onnxruntime");
   install("first", "tensorrt");
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", both());
   const auto names = [](const Result<std::vector<BackendFile>>& found) {
     std::vector<std::string> all;
     if (found)
