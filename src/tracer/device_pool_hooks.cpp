@@ -141,7 +141,6 @@ HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
 HEADROOM_HOOK Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
   const auto call = HEADROOM_REAL(cuMemPoolTrimTo);
   DriverHook hook;
-  CurrentDevice where;
   if (call == nullptr) return kNotFound;
   const Result result = call(pool, keep);
   unsigned device = 0;
