@@ -75,7 +75,9 @@ TEST(BenchFigures, TheMeanOfAShortRunIsThatOfTheRunAndNotOfWhatItsCleaningLeft) 
   EXPECT_GT(bytes("loaded_bytes"), 40 << 20);
   EXPECT_GE(bytes("run_mean_bytes"), bytes("loaded_bytes") - (1 << 20));
   EXPECT_LE(bytes("run_mean_bytes"), bytes("run_peak_bytes"));
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps what was released for a while
   EXPECT_LT(bytes("residual_bytes"), bytes("loaded_bytes") - (30 << 20));
+#endif
 }
 
 TEST_F(RealModels, TheFaceIsWhereItIs) {
