@@ -98,6 +98,15 @@ TEST(Account, RacingThreadsShareTheLastBytesExactly) {
   EXPECT_EQ(granted.load(), kLimit);
 }
 
+// qemu-user makes up a process' own /proc/self/stat, so others see another start time, and has no robust
+// mutexes.
+#ifdef HEADROOM_EMULATED
+constexpr bool kIsEmulated = true;
+#else
+constexpr bool kIsEmulated = false;
+#endif
+constexpr const char* kWhyNotEmulated = "the emulator tells other processes another start time of this one";
+
 class SharedAccount : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(Account::create_shared(path().c_str(), limit_of(1000))); }
@@ -146,6 +155,7 @@ TEST_F(SharedAccount, IsNotOpenedFromAnythingElse) {
 }
 
 TEST_F(SharedAccount, ProcessesShareTheLimitAndADeadOnesChargeIsTakenBack) {
+  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   bool granted = false;
   const pid_t child = child_that_charges(700, &granted);
   ASSERT_TRUE(granted);
@@ -163,6 +173,7 @@ TEST_F(SharedAccount, ProcessesShareTheLimitAndADeadOnesChargeIsTakenBack) {
 }
 
 TEST_F(SharedAccount, AForkedChildIsAMemberOfItsOwn) {
+  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   Account account;
   ASSERT_TRUE(account.open_shared(path().c_str()));
   ASSERT_TRUE(account.charge(0, 600));
@@ -189,6 +200,7 @@ TEST_F(SharedAccount, AMemberThatLeavesGivesEverythingBack) {
 }
 
 TEST_F(SharedAccount, SurvivesADeathInsideTheLock) {
+  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   // Many members that are killed at random moments while they charge and discharge.
   for (int round = 0; round < 30; ++round) {
     const pid_t child = ::fork();
