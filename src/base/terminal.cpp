@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/display_width.h"
 #include "base/files.h"
 
 namespace headroom {
@@ -93,18 +94,6 @@ int terminal_width(int fd) {
   return 80;
 }
 
-namespace {
-
-// A line that is as wide as the terminal breaks, and what is above the break is not cleared. A character
-// counts as one column; wide ones (CJK) may still break it.
-std::string_view cut_to_columns(std::string_view text, int columns) {
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80 && --columns < 0) return text.substr(0, i);
-  return text;
-}
-
-}  // namespace
-
 ProgressLine::ProgressLine() : enabled_(is_terminal(STDERR_FILENO)) {}
 
 ProgressLine::~ProgressLine() { clear(); }
@@ -122,8 +111,9 @@ void ProgressLine::update(std::string_view label, double fraction, std::string_v
     for (int i = 0; i < kCells; ++i) bar += i < full ? "█" : "░";
     bar = fmt::format(" {} {:3.0f}%", bar, 100 * std::clamp(fraction, 0.0, 1.0));
   }
-  const std::string line = fmt::format("{}{}  {}", label, bar, detail);
-  const std::string_view shown = cut_to_columns(line, terminal_width(STDERR_FILENO) - 1);
+  // A line that is as wide as the terminal breaks, and what is above the break is not cleared.
+  const std::string shown =
+      fit_to_width(fmt::format("{}{}  {}", label, bar, detail), terminal_width(STDERR_FILENO) - 1);
   [[maybe_unused]] auto ignored = write_all(STDERR_FILENO, fmt::format("\r\033[K{}", shown));
 }
 

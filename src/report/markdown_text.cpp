@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/display_width.h"
+#include "base/display_width.h"
 
 namespace headroom::report {
 namespace {

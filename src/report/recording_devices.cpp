@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/display_width.h"
+#include "base/display_width.h"
 #include "report/recording_words.h"
 #include "report/stack_text.h"
 

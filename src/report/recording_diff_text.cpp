@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/display_width.h"
 #include "base/text.h"
-#include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/recording_diff_words.h"
 #include "report/recording_words.h"

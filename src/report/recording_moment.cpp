@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "analysis/peak_shares.h"
+#include "base/display_width.h"
 #include "base/text.h"
-#include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_rows_json.h"

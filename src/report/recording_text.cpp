@@ -6,8 +6,8 @@
 
 #include "analysis/peak_shares.h"
 #include "analysis/session_memory.h"
+#include "base/display_width.h"
 #include "base/text.h"
-#include "report/display_width.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_devices.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "report/display_width.h"
+#include "base/display_width.h"
 #include "report/words.h"
 
 namespace headroom::report {

@@ -6,8 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/display_width.h"
 #include "base/text.h"
-#include "report/display_width.h"
 
 namespace headroom::report {
 namespace {

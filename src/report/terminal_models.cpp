@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/display_width.h"
+#include "base/display_width.h"
 #include "report/limit_words.h"
 #include "report/outcome.h"
 #include "report/terminal_table.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "report/display_width.h"
+#include "base/display_width.h"
 #include "report/limit_words.h"
 #include "report/outcome.h"
 #include "report/terminal_models.h"

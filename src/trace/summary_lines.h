@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/display_width.h"
+#include "base/display_width.h"
 
 namespace headroom::trace {
 
@@ -22,12 +22,12 @@ inline std::string grouped(std::int64_t number) {
 // Without control characters: names come from the traced program, and must not steer the terminal.
 inline std::string harmless(std::string_view text) {
   constexpr int kNoLimit = 1 << 20;
-  return report::fit_to_width(text, kNoLimit);
+  return fit_to_width(text, kNoLimit);
 }
 // The same of a name that may be of any length.
 inline std::string shortened(std::string_view name) {
   constexpr int kMostColumns = 48;
-  return report::fit_to_width(name, kMostColumns);
+  return fit_to_width(name, kMostColumns);
 }
 
 inline std::string line(std::string_view label, std::string_view text) {

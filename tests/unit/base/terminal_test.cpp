@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
+#include "base/display_width.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/subprocess.h"
@@ -73,6 +77,32 @@ TEST(TerminalControl, IsLeftOut) {
 TEST(TerminalControl, ASequenceThatIsCutOffEndsWithTheText) {
   for (const char* cut : {"a\033", "a\033[", "a\033[31", "a\033]0;title", "a\033]0;x\033", "a\033("})
     EXPECT_EQ(without_terminal_control(cut), "a");
+}
+
+// A line that breaks leaves a part of itself behind at each redraw.
+TEST(ProgressLine, IsNeverWiderThanTheTerminal) {
+  const UniqueFd screen(::posix_openpt(O_RDWR | O_NOCTTY));
+  if (!screen || ::grantpt(screen.get()) != 0 || ::unlockpt(screen.get()) != 0)
+    GTEST_SKIP() << test::absent_message("a pseudo-terminal");
+  const winsize size{24, 40, 0, 0};
+  const std::string name = ::ptsname(screen.get());
+  const UniqueFd terminal(::open(name.c_str(), O_RDWR | O_NOCTTY));
+  ASSERT_TRUE(terminal && ::ioctl(terminal.get(), TIOCSWINSZ, &size) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(terminal.get(), STDERR_FILENO);
+    ProgressLine line;
+    line.update("模型 of a very long name, and longer still", 0.5, "frame 100 of 200\033[1A");
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  std::string text(4096, '\0');
+  const ssize_t got = ::read(screen.get(), text.data(), text.size());
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const std::string start = "\r\033[K";
+  ASSERT_TRUE(text.starts_with(start)) << text;
+  EXPECT_EQ(display_width(text.substr(start.size(), text.rfind("…") - start.size())) + 1, 39);
+  EXPECT_EQ(text.find("\033[1A"), std::string::npos);
 }
 
 TEST(Log, TheFileHoldsNoEscapes) {

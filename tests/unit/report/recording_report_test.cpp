@@ -1,9 +1,9 @@
 // What the views of a recording say, beyond their golden files.
 #include <gtest/gtest.h>
 
+#include "base/display_width.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "report/display_width.h"
 #include "report/recording_views.h"
 #include "report/stack_text.h"
 #include "support/recording_builder.h"

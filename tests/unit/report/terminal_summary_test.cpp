@@ -1,5 +1,5 @@
+#include "base/display_width.h"
 #include "base/text.h"
-#include "report/display_width.h"
 #include "report/views.h"
 #include "sample_results.h"
 #include "support/test_support.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace headroom::report {
+namespace headroom {
 
 // East Asian wide characters and emoji take 2 columns, combining marks none, all others 1.
 int display_width(std::string_view utf8);
@@ -17,4 +17,4 @@ std::string fit_to_width(std::string_view utf8, int width);
 // after the first start with `indent` spaces, which count.
 std::string wrap(std::string_view utf8, int width, int indent);
 
-}  // namespace headroom::report
+}  // namespace headroom

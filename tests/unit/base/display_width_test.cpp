@@ -1,8 +1,8 @@
-#include "report/display_width.h"
+#include "base/display_width.h"
 
 #include "support/test_support.h"
 
-namespace headroom::report {
+namespace headroom {
 namespace {
 
 TEST(DisplayWidth, CountsColumnsAndNotBytes) {
@@ -44,4 +44,4 @@ TEST(Wrap, BreaksAtSpacesAndIndents) {
 }
 
 }  // namespace
-}  // namespace headroom::report
+}  // namespace headroom

@@ -1,12 +1,13 @@
-#include "report/display_width.h"
+#include "base/display_width.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
-namespace headroom::report {
+namespace headroom {
 namespace {
 
 struct Range {
@@ -42,20 +43,12 @@ struct Character {
   bool printable = true;
 };
 
-// Takes one character off the front; an invalid byte is a character of its own that is not printable.
+// Takes one character off the front; an invalid byte is not printable.
 Character take_character(std::string_view& text) {
-  const auto lead = static_cast<unsigned char>(text.front());
-  const std::size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
-  bool valid = length > 0 && length <= text.size() && lead < 0xF5;
-  std::uint32_t code = length < 2 ? lead : lead & (0xFFu >> (length + 1));
-  for (std::size_t i = 1; valid && i < length; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    valid = (next & 0xC0u) == 0x80;
-    code = code << 6 | (next & 0x3Fu);
-  }
-  Character character{text.substr(0, valid ? length : 1)};
-  text.remove_prefix(character.bytes.size());
-  character.printable = valid && code >= 0x20 && code != 0x7F && !(code >= 0x80 && code < 0xA0);
+  const Utf8Character next = take_utf8(text);
+  const std::uint32_t code = next.code;
+  Character character{next.bytes};
+  character.printable = next.valid && code >= 0x20 && code != 0x7F && !(code >= 0x80 && code < 0xA0);
   if (!character.printable) return character;
   if (contains(kZeroWidth, code)) character.width = 0;
   if (contains(kWide, code)) character.width = 2;
@@ -110,4 +103,4 @@ std::string wrap(std::string_view utf8, int width, int indent) {
   return lines;
 }
 
-}  // namespace headroom::report
+}  // namespace headroom
