@@ -190,11 +190,12 @@ void set_scope(std::uint32_t id) {
       state = prepare_to_record(thread, time_now());
     return state != nullptr;
   };
-  if (is_ready() && state->writer.has_counted()) {  // an event of the scope before
+  bool is_kept = is_ready();
+  if (is_kept && state->writer.has_counted()) {  // an event of the scope before
     state->writer.flush_counters(time_now());
     --state->quota;
+    is_kept = is_ready();
   }
-  const bool is_kept = is_ready();
   thread.scope = id;
   if (!is_kept) return;
   --state->quota;

@@ -52,8 +52,8 @@ struct ThreadLocal {
   std::uint32_t nested_calls = 0;  // of malloc while the guard was up
   std::uint32_t scope = 0;
   bool has_ended = false;  // the thread's last destructors have run
-  std::uint32_t driver_depth =
-      0;  // not 0: inside of a call of a GPU's driver; what that calls is its own doing
+  // Not 0: inside of a call of a GPU's driver; what that calls is its own doing.
+  std::uint32_t driver_depth = 0;
   // So many events yet look for libraries that a dlopen may have brought.
   std::uint32_t looks_at_loader = 0;
   // Of the scopes that are open, in the order of time; and how many pushes found no room there.

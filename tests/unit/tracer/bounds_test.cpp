@@ -50,6 +50,9 @@ TEST(TraceBounds, ARingKeepsTheLatestEvents) {
 
 // A change of scope is an event, too, and so is what was counted until then.
 TEST(TraceBounds, TheBoundOnEventsHoldsForScopes) {
+  TracedGuest unbounded("full=1");
+  ASSERT_TRUE(unbounded.run({guest("trace_guest_scopes")}).status.success());
+  const std::size_t all = unbounded.root().events.size();
   for (const char* mode : {"full=1,events=40", "full=0,events=40"}) {
     TracedGuest traced(mode);
     ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
@@ -57,6 +60,9 @@ TEST(TraceBounds, TheBoundOnEventsHoldsForScopes) {
     const std::size_t gaps = seen.count(MemoryEventKind::gap) + seen.count(MemoryEventKind::release_counters);
     EXPECT_LE(seen.events.size() - gaps, 40u) << mode;
     EXPECT_GT(seen.info.events_dropped, 100u) << mode;
+    if (seen.info.full) {
+      EXPECT_EQ(seen.events.size() - gaps + seen.info.events_dropped, all) << "each counted once";
+    }
   }
 }
 
