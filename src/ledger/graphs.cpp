@@ -7,44 +7,21 @@ namespace headroom::ledger {
 
 bool Ledger::reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
                               std::uint64_t& before, std::uint64_t& after) {
-  bool granted = true;
-  before = after = 0;
-  {
-    const Locked locked(*this);
-    Entry* entry = table_.find(Space::graph, graph);
-    if (entry == nullptr) {
-      Entry fresh;
-      fresh.space = Space::graph;
-      fresh.address = graph;
-      fresh.device = static_cast<std::uint16_t>(device);
-      fresh.kind = DeviceMemoryKind::graph;
-      if (!table_.insert(fresh)) return true;
-      entry = table_.find(Space::graph, graph);
-    }
-    // In a graph of several devices each node would have to be charged to its own; the first has it all.
-    before = entry->charged;
-    const std::uint64_t spare = entry->charged - entry->bytes;
-    const std::uint64_t growth = bytes > spare ? bytes - spare : 0;
-    granted = growth == 0 || account_.charge(entry->device, growth);
-    if (granted) {
-      entry->charged += growth;
-      entry->bytes += bytes;
-    }
-    after = entry->charged;
-  }
-  if (!granted) refuse(device, DeviceMemoryKind::graph, bytes);
-  return granted;
+  Entry whole;
+  whole.space = Space::graph;
+  whole.address = graph;
+  whole.device = static_cast<std::uint16_t>(device);
+  whole.kind = DeviceMemoryKind::graph;
+  // In a graph of several devices each node would have to be charged to its own; the first has it all.
+  const Growth growth = reserve_in(whole, bytes);
+  before = growth.before;
+  after = growth.after;
+  if (!growth.granted) refuse(device, DeviceMemoryKind::graph, bytes);
+  return growth.granted;
 }
 
 void Ledger::cancel_in_graph(std::uint64_t graph, std::uint64_t bytes) {
-  const Locked locked(*this);
-  Entry* const entry = table_.find(Space::graph, graph);
-  if (entry == nullptr) return;
-  entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
-  const std::uint64_t spare = entry->charged - entry->bytes;
-  const std::uint64_t back = spare < bytes ? spare : bytes;
-  entry->charged -= back;
-  account_.discharge(entry->device, back);
+  cancel_in(Space::graph, graph, bytes);
 }
 
 void Ledger::commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes) {

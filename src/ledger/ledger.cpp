@@ -134,6 +134,38 @@ bool Ledger::drop_from_context(std::uint64_t context, Entry& dropped) {
   return true;
 }
 
+Ledger::Growth Ledger::reserve_in(const Entry& fresh, std::uint64_t bytes) {
+  // The lock is held while the account is asked: two threads must not both take what the whole has left.
+  const Locked locked(*this);
+  Entry* entry = table_.find(fresh.space, fresh.address);
+  if (entry == nullptr) {
+    if (!table_.insert(fresh)) return {};
+    entry = table_.find(fresh.space, fresh.address);
+  }
+  Growth growth;
+  growth.before = entry->charged;
+  const std::uint64_t spare = entry->charged - entry->bytes;
+  const std::uint64_t more = bytes > spare ? bytes - spare : 0;
+  growth.granted = more == 0 || account_.charge(entry->device, more);
+  if (growth.granted) {
+    entry->charged += more;
+    entry->bytes += bytes;
+  }
+  growth.after = entry->charged;
+  return growth;
+}
+
+void Ledger::cancel_in(Space space, std::uint64_t address, std::uint64_t bytes) {
+  const Locked locked(*this);
+  Entry* const entry = table_.find(space, address);
+  if (entry == nullptr) return;
+  entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
+  const std::uint64_t spare = entry->charged - entry->bytes;
+  const std::uint64_t back = spare < bytes ? spare : bytes;
+  entry->charged -= back;
+  account_.discharge(entry->device, back);
+}
+
 KindFigures Ledger::figures(unsigned device, DeviceMemoryKind kind) {
   const Locked locked(*this);
   return of(device, kind);

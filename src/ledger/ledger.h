@@ -119,6 +119,14 @@ class Ledger {
   class Locked;
 
   bool charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  // Of a pool or a graph, which is charged for the most that was in use in it. `fresh` is what it begins as.
+  struct Growth {
+    bool granted = true;
+    std::uint64_t before = 0, after = 0;  // that it is charged
+  };
+  Growth reserve_in(const Entry& fresh, std::uint64_t bytes);
+  // The driver could not give it, so the whole does not keep it.
+  void cancel_in(Space space, std::uint64_t address, std::uint64_t bytes);
   void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);

@@ -5,44 +5,17 @@
 namespace headroom::ledger {
 
 bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
-  // The lock is held while the account is asked: two threads must not both take what the pool has left.
-  bool granted = true;
-  std::uint64_t growth = 0;
-  {
-    const Locked locked(*this);
-    Entry* entry = table_.find(Space::pool, pool);
-    if (entry == nullptr) {
-      Entry fresh;
-      fresh.space = Space::pool;
-      fresh.address = pool;
-      fresh.device = static_cast<std::uint16_t>(device);
-      fresh.kind = DeviceMemoryKind::pool_reserved;
-      if (!table_.insert(fresh)) return true;
-      entry = table_.find(Space::pool, pool);
-    }
-    const std::uint64_t spare = entry->charged - entry->bytes;
-    growth = bytes > spare ? bytes - spare : 0;
-    granted = growth == 0 || account_.charge(device, growth);
-    if (granted) {
-      entry->charged += growth;
-      entry->bytes += bytes;
-    }
-  }
+  Entry whole;
+  whole.space = Space::pool;
+  whole.address = pool;
+  whole.device = static_cast<std::uint16_t>(device);
+  whole.kind = DeviceMemoryKind::pool_reserved;
+  const bool granted = reserve_in(whole, bytes).granted;
   if (!granted) refuse(device, DeviceMemoryKind::pool, bytes);
   return granted;
 }
 
-void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
-  const Locked locked(*this);
-  Entry* const entry = table_.find(Space::pool, pool);
-  if (entry == nullptr) return;
-  entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
-  // The driver could not give it, so the pool does not keep it.
-  const std::uint64_t spare = entry->charged - entry->bytes;
-  const std::uint64_t back = spare < bytes ? spare : bytes;
-  entry->charged -= back;
-  account_.discharge(entry->device, back);
-}
+void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) { cancel_in(Space::pool, pool, bytes); }
 
 bool Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes) {
   const Locked locked(*this);
