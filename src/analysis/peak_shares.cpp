@@ -78,13 +78,7 @@ std::vector<ModuleFigures> module_figures(const recording::RecordingInfo& info,
   std::map<std::string, LiveFigures> by_name;
   for (const StackFigures& stack : analysis.stacks) {
     if (stack.live.peak_bytes == 0 && stack.live.end_bytes == 0) continue;
-    LiveFigures& live = by_name[responsible_module(info, stacks.frames(stack.stack))];
-    add_wrapping(live.peak_bytes, stack.live.peak_bytes);
-    add_wrapping(live.peak_blocks, stack.live.peak_blocks);
-    add_wrapping(live.end_bytes, stack.live.end_bytes);
-    add_wrapping(live.end_blocks, stack.live.end_blocks);
-    live.peak_variance += stack.live.peak_variance;
-    live.end_variance += stack.live.end_variance;
+    by_name[responsible_module(info, stacks.frames(stack.stack))].add(stack.live);
   }
   std::vector<ModuleFigures> modules;
   for (const auto& [name, live] : by_name) modules.push_back({name, live});

@@ -26,6 +26,7 @@
 #include "analysis/cycle_leaks.h"
 #include "analysis/device_memory.h"
 #include "analysis/heap_fragmentation.h"
+#include "analysis/live_counter.h"
 #include "analysis/memory_timeline.h"
 #include "base/units.h"
 #include "model/memory_event.h"
@@ -49,6 +50,15 @@ struct LiveFigures {
   // do.
   double peak_variance = 0, end_variance = 0;
 
+  // Wraps, as sums of what a damaged file claims do.
+  void add(const LiveFigures& other) {
+    add_wrapping(peak_bytes, other.peak_bytes);
+    add_wrapping(peak_blocks, other.peak_blocks);
+    add_wrapping(end_bytes, other.end_bytes);
+    add_wrapping(end_blocks, other.end_blocks);
+    peak_variance += other.peak_variance;
+    end_variance += other.end_variance;
+  }
   // Absent where the bytes are exact.
   std::optional<double> peak_standard_error() const { return standard_error_of(peak_variance); }
   std::optional<double> end_standard_error() const { return standard_error_of(end_variance); }

@@ -127,12 +127,7 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     add_wrapping(layer.allocations, account.allocations);
     add_wrapping(layer.releases, account.releases);
     add_wrapping(layer.allocated_bytes, account.allocated_bytes);
-    add_wrapping(layer.live.peak_bytes, layer.self.peak_bytes);
-    add_wrapping(layer.live.peak_blocks, layer.self.peak_blocks);
-    add_wrapping(layer.live.end_bytes, layer.self.end_bytes);
-    add_wrapping(layer.live.end_blocks, layer.self.end_blocks);
-    layer.live.peak_variance += layer.self.peak_variance;
-    layer.live.end_variance += layer.self.end_variance;
+    layer.live.add(layer.self);
     // Estimates of the same kind may contradict each other: the layer's own peak is no less than what it held
     // then.
     layer.peak_allocated = std::max(std::min(account.held.at_most, most_bytes), layer.live.peak_bytes);
@@ -151,12 +146,7 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     add_wrapping(parent.allocations, layer.allocations);
     add_wrapping(parent.releases, layer.releases);
     add_wrapping(parent.allocated_bytes, layer.allocated_bytes);
-    add_wrapping(parent.live.peak_bytes, layer.live.peak_bytes);
-    add_wrapping(parent.live.peak_blocks, layer.live.peak_blocks);
-    add_wrapping(parent.live.end_bytes, layer.live.end_bytes);
-    add_wrapping(parent.live.end_blocks, layer.live.end_blocks);
-    parent.live.peak_variance += layer.live.peak_variance;
-    parent.live.end_variance += layer.live.end_variance;
+    parent.live.add(layer.live);
   }
 }
 
