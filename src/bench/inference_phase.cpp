@@ -137,6 +137,7 @@ void complete(ModelResult& result, const PreparedModel& model, const BenchOption
   result.settings = model.settings;
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
+  if (!model.passed_over.empty()) result.warnings.push_back(model.passed_over);
   set_thresholds(result, options);
 }
 

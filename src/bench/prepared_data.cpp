@@ -79,6 +79,7 @@ Json to_json(const PreparedModel& model) {
   object["backend"] = model.backend;
   object["backend_path"] = model.backend_path;
   object["backend_version"] = model.backend_version;
+  set_if(object, "passed_over", model.passed_over);
   set_if(object, "forced_task", model.forced_task);
   object["task"] = model.task;
   object["input"] = model.input;
@@ -102,6 +103,7 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
   model.backend = get_text(document, "backend");
   model.backend_path = get_text(document, "backend_path");
   model.backend_version = get_text(document, "backend_version");
+  model.passed_over = get_text(document, "passed_over");
   model.forced_task = get_text(document, "forced_task");
   model.task = get_text(document, "task");
   model.input = get_text(document, "input");

@@ -23,6 +23,7 @@ struct PreparedModel {
   std::string name, path;
   std::string fingerprint;  // of the model file
   std::string backend, backend_path, backend_version;
+  std::string passed_over;  // a sentence, if a backend that comes before could not be loaded
   std::string forced_task;  // as asked for; empty: recognised
   std::string task, input;
   bool takes_frames = false;

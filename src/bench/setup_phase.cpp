@@ -213,9 +213,10 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
     // Only a plug-in that could not be loaded leaves the model to the next one: it told no version of its
     // runtime.
     if (outcome->result.status != ModelStatus::failed || !outcome->result.backend_version.empty()) break;
-    if (&backend != &backends->back())
-      say(fmt::format("{}: {} cannot be used, so the next backend is tried: {}", model.name, backend.name,
-                      outcome->result.error));
+    if (&backend == &backends->back()) break;
+    model.passed_over = fmt::format("backend {} cannot be used, so the next was tried: {}", backend.name,
+                                    outcome->result.error);
+    say(fmt::format("{}: {}", model.name, model.passed_over));
   }
   model.status = outcome->result.status;
   model.error = outcome->result.error;

@@ -28,6 +28,7 @@ ModelResult result_of_setup(const PreparedModel& model) {
   result.settings = model.settings;
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
+  if (!model.passed_over.empty()) result.warnings.push_back(model.passed_over);
   return result;
 }
 

@@ -232,7 +232,9 @@ TEST(BenchFailures, ABackendThatCannotBeLoadedLeavesTheModelToTheNext) {
                    options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("tensorrt cannot be used"));
-  EXPECT_EQ(get_text(model_of(bench.report(), "m"), "backend"), "onnxruntime");
+  const Json used = model_of(bench.report(), "m");
+  EXPECT_EQ(get_text(used, "backend"), "onnxruntime");
+  EXPECT_THAT(to_text(get_member(used, "warnings")), HasSubstr("tensorrt cannot be used"));
 }
 
 TEST(BenchFailures, ACorruptModelAndAnUnknownOperatorAreNamed) {
