@@ -30,7 +30,7 @@ test: deps-test  ## build everything and pass the tests
 test-gpu:  ## on a machine with a GPU: build what the tests labelled gpu need (g++ 12, cmake) and pass them
 	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_gpu_tests.sh
 
-bench-gpu:  ## on a machine with a GPU: the benchmarks that need one; their results go to bench/results/
+bench-gpu:  ## on a machine with a GPU: NVML's figures beside nvidia-smi's; results go to bench/results/
 	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/build_for_gpu.sh gpu_benchmarks
 	@bench/gpu_metrics.py --build build/gpu
 
