@@ -1,5 +1,6 @@
 #include "analysis/recording_analysis.h"
 
+#include <bit>
 #include <limits>
 
 #include "analysis/peak_moment.h"
@@ -44,38 +45,41 @@ std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const
       recording.info().full ? std::vector(times.size(), kNoBound) : small_allocations_until(recording, times);
   LiveMap live;
   LayerLedger layers(recording);
-  std::int64_t bytes = 0, blocks = 0;
+  LiveMoment now;
   SmallAllocations estimated;  // the part of it that samples stand for
-  std::vector<std::int64_t> by_stack, by_layer;
   std::vector<LiveMoment> moments;
   const auto add = [](std::vector<std::int64_t>& sums, std::uint32_t index, std::int64_t by) {
     if (index >= sums.size()) sums.resize(index + 1);
     add_wrapping(sums[index], by);
   };
+  const auto add_block = [&](LiveMoment& moment, const LiveBlock& block, std::int64_t bytes,
+                             std::int64_t blocks) {
+    add_wrapping(moment.bytes, bytes);
+    add_wrapping(moment.blocks, blocks);
+    add(moment.bytes_by_stack, block.stack, bytes);
+    add(moment.bytes_by_layer, block.layer, bytes);
+    add(moment.bytes_by_thread, block.thread, bytes);
+    add(moment.bytes_by_class, static_cast<std::uint32_t>(std::bit_width(block.size)), bytes);
+  };
   const auto change = [&](const LiveBlock& block, std::int64_t sign) {
-    const std::int64_t changed = sign * block.bytes_in(half);
-    add_wrapping(bytes, changed);
-    add_wrapping(blocks, sign * block.blocks_in(half));
-    add(by_stack, block.stack, changed);
-    add(by_layer, block.layer, changed);
+    const std::int64_t bytes = sign * block.bytes_in(half), blocks = sign * block.blocks_in(half);
+    add_block(now, block, bytes, blocks);
     if (block.weight == 1) return;
-    add_wrapping(estimated.bytes, changed);
-    add_wrapping(estimated.blocks, sign * block.blocks_in(half));
+    add_wrapping(estimated.bytes, bytes);
+    add_wrapping(estimated.blocks, blocks);
   };
   const auto bring_down = [&](LiveMoment& moment, const BoundedSamples& bounded) {
     live.for_each([&](const LiveBlock& block) {
       if (block.weight == 1) return;
-      const std::int64_t changed = bounded.bytes(block.bytes_in(half)) - block.bytes_in(half);
-      add_wrapping(moment.bytes, changed);
-      add_wrapping(moment.blocks, bounded.blocks(block.blocks_in(half)) - block.blocks_in(half));
-      add(moment.bytes_by_stack, block.stack, changed);
-      add(moment.bytes_by_layer, block.layer, changed);
+      const std::int64_t bytes = block.bytes_in(half), blocks = block.blocks_in(half);
+      add_block(moment, block, bounded.bytes(bytes) - bytes, bounded.blocks(blocks) - blocks);
     });
   };
   const auto take_moments_before = [&](std::int64_t time) {
     while (moments.size() < times.size() && times[moments.size()].count < time) {
       const BoundedSamples bounded(estimated, bounds[moments.size()]);
-      moments.push_back({times[moments.size()], bytes, blocks, by_stack, by_layer});
+      now.time = times[moments.size()];
+      moments.push_back(now);
       if (!bounded.changes_nothing()) bring_down(moments.back(), bounded);
     }
   };

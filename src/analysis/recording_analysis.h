@@ -199,8 +199,10 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
 struct LiveMoment {
   Nanoseconds time;
   std::int64_t bytes = 0, blocks = 0;
-  std::vector<std::int64_t> bytes_by_stack;  // [StackId]
-  std::vector<std::int64_t> bytes_by_layer;  // [index of RecordingAnalysis::layers], without inner layers
+  std::vector<std::int64_t> bytes_by_stack;   // [StackId]
+  std::vector<std::int64_t> bytes_by_layer;   // [index of RecordingAnalysis::layers], without inner layers
+  std::vector<std::int64_t> bytes_by_thread;  // [ThreadIndex]
+  std::vector<std::int64_t> bytes_by_class;   // [bits of the size]: 0, 1, 2 to 3, 4 to 7, …
 };
 
 // The state after the last event at or before each of these times, which ascend. One more pass. Of moments

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "cli/common_flags.h"
 #include "cli/model_flags.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
@@ -325,10 +326,7 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   options.json = values.toggle("json");
   options.quiet = values.toggle("quiet");
   options.verbose = values.toggle("verbose");
-  const std::string color = values.text("color");
-  options.color = color == "always"  ? ColorMode::always
-                  : color == "never" ? ColorMode::never
-                                     : ColorMode::automatic;
+  options.color = color_mode(values);
 
   if (options.skip_setup && options.skip_inference)
     return usage_error("--skip-setup and --skip-inference together leave nothing to do", "",

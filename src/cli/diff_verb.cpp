@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
 #include "exporters/named_stacks.h"
@@ -65,10 +66,8 @@ report::DiffChoice choice_of(const FlagValues& values) {
 }
 
 // A recording by groups, with the names that its symbols give.
-analysis::GroupedRecording group_by_names(recording::Recording& recording, const FlagValues& values,
+analysis::GroupedRecording group_by_names(recording::Recording& recording, symbols::SymbolizerOptions options,
                                           const std::set<std::string>& of_one_build) {
-  symbols::SymbolizerOptions options;
-  for (const std::string& folder : values.all("symbols")) options.symbol_folders.emplace_back(folder);
   symbols::Symbolizer symbolizer(recording.info().modules, std::move(options));
   bool prepared = false;
   const auto names = [&](std::uint64_t return_address) {
@@ -86,11 +85,7 @@ analysis::GroupedRecording group_by_names(recording::Recording& recording, const
 void print_view(const report::DiffReport& report, const FlagValues& values) {
   if (values.toggle("json")) return print_output(to_text(diff_to_json(report)));
   if (values.toggle("csv")) return print_output(diff_to_csv(report));
-  const std::string color = values.text("color");
-  const ColorMode mode = color == "always"  ? ColorMode::always
-                         : color == "never" ? ColorMode::never
-                                            : ColorMode::automatic;
-  print_output(diff_to_terminal(report, use_color(mode, STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
+  print_output(diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
 }
 
 Status check_gate(const Gate& gate, const report::DiffReport& report) {
@@ -132,6 +127,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
     return usage_error("--json and --csv are two views", "", "give one of them");
   auto gate = gate_of(*values);
   if (!gate) return forward_error(gate);
+  auto options = symbolizer_options(*values);
+  if (!options) return forward_error(options);
 
   const fs::path file_a = values->positionals()[0], file_b = values->positionals()[1];
   auto before = recording::Recording::open(file_a);
@@ -139,8 +136,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto after = recording::Recording::open(file_b);
   if (!after) return forward_error(after);
   const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
-  const analysis::GroupedRecording a = group_by_names(*before, *values, of_one_build);
-  const analysis::GroupedRecording b = group_by_names(*after, *values, of_one_build);
+  const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build);
+  const analysis::GroupedRecording b = group_by_names(*after, *options, of_one_build);
   const analysis::RecordingDiff diff = analysis::diff_recordings(a, b);
   const report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
                                   {file_b.string(), after->info(), b, other_processes(file_b)},
@@ -150,16 +147,6 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (*gate)
     if (auto fine = check_gate(**gate, report); !fine) return forward_error(fine);
   return 0;
-}
-
-Flag make_flag(const char* name, FlagKind kind, const char* value_name, const char* help) {
-  Flag flag;
-  flag.name = name;
-  flag.kind = kind;
-  flag.value_name = value_name;
-  flag.help = help;
-  flag.common = true;
-  return flag;
 }
 
 }  // namespace
@@ -189,12 +176,6 @@ const Verb& diff_verb() {
         make_flag("min", FlagKind::size, "SIZE", "only rows that changed by SIZE, at the peak or at the end");
     min.default_text = "1B; of --json and --csv 0B";
     min.minimum = 0;
-    Flag symbols =
-        make_flag("symbols", FlagKind::text, "DIR", "also look for the recorded modules' symbols in DIR");
-    symbols.repeated = true;
-    Flag color = make_flag("color", FlagKind::choice, "WORD", "colours on the terminal");
-    color.choices = {"auto", "always", "never"};
-    color.default_text = "auto";
     verb.flags = {make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
                   make_flag("csv", FlagKind::toggle, "", "print a row a layer, stack and module"),
                   by,
@@ -203,8 +184,8 @@ const Verb& diff_verb() {
                   make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
                             "exit 1 when the peak of B is more than that above A's (10MiB, 5%)"),
                   make_flag("all", FlagKind::toggle, "", "also the sums over the trees of processes"),
-                  symbols,
-                  color};
+                  symbols_flag(),
+                  color_flag()};
     return verb;
   }();
   return kVerb;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
 #include "exporters/exporter_list.h"
@@ -57,11 +58,11 @@ Result<int> run(const std::vector<std::string>& arguments) {
       values->has("out") ? fs::path(values->text("out")) : output_beside(file, exporter.extension);
   if (auto fine = check(file, out, exporter, *values); !fine) return forward_error(fine);
 
+  auto options = symbolizer_options(*values);
+  if (!options) return forward_error(options);
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
-  symbols::SymbolizerOptions options;
-  for (const std::string& folder : values->all("symbols")) options.symbol_folders.emplace_back(folder);
-  symbols::Symbolizer symbolizer(recording->info().modules, std::move(options));
+  symbols::Symbolizer symbolizer(recording->info().modules, std::move(*options));
   auto sink = exporters::OutputSink::open(out);
   if (!sink) return forward_error(sink);
   if (auto written = exporter.write({*recording, symbolizer, file.string(), metric_of(*values)}, *sink);
@@ -96,26 +97,14 @@ const Verb& export_verb() {
     verb.examples = {"headroom export run.hrec --to speedscope",
                      "headroom export run.hrec --to collapsed --metric leaked --out -"};
     verb.positional = "FILE.hrec";
-    const auto flag = [](const char* name, FlagKind kind, const char* value_name, const char* help) {
-      Flag made;
-      made.name = name;
-      made.kind = kind;
-      made.value_name = value_name;
-      made.help = help;
-      made.common = true;
-      return made;
-    };
-    Flag to = flag("to", FlagKind::choice, "FORMAT", "the format");
+    Flag to = make_flag("to", FlagKind::choice, "FORMAT", "the format");
     to.choices = format_names();
-    Flag out = flag("out", FlagKind::text, "FILE", "write to FILE; - is standard output");
+    Flag out = make_flag("out", FlagKind::text, "FILE", "write to FILE; - is standard output");
     out.default_text = "beside FILE.hrec";
-    Flag symbols =
-        flag("symbols", FlagKind::text, "DIR", "also look for the recorded modules' symbols in DIR");
-    symbols.repeated = true;
-    Flag metric = flag("metric", FlagKind::choice, "WORD", "which bytes of a stack are meant");
+    Flag metric = make_flag("metric", FlagKind::choice, "WORD", "which bytes of a stack are meant");
     for (const exporters::Metric choice : kMetricChoices) metric.choices.emplace_back(name_of(choice));
     metric.default_text = "peak";
-    verb.flags = {to, out, symbols, metric};
+    verb.flags = {to, out, symbols_flag(), metric};
     return verb;
   }();
   return kVerb;

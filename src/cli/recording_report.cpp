@@ -11,6 +11,7 @@
 #include "analysis/recording_analysis.h"
 #include "base/files.h"
 #include "base/terminal.h"
+#include "cli/common_flags.h"
 #include "recording/recording.h"
 #include "report/recording_html.h"
 #include "report/recording_moment.h"
@@ -22,18 +23,9 @@ namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
-bool wants_color(const FlagValues& values) {
-  const std::string color = values.text("color");
-  return use_color(color == "always"  ? ColorMode::always
-                   : color == "never" ? ColorMode::never
-                                      : ColorMode::automatic,
-                   STDOUT_FILENO);
-}
-
 // Function names by what is known of the modules; the texts are copied, since they are few.
-report::FrameNames names_by_symbols(const recording::RecordingInfo& info, const FlagValues& values) {
-  symbols::SymbolizerOptions options;
-  for (const std::string& folder : values.all("symbols")) options.symbol_folders.emplace_back(folder);
+report::FrameNames names_by_symbols(const recording::RecordingInfo& info,
+                                    symbols::SymbolizerOptions options) {
   auto symbolizer = std::make_shared<symbols::Symbolizer>(info.modules, std::move(options));
   return [symbolizer](std::uint64_t return_address) {
     std::vector<std::string> names;
@@ -124,6 +116,8 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
                            "leave one of them out");
   if (values.has("html"))
     if (auto sound = check_output(values.text("html"), file, "--html"); !sound) return forward_error(sound);
+  auto options = symbolizer_options(values);
+  if (!options) return forward_error(options);
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
   const analysis::RecordingAnalysis analysis = analysis::analyze_recording(*recording, {});
@@ -132,7 +126,7 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
       recording->info(),
       recording->stacks(),
       analysis,
-      names_by_symbols(recording->info(), values),
+      names_by_symbols(recording->info(), std::move(*options)),
       values.has("at") ? std::vector<report::ProcessFigures>() : other_processes(file),
       values.toggle("all")};
   if (values.has("at")) {

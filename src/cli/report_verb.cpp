@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/terminal.h"
+#include "base/text.h"
+#include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
 #include "report/report_json.h"
@@ -19,7 +22,24 @@ namespace {
 
 constexpr Bytes kLargestReport = mebibytes(256);
 
-// The run folder and its report.json, from either of them.
+// A folder without a report is often one of recordings: which of them is meant, only the user knows.
+tl::unexpected<Error> no_report_in(const fs::path& folder) {
+  std::vector<fs::path> recordings;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code))
+    if (entry->path().extension() == ".hrec") recordings.push_back(entry->path());
+  if (recordings.empty())
+    return input_error(fmt::format("{} has no report.json", folder.string()),
+                       "it is no run of headroom bench",
+                       "name a run's folder, its report.json or a recording (.hrec)");
+  const fs::path& first = *std::min_element(recordings.begin(), recordings.end());
+  return input_error(
+      fmt::format("{} has no report.json", folder.string()),
+      recordings.size() == 1 ? "it has a recording" : fmt::format("it has {} recordings", recordings.size()),
+      fmt::format("headroom report {}", shell_word(first.string())));
+}
+
+// The report.json or the recording that is meant.
 Result<fs::path> report_file(const std::vector<std::string>& positionals) {
   if (positionals.size() != 1)
     return usage_error("headroom report takes one run folder or recording",
@@ -27,7 +47,9 @@ Result<fs::path> report_file(const std::vector<std::string>& positionals) {
                        "name one, as outputs/2026-11-21_10-30-00 or program.hrec");
   const fs::path given = positionals.front();
   std::error_code code;
-  return fs::is_directory(given, code) ? given / "report.json" : given;
+  if (!fs::is_directory(given, code)) return given;
+  if (!fs::exists(given / "report.json", code)) return no_report_in(given);
+  return given / "report.json";
 }
 
 Result<int> run(const std::vector<std::string>& arguments) {
@@ -35,7 +57,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!values) return forward_error(values);
   auto file = report_file(values->positionals());
   if (!file) return forward_error(file);
-  if (is_recording(*file)) return report_recording(*file, *values);
+  // A recording of which the first bytes are missing is told so, and not that it is no JSON.
+  if (is_recording(*file) || file->extension() == ".hrec") return report_recording(*file, *values);
   for (const char* flag : {"all", "at", "symbols"})
     if (values->has(flag))
       return usage_error(fmt::format("--{} is for recordings", flag),
@@ -60,11 +83,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (auto written = write_file_atomically(values->text("html"), *page); !written)
       return forward_error(written);
   } else {
-    const std::string color = values->text("color");
-    const ColorMode mode = color == "always"  ? ColorMode::always
-                           : color == "never" ? ColorMode::never
-                                              : ColorMode::automatic;
-    print_output(report::to_terminal(*result, use_color(mode, STDOUT_FILENO), terminal_width(STDOUT_FILENO)));
+    print_output(report::to_terminal(*result, wants_color(*values), terminal_width(STDOUT_FILENO)));
   }
   return 0;
 }
@@ -87,46 +106,17 @@ const Verb& report_verb() {
         "headroom report program.hrec --html page.html", "headroom report program.hrec --at 1.5s"};
     verb.positional = "RUN_FOLDER|FILE.hrec";
     const auto toggle = [](const char* name, const char* help) {
-      Flag flag;
-      flag.name = name;
-      flag.help = help;
-      flag.common = true;
-      return flag;
+      return make_flag(name, FlagKind::toggle, "", help);
     };
-    Flag html;
-    html.name = "html";
-    html.kind = FlagKind::text;
-    html.value_name = "FILE";
-    html.help = "write the self-contained page to FILE";
-    html.common = true;
-    Flag at;
-    at.name = "at";
-    at.kind = FlagKind::text;
-    at.value_name = "TIME";
-    at.help = "what was live at TIME of a recording: 1.5s, peak, end";
-    at.common = true;
-    Flag symbols;
-    symbols.name = "symbols";
-    symbols.kind = FlagKind::text;
-    symbols.value_name = "DIR";
-    symbols.repeated = true;
-    symbols.help = "also look for the recorded modules' symbols in DIR";
-    symbols.common = true;
-    Flag color;
-    color.name = "color";
-    color.kind = FlagKind::choice;
-    color.value_name = "WORD";
-    color.choices = {"auto", "always", "never"};
-    color.default_text = "auto";
-    color.help = "colours on the terminal";
-    verb.flags = {toggle("json", "print report.json, or all figures of a recording"),
-                  toggle("markdown", "print it as Markdown"),
-                  toggle("csv", "print a row a model"),
-                  toggle("all", "sum over all processes of a recording's tree"),
-                  html,
-                  at,
-                  symbols,
-                  color};
+    verb.flags = {
+        toggle("json", "print report.json, or all figures of a recording"),
+        toggle("markdown", "print it as Markdown"),
+        toggle("csv", "print a row a model"),
+        toggle("all", "sum over all processes of a recording's tree"),
+        make_flag("html", FlagKind::text, "FILE", "write the self-contained page to FILE"),
+        make_flag("at", FlagKind::text, "TIME", "what was live at TIME of a recording: 1.5s, peak, end"),
+        symbols_flag(),
+        color_flag()};
     return verb;
   }();
   return kVerb;

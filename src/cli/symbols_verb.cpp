@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "recording/recording.h"
 #include "symbols/carry_symbols.h"
@@ -46,11 +47,11 @@ Result<int> run(const std::vector<std::string>& arguments) {
     const auto& seen = recording->info().modules;
     modules.insert(modules.end(), seen.begin(), seen.end());
   }
-  symbols::SymbolizerOptions options;
-  for (const std::string& folder : values->all("symbols")) options.symbol_folders.emplace_back(folder);
-  options.sysroot = values->text("sysroot");
+  auto options = symbolizer_options(*values);
+  if (!options) return forward_error(options);
+  options->sysroot = values->text("sysroot");
   const fs::path out = values->text("out");
-  const auto carried = symbols::carry_symbols(modules, options, out);
+  const auto carried = symbols::carry_symbols(modules, *options, out);
   if (!carried) return tl::unexpected<Error>(carried.error());
   for (const std::string& problem : carried->problems) log::warning("{}", problem);
   print_output(fmt::format("{} modules, {} files in {} ({} copied now)\n\nheadroom report {} --symbols {}\n",
@@ -74,19 +75,10 @@ const Verb& symbols_verb() {
     verb.examples = {"headroom symbols run.hrec --out run.symbols",
                      "headroom report run.hrec --symbols run.symbols"};
     verb.positional = "FILE.hrec";
-    const auto folder = [](const char* name, const char* help) {
-      Flag flag;
-      flag.name = name;
-      flag.kind = FlagKind::text;
-      flag.value_name = "DIR";
-      flag.help = help;
-      flag.common = true;
-      return flag;
-    };
-    Flag symbols = folder("symbols", "look for files in DIR, too");
-    symbols.repeated = true;
-    verb.flags = {folder("out", "the folder to fill; files that it has already stay"), symbols,
-                  folder("sysroot", "take the recorded paths to be under DIR")};
+    verb.flags = {
+        make_flag("out", FlagKind::text, "DIR", "the folder to fill; files that it has already stay"),
+        symbols_flag("look for files in DIR, too"),
+        make_flag("sysroot", FlagKind::text, "DIR", "take the recorded paths to be under DIR")};
     return verb;
   }();
   return kVerb;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "report/ranking.h"
+#include "report/live_shares.h"
 #include "report/stack_text.h"
 
 namespace headroom::report {
@@ -78,19 +78,6 @@ std::int64_t at(const std::vector<std::int64_t>& figures, std::size_t i) {
   return i < figures.size() ? figures[i] : 0;
 }
 
-// Indices by the most that they held at any of the moments.
-std::vector<std::size_t> leading(const std::vector<LiveMoment>& moments,
-                                 std::vector<std::int64_t> LiveMoment::*figures, std::size_t count) {
-  std::vector<std::int64_t> most;
-  for (const LiveMoment& moment : moments) {
-    const std::vector<std::int64_t>& held = moment.*figures;
-    most.resize(std::max(most.size(), held.size()));
-    for (std::size_t i = 0; i < held.size(); ++i) most[i] = std::max(most[i], held[i]);
-  }
-  return ranked(
-      most, [](std::int64_t bytes) { return bytes; }, count);
-}
-
 // These layers and those around them, numbered anew.
 class LayersShown {
  public:
@@ -146,11 +133,13 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
     std::uint32_t node;
   };
   std::vector<Leaf> leaves;
-  for (const std::size_t stack : leading(moments, &LiveMoment::bytes_by_stack, kMostStacks)) {
+  const auto stacks_held = [&](std::size_t m) -> const auto& { return moments[m].bytes_by_stack; };
+  for (const std::size_t stack : leading_rows(moments.size(), stacks_held, kMostStacks)) {
     if (calls.is_full()) break;
     leaves.push_back({stack, calls.add(StackId{static_cast<std::uint32_t>(stack)})});
   }
-  const std::vector<std::size_t> leading_layers = leading(moments, &LiveMoment::bytes_by_layer, kMostLayers);
+  const std::vector<std::size_t> leading_layers = leading_rows(
+      moments.size(), [&](std::size_t m) -> const auto& { return moments[m].bytes_by_layer; }, kMostLayers);
   LayersShown layers(report.analysis.layers, leading_layers);
 
   Json list = Json::array();
@@ -185,6 +174,7 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
   return {{"frames", calls.frames_json()},
           {"stacks", calls.nodes_json()},
           {"layers", layers.json()},
+          {"shares", live_shares_json(report, moments)},
           {"moments", std::move(list)}};
 }
 

@@ -10,6 +10,7 @@
 #include "analysis/peak_shares.h"
 #include "base/display_width.h"
 #include "base/text.h"
+#include "report/live_shares.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_rows_json.h"
@@ -34,15 +35,6 @@ std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingRepor
   return {by_name.begin(), by_name.end()};
 }
 
-// Of sizes with so many bits.
-std::uint64_t smallest_of_class(std::size_t bits) { return bits == 0 ? 0 : std::uint64_t{1} << (bits - 1); }
-std::uint64_t largest_of_class(std::size_t bits) { return bits == 0 ? 0 : smallest_of_class(bits) * 2 - 1; }
-
-std::string size_in_words(std::uint64_t size) {
-  return size <= std::uint64_t{1} << 62 ? format_bytes({static_cast<std::int64_t>(size)})
-                                        : fmt::format("{} B", size);
-}
-
 std::int64_t bytes_of(const LiveRow& row) { return row.bytes; }
 
 class Screen {
@@ -52,9 +44,9 @@ class Screen {
 
   std::string draw() {
     line(painted(fit_to_width(one_line_command(report_.info), width_), kBold, color_));
-    line(wrap(fmt::format("Live at {} of {}: {} in {}{} blocks", format_duration(rows_.time),
+    line(wrap(fmt::format("Live at {} of {}: {} in {}", format_duration(rows_.time),
                           format_duration(report_.analysis.duration), words_for(rows_.bytes),
-                          rows_.blocks.standard_error ? "≈ " : "", grouped(rows_.blocks.value)),
+                          words_for_count(rows_.blocks, "block")),
               width_, 0));
     if (report_.analysis.layers.size() > 1)
       table("By layer", rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
@@ -70,15 +62,10 @@ class Screen {
         [&](std::size_t module, int room) {
           return fit_to_width(modules[module].first.empty() ? "(not known)" : modules[module].first, room);
         });
-    table("By size of the allocation", rows_.by_class, bytes_of, [](std::size_t bits, int) {
-      return fmt::format("{} to {}", size_in_words(smallest_of_class(bits)),
-                         size_in_words(largest_of_class(bits)));
-    });
+    table("By size of the allocation", rows_.by_class, bytes_of,
+          [](std::size_t bits, int) { return words_for_size_class(bits); });
     table("By thread that allocated", rows_.by_thread, bytes_of, [&](std::size_t index, int room) {
-      const auto& threads = report_.info.threads;
-      const bool known = index < threads.size() && threads[index].tid != 0;
-      return known ? fit_to_width(fmt::format("{} (tid {})", threads[index].name, threads[index].tid), room)
-                   : fmt::format("thread {}", index);
+      return fit_to_width(words_for_thread(report_.info, index), room);
     });
     return std::move(text_);
   }

@@ -66,10 +66,6 @@ class Screen {
   void figure(std::string_view name, const std::string& text) {
     line(fmt::format("{:<10} {}", name, wrap(text, width_ - 11, 11)));
   }
-  // "1,204", and for an estimate "≈ 1,204".
-  static std::string words_for_count(const Figure& count) {
-    return (count.standard_error ? "≈ " : "") + grouped(count.value);
-  }
 
   void what_ran() {
     line(painted(fit_to_width(one_line_command(report_.info), width_), kBold));
@@ -84,13 +80,14 @@ class Screen {
   }
 
   void figures() {
-    figure("Peak", fmt::format("{} at {} in {} blocks", words_for(analysis_.peak_bytes),
-                               format_duration(analysis_.peak_time), words_for_count(analysis_.peak_blocks)));
+    figure("Peak", fmt::format("{} at {} in {}", words_for(analysis_.peak_bytes),
+                               format_duration(analysis_.peak_time),
+                               words_for_count(analysis_.peak_blocks, "block")));
     figure("Allocated",
            fmt::format("{} in {} allocations; {} released", format_bytes({analysis_.total_allocated_bytes}),
                        grouped(analysis_.allocations), grouped(analysis_.deallocations)));
-    figure("At the end", fmt::format("{} in {} blocks still live", words_for(analysis_.leaked_bytes),
-                                     words_for_count(analysis_.leaked_blocks)));
+    figure("At the end", fmt::format("{} in {} still live", words_for(analysis_.leaked_bytes),
+                                     words_for_count(analysis_.leaked_blocks, "block")));
     if (const std::string why = words_for_end_above_peak(analysis_); !why.empty()) figure("", why);
     if (analysis_.temporary)
       figure("Temporary",
@@ -336,6 +333,7 @@ class Screen {
     // A launcher or a shell: what counts is in another process.
     if (!report_.others.empty() && report_.others.front().peak_bytes > analysis_.peak_bytes.value)
       line(fmt::format("  headroom report {}", shell_word(report_.others.front().file)));
+    line(fmt::format("  headroom report {} --html {}", file, shell_word(report_.file + ".html")));
     line(fmt::format("  headroom export {} --to speedscope", file));
     line(fmt::format("  headroom report {} --json", file));
     if (!report_.others.empty() && !report_.add_others) line(fmt::format("  headroom report {} --all", file));

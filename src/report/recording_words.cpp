@@ -32,6 +32,11 @@ std::string words_for(const analysis::Figure& bytes) {
                      format_bytes({std::llround(*bytes.standard_error)}));
 }
 
+std::string words_for_count(const analysis::Figure& count, std::string_view noun) {
+  return fmt::format("{}{} {}{}", count.standard_error ? "≈ " : "", grouped(count.value), noun,
+                     count.value == 1 ? "" : "s");
+}
+
 std::string cure_for_drops(const recording::RecordingInfo& info) {
   const auto notes_hold = [&](std::string_view words) {
     return std::any_of(info.notes.begin(), info.notes.end(),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/recording_analysis.h"
@@ -19,6 +20,8 @@ std::string error_column(std::optional<double> standard_error);
 
 // "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB"; of little "at most 78.4 KiB".
 std::string words_for(const analysis::Figure& bytes);
+// "1 block", "≈ 1,234 blocks".
+std::string words_for_count(const analysis::Figure& count, std::string_view noun);
 
 // What would have kept events from being dropped, by the bound that was met: "record with a larger
 // --max-size".

@@ -50,7 +50,7 @@ TEST_F(ReportAt, AMomentIsToldByLayerPlaceModuleSizeAndThread) {
                                 HasSubstr("    4.0 MiB 100 %  libengine.so\n"),
                                 HasSubstr("    3.0 MiB  75 %  2.0 MiB to 4.0 MiB\n"),
                                 HasSubstr("    3.0 MiB  75 %  worker (tid 42)\n")));
-  EXPECT_THAT(run({"--at", "1.5"}).out, AllOf(HasSubstr("1.0 MiB in 1 blocks"), Not(HasSubstr("conv"))))
+  EXPECT_THAT(run({"--at", "1.5"}).out, AllOf(HasSubstr("1.0 MiB in 1 block\n"), Not(HasSubstr("conv"))))
       << "a bare number is seconds";
 }
 

@@ -14,6 +14,7 @@ const live = {
   frames: ['all', 'main', 'load', 'run', 'operator new(unsigned long)'],
   stacks: {frame: [0, 1, 2, 4, 3, 4], parent: [0, 0, 1, 2, 1, 4]},
   layers: {name: ['all', 'session', 'Run', 'conv'], parent: [0, 0, 1, 2]},
+  shares: {module: {name: ['libengine.so', 'app'], bytes: [[40, 0], [60, 35], [0, 60]], other_bytes: [0, 5, 0]}},
   moments: [
     {time_ns: 10, bytes: 40, blocks: 1, stack: [3], stack_bytes: [40], other_bytes: 0, layer: [0], layer_bytes: [40], other_layers_bytes: 0},
     {time_ns: 20, bytes: 100, blocks: 4, stack: [3, 5, 4], stack_bytes: [70, 20, 5], other_bytes: 5, layer: [0, 1, 3], layer_bytes: [10, 25, 60], other_layers_bytes: 5},
@@ -35,6 +36,15 @@ test('layers hold what is inside them', () => {
   const layers = tree.layer_tree(live, live.moments[1], 'outside');
   assert.deepEqual(layers.bytes, [100, 85, 60, 60, 10, 5]);
   assert.deepEqual(layers.name.slice(4), ['outside', '(many small layers)']);
+});
+
+test('a share is one level, the widest first', () => {
+  const modules = tree.share_tree(live.shares.module, 1);
+  assert.deepEqual(modules.name, ['all', 'libengine.so', 'app', '(others)']);
+  assert.deepEqual(modules.bytes, [100, 60, 35, 5]);
+  assert.deepEqual(modules.children[0], [1, 2, 3]);
+  assert.deepEqual(tree.share_tree(live.shares.module, 2).children[0], [2], 'what holds nothing is not there');
+  assert.deepEqual(tree.share_tree(live.shares.module, 0).name.length, 3, 'no rest, no node');
 });
 
 test('an icicle is as wide as what is held, and zooming keeps the callers', () => {

@@ -404,6 +404,8 @@ TEST_F(RecordingAnalysisTest, LiveAtAnyTime) {
   EXPECT_EQ(moments[2].blocks, 2);
   EXPECT_EQ(moments[2].bytes_by_stack, (std::vector<std::int64_t>{0, 100, 50}));
   EXPECT_EQ(moments[2].bytes_by_layer, (std::vector<std::int64_t>{100, 50}));
+  EXPECT_EQ(moments[2].bytes_by_thread, (std::vector<std::int64_t>{150}));
+  EXPECT_EQ(moments[2].bytes_by_class, (std::vector<std::int64_t>{0, 0, 0, 0, 0, 0, 50, 100}));
   EXPECT_EQ(moments[3].bytes, 50);
   EXPECT_EQ(moments[4].bytes, 50);
 }

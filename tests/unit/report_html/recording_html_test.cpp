@@ -55,10 +55,16 @@ TEST(RecordingHtml, EveryMomentAddsUpByStackAndByLayer) {
   const Json live = live_moments_json(sample.report(), moments.live);
   ASSERT_GT(live["moments"].size(), 20U);
   bool has_peak = false;
-  for (const Json& moment : live["moments"]) {
+  for (std::size_t at = 0; at < live["moments"].size(); ++at) {
+    const Json& moment = live["moments"][at];
     EXPECT_EQ(sum(moment["stack_bytes"]) + moment["other_bytes"].get<std::int64_t>(), moment["bytes"]);
     EXPECT_EQ(sum(moment["layer_bytes"]), moment["bytes"]);
     EXPECT_EQ(moment["other_layers_bytes"], 0);
+    for (const char* by : {"module", "thread", "size"})
+      EXPECT_EQ(
+          sum(live["shares"][by]["bytes"][at]) + live["shares"][by]["other_bytes"][at].get<std::int64_t>(),
+          moment["bytes"])
+          << by;
     has_peak |= moment["bytes"] == sample.analysis.peak_bytes.value &&
                 moment["time_ns"] == sample.analysis.peak_time.count;
   }

@@ -29,6 +29,8 @@ export interface Layer extends LiveAtPeakAndEnd {
 // A session of ONNX Runtime.
 export interface Session {
   name: string;
+  load?: number;  // of a model that was loaded several times
+  loads?: number;
   at_peak: MemoryShare[];
   tracing_bytes?: number;
   peak_node?: string;
@@ -131,11 +133,13 @@ export interface Recording {
   total_allocated_bytes: number;
   peak_bytes: number;
   peak_bytes_standard_error?: number;
+  peak_bytes_at_most?: number;
   peak_time_seconds: number;
   peak_blocks: number;
   peak_blocks_standard_error?: number;
   leaked_bytes: number;
   leaked_bytes_standard_error?: number;
+  leaked_bytes_at_most?: number;
   leaked_blocks: number;
   leaked_blocks_standard_error?: number;
   temporary_allocations?: number;
@@ -163,7 +167,17 @@ export interface LiveMoments {
   frames: string[];
   stacks: {frame: number[]; parent: number[]};
   layers: {name: string[]; parent: number[]};
+  shares: Record<ShareBy, Share>;
   moments: LiveMoment[];
+}
+
+export type ShareBy = 'module' | 'thread' | 'size';
+
+// What each row held at each moment; other_bytes is the rest.
+export interface Share {
+  name: string[];
+  bytes: number[][];  // [moment][row]
+  other_bytes: number[];
 }
 
 export interface LiveMoment {

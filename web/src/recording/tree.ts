@@ -1,6 +1,6 @@
 // What was live at a moment as a tree with sums, laid out as an icicle: the root on top, and below each node those
 // that it called, as wide as what they hold.
-import type {LiveMoment, LiveMoments} from './data';
+import type {LiveMoment, LiveMoments, Share} from './data';
 
 export interface Tree {
   name: string[];
@@ -44,6 +44,17 @@ export function layer_tree(live: LiveMoments, moment: LiveMoment, outside: strin
     own.push(moment.other_layers_bytes);
   }
   return summed(name, parent, own);
+}
+
+// One level: a node a row of the share that holds anything at the moment.
+export function share_tree(share: Share, moment: number): Tree {
+  const name = ['all', ...share.name];
+  const own = [0, ...share.bytes[moment]!];
+  if (share.other_bytes[moment]! > 0) {
+    name.push('(others)');
+    own.push(share.other_bytes[moment]!);
+  }
+  return summed(name, name.map(() => 0), own);
 }
 
 function summed(name: string[], parent: number[], bytes: number[]): Tree {

@@ -15,11 +15,11 @@ export function Header({recording}: {recording: Recording}) {
         <ul class="warnings" aria-label="Problems">{recording.problems.map((problem) => <li>{problem}</li>)}</ul>
       )}
       <dl class="figures">
-        <Figure name="Peak" value={estimate(recording.peak_bytes, recording.peak_bytes_standard_error)}
+        <Figure name="Peak" value={estimate(recording.peak_bytes, recording.peak_bytes_standard_error, recording.peak_bytes_at_most)}
           note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${peak_blocks} blocks`} />
         <Figure name="Allocated in all" value={bytes(recording.total_allocated_bytes)}
           note={`${number(recording.allocations)} allocations, ${number(recording.deallocations)} releases`} />
-        <Figure name="Live at the end" value={estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error)}
+        <Figure name="Live at the end" value={estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error, recording.leaked_bytes_at_most)}
           note={`${leaked_blocks} blocks; not always a leak`} />
         {temporary !== undefined && (
           <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
@@ -63,7 +63,9 @@ function program_of({command, file}: Recording): string {
   return (command[0] ?? file).replace(/.*\/(?=.)/, '') || file;
 }
 
-export function estimate(count: number, standard_error: number | undefined): string {
+// `at_most`: a bound that is closer than the estimate.
+export function estimate(count: number, standard_error: number | undefined, at_most: number | undefined): string {
+  if (at_most !== undefined) return `at most ${bytes(at_most)}`;
   return standard_error === undefined ? bytes(count) : `≈ ${bytes(count)} ± ${bytes(Math.round(standard_error))}`;
 }
 

@@ -1,13 +1,13 @@
-// Who held the memory at the chosen moment: by call stack or by layer, as an icicle and as a table.
+// Who held the memory at the chosen moment: by call stack, layer, module, thread or size, as an icicle and as a table.
 import {useMemo, useState} from 'preact/hooks';
 import {bytes, duration, number, percent} from '../../format';
-import {type LiveMoment, type LiveMoments, NO_LAYER} from '../data';
+import {type LiveMoment, type LiveMoments, NO_LAYER, type ShareBy} from '../data';
 import {FlameGraph} from '../flame_graph';
 import type {Range} from '../memory_chart';
 import {Place} from '../place';
 import {short_function} from '../places';
 import {SortableTable} from '../sortable_table';
-import {layer_tree, path_to, stack_tree} from '../tree';
+import {layer_tree, path_to, share_tree, stack_tree} from '../tree';
 
 interface Props {
   live: LiveMoments;
@@ -19,11 +19,23 @@ interface Props {
 
 const MOST_PLACES = 50;
 
+type By = 'stack' | 'layer' | ShareBy;
+const WAYS: {by: By; label: string; title: string; search: string}[] = [
+  {by: 'stack', label: 'By call stack', title: 'call stack', search: 'function'},
+  {by: 'layer', label: 'By layer', title: 'layer', search: 'layer'},
+  {by: 'module', label: 'By module', title: 'module', search: 'module'},
+  {by: 'thread', label: 'By thread', title: 'thread that allocated', search: 'thread'},
+  {by: 'size', label: 'By size', title: 'size of the allocation', search: 'size'},
+];
+
 export function LiveAt({live, moment, range, peak_ns, estimated}: Props) {
-  const [by, set_by] = useState<'stack' | 'layer'>('stack');
+  const [by, set_by] = useState<By>('stack');
   const [words, set_words] = useState('');
   const stacks = useMemo(() => stack_tree(live, moment), [live, moment]);
   const layers = useMemo(() => layer_tree(live, moment, NO_LAYER), [live, moment]);
+  const way = WAYS.find((candidate) => candidate.by === by)!;
+  const tree = useMemo(() => by === 'stack' ? stacks : by === 'layer' ? layers : share_tree(live.shares[by], live.moments.indexOf(moment)),
+    [by, stacks, layers, live, moment]);
   const places = useMemo(() => moment.stack
     .map((node, i) => ({node, held: moment.stack_bytes[i]!}))
     .sort((a, b) => b.held - a.held).slice(0, MOST_PLACES)
@@ -41,11 +53,12 @@ export function LiveAt({live, moment, range, peak_ns, estimated}: Props) {
         </p>
       )}
       <div class="tabs" role="group" aria-label="How to split it">
-        <button type="button" aria-pressed={by === 'stack'} onClick={() => set_by('stack')}>By call stack</button>
-        <button type="button" aria-pressed={by === 'layer'} onClick={() => set_by('layer')}>By layer</button>
-        <label>Search <input type="search" value={words} placeholder={by === 'stack' ? 'function' : 'layer'} onInput={(event) => set_words(event.currentTarget.value)} /></label>
+        {WAYS.map((choice) => (
+          <button key={choice.by} type="button" aria-pressed={by === choice.by} onClick={() => set_by(choice.by)}>{choice.label}</button>
+        ))}
+        <label>Search <input type="search" value={words} placeholder={way.search} onInput={(event) => set_words(event.currentTarget.value)} /></label>
       </div>
-      <FlameGraph key={by} tree={by === 'stack' ? stacks : layers} words={words} title={`What was live, by ${by === 'stack' ? 'call stack' : 'layer'}`}
+      <FlameGraph key={by} tree={tree} words={words} title={`What was live, by ${way.title}`}
         short_name={by === 'stack' ? short_function : (name) => name} />
       <h3>Places that held most</h3>
       <SortableTable label="Places that held most" rows={places} most={8} key_of={(row) => row.node} sorted={{column: 'Live', direction: 'descending'}}

@@ -12,7 +12,7 @@ export function Sessions({sessions, peak_bytes}: {sessions: Session[]; peak_byte
       <p class="quiet">Of the {bytes(peak_bytes)} that are live then. The arena is told as it was when it had the most in use.</p>
       {known.map((session) => (
         <div>
-          <h3>{session.name}</h3>
+          <h3>{session.name}{session.loads !== undefined && ` (load ${session.load} of ${session.loads})`}</h3>
           <MemoryKinds name={session.name} whole={peak_bytes} peak_node={session.peak_node}
             shares={[...session.at_peak, ...(session.tracing_bytes ? [{kind: 'tracing' as const, bytes: session.tracing_bytes}] : [])]} />
         </div>

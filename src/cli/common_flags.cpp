@@ -1,0 +1,54 @@
+#include "cli/common_flags.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/exit_code.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+
+Flag make_flag(const char* name, FlagKind kind, const char* value_name, const char* help) {
+  Flag flag;
+  flag.name = name;
+  flag.kind = kind;
+  flag.value_name = value_name;
+  flag.help = help;
+  flag.common = true;
+  return flag;
+}
+
+Flag color_flag() {
+  Flag flag = make_flag("color", FlagKind::choice, "WORD", "colours on the terminal");
+  flag.choices = {"auto", "always", "never"};
+  flag.default_text = "auto";
+  return flag;
+}
+
+ColorMode color_mode(const FlagValues& values) {
+  const std::string color = values.text("color");
+  return color == "always" ? ColorMode::always : color == "never" ? ColorMode::never : ColorMode::automatic;
+}
+
+bool wants_color(const FlagValues& values) { return use_color(color_mode(values), STDOUT_FILENO); }
+
+Flag symbols_flag(const char* help) {
+  Flag flag = make_flag("symbols", FlagKind::text, "DIR", help);
+  flag.repeated = true;
+  return flag;
+}
+
+Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values) {
+  symbols::SymbolizerOptions options;
+  for (const std::string& folder : values.all("symbols")) {
+    std::error_code code;
+    if (!fs::is_directory(folder, code))
+      return usage_error(fmt::format("--symbols {} is no folder", folder),
+                         code ? code.message() : "it is something else",
+                         "name one that headroom symbols filled, or one with debug files");
+    options.symbol_folders.emplace_back(folder);
+  }
+  return options;
+}
+
+}  // namespace headroom::cli

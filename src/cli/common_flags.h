@@ -1,0 +1,27 @@
+// Flags that several verbs have, with one help, one check and one reading of their values.
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.h"
+#include "base/terminal.h"
+#include "cli/flag_table.h"
+#include "symbols/symbolizer.h"
+
+namespace headroom::cli {
+
+// A flag of the one-screen help.
+Flag make_flag(const char* name, FlagKind kind, const char* value_name, const char* help);
+
+// --color auto|always|never.
+Flag color_flag();
+ColorMode color_mode(const FlagValues& values);
+// Whether what is printed to standard output is coloured.
+bool wants_color(const FlagValues& values);
+
+// --symbols DIR, any number of times.
+Flag symbols_flag(const char* help = "also look for the recorded modules' symbols in DIR");
+// Where to look for symbols. An error for a folder that is not there: names would be missing without a word.
+Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values);
+
+}  // namespace headroom::cli
