@@ -12,7 +12,7 @@ import sys
 
 FLOORS = {
     "base": 0,
-    "model": 1,
+    "model": 1, "cuda": 1,
     "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2,
     "analysis": 3, "planning": 3,
     "report": 4, "exporters": 4, "importers": 4,

@@ -67,6 +67,7 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
     return internal_error("cannot create pipes", errno_text(errno), "raise the limit on open files");
   SpawnOptions options;
   options.command = {own_executable().string(), plan.verb};
+  options.environment = plan.environment;
   options.stdin_fd = job_pipe->read_end.get();
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();

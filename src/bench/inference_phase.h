@@ -24,6 +24,7 @@ struct BenchContext {
   // The run's own copy of the source's description: another run may prepare the shared folder anew meanwhile.
   std::string metadata_path;
   std::filesystem::path run_folder;
+  trace::DeviceAccount* device_account;  // nullptr: no model runs on a GPU
   Interrupt& interrupt;
   MetricsRecorder& metrics;
   // A line of progress: label, fraction in [0, 1] or negative, detail.

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "analysis/recording_analysis.h"
 #include "analysis/session_memory.h"
 #include "base/files.h"
@@ -25,11 +23,6 @@ constexpr std::int64_t kTracedFrames = 8, kTracedWarmup = 2;
 // the disk.
 constexpr Bytes kLargestRecording = gibibytes(1);
 
-fs::path tracer_library() {
-  const char* named = std::getenv("HEADROOM_TRACER");
-  return named != nullptr ? fs::path(named) : executable_folder() / "libheadroom_trace.so";
-}
-
 Result<Json> read_layers(const Json& job) {
   auto recording = recording::Recording::open(get_text(job, "recording"));
   if (!recording) return forward_error(recording);
@@ -50,7 +43,7 @@ Result<LayerMemory> analyse(const fs::path& recording, Interrupt& interrupt) {
 
 }  // namespace
 
-Status check_layer_tracing() { return trace::check_library(tracer_library()); }
+Status check_layer_tracing() { return trace::check_library(trace::tracer_library()); }
 
 Result<LayerMemory> trace_layers(const BenchContext& context, const PreparedModel& model,
                                  const fs::path& run_folder) {
@@ -59,7 +52,7 @@ Result<LayerMemory> trace_layers(const BenchContext& context, const PreparedMode
   const fs::path recording = fs::absolute(run_folder / inside, code);
   if (auto made = make_folder(recording.parent_path()); !made) return forward_error(made);
   trace::TraceOptions options;
-  options.library = tracer_library();
+  options.library = trace::tracer_library();
   options.full = true;
 
   WorkerJob job = inference_job(context, model);

@@ -93,6 +93,7 @@ Status LoadedModel::process(const FrameView& frame, FrameTimes& times) {
   const Nanoseconds prepared = monotonic_now();
   if (auto ran = session_.run(); !ran) return ran;
   const Nanoseconds inferred = monotonic_now();
+  times.device = session_.device_time();
   if (task_) {
     if (auto got = session_.outputs(outputs_); !got) return got;
     findings_.clear();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ class LoadedModel {
   // "float32[1,3,640,640]" of every input, separated by ", ".
   std::string input_text() const { return input_text_; }
   const std::vector<std::string>& class_names() const;
+  std::optional<inference::NodeCounts> placement() { return session_.placement(); }
 
   // One frame through the model; fills all but `decode` of the times. `frame` is ignored by models without a
   // task. Allocates nothing of its own after the first frames.
@@ -65,10 +67,10 @@ class LoadedModel {
   Status make_inputs(const WorkerJob& job);
   Status bind_inputs();
 
+  std::vector<Input> inputs_;  // before the session, which reads them as long as it lives
   inference::Session session_;
   std::unique_ptr<inference::Task> task_;
   std::unique_ptr<inference::Preprocessor> preprocessor_;
-  std::vector<Input> inputs_;
   std::vector<TensorView> outputs_;
   FrameFindings findings_;
   std::vector<std::uint8_t> blank_;

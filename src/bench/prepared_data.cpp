@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "bench/gpu_limit.h"
 #include "media/source_json.h"
 #include "media/source_scan.h"
 #include "report/report_json.h"
@@ -150,6 +151,7 @@ Json to_json(const PreparedData& data) {
   setup["device"] = data.device;
   setup["tuned"] = data.tuned;
   set_if(setup, "memory_limit_bytes", data.memory_limit);
+  set_if(setup, "gpu_memory_limit", data.gpu_memory_limit);
   setup["limit_mechanism"] = data.limit_mechanism;
   setup["timeout_ns"] = data.timeout.count;
   setup["models"] = Json::array();
@@ -198,6 +200,7 @@ Result<PreparedData> prepared_data_from_json(const Json& document, const fs::pat
   data.device = get_text(*setup, "device");
   data.tuned = get_bool(*setup, "tuned").value_or(false);
   data.memory_limit = get_bytes(*setup, "memory_limit_bytes");
+  data.gpu_memory_limit = get_text(*setup, "gpu_memory_limit");
   data.limit_mechanism = get_text(*setup, "limit_mechanism");
   data.timeout = get_nanoseconds(*setup, "timeout_ns").value_or(Nanoseconds{});
   for (const Json& entry : get_member(*setup, "models")) {
@@ -235,8 +238,8 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     return not_usable(folder,
                       fmt::format("it was made for --device {}, not {}", data.device, options.device));
   if (options.tune && !data.tuned) return not_usable(folder, "it was made without --tune");
-  if (data.tuned && data.memory_limit != options.memory_limit)
-    return not_usable(folder, "its settings were tuned under another --mem-limit");
+  if (data.tuned && (data.memory_limit != options.memory_limit || data.gpu_memory_limit != options.gpu_memory_limit))
+    return not_usable(folder, "its settings were tuned under another --mem-limit or --gpu-mem-limit");
   for (const ModelSpec& model : options.models) {
     const auto same = [&](const PreparedModel& prepared) { return prepared.name == model.name; };
     const auto found = std::find_if(data.models.begin(), data.models.end(), same);
@@ -249,6 +252,10 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     if (!fingerprint) return not_usable(folder, fingerprint.error().sentence());
     if (*fingerprint != found->fingerprint)
       return not_usable(folder, fmt::format("{} has changed since", model.path));
+    const std::string& device = device_of(model, options);
+    if (device != found->settings.device)
+      return not_usable(folder, fmt::format("model {} was prepared for the device {}, not {}", model.name,
+                                            found->settings.device, device));
     const std::string& task = model.task.empty() ? options.task : model.task;
     if (task != found->forced_task)
       return not_usable(folder, fmt::format("model {} was prepared for another --task", model.name));
@@ -257,11 +264,11 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
       return not_usable(folder,
                         fmt::format("model {} was prepared for the backend {}", model.name, found->backend));
     if (found->status == ModelStatus::oom &&
-        (data.memory_limit != options.memory_limit || data.limit_mechanism != options.limit_mechanism))
-      return not_usable(
-          folder,
-          fmt::format("model {} ran out of memory in it under another --mem-limit or --limit-mechanism",
-                      model.name));
+        (data.memory_limit != options.memory_limit || data.limit_mechanism != options.limit_mechanism ||
+         data.gpu_memory_limit != options.gpu_memory_limit))
+      return not_usable(folder, fmt::format("model {} ran out of memory in it under another --mem-limit, "
+                                            "--gpu-mem-limit or --limit-mechanism",
+                                            model.name));
     if (found->status == ModelStatus::timeout && data.timeout.count != options.timeout.count)
       return not_usable(folder, fmt::format("model {} hung in it under another --timeout", model.name));
   }

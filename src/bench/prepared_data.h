@@ -45,6 +45,7 @@ struct PreparedData {
   std::string device;
   bool tuned = false;
   std::optional<Bytes> memory_limit;  // under which the models were tried
+  std::string gpu_memory_limit;
   std::string limit_mechanism;        // as it was asked for
   Nanoseconds timeout;                // after which a quiet model counted as hung
   std::vector<PreparedModel> models;

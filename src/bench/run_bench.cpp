@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "bench/annotate.h"
 #include "bench/extra_runs.h"
+#include "bench/gpu_limit.h"
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"
 #include "bench/interrupt.h"
@@ -49,6 +50,7 @@ struct Run {
   Interrupt interrupt;
   RunFolder folder;
   MetricsRecorder metrics;
+  std::optional<trace::DeviceAccount> device_account;  // of GPU memory; absent if no model runs on a GPU
   BenchResult result;
   PreparedData prepared;
   ProgressLine progress_line;
@@ -104,6 +106,22 @@ Status prove_limit(Run& run) {
   step(run, fmt::format("the limit is {} ({})", name_of(run.result.limit->type),
                         name_of(run.result.limit->mechanism)));
   run.metrics.restart_rates();
+  return {};
+}
+
+Status prove_gpu_limit(Run& run) {
+  auto account = open_device_account(run.options);
+  if (!account) return forward_error(account);
+  if (!*account) return {};
+  run.device_account.emplace(std::move(**account));
+  if (run.options.gpu_memory_limit.empty()) return {};
+  step(run, fmt::format("probing what enforces {} of GPU memory", run.options.gpu_memory_limit));
+  Limit limit = probe_gpu_limit(run.device_account->limits(), cuda_devices(run.options), run.interrupt);
+  step(run, fmt::format("the limit of GPU memory is {}{}", name_of(limit.type),
+                        limit.note.empty() ? "" : ": " + limit.note));
+  if (limit.type != LimitType::hard && !limit.note.empty())
+    run.result.warnings.push_back("the limit of GPU memory: " + limit.note);
+  run.result.gpu_limit = std::move(limit);
   return {};
 }
 
@@ -284,10 +302,16 @@ bool any_model_failed(const BenchResult& result) {
 }
 
 bool limit_violated(const BenchResult& result) {
-  const auto over = [](const ModelResult& model) { return model.memory.within_limit == false; };
+  const auto gpu_over = [](const std::vector<GpuMemory>& gpus) {
+    return std::any_of(gpus.begin(), gpus.end(), [](const GpuMemory& gpu) { return gpu.within_limit == false; });
+  };
+  const auto over = [&](const ModelResult& model) {
+    return model.memory.within_limit == false || gpu_over(model.gpu_memory);
+  };
   return std::any_of(result.models.begin(), result.models.end(), over) ||
          (result.parallel && !result.parallel->within_limit) ||
-         (result.pipeline && result.pipeline->memory.within_limit == false);
+         (result.pipeline &&
+          (result.pipeline->memory.within_limit == false || gpu_over(result.pipeline->gpu_memory)));
 }
 
 // What a person does next: after a setup alone, the measurement that it was for.
@@ -332,6 +356,9 @@ Status check_options(const BenchOptions& options) {
   if (shares_a_camera)
     return usage_error("--parallel cannot read from a camera", "each model would have to open it",
                        "record a video and give it by --source video=FILE, or use --pipeline");
+  if (!options.gpu_memory_limit.empty() && cuda_devices(options).empty())
+    return usage_error("--gpu-mem-limit bounds nothing here", "no model runs on a GPU",
+                       "give --device cuda:N too, or --mem-limit for the machine's memory");
   return options.layers ? check_layer_tracing() : Status{};
 }
 
@@ -360,7 +387,9 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   for (const std::string& warning : warnings) log::warning("{}", warning);  // now that there is a log
   run.result.warnings = warnings;
 
-  if (auto proved = prove_limit(run); !proved) {
+  auto proved = prove_limit(run);
+  if (proved) proved = prove_gpu_limit(run);
+  if (!proved) {
     std::error_code ignored;
     std::filesystem::remove_all(run.folder.path, ignored);  // wrong use: nothing was begun
     return forward_error(proved);
@@ -393,6 +422,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
                              run.prepared,
                              run.metadata_path.string(),
                              run.folder.path,
+                             run.device_account ? &*run.device_account : nullptr,
                              run.interrupt,
                              run.metrics,
                              [&](const std::string& label, double fraction, const std::string& detail) {

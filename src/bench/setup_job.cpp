@@ -15,6 +15,7 @@ Json to_json(const BenchOptions& options) {
     entry["task"] = model.task;
     set_if(entry, "confidence", model.confidence);
     set_if(entry, "iou", model.iou);
+    set_if(entry, "device", model.device);
     object["models"].push_back(std::move(entry));
   }
   if (options.source) {
@@ -35,6 +36,7 @@ Json to_json(const BenchOptions& options) {
   object["limit_objects"] = options.limit_objects;
   object["threads"] = options.threads;
   set_if(object, "memory_limit_bytes", options.memory_limit);
+  set_if(object, "gpu_memory_limit", options.gpu_memory_limit);
   object["limit_mechanism"] = options.limit_mechanism;
   object["workspace_bytes"] = options.workspace.count;
   object["timeout_ns"] = options.timeout.count;
@@ -49,7 +51,7 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
   for (const Json& entry : get_member(document, "models"))
     options.models.push_back({get_text(entry, "name"), get_text(entry, "path"), get_text(entry, "backend"),
                               get_text(entry, "task"), get_number(entry, "confidence"),
-                              get_number(entry, "iou")});
+                              get_number(entry, "iou"), get_text(entry, "device")});
   if (const auto kind = get_integer(document, "source_kind")) {
     if (*kind < 0 || *kind > 2) return internal_error("the setup job has an unknown kind of source");
     options.source = SourceSpec{static_cast<SourceKind>(*kind), get_text(document, "source_path"),
@@ -71,6 +73,7 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
   options.limit_objects = integer("limit_objects", options.limit_objects);
   options.threads = integer("threads", options.threads);
   options.memory_limit = get_bytes(document, "memory_limit_bytes");
+  options.gpu_memory_limit = get_text(document, "gpu_memory_limit");
   options.limit_mechanism = get_text(document, "limit_mechanism");
   options.workspace = get_bytes(document, "workspace_bytes").value_or(options.workspace);
   options.timeout = get_nanoseconds(document, "timeout_ns").value_or(options.timeout);

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/run_folder.h"
+#include "bench/gpu_limit.h"
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"
 #include "bench/setup_job.h"
@@ -155,11 +156,12 @@ PreparedModel failed_model(PreparedModel model, const Error& error) {
 
 // `frames_held`: what decoded frames will take of the limit in the run itself; a trial has none.
 Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchOptions& options,
-                           Bytes frames_held, Interrupt& interrupt) {
+                           Bytes frames_held, Interrupt& interrupt,
+                           const trace::DeviceAccount* device_account) {
   const int cores = sources::read_host_info().cpus;
   const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
     worker.settings = settings;
-    auto outcome = run_trial(worker, WorkerKind::tune, options, interrupt, frames_held);
+    auto outcome = run_trial(worker, WorkerKind::tune, options, interrupt, device_account, frames_held);
     if (!outcome) return forward_error(outcome);
     TuneTrial trial;
     trial.settings = settings;
@@ -188,13 +190,13 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchO
 
 // Errors only when the whole setup must end; a model that fails is named in the result.
 Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& options, Bytes frames_held,
-                                    Interrupt& interrupt) {
+                                    Interrupt& interrupt, const trace::DeviceAccount* device_account) {
   PreparedModel model;
   model.name = spec.name;
   model.path = spec.path;
   model.forced_task = spec.task.empty() ? options.task : spec.task;
   model.settings.threads = options.threads;
-  model.settings.device = options.device;
+  model.settings.device = device_of(spec, options);
   const auto fingerprint = file_fingerprint(spec.path);
   if (!fingerprint) return failed_model(std::move(model), fingerprint.error());
   model.fingerprint = *fingerprint;
@@ -208,7 +210,7 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
     model.backend = backend.name;
     model.backend_path = backend.path.string();
     worker = {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
-    outcome = run_trial(worker, WorkerKind::setup, options, interrupt);
+    outcome = run_trial(worker, WorkerKind::setup, options, interrupt, device_account);
     if (!outcome) return forward_error(outcome);
     // Only a plug-in that could not be loaded leaves the model to the next one: it told no version of its
     // runtime.
@@ -231,7 +233,7 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
                         {ErrorKind::usage, "it takes frames, so it needs --source", "", ""});
   if (model.status != ModelStatus::ok || !options.tune) return model;
   const Bytes held = model.takes_frames ? frames_held : Bytes{};
-  return tune(std::move(model), std::move(worker), options, held, interrupt);
+  return tune(std::move(model), std::move(worker), options, held, interrupt, device_account);
 }
 
 // --- the whole
@@ -260,9 +262,12 @@ Result<Json> set_up(const Json& job) {
   }
 
   const Bytes frames_held = data.source ? choose_frame_window(*data.source, *options).arena : Bytes{};
+  auto device_account = open_device_account(*options);
+  if (!device_account) return forward_error(device_account);
   for (const ModelSpec& spec : options->models) {
     say(fmt::format("trying {}", spec.name));
-    auto model = prepare_model(spec, *options, frames_held, *interrupt);
+    auto model = prepare_model(spec, *options, frames_held, *interrupt,
+                               *device_account ? &**device_account : nullptr);
     if (!model) return forward_error(model);
     if (model->status == ModelStatus::ok)
       say(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
@@ -286,6 +291,7 @@ Result<Json> set_up(const Json& job) {
   data.device = options->device;
   data.tuned = options->tune;
   data.memory_limit = options->memory_limit;
+  data.gpu_memory_limit = options->gpu_memory_limit;
   data.limit_mechanism = options->limit_mechanism;
   data.timeout = options->timeout;
   if (auto written = write_prepared_data(options->prepared_dir, data); !written)

@@ -6,7 +6,8 @@
 namespace headroom::bench {
 
 Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
-                               Interrupt& interrupt, Bytes held_back) {
+                               Interrupt& interrupt, const trace::DeviceAccount* device_account,
+                               Bytes held_back) {
   std::string note;
   std::optional<Bytes> bytes = options.memory_limit;
   if (bytes && *bytes > held_back) bytes = *bytes - held_back;
@@ -15,6 +16,7 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
   WorkerPlan plan;
   plan.label = model.name;
   plan.limit = limit->get();
+  plan.device_account = device_account;
   plan.timeout = options.timeout;
   plan.job.kind = kind;
   plan.job.models = {model};

@@ -27,6 +27,7 @@ struct TrialOutcome {
 // outcome.
 // `held_back` of the limit is kept for what the run itself will hold besides.
 Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const BenchOptions& options,
-                               Interrupt& interrupt, Bytes held_back = {});
+                               Interrupt& interrupt, const trace::DeviceAccount* device_account,
+                               Bytes held_back = {});
 
 }  // namespace headroom::bench

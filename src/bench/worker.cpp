@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
@@ -28,6 +29,7 @@
 #include "bench/worker_events.h"
 #include "bench/worker_protocol.h"
 #include "media/frame_ring.h"
+#include "model/device_name.h"
 #include "sources/process_memory.h"
 
 namespace headroom::bench {
@@ -42,6 +44,7 @@ constexpr std::int64_t kRunsAfterCleaning = 2;
 
 struct Worker {
   WorkerJob job;
+  std::unique_ptr<DeviceWatch> watch;  // of a job on GPUs; the events refer to it
   WorkerEvents events{kEventsFd};
   std::optional<media::FrameRing> ring;
   std::vector<inference::Backend> backends;  // by name; usually one
@@ -62,6 +65,44 @@ Result<WorkerJob> read_job() {
   return worker_job_from_json(*document);
 }
 
+// The CUDA devices of a job, each once.
+std::vector<unsigned> devices_of(const WorkerJob& job) {
+  std::vector<unsigned> ordinals;
+  for (const WorkerModel& model : job.models) {
+    const auto device = parse_device_name(model.settings.device);
+    if (device && device->is_cuda &&
+        std::find(ordinals.begin(), ordinals.end(), device->ordinal) == ordinals.end())
+      ordinals.push_back(device->ordinal);
+  }
+  return ordinals;
+}
+
+// A context costs hundreds of megabytes and belongs to no model, so it is there before the first is loaded.
+Status prepare_devices(Worker& worker) {
+  std::vector<std::string> ready;
+  for (const WorkerModel& model : worker.job.models) {
+    const auto device = parse_device_name(model.settings.device);
+    if (!device || !device->is_cuda) continue;
+    const auto same = [&](const inference::Backend& backend) { return backend.name() == model.backend; };
+    auto facts = std::find_if(worker.backends.begin(), worker.backends.end(), same)
+                     ->prepare_device(model.settings.device);
+    if (!facts) return forward_error(facts);
+    const std::string name = device->text();
+    if (std::find(ready.begin(), ready.end(), name) != ready.end()) continue;
+    ready.push_back(name);
+    Json event;
+    event["event"] = "device";
+    event["ordinal"] = device->ordinal;
+    event["device"] = name;
+    event["name"] = facts->name;
+    event["uuid"] = facts->uuid;
+    event["total_bytes"] = facts->total.count;
+    event["is_integrated"] = facts->is_integrated;
+    worker.events.send(event);
+  }
+  return {};
+}
+
 Status start_runtimes(Worker& worker) {
   const Nanoseconds started = monotonic_now();
   for (const WorkerModel& model : worker.job.models) {
@@ -77,6 +118,7 @@ Status start_runtimes(Worker& worker) {
   event["version"] = worker.backends.front().version();
   event["load_ns"] = (monotonic_now() - started).count;
   worker.events.send(event);
+  if (auto ready = prepare_devices(worker); !ready) return ready;
   worker.events.mark(Phase::runtime_loaded);
   return {};
 }
@@ -95,6 +137,11 @@ Status load_model(Worker& worker, const WorkerModel& model) {
   event["input"] = loaded->input_text();
   event["takes_frames"] = loaded->takes_frames();
   event["class_names"] = loaded->class_names();
+  if (const auto placement = loaded->placement()) {
+    event["nodes_on_device"] = placement->on_device;
+    event["nodes_on_cpu"] = placement->elsewhere;
+    event["kinds_on_cpu"] = placement->elsewhere_text;
+  }
   worker.models.push_back(std::move(*loaded));
   worker.events.send(event);
   return {};
@@ -367,6 +414,10 @@ Status run_inference(Worker& worker) {
 }
 
 Status run_job(Worker& worker) {
+  if (auto ordinals = devices_of(worker.job); !ordinals.empty()) {
+    worker.watch = std::make_unique<DeviceWatch>(std::move(ordinals));
+    worker.events.set_device_watch(worker.watch.get());
+  }
   worker.events.mark(Phase::start);
   if (worker.job.use_frames) {
     auto ring = media::FrameRing::attach(UniqueFd(kFrameRingFd));

@@ -12,8 +12,8 @@ namespace headroom::bench {
 namespace {
 
 constexpr std::size_t kBatch = 512;
-// Five numbers of at most 20 digits with their punctuation.
-constexpr std::size_t kBytesPerFrame = 5 * 21 + 3;
+// Six numbers of at most 20 digits with their punctuation.
+constexpr std::size_t kBytesPerFrame = 6 * 21 + 3;
 constexpr std::size_t kBytesAround = 64;
 constexpr Nanoseconds kFlushInterval{500'000'000};
 constexpr Nanoseconds kAliveInterval{250'000'000};
@@ -48,16 +48,23 @@ ProcessMemory WorkerEvents::mark(Phase phase) {
   set_if(event, "peak_bytes", memory.rss_peak);
   event["cpu_time_ns"] = cpu_time_of_this_process().count;
   event["peak_was_reset"] = reset;
+  if (watch_ != nullptr) event["gpu"] = watch_->read_and_reset();
   send(event);
   return memory;
 }
 
 void WorkerEvents::send_error(const Error& error, bool out_of_memory) {
   flush();
+  std::string message = error.sentence();
+  if (const std::string refused = watch_ == nullptr ? "" : watch_->words_for_new_refusals(); !refused.empty()) {
+    message += "; " + refused;
+    out_of_memory = true;
+  }
   Json event;
   event["event"] = "error";
   event["kind"] = out_of_memory ? "oom" : "failed";
-  event["message"] = error.sentence();
+  event["message"] = message;
+  if (watch_ != nullptr) event["gpu"] = watch_->read_and_reset();
   send(event);
 }
 
@@ -93,8 +100,10 @@ void WorkerEvents::flush() {
   char* end = fmt::format_to(text_.data(), "{{\"event\":\"frames\",\"model\":{},\"times\":[", model_);
   for (const FrameTimes& times : kept_) {
     if (&times != kept_.data()) *end++ = ',';
-    end = fmt::format_to(end, "[{},{},{},{},{}]", times.decode.count, times.preprocess.count,
+    end = fmt::format_to(end, "[{},{},{},{},{}", times.decode.count, times.preprocess.count,
                          times.inference.count, times.postprocess.count, times.findings);
+    if (times.device) end = fmt::format_to(end, ",{}", times.device->count);
+    *end++ = ']';
   }
   end = fmt::format_to(end, "]}}\n");
   kept_.clear();

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "bench/device_watch.h"
 #include "model/bench_result.h"
 #include "model/sample.h"
 
@@ -19,6 +21,7 @@ namespace headroom::bench {
 struct FrameTimes {
   Nanoseconds decode, preprocess, inference, postprocess;
   std::int64_t findings = 0;
+  std::optional<Nanoseconds> device{};  // of the inference, by the device's clock
 };
 
 // To the nanosecond; /proc counts in ticks of 10 ms, which is nothing for a run of a few milliseconds.
@@ -28,6 +31,8 @@ class WorkerEvents {
  public:
   explicit WorkerEvents(int fd);
 
+  // From now on phases and errors have the devices' memory, too. It must outlive this.
+  void set_device_watch(DeviceWatch* watch) { watch_ = watch; }
   // Reads this process's resident bytes and high-water mark, sends them as the end of the phase that led
   // here, and resets the mark, so that the next peak belongs to the next phase. Returns what was read.
   ProcessMemory mark(Phase phase);
@@ -47,6 +52,7 @@ class WorkerEvents {
 
  private:
   int fd_;
+  DeviceWatch* watch_ = nullptr;
   std::size_t model_ = 0;
   std::vector<FrameTimes> kept_;
   std::vector<char> text_;

@@ -17,6 +17,7 @@
 #include "bench/sample_lines.h"
 #include "media/decoder.h"
 #include "sources/process_memory.h"
+#include "trace/tracer_environment.h"
 
 namespace headroom::bench {
 namespace {
@@ -36,6 +37,28 @@ bool mentions_refused_allocation(const std::deque<std::string>& lines) {
            line.find("Failed to allocate") != std::string::npos ||
            line.find("Cannot allocate memory") != std::string::npos;
   });
+}
+
+bool is_on_gpu(const WorkerJob& job) {
+  return std::any_of(job.models.begin(), job.models.end(),
+                     [](const WorkerModel& model) { return model.settings.device != "cpu"; });
+}
+
+// A worker on a GPU has the ledger loaded: it keeps the account of the device's memory, and its limit. Without
+// a limit a machine that lacks the library has no such figures, and no more.
+Status add_ledger(const WorkerPlan& plan, std::vector<std::pair<std::string, std::string>>& environment) {
+  if (!is_on_gpu(plan.job)) return {};
+  const auto traced = [](const auto& variable) { return variable.first == "LD_PRELOAD"; };
+  if (std::any_of(environment.begin(), environment.end(), traced)) return {};
+  const std::filesystem::path library = trace::tracer_library();
+  if (auto there = trace::check_library(library); !there)
+    return plan.device_account == nullptr || !plan.device_account->limits().any() ? Status{} : there;
+  const auto variables =
+      plan.device_account == nullptr
+          ? trace::ledger_environment(library, {}, "")
+          : trace::ledger_environment(library, plan.device_account->limits(), plan.device_account->file());
+  environment.insert(environment.end(), variables.begin(), variables.end());
+  return {};
 }
 
 }  // namespace
@@ -70,6 +93,8 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
   SpawnOptions options;
   options.command = {own_executable().string(), "_worker"};
   options.environment = plan.environment;
+  if (auto counted = add_ledger(plan, options.environment); !counted) return forward_error(counted);
+  if (plan.device_account != nullptr) run->device_limits_ = plan.device_account->limits();
   options.stdin_fd = job_pipe->read_end.get();
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();
@@ -167,12 +192,15 @@ void WorkerRun::on_event(std::string_view line) {
     phases_.push_back({*phase, get_nanoseconds(*event, "time_ns").value_or(last_sign_) - started_,
                        get_bytes(*event, "resident_bytes"), get_bytes(*event, "peak_bytes"),
                        get_nanoseconds(*event, "cpu_time_ns")});
+    gpus_.add_phase(*phase, get_member(*event, "gpu"));
     share_due_ = true;
     peak_reset_works_ = peak_reset_works_ && get_bool(*event, "peak_was_reset").value_or(false);
     sampled_peak_.reset();
   } else if (kind == "runtime") {
     version_ = get_text(*event, "version");
     runtime_load_time_ = get_nanoseconds(*event, "load_ns");
+  } else if (kind == "device") {
+    gpus_.add_device(*event);
   } else if (kind == "model") {
     ModelAccount model;
     model.name = get_text(*event, "name");
@@ -180,6 +208,9 @@ void WorkerRun::on_event(std::string_view line) {
     model.input = get_text(*event, "input");
     model.takes_frames = get_bool(*event, "takes_frames").value_or(false);
     model.load_time = get_nanoseconds(*event, "load_ns");
+    if (const auto on_device = get_integer(*event, "nodes_on_device"))
+      model.placement = NodePlacement{*on_device, get_integer(*event, "nodes_on_cpu").value_or(0),
+                                      get_text(*event, "kinds_on_cpu")};
     for (const Json& name : get_member(*event, "class_names"))
       model.class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
     models_.push_back(std::move(model));
@@ -189,12 +220,13 @@ void WorkerRun::on_event(std::string_view line) {
     const auto index = static_cast<std::size_t>(get_integer(*event, "model").value_or(0));
     if (index >= models_.size()) return;
     for (const Json& times : get_member(*event, "times")) {
-      if (!times.is_array() || times.size() != 5) continue;
+      if (!times.is_array() || (times.size() != 5 && times.size() != 6)) continue;
       const auto at = [&](std::size_t i) {
         return times[i].is_number_integer() ? times[i].get<std::int64_t>() : 0;
       };
       const auto kept = [&](std::size_t i) { return static_cast<float>(at(i)); };
       models_[index].frames.push_back({kept(0), kept(1), kept(2), kept(3), static_cast<std::int32_t>(at(4))});
+      if (times.size() == 6) models_[index].device_times.push_back(kept(5));
     }
   } else if (kind == "held") {
     frames_held_ = std::max(frames_held_, get_integer(*event, "frames").value_or(0));
@@ -215,6 +247,7 @@ void WorkerRun::on_event(std::string_view line) {
   } else if (kind == "error") {
     status_ = get_text(*event, "kind") == "oom" ? ModelStatus::oom : ModelStatus::failed;
     error_ = get_text(*event, "message");
+    gpus_.add_phase(phase(), get_member(*event, "gpu"), true);
   } else if (kind == "done") {
     done_ = true;
   }
@@ -427,6 +460,7 @@ ModelResult WorkerRun::result() const {
   result.backend_version = version_;
   result.runtime_load_time = runtime_load_time_;
   result.memory = memory();
+  result.gpu_memory = gpu_memory();
   name_frames_of_a_dead_worker(result);
   const bool read_its_peak =
       account_of(Phase::running) != nullptr || (account_of(Phase::start) == nullptr && !sampled_peak_);
@@ -453,6 +487,7 @@ ModelResult WorkerRun::result() const {
   result.task = model.task;
   result.input = model.input;
   result.model_load_time = model.load_time;
+  result.placement = model.placement;
   result.frames = static_cast<std::int64_t>(model.frames.size());
   result.skipped_frames = skipped_frames_;
   if (model.frames.empty()) return result;
@@ -467,6 +502,12 @@ ModelResult WorkerRun::result() const {
     return double{t.decode} + double{t.preprocess} + double{t.inference} + double{t.postprocess};
   };
   result.inference = summary_of([](const KeptFrame& t) { return t.inference; });
+  if (!model.device_times.empty()) {
+    std::vector<std::int64_t> times;
+    times.reserve(model.device_times.size());
+    for (const float time : model.device_times) times.push_back(std::llround(time));
+    result.device_time = analysis::summarise_latency(std::move(times));
+  }
   if (result.inference->mean_ns > 0) result.fps = 1e9 / result.inference->mean_ns;
   if (!model.takes_frames) return result;
   result.decode = summary_of([](const KeptFrame& t) { return t.decode; });

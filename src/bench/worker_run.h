@@ -13,12 +13,14 @@
 
 #include "base/result.h"
 #include "base/subprocess.h"
+#include "bench/gpu_account.h"
 #include "bench/interrupt.h"
 #include "bench/line_reader.h"
 #include "bench/worker_events.h"
 #include "bench/worker_protocol.h"
 #include "limits/memory_limit.h"
 #include "media/frame_ring.h"
+#include "trace/device_account.h"
 #include "model/bench_result.h"
 #include "model/sample.h"
 
@@ -33,6 +35,9 @@ struct WorkerPlan {
   std::string label;  // the model's name, for the log
   WorkerJob job;
   limits::MemoryLimit* limit = nullptr;  // outlives the run
+  // The account of GPU memory that the worker joins; outlives the run. nullptr: an account of its own, without
+  // a limit.
+  const trace::DeviceAccount* device_account = nullptr;
   std::optional<DecoderPlan> decoder;
   std::vector<std::pair<std::string, std::string>> environment = {};  // of the worker, added to ours
   Nanoseconds timeout{120'000'000'000};                               // without a sign of life
@@ -53,6 +58,8 @@ struct ModelAccount {
   std::optional<Nanoseconds> load_time;
   std::optional<Bytes> resident_after_load;  // pipeline only
   std::deque<KeptFrame> frames;  // a deque: a vector that grows would hold everything twice for a moment
+  std::deque<float> device_times;  // ns, of each frame; empty on the CPU
+  std::optional<NodePlacement> placement;
 };
 
 // Resident bytes and peak at the end of a phase, as the worker read them of itself.
@@ -96,6 +103,8 @@ class WorkerRun {
   const std::vector<PhaseAccount>& phases() const { return phases_; }
   std::int64_t frames_held() const { return frames_held_; }
   std::int64_t frames_done() const;
+  // What the worker had of GPUs by now.
+  std::vector<GpuMemory> gpu_memory() const { return gpus_.memory(device_limits_, status_); }
   // After finished(): how it ended, and the figures of the first model. Latency summaries, memory by phase,
   // status and cause.
   ModelResult result() const;
@@ -124,6 +133,8 @@ class WorkerRun {
 
   std::vector<ModelAccount> models_;
   std::vector<PhaseAccount> phases_;
+  GpuAccount gpus_;
+  std::optional<ledger::Limits> device_limits_;
   std::vector<CleanupPoint> cleanups_;
   std::vector<MemoryPoint> series_;
   std::int64_t series_stride_ = 1, series_skipped_ = 0;

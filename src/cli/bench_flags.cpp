@@ -8,10 +8,14 @@
 #include <filesystem>
 #include <thread>
 
+#include "bench/gpu_limit.h"
 #include "cli/common_flags.h"
 #include "cli/model_flags.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
+#include "model/device_name.h"
+#include "sources/host_info.h"
+#include "trace/device_account.h"
 
 namespace headroom::cli {
 namespace {
@@ -29,8 +33,8 @@ constexpr Nanoseconds kShortestTimeout{1'000'000'000}, kLongestTimeout{30 * 24 *
 constexpr Nanoseconds kShortestInterval{10'000'000}, kLongestInterval{3'600'000'000'000};
 
 // Two spellings of one setting.
-constexpr std::array<std::pair<const char*, const char*>, 2> kAlternatives{
-    {{"mem-limit", "gpu-mem-limit-gb"}, {"workspace", "workspace-mb"}}};
+constexpr std::array<std::pair<const char*, const char*>, 3> kAlternatives{
+    {{"mem-limit", "gpu-mem-limit-gb"}, {"gpu-mem-limit", "gpu-mem-limit-gb"}, {"workspace", "workspace-mb"}}};
 
 Flag toggle(std::string name, std::string help, std::string group) {
   Flag flag;
@@ -95,7 +99,7 @@ std::vector<Flag> input_flags() {
           value("backend", FlagKind::text, "NAME", "force a runtime for all models", group, "by extension"),
           value("task", FlagKind::text, "NAME", "say what the models' tensors mean (docs/tasks.md)", group,
                 "recognised"),
-          value("device", FlagKind::text, "NAME", "where models run", group, "cpu"),
+          common(value("device", FlagKind::text, "NAME", "where models run: cpu or cuda:N", group, "cpu")),
           ranged(value("imgsz", FlagKind::integer, "N", "input size where the model leaves it open", group,
                        "640"),
                  16, 8192),
@@ -127,8 +131,10 @@ std::vector<Flag> limit_flags() {
       common(bounded(
           value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model (2GiB, 512MiB)", group),
           kSmallestLimit, kLargestMemory)),
+      common(value("gpu-mem-limit", FlagKind::text, "SIZE",
+                   "limit of GPU memory of all models together (or 0=4GiB,1=8GiB)", group)),
       ranged(value("gpu-mem-limit-gb", FlagKind::gigabytes, "N",
-                   "the same in GiB, at most 8 as in the reference", group),
+                   "the reference's limit in GiB, at most 8 (docs/limits.md)", group),
              0.01),
       chosen("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"}, "what enforces it", group,
              "auto"),
@@ -180,19 +186,34 @@ std::vector<Flag> output_flags() {
 
 Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
 
+bool has_unified_memory() { return !sources::read_host_info().board.empty(); }
+
+// The reference's one limit is of "GPU memory". On its Jetson that is the machine's memory; on a machine whose
+// GPU has its own it is the GPU's, and the machine's is not bounded. A run on the CPU has no other memory than
+// the machine's.
+void set_reference_limit(Bytes limit, BenchOptions& options) {
+  const bool on_gpu = !bench::cuda_devices(options).empty();
+  if (on_gpu) options.gpu_memory_limit = fmt::format("{}B", limit.count);
+  if (!on_gpu || has_unified_memory()) options.memory_limit = limit;
+}
+
 Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<std::string>& warnings) {
   for (const auto& [one, other] : kAlternatives)
     if (values.has(one) && values.has(other))
       return usage_error(fmt::format("--{} and --{} are the same setting", one, other), "both were given",
                          "give one of them");
-  if (values.has("mem-limit")) {
-    options.memory_limit = *parse_size(values.text("mem-limit"));
-  } else if (const auto gigabytes = values.number("gpu-mem-limit-gb")) {
+  if (values.has("mem-limit")) options.memory_limit = *parse_size(values.text("mem-limit"));
+  if (values.has("gpu-mem-limit")) {
+    options.gpu_memory_limit = values.text("gpu-mem-limit");
+    if (auto limits = trace::parse_device_limits(options.gpu_memory_limit); !limits)
+      return forward_error(limits);
+  }
+  if (const auto gigabytes = values.number("gpu-mem-limit-gb")) {
     if (*gigabytes > kLargestGigabytes)
       warnings.push_back(
           fmt::format("--gpu-mem-limit-gb {} is more than 8, so 8 GiB is used; --mem-limit has no such bound",
                       *gigabytes));
-    options.memory_limit = from_gib(std::min(*gigabytes, kLargestGigabytes));
+    set_reference_limit(from_gib(std::min(*gigabytes, kLargestGigabytes)), options);
   }
   if (values.has("workspace"))
     options.workspace = *parse_size(values.text("workspace"));
@@ -208,6 +229,16 @@ void warn_of_threads(int threads, std::vector<std::string>& warnings) {
       fmt::format("--threads {} is more than twice the {} cores here: threads that wait for each other can "
                   "make every run many times slower",
                   threads, cores));
+}
+
+// As it is written everywhere: "cuda" is "cuda:0".
+Status normalise_device(std::string& name) {
+  const auto device = parse_device_name(name);
+  if (!device)
+    return usage_error(fmt::format("there is no device '{}'", name), "",
+                       fmt::format("use cpu, or cuda:N with N from 0 to {}", kMostCudaDevices - 1));
+  name = device->text();
+  return {};
 }
 
 Status check_task(const std::string& task) {
@@ -336,6 +367,10 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   for (const ModelSpec& model : options.models)
     if (auto known = check_task(model.task); !known) return forward_error(known);
   if (auto known = check_task(options.task); !known) return forward_error(known);
+  if (auto known = normalise_device(options.device); !known) return forward_error(known);
+  for (ModelSpec& model : options.models)
+    if (!model.device.empty())
+      if (auto known = normalise_device(model.device); !known) return forward_error(known);
   if (auto read = read_limit(values, options, warnings); !read) return forward_error(read);
   if (values.has("source")) {
     auto source = media::parse_source(values.text("source"));

@@ -131,8 +131,9 @@ class ConfigReader {
     for (const auto& [key, value] : model) {
       const std::string word = without_stand_ins(key.str());
       const bool is_threshold = word == "conf" || word == "iou";
-      if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task")
-        return unknown_key(value, word, {"name", "path", "backend", "task", "conf", "iou"});
+      if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task" &&
+          word != "device")
+        return unknown_key(value, word, {"name", "path", "backend", "task", "device", "conf", "iou"});
       if (is_threshold ? !value.is_number() : !value.is_string())
         return wrong(value, fmt::format("model.{} must be a {}", word, is_threshold ? "number" : "text"));
       const Flag* flag = find_flag(verb_, is_threshold ? word : "model");

@@ -35,7 +35,7 @@ Status read_threshold(std::string_view key, std::string_view word, std::optional
 Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec) {
   if (key == "conf") return read_threshold(key, word, spec.confidence);
   if (key == "iou") return read_threshold(key, word, spec.iou);
-  (key == "task" ? spec.task : spec.backend) = word;
+  (key == "task" ? spec.task : key == "device" ? spec.device : spec.backend) = word;
   return {};
 }
 
@@ -47,7 +47,7 @@ Result<bool> take_setting(std::string_view& text, ModelSpec& spec) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string_view::npos) return false;
   const std::string_view key = setting.substr(0, equals), word = setting.substr(equals + 1);
-  constexpr std::array<std::string_view, 4> kKeys{"backend", "task", "conf", "iou"};
+  constexpr std::array<std::string_view, 5> kKeys{"backend", "task", "device", "conf", "iou"};
   if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return false;
   if (word.find_first_of("/=") != std::string_view::npos) return false;  // part of a path
   if (auto read = read_setting(key, word, spec); !read) return forward_error(read);
@@ -129,6 +129,7 @@ std::string to_text(const ModelSpec& model) {
   std::string text = fmt::format("{}={}", model.name, model.path);
   if (!model.backend.empty()) text += ",backend=" + model.backend;
   if (!model.task.empty()) text += ",task=" + model.task;
+  if (!model.device.empty()) text += ",device=" + model.device;
   if (model.confidence) text += fmt::format(",conf={}", *model.confidence);
   if (model.iou) text += fmt::format(",iou={}", *model.iou);
   return text;

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iterator>
 
-#include "base/files.h"
 #include "cli/environment.h"
 #include "cli/exit_code.h"
 #include "trace/device_account.h"
 #include "trace/run_trace.h"
+#include "trace/tracer_environment.h"
 
 namespace headroom::cli {
 namespace {
@@ -159,8 +158,7 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
 
   trace::TraceOptions options;
   if (separator != arguments.end()) options.command.assign(std::next(separator), arguments.end());
-  const char* library = std::getenv("HEADROOM_TRACER");
-  options.library = library != nullptr ? library : (executable_folder() / "libheadroom_trace.so").string();
+  options.library = trace::tracer_library();
   options.output = values->text("out");
   options.replace_output = values->toggle("force");
   options.full = values->toggle("full");

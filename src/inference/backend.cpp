@@ -35,6 +35,12 @@ bool is_whole(const hr_backend& api) {
          api.memory_stats != nullptr && api.trim != nullptr;
 }
 
+// Whether it has the optional functions for devices.
+bool knows_devices(const hr_backend& api) {
+  return api.struct_size >= sizeof(hr_backend) && api.prepare_device != nullptr && api.placement != nullptr &&
+         api.run_facts != nullptr;
+}
+
 // A missing, empty or unreadable file is Headroom's to explain; runtimes word it badly or crash.
 Status check_model_file(const fs::path& path) {
   std::error_code error;
@@ -99,10 +105,10 @@ Result<Backend> Backend::open(const BackendFile& file) {
                        fmt::format("it speaks version {} of the plug-in interface, this Headroom version {}",
                                    api->abi_version, HEADROOM_BACKEND_ABI),
                        "build the plug-in with this Headroom's inference/backend_plugin.h");
-  if (api->struct_size < sizeof(hr_backend))
+  if (api->struct_size < HEADROOM_BACKEND_SMALLEST_TABLE)
     return input_error(what,
                        fmt::format("its table of functions has {} bytes, this Headroom needs {}",
-                                   api->struct_size, sizeof(hr_backend)),
+                                   api->struct_size, HEADROOM_BACKEND_SMALLEST_TABLE),
                        "build the plug-in with this Headroom's inference/backend_plugin.h");
   if (!is_whole(*api)) return input_error(what, "its table of functions has gaps", "fill in every function");
   return Backend(api);
@@ -123,6 +129,18 @@ Status Backend::start() {
   return {};
 }
 
+Result<DeviceFacts> Backend::prepare_device(const std::string& device) {
+  const std::string what = fmt::format("{} cannot use {}", name(), device);
+  if (!knows_devices(*api_))
+    return input_error(what, "this backend runs on the CPU alone", "use --device cpu, or another backend");
+  hr_device_facts facts{};
+  facts.struct_size = sizeof facts;
+  hr_error error{};
+  if (api_->prepare_device(device.c_str(), &facts, &error) != 0) return plugin_error(what, error);
+  facts.name[sizeof facts.name - 1] = facts.uuid[sizeof facts.uuid - 1] = '\0';
+  return DeviceFacts{facts.name, facts.uuid, Bytes{facts.total_bytes}, facts.is_integrated != 0};
+}
+
 Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& settings) {
   if (auto readable = check_model_file(model); !readable) return forward_error(readable);
   hr_settings wanted{};
@@ -135,6 +153,9 @@ Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& sett
   wanted.prepacking = settings.prepacking ? 1 : 0;
   wanted.graph_level = settings.graph_level;
   wanted.spinning = settings.spinning ? 1 : 0;
+  wanted.conv_search = static_cast<std::int32_t>(settings.conv_search);
+  wanted.conv_small_workspace = settings.conv_small_workspace ? 1 : 0;
+  wanted.device_graph = settings.device_graph ? 1 : 0;
   hr_session* loaded = nullptr;
   hr_error error{};
   if (api_->load(model.c_str(), &wanted, &loaded, &error) != 0)
@@ -215,6 +236,25 @@ Status Session::outputs(std::vector<TensorView>& views) {
                 static_cast<std::size_t>(tensor.rank)};
   }
   return {};
+}
+
+std::optional<Nanoseconds> Session::device_time() const {
+  if (!knows_devices(*backend_)) return std::nullopt;
+  hr_run_facts facts{sizeof facts, -1};
+  backend_->run_facts(session_, &facts);
+  return facts.device_time_ns < 0 ? std::nullopt : std::optional(Nanoseconds{facts.device_time_ns});
+}
+
+std::optional<NodeCounts> Session::placement() {
+  if (!knows_devices(*backend_)) return std::nullopt;
+  hr_placement placement{};
+  placement.struct_size = sizeof placement;
+  placement.nodes_on_device = -1;
+  hr_error error{};
+  if (backend_->placement(session_, &placement, &error) != 0 || placement.nodes_on_device < 0)
+    return std::nullopt;
+  placement.elsewhere[sizeof placement.elsewhere - 1] = '\0';
+  return NodeCounts{placement.nodes_on_device, placement.nodes_elsewhere, placement.elsewhere};
 }
 
 MemoryStats Session::memory_stats() {

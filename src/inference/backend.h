@@ -43,6 +43,19 @@ struct MemoryStats {
   std::optional<std::int64_t> allocations, arena_extensions;
 };
 
+// A device as a backend knows it.
+struct DeviceFacts {
+  std::string name, uuid;  // "NVIDIA H200", "GPU-…"; empty where it is not known
+  Bytes total;
+  bool is_integrated = false;
+};
+
+// Where the nodes of a model's graph run, if the runtime says.
+struct NodeCounts {
+  int on_device = 0, elsewhere = 0;
+  std::string elsewhere_text;  // "Shape x3, Gather"
+};
+
 class Backend;
 
 // A loaded model. Bind inputs once, then run() any number of times; output views stay valid until the next
@@ -63,6 +76,11 @@ class Session {
   // After run(): refreshes `views` in place (no allocation once it has the size of the outputs). An output
   // that has no plain numbers (strings, sequences) is a view without data.
   Status outputs(std::vector<TensorView>& views);
+  // The last run's time on the device, from the first copy to it to the last one back, by its own clock.
+  // Absent on the CPU.
+  std::optional<Nanoseconds> device_time() const;
+  // Absent on the CPU, and where the runtime does not say.
+  std::optional<NodeCounts> placement();
   // What the runtime says of its own memory; absent where it does not.
   MemoryStats memory_stats();
   // Gives cached memory back to the system as far as the runtime can. It may run the model once on the bound
@@ -89,6 +107,8 @@ class Backend {
   std::string version() const;
   // Loads the runtime (its library and environment). It stops with the last of this object and its sessions.
   Status start();
+  // After start(), before a model is loaded for "cuda:N": its context. An error names what is missing.
+  Result<DeviceFacts> prepare_device(const std::string& device);
   // After start(). Checks the file first: absent, a folder, empty and unreadable are ErrorKind::input.
   Result<Session> load(const std::filesystem::path& model, const RuntimeSettings& settings);
 

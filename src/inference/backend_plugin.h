@@ -69,7 +69,33 @@ typedef struct hr_settings {
   int32_t prepacking;
   int32_t graph_level; /* 0, 1, 2 or 99 */
   int32_t spinning;
+  /* Of GPUs. */
+  int32_t conv_search;          /* how a convolution's algorithm is found: 0 exhaustive, 1 heuristic, 2 the default one */
+  int32_t conv_small_workspace; /* 1: no algorithm that needs much */
+  int32_t device_graph;         /* 1: the runs are captured as one graph and replayed */
 } hr_settings;
+
+/* What does not change of a device. */
+typedef struct hr_device_facts {
+  size_t struct_size;
+  char name[128]; /* "NVIDIA H200" */
+  char uuid[64];  /* "GPU-…"; empty where it is not known */
+  int64_t total_bytes;
+  int32_t is_integrated; /* its memory is the machine's */
+} hr_device_facts;
+
+/* What a run on a device showed; -1 where it is not known. */
+typedef struct hr_run_facts {
+  size_t struct_size;
+  int64_t device_time_ns; /* from the first copy to the device to the last one back, by the device's own clock */
+} hr_run_facts;
+
+/* Where the nodes of a model's graph run; -1 where the runtime does not say. */
+typedef struct hr_placement {
+  size_t struct_size;
+  int32_t nodes_on_device, nodes_elsewhere;
+  char elsewhere[512]; /* "Shape x3, Gather"; those on the CPU though a device was asked for */
+} hr_placement;
 
 /* Figures that a runtime keeps itself; -1 where it does not say. Bytes. */
 typedef struct hr_memory_stats {
@@ -102,7 +128,19 @@ typedef struct hr_backend {
   /* Gives cached memory back to the system as far as the runtime can (between objects and videos). May run
    * the model once on the bound inputs. */
   int (*trim)(hr_session* session, hr_error* error);
+
+  /* Optional, all of them or none: a table may end before these, or have NULL. Without them a backend runs on
+   * the CPU alone. */
+
+  /* After start: makes the device ready (its context), so that what that costs is no model's. */
+  int (*prepare_device)(const char* device, hr_device_facts* facts, hr_error* error);
+  int (*placement)(hr_session* session, hr_placement* placement, hr_error* error);
+  /* Of the last run. Called after each; allocates nothing, cannot fail. */
+  void (*run_facts)(hr_session* session, hr_run_facts* facts);
 } hr_backend;
+
+/* The least that struct_size may say. */
+#define HEADROOM_BACKEND_SMALLEST_TABLE offsetof(hr_backend, prepare_device)
 
 typedef const hr_backend* (*hr_backend_function)(void);
 

@@ -15,13 +15,14 @@ namespace headroom::ledger {
 
 // In a file: what has another size or magic is of another version and not used.
 struct AccountPage {
-  static constexpr std::uint64_t kMagic = 0x3154434341524448;  // "HDRACCT1"
+  static constexpr std::uint64_t kMagic = 0x3254434341524448;  // "HDRACCT2"
   std::uint64_t magic;
   std::uint64_t page_bytes;
   pthread_mutex_t mutex;
   std::uint32_t slots_used;  // behind these there never was a member
   std::uint32_t reserved;
   std::uint64_t limits[kMostDevices];
+  std::uint64_t peaks[kMostDevices];  // of the sum
   struct Slot {
     ProcessIdentity owner;
     std::uint64_t charged[kMostDevices];
@@ -165,6 +166,7 @@ void Account::leave() {
 
 void Account::leave_to_parent() {
   slot_ = kNoSlot;
+  for (std::uint64_t& peak : peaks_) peak = 0;
   if (page_ == nullptr || shared_) return;
   // A copy of the parent's own, perhaps with its lock held.
   Limits limits;
@@ -238,9 +240,47 @@ bool Account::add(unsigned device, std::uint64_t bytes, bool within_limit) {
   if (granted) {
     AccountPage::Slot& slot = page_->slots[slot_];
     slot.charged[device] += bytes;
+    note_peaks(device);
   }
   unlock();
   return granted;
+}
+
+void Account::note_peaks(unsigned device) {
+  const std::uint64_t own = page_->slots[slot_].charged[device], all = sum(device);
+  if (own > peaks_[device]) peaks_[device] = own;
+  if (all > page_->peaks[device]) page_->peaks[device] = all;
+}
+
+std::uint64_t Account::peak_of_this_process(unsigned device) {
+  if (page_ == nullptr || device >= kMostDevices) return 0;
+  lock();
+  const std::uint64_t peak = peaks_[device];
+  unlock();
+  return peak;
+}
+
+void Account::reset_peak_of_this_process(unsigned device) {
+  if (page_ == nullptr || device >= kMostDevices) return;
+  lock();
+  peaks_[device] = charged_to_this_process(device);
+  unlock();
+}
+
+std::uint64_t Account::peak(unsigned device) {
+  if (page_ == nullptr || device >= kMostDevices) return 0;
+  lock();
+  const std::uint64_t peak = page_->peaks[device];
+  unlock();
+  return peak;
+}
+
+void Account::reset_peaks() {
+  if (page_ == nullptr) return;
+  lock();
+  expel_the_dead();
+  for (unsigned device = 0; device < kMostDevices; ++device) page_->peaks[device] = sum(device);
+  unlock();
 }
 
 bool Account::has_room(unsigned device, std::uint64_t bytes) {

@@ -80,6 +80,12 @@ class Account {
   std::uint64_t charged_to_this_process(unsigned device) const;
   // How many processes that are alive have joined.
   unsigned members();
+  // The most that was charged at once since the last reset: to this process, and to all together (what a dead
+  // process held counts until it is noticed).
+  std::uint64_t peak_of_this_process(unsigned device);
+  void reset_peak_of_this_process(unsigned device);
+  std::uint64_t peak(unsigned device);
+  void reset_peaks();
 
   // Gives up the process' slot, and with it all that it was charged.
   void leave();
@@ -94,10 +100,12 @@ class Account {
   void expel_the_dead();
   std::uint64_t sum(unsigned device) const;
   bool add(unsigned device, std::uint64_t bytes, bool within_limit);
+  void note_peaks(unsigned device);
 
   AccountPage* page_ = nullptr;
   bool shared_ = false;
   std::atomic<unsigned> slot_{kNoSlot};
+  std::uint64_t peaks_[kMostDevices] = {};  // of this process, under the page's lock
 };
 
 }  // namespace headroom::ledger

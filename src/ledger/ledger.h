@@ -34,6 +34,7 @@ struct Refusal {
   DeviceMemoryKind kind = DeviceMemoryKind::device;
   std::uint64_t bytes = 0;    // that were asked for
   std::uint64_t charged = 0;  // by all processes of the account at that moment
+  std::uint64_t own = 0;      // of that by this one
   std::uint64_t limit = 0;
 };
 

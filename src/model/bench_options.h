@@ -27,6 +27,7 @@ struct ModelSpec {
   std::string task;     // empty: recognised
   // Absent: those of all models.
   std::optional<double> confidence{}, iou{};
+  std::string device{};  // empty: that of all
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
@@ -50,6 +51,7 @@ struct BenchOptions {
   int threads = 0;                 // 0: the runtime's own choice
 
   std::optional<Bytes> memory_limit;
+  std::string gpu_memory_limit;          // as it was given: "4GiB", "0=4GiB,1=8GiB"; empty: none
   std::string limit_mechanism = "auto";  // auto, cgroup, rlimit, watchdog, none
   bool strict = false;                   // a violation of the limit is exit 1
   Bytes workspace = mebibytes(256);      // bound of the setup phase's own scratch memory

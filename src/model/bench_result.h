@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "model/bench_options.h"
+#include "model/gpu_memory.h"
 #include "model/layer_memory.h"
 #include "model/limit.h"
 #include "model/runtime_settings.h"
@@ -107,11 +108,15 @@ struct ModelResult {
   std::optional<double> fps;           // inference alone: 1 / mean inference latency
   std::optional<double> pipeline_fps;  // frames / (sum of end-to-end latencies)
   std::optional<LatencySummary> decode, preprocess, inference, postprocess, end_to_end;
+  // Of the inference by the device's own clock; absent on the CPU.
+  std::optional<LatencySummary> device_time;
   std::optional<Nanoseconds> runtime_load_time, model_load_time, warmup_time;
   std::optional<CountSummary> detections;
   std::int64_t frames = 0;
   std::int64_t skipped_frames = 0;  // could be decoded in the scan and not in this run
   ModelMemory memory;
+  std::vector<GpuMemory> gpu_memory;       // by device; empty on the CPU
+  std::optional<NodePlacement> placement;  // absent on the CPU, and where the runtime does not say
   std::optional<Bytes> file_size;     // of the model file
   std::optional<double> cpu_percent;  // of one core, while running
   std::vector<CleanupPoint> cleanups;
@@ -137,6 +142,7 @@ struct ParallelResult {
   // Not every model lived to the end: what all would have taken at once is at least the joint peak.
   bool joint_peak_is_lower_bound = false;
   std::int64_t frames_held = 0;  // most decoded frames in memory at once, of all models
+  std::vector<JointGpuMemory> gpu_memory;
   friend bool operator==(const ParallelResult&, const ParallelResult&) = default;
 };
 
@@ -155,6 +161,7 @@ struct PipelineResult {
   std::optional<LatencySummary> frame;  // one frame through all models
   std::optional<double> fps;
   std::optional<Bytes> runtime, loaded, peak;
+  std::vector<GpuMemory> gpu_memory;
   ModelMemory memory;            // of the process; load peak, run peak and the account of the limit
   std::optional<Phase> died_in;  // where it did not come through
   std::int64_t frames = 0;
@@ -204,6 +211,7 @@ struct BenchResult {
   std::optional<SourceMetadata> source;
   std::int64_t frames_held_peak = 0;  // most decoded frames in memory at once
   std::optional<Limit> limit;
+  std::optional<Limit> gpu_limit;  // of GPU memory: the smallest of the devices' limits
   int image_size = 0;
   double confidence = 0, iou = 0;  // of all models that have none of their own
   // The merged configuration. Of a report that is read back without its models and its source, which are told

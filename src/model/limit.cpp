@@ -26,6 +26,8 @@ std::string_view name_of(LimitMechanism mechanism) {
       return "rlimit_data";
     case LimitMechanism::watchdog:
       return "watchdog";
+    case LimitMechanism::device_ledger:
+      return "device_ledger";
   }
   return "none";
 }

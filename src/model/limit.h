@@ -16,7 +16,7 @@ enum class LimitType {
   unavailable,  // nothing enforces it; memory is monitored alone
 };
 
-enum class LimitMechanism { none, cgroup_v2, cgroup_v1, rlimit_data, watchdog };
+enum class LimitMechanism { none, cgroup_v2, cgroup_v1, rlimit_data, watchdog, device_ledger };
 
 std::string_view name_of(LimitType type);
 std::string_view name_of(LimitMechanism mechanism);

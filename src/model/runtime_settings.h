@@ -13,6 +13,11 @@ namespace headroom {
 enum class ArenaExtend { next_power_of_two, same_as_requested };
 std::string_view name_of(ArenaExtend extend);
 
+// How the algorithm of a convolution is found on a GPU: every one timed, a guess by rules, or the first choice
+// for all.
+enum class ConvSearch { exhaustive, heuristic, standard };
+std::string_view name_of(ConvSearch search);
+
 struct RuntimeSettings {
   int threads = 0;  // intra-op; 0: the runtime's own choice
   bool arena = true;
@@ -22,6 +27,10 @@ struct RuntimeSettings {
   int graph_level = 99;  // 0 none, 1 basic, 2 extended, 99 all (ONNX Runtime's values)
   bool spinning = true;  // worker threads spin before they sleep
   std::string device = "cpu";
+  // Of GPUs. `arena_extend` is then the device's arena's.
+  ConvSearch conv_search = ConvSearch::exhaustive;
+  bool conv_small_workspace = false;  // only algorithms that need little memory beside the tensors
+  bool device_graph = false;          // runs are captured as one graph and replayed
   friend bool operator==(const RuntimeSettings&, const RuntimeSettings&) = default;
   // "threads=2 arena=off pattern=on prepack=on graph=all".
   std::string describe() const;

@@ -25,7 +25,7 @@ inline constexpr std::array kAll<LimitType>{LimitType::hard, LimitType::soft, Li
 template <>
 inline constexpr std::array kAll<LimitMechanism>{LimitMechanism::none, LimitMechanism::cgroup_v2,
                                                  LimitMechanism::cgroup_v1, LimitMechanism::rlimit_data,
-                                                 LimitMechanism::watchdog};
+                                                 LimitMechanism::watchdog,  LimitMechanism::device_ledger};
 template <>
 inline constexpr std::array kAll<SourceKind>{SourceKind::image_dir, SourceKind::video, SourceKind::camera};
 
@@ -119,6 +119,44 @@ void describe(auto& field, a<LayerMemory> auto& layers) {
   field("nodes", layers.nodes);
 }
 
+void describe(auto& field, a<GpuMemory> auto& gpu) {
+  field("device", gpu.device);
+  field("name", gpu.name);
+  field.unless_zero("uuid", gpu.uuid);
+  field("total_bytes", gpu.total);
+  field("is_integrated", gpu.is_integrated);
+  field("runtime_bytes", gpu.runtime);
+  field("loaded_bytes", gpu.loaded);
+  field("load_peak_bytes", gpu.load_peak);
+  field("running_bytes", gpu.running);
+  field("run_peak_bytes", gpu.run_peak);
+  field("residual_bytes", gpu.residual);
+  field("pinned_host_bytes", gpu.pinned_host);
+  field.group("process", [&](auto& process) {
+    process("runtime_bytes", gpu.process_runtime);
+    process("loaded_bytes", gpu.process_loaded);
+    process("running_bytes", gpu.process_running);
+    process("residual_bytes", gpu.process_residual);
+  });
+  field("limit_bytes", gpu.limit);
+  field("within_limit", gpu.within_limit);
+  field.unless_zero("refused", gpu.refused);
+  field("refused_bytes", gpu.refused_bytes);
+}
+
+void describe(auto& field, a<JointGpuMemory> auto& gpu) {
+  field("device", gpu.device);
+  field("joint_peak_bytes", gpu.joint_peak);
+  field("sum_of_peaks_bytes", gpu.sum_of_peaks);
+  field("limit_bytes", gpu.limit);
+}
+
+void describe(auto& field, a<NodePlacement> auto& placement) {
+  field("on_device", placement.on_device);
+  field("on_cpu", placement.on_cpu);
+  field.unless_zero("on_cpu_kinds", placement.on_cpu_kinds);
+}
+
 void describe(auto& field, a<ModelResult> auto& model) {
   field("name", model.name);
   field("path", model.path);
@@ -133,6 +171,7 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("pipeline_fps", model.pipeline_fps);
   // The figure that most readers want, directly; the same again among the stages, for loops over them.
   field("latency_ns", model.inference);
+  field("device_latency_ns", model.device_time);
   field.group("stages_ns", [&](auto& stage) {
     stage("decode", model.decode);
     stage("preprocess", model.preprocess);
@@ -147,6 +186,8 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("frames", model.frames);
   field.unless_zero("skipped_frames", model.skipped_frames);
   field("memory", model.memory);
+  field.unless_zero("gpu_memory", model.gpu_memory);
+  field("nodes", model.placement);
   field("file_size_bytes", model.file_size);
   field("cpu_percent", model.cpu_percent);
   field("confidence", model.confidence);
@@ -170,6 +211,7 @@ void describe(auto& field, a<ParallelResult> auto& parallel) {
   field("within_limit", parallel.within_limit);
   field.unless_zero("joint_peak_is_lower_bound", parallel.joint_peak_is_lower_bound);
   field.unless_zero("frames_held", parallel.frames_held);
+  field.unless_zero("gpu_memory", parallel.gpu_memory);
 }
 
 void describe(auto& field, a<PipelineModel> auto& model) {
@@ -189,6 +231,7 @@ void describe(auto& field, a<PipelineResult> auto& pipeline) {
   field("loaded_bytes", pipeline.loaded);
   field("peak_bytes", pipeline.peak);
   field("memory", pipeline.memory);
+  field.unless_zero("gpu_memory", pipeline.gpu_memory);
   field("died_in", pipeline.died_in);
   field("frames", pipeline.frames);
   field.unless_zero("skipped_frames", pipeline.skipped_frames);
@@ -285,6 +328,7 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("limit_objects", options.limit_objects);
   field("threads", options.threads);
   field("mem_limit_bytes", options.memory_limit);
+  field.unless_zero("gpu_mem_limit", options.gpu_memory_limit);
   field("limit_mechanism", options.limit_mechanism);
   field("strict", options.strict);
   field("workspace_bytes", options.workspace);
@@ -312,6 +356,7 @@ void describe(auto& field, a<BenchResult> auto& run) {
     source("frames_held_peak", run.frames_held_peak);
   });
   field("limit", run.limit);
+  field("gpu_limit", run.gpu_limit);
   field.unless_zero("image_size", run.image_size);
   field("confidence", run.confidence);
   field("iou", run.iou);

@@ -9,6 +9,9 @@ namespace headroom::report {
 template <>
 inline constexpr std::array kAll<ArenaExtend>{ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested};
 
+template <>
+inline constexpr std::array kAll<ConvSearch>{ConvSearch::exhaustive, ConvSearch::heuristic, ConvSearch::standard};
+
 void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("threads", settings.threads);
   field("arena", settings.arena);
@@ -18,6 +21,10 @@ void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("graph_level", settings.graph_level);
   field("spinning", settings.spinning);
   field("device", settings.device);
+  // Of GPUs; left out where they are the runtime's own.
+  field.unless_zero("conv_search", settings.conv_search);
+  field.unless_zero("conv_small_workspace", settings.conv_small_workspace);
+  field.unless_zero("device_graph", settings.device_graph);
 }
 
 }  // namespace headroom::report

@@ -124,6 +124,8 @@ std::string_view words_for(LimitMechanism mechanism) {
       return "RLIMIT_DATA";
     case LimitMechanism::watchdog:
       return "a watchdog that samples, and marks what it sees over the limit";
+    case LimitMechanism::device_ledger:
+      return "the ledger in front of the driver, which refuses";
   }
   return "nothing";
 }

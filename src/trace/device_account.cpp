@@ -135,7 +135,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     }
   }
   if (!account.is_open()) {
-    if (!limits.any())
+    if (!limits.any() && !name.empty())
       return usage_error(fmt::format("--share {} has no limit to share", name),
                          "no running command shares GPU memory by this name",
                          "give --gpu-mem-limit with the first of them");
@@ -155,6 +155,10 @@ DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
     : file_(std::exchange(other.file_, {})),
       is_shared_by_name_(other.is_shared_by_name_),
       limits_(other.limits_) {}
+
+std::uint64_t DeviceAccount::peak(unsigned device) const { return joined().peak(device); }
+std::uint64_t DeviceAccount::charged(unsigned device) const { return joined().charged(device); }
+void DeviceAccount::reset_peaks() { joined().reset_peaks(); }
 
 DeviceAccount::~DeviceAccount() {
   if (file_.empty()) return;

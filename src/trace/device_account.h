@@ -19,7 +19,7 @@ Status check_share_name(const std::string& name);
 class DeviceAccount {
  public:
   // Makes the account, or joins the one of that name; its limits must be the same, or none be given. `name`
-  // empty: an account of this command alone.
+  // empty: an account of this command alone, perhaps without a limit. One at a time in a process.
   static Result<DeviceAccount> open(const ledger::Limits& limits, const std::string& name,
                                     const std::filesystem::path& folder = "/dev/shm");
   DeviceAccount(DeviceAccount&& other) noexcept;
@@ -29,6 +29,10 @@ class DeviceAccount {
 
   const std::filesystem::path& file() const { return file_; }
   const ledger::Limits& limits() const { return limits_; }
+  // Of all members together: the most that was charged at once since the last reset, and what is charged now.
+  std::uint64_t peak(unsigned device) const;
+  std::uint64_t charged(unsigned device) const;
+  void reset_peaks();
 
  private:
   DeviceAccount() = default;

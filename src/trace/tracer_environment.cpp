@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/files.h"
 #include "recording/format.h"
 
 namespace headroom::trace {
@@ -30,17 +31,25 @@ Bytes default_size_limit(const fs::path& recording) {
 namespace {
 
 // One limit for all devices is one word.
-std::string device_settings(const TraceOptions& options) {
-  const auto& limits = options.device_limits.bytes;
-  if (!options.device_limits.any()) return "";
+std::string device_settings(const ledger::Limits& device_limits, const std::string& account) {
+  const auto& limits = device_limits.bytes;
   std::string settings;
-  if (std::all_of(std::begin(limits), std::end(limits), [&](auto limit) { return limit == limits[0]; }))
-    settings = fmt::format(",device={}", limits[0]);
+  if (device_limits.any() && std::all_of(std::begin(limits), std::end(limits), [&](auto limit) { return limit == limits[0]; }))
+    settings += fmt::format(",device={}", limits[0]);
   else
     for (unsigned device = 0; device < ledger::kMostDevices; ++device)
       if (limits[device] != ledger::kNoLimit) settings += fmt::format(",device{}={}", device, limits[device]);
-  if (!options.account.empty()) settings += fmt::format(",account={}", options.account);
+  if (!account.empty()) settings += fmt::format(",account={}", account);
   return settings;
+}
+
+std::string preload_with(const std::string& library) {
+  const char* before = std::getenv("LD_PRELOAD");
+  const std::string_view kept = before != nullptr ? before : "";
+  if (kept.empty()) return library;
+  // A trace within a trace: the library is there already and must not be named twice.
+  if (kept == library || kept.starts_with(library + ":")) return std::string(kept);
+  return fmt::format("{}:{}", library, kept);
 }
 
 }  // namespace
@@ -52,25 +61,28 @@ std::string tracer_settings(const TraceOptions& options, Bytes size_limit) {
   settings += fmt::format(",layers={},{}={},events={},large={},period={}", options.layers ? "auto" : "off",
                           options.ring ? "ring" : "limit", segments_in(size), options.max_events.value_or(0),
                           options.large.count, options.sample_period.count);
-  return settings + device_settings(options);
+  return settings + device_settings(options.device_limits, options.account);
 }
 
 Environment tracer_environment(const TraceOptions& options, const fs::path& recording, Bytes size_limit) {
   const std::string library = options.library.string();
-  std::string preload = library;
-  const char* before = std::getenv("LD_PRELOAD");
-  const std::string_view kept = before != nullptr ? before : "";
-  // A trace within a trace: the library is there already and must not be named twice.
-  if (kept == library || kept.starts_with(library + ":"))
-    preload = kept;
-  else if (!kept.empty())
-    preload += fmt::format(":{}", kept);
-  Environment environment{{"LD_PRELOAD", preload},
+  Environment environment{{"LD_PRELOAD", preload_with(library)},
                           {"HEADROOM_TRACE_FILE", recording.string()},
                           {"HEADROOM_TRACE_OPTIONS", tracer_settings(options, size_limit)}};
   if (options.layers && std::getenv("NVTX_INJECTION64_PATH") == nullptr)
     environment.emplace_back("NVTX_INJECTION64_PATH", library);
   return environment;
+}
+
+Environment ledger_environment(const fs::path& library, const ledger::Limits& limits,
+                               const std::string& account) {
+  return {{"LD_PRELOAD", preload_with(library.string())},
+          {"HEADROOM_TRACE_OPTIONS", "ledger=1" + device_settings(limits, account)}};
+}
+
+fs::path tracer_library() {
+  const char* named = std::getenv("HEADROOM_TRACER");
+  return named != nullptr ? fs::path(named) : executable_folder() / "libheadroom_trace.so";
 }
 
 Status check_library(const fs::path& library) {

@@ -27,6 +27,14 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 Environment tracer_environment(const TraceOptions& options, const std::filesystem::path& recording,
                                Bytes size_limit);
 
+// The same for a program that is not recorded: it has the ledger of its GPU memory, with these limits, and
+// joins the account of that file, if there is one.
+Environment ledger_environment(const std::filesystem::path& library, const ledger::Limits& limits,
+                               const std::string& account);
+
+// Where the library is: HEADROOM_TRACER, or beside this program.
+std::filesystem::path tracer_library();
+
 // That the library is there, and at a path that LD_PRELOAD can hold.
 Status check_library(const std::filesystem::path& library);
 

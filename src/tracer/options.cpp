@@ -44,6 +44,7 @@ void limit_devices(ledger::Limits& limits, const Piece& key, std::uint64_t bytes
 void apply(Options& options, const Piece& key, const Piece& value) {
   std::uint64_t number = 0;
   const bool is_number = value.to_number(number);
+  if (key.is("ledger") && is_number) options.ledger = number != 0;
   if (key.is("full") && is_number) options.full = number != 0;
   if (key.is("stacks")) {
     if (value.is("off")) options.stacks = StackMode::off;

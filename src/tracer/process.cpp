@@ -93,14 +93,14 @@ void after_fork_in_child() {
   if (!process.phase.compare_exchange_strong(phase, Phase::starting)) return phase == Phase::recording;
   const Guard guard(thread);
   const OwnSystemCalls own_calls;
-  const char* path = std::getenv("HEADROOM_TRACE_FILE");
+  process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
+  const char* path = process.options.ledger ? nullptr : std::getenv("HEADROOM_TRACE_FILE");
   const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
   fork_mark = is_usable ? create_fork_mark() : nullptr;
   if (fork_mark == nullptr) {
     process.phase.store(Phase::disabled, std::memory_order_release);
     return false;
   }
-  process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
   std::memcpy(process.path, path, std::strlen(path) + 1);
   choose_clock();
   has_find_object();  // looked up now, because a child must not

@@ -35,8 +35,8 @@ struct ThreadLocal;
 // (yet).
 bool start_recording(ThreadLocal& thread);
 inline bool is_recording(ThreadLocal& thread) {
-  return __builtin_expect(process.phase.load(std::memory_order_acquire) == Phase::recording, 1) ||
-         start_recording(thread);
+  const Phase phase = process.phase.load(std::memory_order_acquire);
+  return __builtin_expect(phase == Phase::recording, 1) || (phase == Phase::idle && start_recording(thread));
 }
 
 // Whether the recording belongs to this process, and not to the parent that it was forked from.
@@ -46,8 +46,11 @@ void start_recording_in_child(ThreadLocal& thread);
 // Whether this process records as the child that another forked. Then no thread may wait for a lock that the
 // loader takes: a thread of the parent's may have held it at the fork, and nobody will ever give it back.
 bool is_forked_child();
-// Whether a recording was asked for, though perhaps none could be written: limits hold all the same.
-inline bool is_traced(ThreadLocal& thread) { return is_recording(thread) || process.path[0] != 0; }
+// Whether a recording was asked for, though perhaps none could be written, or the ledger alone: limits hold all
+// the same.
+inline bool is_traced(ThreadLocal& thread) {
+  return is_recording(thread) || process.path[0] != 0 || process.options.ledger;
+}
 // The process ends in order. What happens after is still recorded.
 void finish_recording();
 // The same from a hook: not while the tracer or an allocator works. False if nothing was closed.

@@ -19,9 +19,16 @@ BoundOutputs::BoundOutputs(const Runtime& runtime, OrtIoBinding& binding,
     : runtime_(runtime),
       api_(runtime.api()),
       binding_(binding),
-      cpu_(cpu_memory(runtime, OrtDeviceAllocator)) {
+      cpu_(cpu_memory(runtime, OrtDeviceAllocator)),
+      device_(nullptr, api_.ReleaseMemoryInfo) {
   for (const TensorSpec& spec : specs)
-    outputs_.push_back({&spec, {}, 0, Owned<OrtValue>(nullptr, api_.ReleaseValue), nullptr});
+    outputs_.push_back({&spec, {}, 0, Owned<OrtValue>(nullptr, api_.ReleaseValue), nullptr, false});
+}
+
+void BoundOutputs::keep_on_device(Owned<OrtMemoryInfo> device, const std::vector<bool>& is_made_there) {
+  device_ = std::move(device);
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    outputs_[i].on_device = is_made_there[i] && has_numbers(*outputs_[i].spec);
 }
 
 void BoundOutputs::bind_all() {
@@ -39,7 +46,8 @@ void BoundOutputs::bind_all() {
 }
 
 void BoundOutputs::bind_to_runtime(const Output& output) {
-  runtime_.check(api_.BindOutputToDevice(&binding_, output.spec->name.c_str(), cpu_.get()));
+  const OrtMemoryInfo* memory = output.on_device ? device_.get() : cpu_.get();
+  runtime_.check(api_.BindOutputToDevice(&binding_, output.spec->name.c_str(), memory));
 }
 
 void BoundOutputs::bind(Output& output, Owned<OrtValue> value, std::vector<int64_t> dims) {

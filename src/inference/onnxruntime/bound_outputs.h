@@ -11,6 +11,9 @@
 // the same (11 MiB more for the outputs of YOLOX at 1280 × 1280), and outputs that are made before the first
 // run move everything else in the arena, which alone made models up to 2 % slower or faster. A live output
 // pins the arena's region, so trimming lets them go first.
+//
+// On a device the tensors lie in its memory where the model makes them there, and fetching them to the host is
+// the session's (device_io.h).
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -30,6 +33,9 @@ class BoundOutputs {
  public:
   // The references must outlive this object.
   BoundOutputs(const Runtime& runtime, OrtIoBinding& binding, const std::vector<TensorSpec>& specs);
+  // Before the first prepare(): outputs of numbers for which `is_made_there` is true stay in the device's
+  // memory.
+  void keep_on_device(Owned<OrtMemoryInfo> device, const std::vector<bool>& is_made_there);
 
   // Before each run. Nothing to do once every output has its tensor.
   void prepare() {
@@ -51,6 +57,8 @@ class BoundOutputs {
 
   // The value after a run; without data if it is not plain numbers.
   hr_tensor view(std::size_t index);
+  bool is_on_device(std::size_t index) const { return outputs_[index].on_device; }
+  std::size_t count() const { return outputs_.size(); }
 
  private:
   struct Output {
@@ -59,6 +67,7 @@ class BoundOutputs {
     std::size_t bytes = 0;
     Owned<OrtValue> value;  // the bound tensor; absent while ONNX Runtime makes one in each run
     void* data = nullptr;   // of it
+    bool on_device = false;
   };
 
   void bind_all();
@@ -72,7 +81,7 @@ class BoundOutputs {
   const Runtime& runtime_;
   const OrtApi& api_;
   OrtIoBinding& binding_;
-  Owned<OrtMemoryInfo> cpu_;
+  Owned<OrtMemoryInfo> cpu_, device_;
   std::vector<Output> outputs_;
   std::vector<std::size_t> in_runtime_;   // outputs that ONNX Runtime allocates in each run
   std::vector<Owned<OrtValue>> fetched_;  // of the last run, all outputs in order; empty until asked for

@@ -86,13 +86,17 @@ std::string_view meaning_of(std::string_view message) {
 }  // namespace
 
 bool mentions_out_of_memory(std::string_view message) {
-  constexpr std::array<std::string_view, 7> kWords{"bad_alloc",
-                                                   "bad allocation",
-                                                   "Failed to allocate memory",
-                                                   "out of memory",
-                                                   "Out of memory",
-                                                   "is smaller than requested bytes",
-                                                   "Cannot allocate memory"};
+  constexpr std::array<std::string_view, 11> kWords{"bad_alloc",
+                                                    "bad allocation",
+                                                    "Failed to allocate memory",
+                                                    "out of memory",
+                                                    "Out of memory",
+                                                    "is smaller than requested bytes",
+                                                    "Cannot allocate memory",
+                                                    "OUT_OF_MEMORY",
+                                                    "cudaErrorMemoryAllocation",
+                                                    "CUBLAS_STATUS_ALLOC_FAILED",
+                                                    "CUDNN_STATUS_ALLOC_FAILED"};
   return std::any_of(kWords.begin(), kWords.end(),
                      [&](std::string_view words) { return message.find(words) != std::string_view::npos; });
 }

@@ -11,6 +11,7 @@
 #include "inference/onnxruntime/failure.h"
 #include "inference/onnxruntime/runtime.h"
 #include "inference/onnxruntime/session.h"
+#include "model/device_name.h"
 
 namespace {
 
@@ -97,6 +98,21 @@ int trim(hr_session* session, hr_error* error) {
   return guarded(error, [&] { session->trim(); });
 }
 
+int prepare_device(const char* device, hr_device_facts* facts, hr_error* error) {
+  return guarded(error, [&] {
+    const auto name = headroom::parse_device_name(device);
+    if (!name || !name->is_cuda)
+      throw Failure{HR_ERROR_UNAVAILABLE, "it runs on cpu and cuda:N, not on '" + std::string(device) + "'"};
+    headroom::onnxruntime::fill(*facts, headroom::onnxruntime::prepare_cuda(name->ordinal), name->ordinal);
+  });
+}
+
+int placement(hr_session* session, hr_placement* placement, hr_error* error) {
+  return guarded(error, [&] { *placement = session->placement(); });
+}
+
+void run_facts(hr_session* session, hr_run_facts* facts) { facts->device_time_ns = session->device_time_ns(); }
+
 constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
 
 const hr_backend kBackend{HEADROOM_BACKEND_ABI,
@@ -113,7 +129,10 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           run,
                           output,
                           memory_stats,
-                          trim};
+                          trim,
+                          prepare_device,
+                          placement,
+                          run_facts};
 
 }  // namespace
 

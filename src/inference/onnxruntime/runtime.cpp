@@ -29,13 +29,17 @@ std::string last_dl_error() {
   return text == nullptr ? "it cannot be loaded" : text;
 }
 
-fs::path folder_of_this_plugin() {
+// The file that holds this address.
+fs::path file_of(const void* address) {
   Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&last_dl_error), &info) == 0 || info.dli_fname == nullptr)
-    return {};
+  if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
   std::error_code error;
   const fs::path file = fs::absolute(info.dli_fname, error);
-  return error ? fs::path() : file.parent_path();
+  return error ? fs::path() : file;
+}
+
+fs::path folder_of_this_plugin() {
+  return file_of(reinterpret_cast<const void*>(&last_dl_error)).parent_path();
 }
 
 void* open_library() {
@@ -87,6 +91,8 @@ Runtime::Runtime() : library_(open_library()) {
 Runtime::~Runtime() {
   if (env_ != nullptr) api_->ReleaseEnv(env_);
 }
+
+std::string Runtime::file() const { return file_of(::dlsym(library_, "OrtGetApiBase")).string(); }
 
 const OrtApi* Runtime::newer_api(uint32_t version) const {
   // GetApi complains on stderr about versions that it does not have, so ask only for what must be there.

@@ -30,6 +30,7 @@ class Runtime {
   const OrtApi& api() const { return *api_; }
   OrtEnv* env() const { return env_; }
   const std::string& version() const { return version_; }  // "1.29.0"
+  std::string file() const;                                // of the library, as it was found
   // The interface of `version` if the library has it, else nullptr; for functions newer than kOldestApi.
   const OrtApi* newer_api(uint32_t version) const;
   // Throws Failure for a status that is not a success; releases it.

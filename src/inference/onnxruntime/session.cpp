@@ -7,8 +7,10 @@
 #include <numeric>
 #include <string>
 
+#include "inference/onnxruntime/cuda_provider.h"
 #include "inference/onnxruntime/failure.h"
 #include "inference/onnxruntime/session_options.h"
+#include "model/device_name.h"
 
 namespace headroom::onnxruntime {
 namespace {
@@ -22,8 +24,16 @@ constexpr bool kOldLibrariesHaveExactArena = true;
 constexpr bool kOldLibrariesHaveExactArena = false;
 #endif
 
-Owned<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings) {
-  const auto options = make_session_options(runtime, settings);
+std::unique_ptr<CudaDevice> make_device(const hr_settings& settings) {
+  const std::string name = settings.device == nullptr ? "cpu" : settings.device;
+  const auto device = parse_device_name(name);
+  if (!device) throw Failure{HR_ERROR_FAILED, "'" + name + "' is no device; use cpu or cuda:N"};
+  return device->is_cuda ? std::make_unique<CudaDevice>(device->ordinal) : nullptr;
+}
+
+Owned<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
+                                 const CudaDevice* device) {
+  const auto options = make_session_options(runtime, settings, device);
   OrtSession* made = nullptr;
   runtime.check(runtime.api().CreateSession(runtime.env(), path, options.get(), &made));
   return {made, runtime.api().ReleaseSession};
@@ -46,6 +56,14 @@ Owned<OrtRunOptions> create_run_options(const Runtime& runtime) {
   OrtRunOptions* made = nullptr;
   runtime.check(runtime.api().CreateRunOptions(&made));
   return {made, runtime.api().ReleaseRunOptions};
+}
+
+// On a device the session waits itself, once, when the outputs are copied.
+Owned<OrtRunOptions> options_of_runs(const Runtime& runtime, bool on_device) {
+  auto options = create_run_options(runtime);
+  if (on_device)
+    runtime.check(runtime.api().AddRunConfigEntry(options.get(), "disable_synchronize_execution_providers", "1"));
+  return options;
 }
 
 std::string dims_text(const TensorSpec& spec, const hr_tensor& tensor) {
@@ -71,16 +89,21 @@ hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const
     : runtime_(std::move(runtime)),
       api_(runtime_->api()),
       has_arena_(settings.arena != 0),
-      session_(create_session(*runtime_, path, settings)),
+      has_device_graph_(settings.device_graph != 0),
+      device_(make_device(settings)),
+      session_(create_session(*runtime_, path, settings, device_.get())),
       allocator_(session_allocator(*runtime_, *session_, has_arena_)),
       binding_(create_binding(*runtime_, *session_)),
-      run_options_(create_run_options(*runtime_)),
+      run_options_(options_of_runs(*runtime_, device_ != nullptr)),
       signature_(read_signature(*runtime_, *session_)),
       tables_(signature_),
       inputs_(signature_.inputs.size()),
       unbound_inputs_(inputs_.size()),
-      outputs_(*runtime_, *binding_, signature_.outputs) {
-  if (has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
+      outputs_(*runtime_, *binding_, signature_.outputs),
+      device_io_(device_ ? std::make_unique<DeviceIo>(*runtime_, *device_, *session_, *binding_, signature_,
+                                                      outputs_)
+                         : nullptr) {
+  if (!device_ && has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
 }
 
 // Where ONNX Runtime takes no arena for the environment's allocator, it says nothing, and figures that were
@@ -117,6 +140,18 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
                                        std::to_string(inputs_.size())};
   const headroom::TensorSpec& spec = signature_.inputs[static_cast<std::size_t>(index)];
   check_input(spec, tensor);
+  if (device_) device_->make_current();
+  if (!device_io_ || !device_io_->bind_input(static_cast<std::size_t>(index), tensor)) bind_on_cpu(spec, tensor);
+  Input& input = inputs_[static_cast<std::size_t>(index)];
+  std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
+  if (has_device_graph_ && has_run_ && input.dims != dims)
+    throw Failure{HR_ERROR_FAILED, "the runs were captured as a graph, which has one shape of its inputs"};
+  if (!input.bound) --unbound_inputs_;
+  if (!input.bound || input.dims != dims) outputs_.forget_shapes();
+  input = {std::move(dims), true};
+}
+
+void hr_session::bind_on_cpu(const headroom::TensorSpec& spec, const hr_tensor& tensor) {
   static char nothing;  // the address of tensors without elements
   const auto cpu = cpu_memory(*runtime_, OrtDeviceAllocator);
   OrtValue* made = nullptr;
@@ -125,22 +160,32 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
       static_cast<std::size_t>(tensor.rank), onnx_type_of(spec.type), &made));
   const Owned<OrtValue> value(made, api_.ReleaseValue);  // the binding keeps a reference of its own
   runtime_->check(api_.BindInput(binding_.get(), spec.name.c_str(), made));
-  Input& input = inputs_[static_cast<std::size_t>(index)];
-  std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
-  if (!input.bound) --unbound_inputs_;
-  if (!input.bound || input.dims != dims) outputs_.forget_shapes();
-  input = {std::move(dims), true};
 }
 
 void hr_session::run() {
   if (unbound_inputs_ > 0)
     throw Failure{HR_ERROR_FAILED, std::to_string(unbound_inputs_) + " of its inputs were not bound"};
   outputs_.prepare();
+  if (device_) {
+    run_on_device();
+  } else {
+    OrtStatus* status = api_.RunWithBinding(session_.get(), run_options_.get(), binding_.get());
+    if (status != nullptr) recover(status);
+    outputs_.run_succeeded();
+  }
+  has_run_ = true;
+  has_outputs_ = true;
+}
+
+void hr_session::run_on_device() {
+  device_->make_current();
+  device_->begin_run();
+  device_io_->copy_inputs();
   OrtStatus* status = api_.RunWithBinding(session_.get(), run_options_.get(), binding_.get());
   if (status != nullptr) recover(status);
   outputs_.run_succeeded();
-  has_run_ = true;
-  has_outputs_ = true;
+  device_io_->copy_outputs();
+  device_->end_run();
 }
 
 // Runs again without own memory for the outputs, if that may be the reason of the failure.
@@ -160,7 +205,13 @@ hr_tensor hr_session::output(int32_t index) {
   if (index < 0 || static_cast<std::size_t>(index) >= signature_.outputs.size())
     throw Failure{HR_ERROR_FAILED, "there is no output " + std::to_string(index) + "; the model has " +
                                        std::to_string(signature_.outputs.size())};
-  return outputs_.view(static_cast<std::size_t>(index));
+  const auto position = static_cast<std::size_t>(index);
+  return device_io_ ? device_io_->output(position) : outputs_.view(position);
+}
+
+hr_placement hr_session::placement() const {
+  if (device_) return placement_of(*runtime_, *session_);
+  return {sizeof(hr_placement), -1, -1, {}};
 }
 
 hr_memory_stats hr_session::memory_stats() const {
@@ -183,6 +234,8 @@ hr_memory_stats hr_session::memory_stats() const {
 }
 
 void hr_session::trim() {
+  if (has_device_graph_) return;
+  if (device_) device_->make_current();
   outputs_.release();
   has_outputs_ = false;
   if (has_arena_) shrink_arena();
@@ -192,7 +245,9 @@ void hr_session::trim() {
 void hr_session::shrink_arena() {
   if (!has_run_ || unbound_inputs_ > 0) return;
   const auto options = create_run_options(*runtime_);
-  runtime_->check(api_.AddRunConfigEntry(options.get(), "memory.enable_memory_arena_shrinkage", "cpu:0"));
+  const std::string arenas = device_ ? "cpu:0;gpu:" + std::to_string(device_->ordinal()) : "cpu:0";
+  runtime_->check(
+      api_.AddRunConfigEntry(options.get(), "memory.enable_memory_arena_shrinkage", arenas.c_str()));
   outputs_.release();  // nobody reads these outputs, and live ones would pin their region
   runtime_->check(api_.RunWithBinding(session_.get(), options.get(), binding_.get()));
   outputs_.release();

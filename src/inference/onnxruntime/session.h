@@ -9,6 +9,8 @@
 
 #include "inference/backend_plugin.h"
 #include "inference/onnxruntime/bound_outputs.h"
+#include "inference/onnxruntime/cuda_device.h"
+#include "inference/onnxruntime/device_io.h"
 #include "inference/onnxruntime/runtime.h"
 #include "inference/onnxruntime/signature.h"
 
@@ -29,8 +31,13 @@ struct hr_session {
   // Gives the arena's unused regions back to the C library, and what that caches back to the system. ONNX
   // Runtime shrinks an arena only at the end of a run that asks for it, so the model runs once more on the
   // bound inputs, if it has run at all. (OrtAllocator::Shrink exists since 1.25, but up to 1.30 a session's
-  // CPU allocator leaves it empty.) An arena that grows by powers of two keeps its first region.
+  // CPU allocator leaves it empty.) An arena that grows by powers of two keeps its first region. A captured
+  // graph has the addresses of what lies in the device's arena, so with one nothing is given back.
   void trim();
+
+  // Of a session on the CPU: no node is elsewhere.
+  hr_placement placement() const;
+  std::int64_t device_time_ns() const { return device_ ? device_->last_run_ns() : -1; }
 
  private:
   template <class T>
@@ -41,13 +48,16 @@ struct hr_session {
   };
 
   void check_input(const headroom::TensorSpec& spec, const hr_tensor& tensor) const;
+  void bind_on_cpu(const headroom::TensorSpec& spec, const hr_tensor& tensor);
   void recover(OrtStatus* status);
+  void run_on_device();
   void shrink_arena();
   void require_exact_arena() const;
 
   const std::shared_ptr<headroom::onnxruntime::Runtime> runtime_;
   const OrtApi& api_;
-  const bool has_arena_;
+  const bool has_arena_, has_device_graph_;
+  const std::unique_ptr<headroom::onnxruntime::CudaDevice> device_;  // absent: the CPU
   const Owned<OrtSession> session_;
   const Owned<OrtAllocator> allocator_;  // the session's own
   const Owned<OrtIoBinding> binding_;
@@ -57,6 +67,7 @@ struct hr_session {
   std::vector<Input> inputs_;
   std::size_t unbound_inputs_;
   headroom::onnxruntime::BoundOutputs outputs_;
+  const std::unique_ptr<headroom::onnxruntime::DeviceIo> device_io_;  // with a device
   bool has_run_ = false;
   bool has_outputs_ = false;  // a run's outputs are there; trim() lets them go
 };

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "inference/onnxruntime/cuda_provider.h"
 #include "inference/onnxruntime/failure.h"
 
 namespace headroom::onnxruntime {
@@ -25,10 +26,8 @@ GraphOptimizationLevel graph_level_of(int32_t level) {
 
 }  // namespace
 
-Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings) {
-  const std::string device = settings.device == nullptr ? "cpu" : settings.device;
-  if (device != "cpu")
-    throw Failure{HR_ERROR_UNAVAILABLE, "this plug-in runs on the device cpu alone, not on '" + device + "'"};
+Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
+                                              const CudaDevice* device) {
   if (settings.threads < 0)
     throw Failure{HR_ERROR_FAILED,
                   std::to_string(settings.threads) + " threads cannot be; use 0 for the runtime's choice"};
@@ -46,7 +45,9 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
     runtime.check(api.AddSessionConfigEntry(made, "session.disable_prepacking", "1"));
   if (settings.spinning == 0)
     runtime.check(api.AddSessionConfigEntry(made, "session.intra_op.allow_spinning", "0"));
-  if (settings.arena != 0 && settings.arena_same_as_requested != 0) {
+  if (device != nullptr) {
+    append_cuda(runtime, *made, settings, *device);
+  } else if (settings.arena != 0 && settings.arena_same_as_requested != 0) {
     runtime.make_exact_arena();
     runtime.check(api.AddSessionConfigEntry(made, "session.use_env_allocators", "1"));
   }

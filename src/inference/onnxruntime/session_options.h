@@ -4,6 +4,7 @@
 #include <onnxruntime_c_api.h>
 
 #include "inference/backend_plugin.h"
+#include "inference/onnxruntime/cuda_device.h"
 #include "inference/onnxruntime/runtime.h"
 
 namespace headroom::onnxruntime {
@@ -11,7 +12,9 @@ namespace headroom::onnxruntime {
 // threads → intra-op threads (operators run one after another); arena, memory_pattern, prepacking,
 // graph_level and spinning → the options of these names. arena_same_as_requested takes the arena of the
 // environment, which all such sessions of the process share, because a session's own arena always grows by
-// powers of two. Throws Failure.
-Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings);
+// powers of two. With a `device` it is that device's arena that is meant, and the CPU's stays as it is
+// (cuda_provider.h). Throws Failure.
+Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
+                                              const CudaDevice* device);
 
 }  // namespace headroom::onnxruntime

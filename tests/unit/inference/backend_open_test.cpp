@@ -25,7 +25,7 @@ TEST(BackendOpen, RefusesAPluginOfAnotherInterfaceVersion) {
 }
 
 TEST(BackendOpen, RefusesATableThatIsTooShort) {
-  const std::size_t needed = sizeof(hr_backend);
+  const std::size_t needed = HEADROOM_BACKEND_SMALLEST_TABLE;
   EXPECT_EQ(error_of_opening(faulty("short_table")).why,
             "its table of functions has " + std::to_string(needed - sizeof(void*)) +
                 " bytes, this Headroom needs " + std::to_string(needed));

@@ -32,6 +32,9 @@ constexpr const char* kExtensions[] = {".faulty", nullptr};
           run,
           output,
           memory_stats,
+          nullptr,
+          nullptr,
+          nullptr,
           nullptr};
 }
 
@@ -45,7 +48,7 @@ extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_bac
 #if defined(HEADROOM_FAULT_WRONG_ABI)
   backend.abi_version = HEADROOM_BACKEND_ABI + 1;
 #elif defined(HEADROOM_FAULT_SHORT_TABLE)
-  backend.struct_size = sizeof(hr_backend) - sizeof(void*);
+  backend.struct_size = HEADROOM_BACKEND_SMALLEST_TABLE - sizeof(void*);
 #endif
   return &backend;
 #endif

@@ -1,0 +1,76 @@
+#include "bench/device_watch.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "base/json.h"
+#include "base/units.h"
+
+namespace headroom::bench {
+namespace {
+
+std::int64_t signed_of(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
+std::string words(std::uint64_t bytes) { return format_bytes(Bytes{signed_of(bytes)}); }
+
+}  // namespace
+
+DeviceWatch::DeviceWatch(std::vector<unsigned> ordinals) : ordinals_(std::move(ordinals)) {
+  figures_ =
+      reinterpret_cast<ledger::DeviceFiguresFunction>(::dlsym(RTLD_DEFAULT, ledger::kDeviceFiguresSymbol));
+  reset_peak_ = reinterpret_cast<ledger::ResetDevicePeakFunction>(
+      ::dlsym(RTLD_DEFAULT, ledger::kResetDevicePeakSymbol));
+  driver_ = sources::OwnGpuMemory::open();
+}
+
+Json DeviceWatch::read_and_reset() {
+  Json event = Json::object();
+  std::uint64_t refused_by_now = 0;
+  if (figures_ != nullptr && reset_peak_ != nullptr)
+    for (const unsigned ordinal : ordinals_) {
+      ledger::DeviceFigures figures;
+      if (!figures_(ordinal, &figures, sizeof figures)) continue;
+      reset_peak_(ordinal);
+      refused_by_now += figures.refused_count;
+      Json entry;
+      entry["ordinal"] = ordinal;
+      entry["charged_bytes"] = signed_of(figures.charged);
+      entry["peak_bytes"] = signed_of(figures.peak);
+      entry["pinned_bytes"] = signed_of(figures.pinned_host);
+      entry["refused"] = signed_of(figures.refused_count);
+      entry["refused_bytes"] = signed_of(figures.refused_bytes);
+      event["ledger"].push_back(std::move(entry));
+    }
+  refused_ = refused_by_now;
+  if (driver_ != nullptr)
+    for (const auto& share : driver_->read()) {
+      Json entry;
+      entry["uuid"] = share.uuid;
+      entry["used_bytes"] = share.used.count;
+      event["driver"].push_back(std::move(entry));
+    }
+  return event;
+}
+
+std::string DeviceWatch::words_for_new_refusals() const {
+  std::string text;
+  std::uint64_t refused = 0;
+  for (const unsigned ordinal : ordinals_) {
+    ledger::DeviceFigures figures;
+    if (figures_ == nullptr || !figures_(ordinal, &figures, sizeof figures) || figures.refused_count == 0)
+      continue;
+    refused += figures.refused_count;
+    text += fmt::format("{}{} more of cuda:{} were refused at the limit of {}, of which {} were in use{}",
+                        text.empty() ? "" : "; ", words(figures.last_refused_bytes), ordinal,
+                        words(figures.limit), words(figures.last_refused_charged),
+                        figures.last_refused_own < figures.last_refused_charged
+                            ? fmt::format(", {} by other processes",
+                                          words(figures.last_refused_charged - figures.last_refused_own))
+                            : "");
+  }
+  return refused > refused_ ? text : "";
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,32 @@
+// The limit on GPU memory of a bench run: the account that its workers share, and the probe that proves it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/interrupt.h"
+#include "model/bench_options.h"
+#include "model/limit.h"
+#include "trace/device_account.h"
+
+namespace headroom::bench {
+
+// The device of a model: its own, else that of all.
+const std::string& device_of(const ModelSpec& model, const BenchOptions& options);
+// The CUDA devices that the run's models use, each once.
+std::vector<unsigned> cuda_devices(const BenchOptions& options);
+
+// The account that this process' workers join, with --gpu-mem-limit or without a limit; absent if no model
+// runs on a GPU. Errors: the preload library is absent though there is a limit, or /dev/shm cannot be used.
+Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptions& options);
+
+// Tries, in a child under the same mechanism with a small limit, every way to take memory of the first device
+// that has a limit. A probe that cannot run makes the limit unavailable, with the reason; never an error.
+Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>& devices, Interrupt& interrupt);
+
+// The child (hidden verb _gpu_probe); returns the exit code.
+int run_gpu_probe_process();
+
+}  // namespace headroom::bench

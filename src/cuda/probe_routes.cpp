@@ -1,0 +1,159 @@
+#include "cuda/probe_routes.h"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "cuda/driver.h"
+
+namespace headroom::cuda {
+namespace {
+
+// Calls that Headroom makes for the probe alone; null where the driver has none.
+struct Calls {
+  Code (*cuMemAllocPitch_v2)(Pointer*, std::size_t*, std::size_t, std::size_t, unsigned);
+  Code (*cuMemAllocManaged)(Pointer*, std::size_t, unsigned);
+  Code (*cuMemAllocAsync)(Pointer*, std::size_t, Handle);
+  Code (*cuMemFreeAsync)(Pointer, Handle);
+  Code (*cuMemCreate)(std::uint64_t*, std::size_t, const void*, unsigned long long);
+  Code (*cuMemRelease)(std::uint64_t);
+  Code (*cuArrayCreate_v2)(Handle*, const void*);
+  Code (*cuArrayDestroy)(Handle);
+};
+
+struct AllocationProperties {  // CUmemAllocationProp
+  int type, handle_types, location_type, location_id;
+  void* windows;
+  unsigned char flags[8];
+};
+struct ArrayDescriptor {  // CUDA_ARRAY_DESCRIPTOR
+  std::size_t width, height;
+  int format;
+  unsigned channels;
+};
+constexpr int kPinned = 1, kOnDevice = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
+constexpr unsigned kManagedGlobal = 1;
+constexpr int kFloats = 0x20;  // CU_AD_FORMAT_FLOAT
+
+template <class Function>
+void take(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+}
+
+Calls find_calls() {
+  Calls calls{};
+  take("cuMemAllocPitch_v2", calls.cuMemAllocPitch_v2);
+  take("cuMemAllocManaged", calls.cuMemAllocManaged);
+  take("cuMemAllocAsync", calls.cuMemAllocAsync);
+  take("cuMemFreeAsync", calls.cuMemFreeAsync);
+  take("cuMemCreate", calls.cuMemCreate);
+  take("cuMemRelease", calls.cuMemRelease);
+  take("cuArrayCreate_v2", calls.cuArrayCreate_v2);
+  take("cuArrayDestroy", calls.cuArrayDestroy);
+  return calls;
+}
+
+// One step of a way: takes `bytes`, and leaves what gives them back.
+struct Way {
+  std::string name;
+  bool is_there;
+  std::function<Code(std::size_t bytes, std::function<void()>& give_back)> take;
+};
+
+std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
+  const Functions& call = driver.call();
+  const auto pointer = [&call](Pointer memory) { return [&call, memory] { call.cuMemFree_v2(memory); }; };
+  return {
+      {"device", true,
+       [&call, pointer](std::size_t bytes, std::function<void()>& give_back) {
+         Pointer memory = 0;
+         const Code code = call.cuMemAlloc_v2(&memory, bytes);
+         if (code == kSuccess) give_back = pointer(memory);
+         return code;
+       }},
+      {"pitch", more.cuMemAllocPitch_v2 != nullptr,
+       [&more, pointer](std::size_t bytes, std::function<void()>& give_back) {
+         Pointer memory = 0;
+         std::size_t pitch = 0;
+         constexpr std::size_t kRow = 4096;
+         const Code code = more.cuMemAllocPitch_v2(&memory, &pitch, kRow, bytes / kRow, 4);
+         if (code == kSuccess) give_back = pointer(memory);
+         return code;
+       }},
+      {"managed", more.cuMemAllocManaged != nullptr,
+       [&more, pointer](std::size_t bytes, std::function<void()>& give_back) {
+         Pointer memory = 0;
+         const Code code = more.cuMemAllocManaged(&memory, bytes, kManagedGlobal);
+         if (code == kSuccess) give_back = pointer(memory);
+         return code;
+       }},
+      {"pool", more.cuMemAllocAsync != nullptr && more.cuMemFreeAsync != nullptr,
+       [&more](std::size_t bytes, std::function<void()>& give_back) {
+         Pointer memory = 0;
+         const Code code = more.cuMemAllocAsync(&memory, bytes, nullptr);
+         if (code == kSuccess) give_back = [&more, memory] { more.cuMemFreeAsync(memory, nullptr); };
+         return code;
+       }},
+      {"handle", more.cuMemCreate != nullptr && more.cuMemRelease != nullptr,
+       [&more, device](std::size_t bytes, std::function<void()>& give_back) {
+         const AllocationProperties properties{kPinned, 0, kOnDevice, device, nullptr, {}};
+         std::uint64_t handle = 0;
+         const Code code = more.cuMemCreate(&handle, bytes, &properties, 0);
+         if (code == kSuccess) give_back = [&more, handle] { more.cuMemRelease(handle); };
+         return code;
+       }},
+      {"array", more.cuArrayCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
+       [&more](std::size_t bytes, std::function<void()>& give_back) {
+         constexpr std::size_t kWidth = 1024;
+         const ArrayDescriptor shape{kWidth, bytes / kWidth / 4, kFloats, 1};
+         Handle array = nullptr;
+         const Code code = more.cuArrayCreate_v2(&array, &shape);
+         if (code == kSuccess) give_back = [&more, array] { more.cuArrayDestroy(array); };
+         return code;
+       }},
+  };
+}
+
+RouteOutcome try_way(const Driver& driver, const Way& way, Bytes target, Bytes step) {
+  RouteOutcome outcome;
+  outcome.name = way.name;
+  outcome.is_there = way.is_there;
+  std::vector<std::function<void()>> held;
+  while (way.is_there && outcome.taken < target) {
+    std::function<void()> give_back;
+    const Code code = way.take(static_cast<std::size_t>(step.count), give_back);
+    if (code != kSuccess) {
+      outcome.stopped_by = driver.name_of(code);
+      break;
+    }
+    held.push_back(std::move(give_back));
+    outcome.taken += step;
+  }
+  for (const auto& give_back : held) give_back();
+  return outcome;
+}
+
+}  // namespace
+
+Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Bytes step) {
+  const auto driver = Driver::open();
+  if (!driver) return tl::unexpected<Error>(driver.error());
+  if (auto there = (*driver)->check_ordinal(ordinal); !there) return forward_error(there);
+  const Functions& call = (*driver)->call();
+  int device = 0;
+  Handle context = nullptr;
+  Code code = call.cuDeviceGet(&device, static_cast<int>(ordinal));
+  if (code == kSuccess) code = call.cuDevicePrimaryCtxRetain(&context, device);
+  if (code == kSuccess) code = call.cuCtxSetCurrent(context);
+  if (code != kSuccess)
+    return failure("no context can be made on cuda:" + std::to_string(ordinal), (*driver)->name_of(code));
+  const Calls calls = find_calls();
+  std::vector<RouteOutcome> outcomes;
+  for (const Way& way : ways(**driver, calls, device))
+    outcomes.push_back(try_way(**driver, way, target, step));
+  call.cuDevicePrimaryCtxRelease_v2(device);
+  return outcomes;
+}
+
+}  // namespace headroom::cuda

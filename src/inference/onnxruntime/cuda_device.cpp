@@ -1,0 +1,134 @@
+#include "inference/onnxruntime/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "inference/onnxruntime/failure.h"
+
+namespace headroom::onnxruntime {
+namespace {
+
+constexpr unsigned kStreamNonBlocking = 1;  // not in the order of the default stream
+constexpr unsigned kMostDevices = 64;
+
+void check_code(const cuda::Driver& driver, cuda::Code code, const char* call) {
+  if (code == cuda::kSuccess) return;
+  throw Failure{code == cuda::kOutOfMemory ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
+                fmt::format("{} failed with {}", call, driver.name_of(code))};
+}
+
+// Context by ordinal, kept once made.
+cuda::Handle& context_of(unsigned ordinal) {
+  static std::array<cuda::Handle, kMostDevices> contexts{};
+  return contexts.at(ordinal);
+}
+
+template <std::size_t size>
+void copy_text(char (&to)[size], const std::string& from) {
+  const std::size_t length = std::min(from.size(), size - 1);
+  std::memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
+
+}  // namespace
+
+const cuda::Driver& prepare_cuda(unsigned ordinal) {
+  const auto driver = cuda::Driver::open();
+  if (!driver) throw Failure{HR_ERROR_UNAVAILABLE, driver.error().sentence()};
+  if (auto there = (*driver)->check_ordinal(ordinal); !there)
+    throw Failure{HR_ERROR_UNAVAILABLE, there.error().sentence()};
+  cuda::Handle& context = context_of(ordinal);
+  const cuda::Functions& call = (*driver)->call();
+  if (context == nullptr) {
+    int device = 0;
+    check_code(**driver, call.cuDeviceGet(&device, static_cast<int>(ordinal)), "cuDeviceGet");
+    check_code(**driver, call.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+  }
+  check_code(**driver, call.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  return **driver;
+}
+
+void fill(hr_device_facts& facts, const cuda::Driver& driver, unsigned ordinal) {
+  const cuda::DeviceFacts known = driver.facts(ordinal);
+  copy_text(facts.name, known.name);
+  copy_text(facts.uuid, known.uuid);
+  facts.total_bytes = known.total.count;
+  facts.is_integrated = known.is_integrated ? 1 : 0;
+}
+
+CudaDevice::CudaDevice(unsigned ordinal)
+    : driver_(prepare_cuda(ordinal)), ordinal_(ordinal), context_(context_of(ordinal)) {
+  const cuda::Functions& call = driver_.call();
+  check(call.cuStreamCreate(&stream_, kStreamNonBlocking), "cuStreamCreate");
+  check(call.cuEventCreate(&begin_, 0), "cuEventCreate");
+  check(call.cuEventCreate(&end_, 0), "cuEventCreate");
+}
+
+CudaDevice::~CudaDevice() {
+  const cuda::Functions& call = driver_.call();
+  call.cuCtxSetCurrent(context_);
+  if (begin_ != nullptr) call.cuEventDestroy_v2(begin_);
+  if (end_ != nullptr) call.cuEventDestroy_v2(end_);
+  if (stream_ != nullptr) call.cuStreamDestroy_v2(stream_);
+}
+
+void CudaDevice::check(cuda::Code code, const char* call) const { check_code(driver_, code, call); }
+
+void CudaDevice::make_current() const { check(driver_.call().cuCtxSetCurrent(context_), "cuCtxSetCurrent"); }
+
+void CudaDevice::begin_run() { check(driver_.call().cuEventRecord(begin_, stream_), "cuEventRecord"); }
+
+void CudaDevice::copy_in(cuda::Pointer to, const void* from, std::size_t bytes) const {
+  if (bytes > 0) check(driver_.call().cuMemcpyHtoDAsync_v2(to, from, bytes, stream_), "cuMemcpyHtoDAsync");
+}
+
+void CudaDevice::copy_out(void* to, cuda::Pointer from, std::size_t bytes) const {
+  if (bytes > 0) check(driver_.call().cuMemcpyDtoHAsync_v2(to, from, bytes, stream_), "cuMemcpyDtoHAsync");
+}
+
+void CudaDevice::wait() const { check(driver_.call().cuStreamSynchronize(stream_), "cuStreamSynchronize"); }
+
+void CudaDevice::end_run() {
+  check(driver_.call().cuEventRecord(end_, stream_), "cuEventRecord");
+  wait();
+  float milliseconds = 0;
+  check(driver_.call().cuEventElapsedTime(&milliseconds, begin_, end_), "cuEventElapsedTime");
+  last_run_ns_ = std::llround(double{milliseconds} * 1e6);
+}
+
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
+    : device_(other.device_),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+void PinnedMemory::release() {
+  if (data_ != nullptr) device_->driver().call().cuMemFreeHost(data_);
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+void* PinnedMemory::need(std::size_t bytes) {
+  if (bytes <= bytes_ && data_ != nullptr) return data_;
+  release();
+  const std::size_t wanted = std::max<std::size_t>(bytes, 1);
+  check_code(device_->driver(), device_->driver().call().cuMemHostAlloc(&data_, wanted, 0), "cuMemHostAlloc");
+  bytes_ = wanted;
+  return data_;
+}
+
+PinnedInPlace::PinnedInPlace(const CudaDevice& device, void* memory, std::size_t bytes) : device_(device) {
+  if (memory != nullptr && bytes > 0 &&
+      device.driver().call().cuMemHostRegister_v2(memory, bytes, 0) == cuda::kSuccess)
+    memory_ = memory;
+}
+
+PinnedInPlace::~PinnedInPlace() {
+  if (memory_ != nullptr) device_.driver().call().cuMemHostUnregister(memory_);
+}
+
+}  // namespace headroom::onnxruntime

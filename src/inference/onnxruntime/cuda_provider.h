@@ -1,0 +1,29 @@
+// ONNX Runtime's CUDA provider: asked for in a session's options, and asked afterwards what it took.
+#pragma once
+
+#include <onnxruntime_c_api.h>
+
+#include "inference/backend_plugin.h"
+#include "inference/onnxruntime/cuda_device.h"
+#include "inference/onnxruntime/runtime.h"
+
+namespace headroom::onnxruntime {
+
+// 1.16 brought the way to hand over a stream.
+constexpr uint32_t kOldestApiForCuda = 16;
+
+// Adds the provider on this device. arena_same_as_requested, conv_search, conv_small_workspace and
+// device_graph of the settings are the provider's arena_extend_strategy, cudnn_conv_algo_search,
+// cudnn_conv_use_max_workspace and enable_cuda_graph. Throws Failure: HR_ERROR_UNAVAILABLE where the library
+// has no such provider, or it does not load.
+void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
+                 const CudaDevice& device);
+
+// How many nodes of the graph went to the provider, and which stayed on the CPU; -1 before 1.24. For a session
+// whose options append_cuda() was given.
+hr_placement placement_of(const Runtime& runtime, const OrtSession& session);
+
+// The memory of the device, for binding.
+Owned<OrtMemoryInfo> cuda_memory(const Runtime& runtime, unsigned ordinal);
+
+}  // namespace headroom::onnxruntime

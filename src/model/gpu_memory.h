@@ -1,0 +1,49 @@
+// What a process had of a GPU's memory, by phase. Plain data; absent is what was not measured.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/units.h"
+
+namespace headroom {
+
+struct GpuMemory {
+  std::string device;      // "cuda:0"
+  std::string name, uuid;  // "NVIDIA H200", "GPU-…"
+  std::optional<Bytes> total;
+  std::optional<bool> is_integrated;  // its memory is the machine's: no figure here is to be added to resident ones
+
+  // By the ledger of the preload library: what the process asked for, with what pools and graphs keep. Peaks
+  // are exact; `run_peak` is of warm-up and run.
+  std::optional<Bytes> runtime, loaded, load_peak, running, run_peak, residual;
+  std::optional<Bytes> pinned_host;  // of the machine's memory, at the end of the run
+
+  // By the driver (NVML) at the end of the same phases: the context and the modules are in it.
+  std::optional<Bytes> process_runtime, process_loaded, process_running, process_residual;
+
+  // Held against the ledger; absent without a limit.
+  std::optional<Bytes> limit;
+  std::optional<bool> within_limit;
+  std::int64_t refused = 0;  // requests
+  std::optional<Bytes> refused_bytes;
+  friend bool operator==(const GpuMemory&, const GpuMemory&) = default;
+};
+
+// All models at once on one device, by the account that they share.
+struct JointGpuMemory {
+  std::string device;
+  std::optional<Bytes> joint_peak, sum_of_peaks;  // the sum: of the models alone
+  std::optional<Bytes> limit;
+  friend bool operator==(const JointGpuMemory&, const JointGpuMemory&) = default;
+};
+
+// Where the nodes of a model's graph ran.
+struct NodePlacement {
+  std::int64_t on_device = 0, on_cpu = 0;
+  std::string on_cpu_kinds;  // "Shape x3, Gather"
+  friend bool operator==(const NodePlacement&, const NodePlacement&) = default;
+};
+
+}  // namespace headroom

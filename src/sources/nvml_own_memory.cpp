@@ -1,0 +1,49 @@
+#include "sources/nvml_own_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace headroom::sources {
+namespace {
+
+constexpr unsigned kMostDevices = 1024;  // what a broken driver may say
+
+}  // namespace
+
+std::unique_ptr<OwnGpuMemory> OwnGpuMemory::open(const std::string& library_file) {
+  auto library = nvml::Library::open(library_file);
+  if (!library) return nullptr;
+  return std::unique_ptr<OwnGpuMemory>(new OwnGpuMemory(std::move(*library)));
+}
+
+OwnGpuMemory::OwnGpuMemory(std::shared_ptr<const nvml::Library> library)
+    : library_(std::move(library)), processes_(*library_) {
+  const nvml::Functions& nvml = library_->functions();
+  unsigned count = 0;
+  if (nvml.device_count(&count) != nvml::kSuccess) return;
+  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+    nvml::Device device = nullptr;
+    std::array<char, 96> uuid{};
+    if (nvml.device_by_index(i, &device) != nvml::kSuccess || device == nullptr || nvml.uuid == nullptr ||
+        nvml.uuid(device, uuid.data(), static_cast<unsigned>(uuid.size())) != nvml::kSuccess)
+      continue;
+    uuid.back() = '\0';
+    devices_.emplace_back(device, uuid.data());
+  }
+}
+
+std::vector<OwnGpuMemory::Share> OwnGpuMemory::read() {
+  std::vector<Share> shares;
+  for (const auto& [device, uuid] : devices_) {
+    const auto processes = processes_.read(device);
+    if (!processes) continue;
+    for (const GpuProcess& process : *processes)
+      if (process.pid == ::getpid() && process.used) shares.push_back({uuid, *process.used});
+  }
+  return shares;
+}
+
+}  // namespace headroom::sources
