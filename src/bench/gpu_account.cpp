@@ -79,7 +79,8 @@ void GpuAccount::add_device(const Json& event) {
   device.memory.device = get_text(event, "device");
   device.memory.name = get_text(event, "name");
   device.memory.uuid = get_text(event, "uuid");
-  if (const auto total = get_bytes(event, "total_bytes"); total && *total > Bytes{}) device.memory.total = total;
+  if (const auto total = get_bytes(event, "total_bytes"); total && *total > Bytes{})
+    device.memory.total = total;
   device.memory.is_integrated = get_bool(event, "is_integrated");
   if (find(device.ordinal) == nullptr) devices_.push_back(std::move(device));
 }
@@ -108,6 +109,7 @@ std::vector<GpuMemory> GpuAccount::memory(const std::optional<ledger::Limits>& l
         limits && device.ordinal < ledger::kMostDevices ? limits->bytes[device.ordinal] : ledger::kNoLimit;
     if (limit != ledger::kNoLimit) {
       memory.limit = Bytes{static_cast<std::int64_t>(limit)};
+      if (memory.total == memory.limit) memory.total.reset();  // the ledger tells the program the limit
       memory.within_limit = status != ModelStatus::oom || memory.refused == 0;
     }
     list.push_back(std::move(memory));

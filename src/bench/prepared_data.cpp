@@ -25,6 +25,7 @@ Json to_json(const TuneTrial& trial) {
   set_if(object, "error", trial.error);
   set_if(object, "p50_ns", trial.p50);
   set_if(object, "peak_bytes", trial.peak);
+  set_if(object, "gpu_peak_bytes", trial.gpu_peak);
   set_if(object, "within_limit", trial.within_limit);
   return object;
 }
@@ -38,6 +39,7 @@ Result<TuneTrial> trial_from_json(const Json& document) {
   trial.error = get_text(document, "error");
   trial.p50 = get_nanoseconds(document, "p50_ns");
   trial.peak = get_bytes(document, "peak_bytes");
+  trial.gpu_peak = get_bytes(document, "gpu_peak_bytes");
   trial.within_limit = get_bool(document, "within_limit");
   return trial;
 }
@@ -152,6 +154,8 @@ Json to_json(const PreparedData& data) {
   setup["tuned"] = data.tuned;
   set_if(setup, "memory_limit_bytes", data.memory_limit);
   set_if(setup, "gpu_memory_limit", data.gpu_memory_limit);
+  setup["conv_search"] = name_of(data.conv_search);
+  setup["capture_graph"] = data.capture_graph;
   setup["limit_mechanism"] = data.limit_mechanism;
   setup["timeout_ns"] = data.timeout.count;
   setup["models"] = Json::array();
@@ -201,6 +205,8 @@ Result<PreparedData> prepared_data_from_json(const Json& document, const fs::pat
   data.tuned = get_bool(*setup, "tuned").value_or(false);
   data.memory_limit = get_bytes(*setup, "memory_limit_bytes");
   data.gpu_memory_limit = get_text(*setup, "gpu_memory_limit");
+  data.conv_search = parse_conv_search(get_text(*setup, "conv_search")).value_or(ConvSearch::exhaustive);
+  data.capture_graph = get_bool(*setup, "capture_graph").value_or(false);
   data.limit_mechanism = get_text(*setup, "limit_mechanism");
   data.timeout = get_nanoseconds(*setup, "timeout_ns").value_or(Nanoseconds{});
   for (const Json& entry : get_member(*setup, "models")) {
@@ -237,8 +243,13 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
   if (data.device != options.device)
     return not_usable(folder,
                       fmt::format("it was made for --device {}, not {}", data.device, options.device));
+  if (!data.tuned && options.conv_search != data.conv_search)
+    return not_usable(folder, "it was made with another --conv-search");
+  if (!data.tuned && options.capture_graph != data.capture_graph)
+    return not_usable(folder, "it was made with another --capture-graph");
   if (options.tune && !data.tuned) return not_usable(folder, "it was made without --tune");
-  if (data.tuned && (data.memory_limit != options.memory_limit || data.gpu_memory_limit != options.gpu_memory_limit))
+  if (data.tuned &&
+      (data.memory_limit != options.memory_limit || data.gpu_memory_limit != options.gpu_memory_limit))
     return not_usable(folder, "its settings were tuned under another --mem-limit or --gpu-mem-limit");
   for (const ModelSpec& model : options.models) {
     const auto same = [&](const PreparedModel& prepared) { return prepared.name == model.name; };

@@ -46,8 +46,10 @@ struct PreparedData {
   bool tuned = false;
   std::optional<Bytes> memory_limit;  // under which the models were tried
   std::string gpu_memory_limit;
-  std::string limit_mechanism;        // as it was asked for
-  Nanoseconds timeout;                // after which a quiet model counted as hung
+  ConvSearch conv_search = ConvSearch::exhaustive;  // as they were asked for
+  bool capture_graph = false;
+  std::string limit_mechanism;  // as it was asked for
+  Nanoseconds timeout;          // after which a quiet model counted as hung
   std::vector<PreparedModel> models;
 };
 

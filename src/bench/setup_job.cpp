@@ -26,6 +26,8 @@ Json to_json(const BenchOptions& options) {
   object["backend"] = options.backend;
   object["task"] = options.task;
   object["device"] = options.device;
+  object["conv_search"] = name_of(options.conv_search);
+  object["capture_graph"] = options.capture_graph;
   object["image_size"] = options.image_size;
   object["confidence"] = options.confidence;
   object["iou"] = options.iou;
@@ -63,6 +65,8 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
   options.backend = get_text(document, "backend");
   options.task = get_text(document, "task");
   options.device = get_text(document, "device");
+  options.conv_search = parse_conv_search(get_text(document, "conv_search")).value_or(options.conv_search);
+  options.capture_graph = get_bool(document, "capture_graph").value_or(false);
   options.image_size = integer("image_size", options.image_size);
   options.confidence = get_number(document, "confidence").value_or(options.confidence);
   options.iou = get_number(document, "iou").value_or(options.iou);

@@ -168,6 +168,10 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchO
     trial.status = outcome->result.status;
     trial.error = outcome->result.error;
     trial.peak = outcome->result.memory.run_peak;
+    for (const GpuMemory& gpu : outcome->result.gpu_memory) {
+      trial.gpu_peak = std::max(gpu.load_peak, gpu.run_peak);
+      if (gpu.within_limit == false) trial.within_limit = false;
+    }
     trial.within_limit = outcome->result.memory.within_limit;
     if (outcome->result.inference) trial.p50 = outcome->result.inference->p50;
     say(fmt::format("{}: {} → {}", model.name, settings.describe(),
@@ -197,6 +201,10 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
   model.forced_task = spec.task.empty() ? options.task : spec.task;
   model.settings.threads = options.threads;
   model.settings.device = device_of(spec, options);
+  if (model.settings.device != "cpu") {
+    model.settings.conv_search = options.conv_search;
+    model.settings.device_graph = options.capture_graph;
+  }
   const auto fingerprint = file_fingerprint(spec.path);
   if (!fingerprint) return failed_model(std::move(model), fingerprint.error());
   model.fingerprint = *fingerprint;
@@ -266,8 +274,8 @@ Result<Json> set_up(const Json& job) {
   if (!device_account) return forward_error(device_account);
   for (const ModelSpec& spec : options->models) {
     say(fmt::format("trying {}", spec.name));
-    auto model = prepare_model(spec, *options, frames_held, *interrupt,
-                               *device_account ? &**device_account : nullptr);
+    auto model =
+        prepare_model(spec, *options, frames_held, *interrupt, *device_account ? &**device_account : nullptr);
     if (!model) return forward_error(model);
     if (model->status == ModelStatus::ok)
       say(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
@@ -292,6 +300,8 @@ Result<Json> set_up(const Json& job) {
   data.tuned = options->tune;
   data.memory_limit = options->memory_limit;
   data.gpu_memory_limit = options->gpu_memory_limit;
+  data.conv_search = options->conv_search;
+  data.capture_graph = options->capture_graph;
   data.limit_mechanism = options->limit_mechanism;
   data.timeout = options->timeout;
   if (auto written = write_prepared_data(options->prepared_dir, data); !written)

@@ -23,8 +23,9 @@ bool better(const TuneTrial& a, const TuneTrial& b, const TuneTrial& fastest) {
   if (!fits(b)) return true;
   if (ratio(a, b) < kClearlyFaster) return true;
   const bool as_fast = ratio(a, fastest) <= 1.0 / kClearlyFaster;
-  return as_fast && a.peak && b.peak &&
-         static_cast<double>(a.peak->count) < static_cast<double>(b.peak->count) * kClearlyFaster;
+  const auto peak_of_a = a.counted_peak(), peak_of_b = b.counted_peak();
+  return as_fast && peak_of_a && peak_of_b &&
+         static_cast<double>(peak_of_a->count) < static_cast<double>(peak_of_b->count) * kClearlyFaster;
 }
 
 using Variants = std::vector<RuntimeSettings>;
@@ -57,6 +58,17 @@ std::vector<std::function<void(RuntimeSettings&)>> single_changes() {
   };
 }
 
+// On a GPU the processor only hands out work: its threads and arena are not what costs.
+std::vector<std::function<void(RuntimeSettings&)>> changes_on_a_gpu() {
+  return {
+      [](RuntimeSettings& s) { s.conv_search = ConvSearch::heuristic; },
+      [](RuntimeSettings& s) { s.conv_search = ConvSearch::standard; },
+      [](RuntimeSettings& s) { s.conv_small_workspace = true; },
+      [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
+      [](RuntimeSettings& s) { s.device_graph = true; },
+  };
+}
+
 bool pointless(const RuntimeSettings& settings) {
   return (!settings.arena && settings.arena_extend == ArenaExtend::same_as_requested) ||
          (settings.threads == 1 && !settings.spinning);
@@ -80,9 +92,11 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
     return {};
   };
   if (auto tried = consider(start); !tried) return forward_error(tried);
-  for (const RuntimeSettings& settings : thread_variants(start, cores))
-    if (auto tried = consider(settings); !tried) return forward_error(tried);
-  for (const auto& change : single_changes()) {
+  const bool on_gpu = start.device != "cpu";
+  if (!on_gpu)
+    for (const RuntimeSettings& settings : thread_variants(start, cores))
+      if (auto tried = consider(settings); !tried) return forward_error(tried);
+  for (const auto& change : on_gpu ? changes_on_a_gpu() : single_changes()) {
     RuntimeSettings settings = outcome.trials[best].settings;
     change(settings);
     if (auto tried = consider(settings); !tried) return forward_error(tried);
@@ -91,8 +105,9 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   if (!fits(outcome.trials[best])) return outcome;
   const TuneTrial* smallest = &outcome.trials[best];
   for (const TuneTrial& trial : outcome.trials)
-    if (fits(trial) && trial.peak && smallest->peak &&
-        ratio(trial, outcome.trials[quickest]) <= kNearlyAsFast && *trial.peak < *smallest->peak)
+    if (fits(trial) && trial.counted_peak() && smallest->counted_peak() &&
+        ratio(trial, outcome.trials[quickest]) <= kNearlyAsFast &&
+        *trial.counted_peak() < *smallest->counted_peak())
       smallest = &trial;
   outcome.smallest = smallest->settings;
   return outcome;

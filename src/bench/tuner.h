@@ -27,7 +27,8 @@ inline constexpr double kNearlyAsFast = 1.05;
 using TryFunction = std::function<Result<TuneTrial>(const RuntimeSettings&)>;
 
 // Coordinate search: from `start`, one knob after another (threads, arena, extension, memory pattern,
-// prepacking, graph level, spinning), keeping a value when it is at least 1 % faster, or when it is as fast
+// prepacking, graph level, spinning; on a GPU how convolutions are searched, their workspace, the device's
+// arena, capture as a graph), keeping a value when it is at least 1 % faster, or when it is as fast
 // and smaller. About a dozen trials where all combinations would be hundreds; a knob's effect hardly depends
 // on the others', except that the arena's extension matters only with an arena.
 Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, const TryFunction& attempt);

@@ -34,7 +34,9 @@ constexpr Nanoseconds kShortestInterval{10'000'000}, kLongestInterval{3'600'000'
 
 // Two spellings of one setting.
 constexpr std::array<std::pair<const char*, const char*>, 3> kAlternatives{
-    {{"mem-limit", "gpu-mem-limit-gb"}, {"gpu-mem-limit", "gpu-mem-limit-gb"}, {"workspace", "workspace-mb"}}};
+    {{"mem-limit", "gpu-mem-limit-gb"},
+     {"gpu-mem-limit", "gpu-mem-limit-gb"},
+     {"workspace", "workspace-mb"}}};
 
 Flag toggle(std::string name, std::string help, std::string group) {
   Flag flag;
@@ -100,6 +102,9 @@ std::vector<Flag> input_flags() {
           value("task", FlagKind::text, "NAME", "say what the models' tensors mean (docs/tasks.md)", group,
                 "recognised"),
           common(value("device", FlagKind::text, "NAME", "where models run: cpu or cuda:N", group, "cpu")),
+          chosen("conv-search", {"exhaustive", "heuristic", "default"}, "how a GPU's convolutions are chosen",
+                 group, "exhaustive"),
+          toggle("capture-graph", "on a GPU: capture the runs as one graph", group),
           ranged(value("imgsz", FlagKind::integer, "N", "input size where the model leaves it open", group,
                        "640"),
                  16, 8192),
@@ -188,9 +193,9 @@ Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
 
 bool has_unified_memory() { return !sources::read_host_info().board.empty(); }
 
-// The reference's one limit is of "GPU memory". On its Jetson that is the machine's memory; on a machine whose
-// GPU has its own it is the GPU's, and the machine's is not bounded. A run on the CPU has no other memory than
-// the machine's.
+// The reference's one limit is of "GPU memory". On its Jetson that is the machine's memory; on a machine
+// whose GPU has its own it is the GPU's, and the machine's is not bounded. A run on the CPU has no other
+// memory than the machine's.
 void set_reference_limit(Bytes limit, BenchOptions& options) {
   const bool on_gpu = !bench::cuda_devices(options).empty();
   if (on_gpu) options.gpu_memory_limit = fmt::format("{}B", limit.count);
@@ -331,6 +336,9 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   text("backend", options.backend);
   text("task", options.task);
   text("device", options.device);
+  if (values.has("conv-search"))
+    options.conv_search = parse_conv_search(values.text("conv-search")).value_or(options.conv_search);
+  options.capture_graph = values.toggle("capture-graph");
   text("limit-mechanism", options.limit_mechanism);
   text("prepared-dir", options.prepared_dir);
   text("output-dir", options.output_dir);
@@ -372,6 +380,10 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
     if (!model.device.empty())
       if (auto known = normalise_device(model.device); !known) return forward_error(known);
   if (auto read = read_limit(values, options, warnings); !read) return forward_error(read);
+  if (bench::cuda_devices(options).empty() && (options.capture_graph || values.has("conv-search")))
+    return usage_error(
+        fmt::format("--{} is of GPUs", options.capture_graph ? "capture-graph" : "conv-search"),
+        "no model runs on one", "give --device cuda:N too, or leave it out");
   if (values.has("source")) {
     auto source = media::parse_source(values.text("source"));
     if (!source) return forward_error(source);

@@ -23,6 +23,7 @@ struct AccountPage {
   std::uint32_t reserved;
   std::uint64_t limits[kMostDevices];
   std::uint64_t peaks[kMostDevices];  // of the sum
+  std::uint64_t refused[kMostDevices], refused_bytes[kMostDevices];
   struct Slot {
     ProcessIdentity owner;
     std::uint64_t charged[kMostDevices];
@@ -281,6 +282,22 @@ void Account::reset_peaks() {
   expel_the_dead();
   for (unsigned device = 0; device < kMostDevices; ++device) page_->peaks[device] = sum(device);
   unlock();
+}
+
+void Account::note_refusal(unsigned device, std::uint64_t bytes) {
+  if (page_ == nullptr || device >= kMostDevices) return;
+  lock();
+  ++page_->refused[device];
+  page_->refused_bytes[device] += bytes;
+  unlock();
+}
+
+std::uint64_t Account::refused(unsigned device) {
+  return page_ == nullptr || device >= kMostDevices ? 0 : page_->refused[device];
+}
+
+std::uint64_t Account::refused_bytes(unsigned device) {
+  return page_ == nullptr || device >= kMostDevices ? 0 : page_->refused_bytes[device];
 }
 
 bool Account::has_room(unsigned device, std::uint64_t bytes) {

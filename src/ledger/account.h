@@ -86,6 +86,10 @@ class Account {
   void reset_peak_of_this_process(unsigned device);
   std::uint64_t peak(unsigned device);
   void reset_peaks();
+  // Requests that were refused to any process of the account, and their bytes.
+  void note_refusal(unsigned device, std::uint64_t bytes);
+  std::uint64_t refused(unsigned device);
+  std::uint64_t refused_bytes(unsigned device);
 
   // Gives up the process' slot, and with it all that it was charged.
   void leave();

@@ -19,6 +19,7 @@ bool Ledger::charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes)
 
 void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
   const std::uint64_t charged = account_.charged(device), own = account_.charged_to_this_process(device);
+  account_.note_refusal(device, bytes);
   const Locked locked(*this);
   KindFigures& figures = of(device, kind);
   ++figures.refused_count;

@@ -12,6 +12,7 @@
 #include "base/terminal.h"
 #include "base/units.h"
 #include "model/limit.h"
+#include "model/runtime_settings.h"
 #include "model/source.h"
 
 namespace headroom {
@@ -39,6 +40,8 @@ struct BenchOptions {
   std::string backend;  // forced for all models; empty: by extension and availability
   std::string task;     // forced for all models; empty: recognised
   std::string device = "cpu";
+  ConvSearch conv_search = ConvSearch::exhaustive;  // of models on a GPU
+  bool capture_graph = false;                       // likewise
   int image_size = 640;
   double confidence = 0.25;
   double iou = 0.45;

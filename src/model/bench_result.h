@@ -96,6 +96,9 @@ struct TuneTrial {
   std::optional<Nanoseconds> p50;
   std::optional<Bytes> peak;
   std::optional<bool> within_limit = std::nullopt;  // a limit that is only watched refuses nothing
+  std::optional<Bytes> gpu_peak = std::nullopt;  // of the device's memory, by the ledger; absent on the CPU
+  // What the smallest setting is smallest in: the device's memory where it runs on one.
+  std::optional<Bytes> counted_peak() const { return gpu_peak ? gpu_peak : peak; }
   friend bool operator==(const TuneTrial&, const TuneTrial&) = default;
 };
 
@@ -117,8 +120,8 @@ struct ModelResult {
   ModelMemory memory;
   std::vector<GpuMemory> gpu_memory;       // by device; empty on the CPU
   std::optional<NodePlacement> placement;  // absent on the CPU, and where the runtime does not say
-  std::optional<Bytes> file_size;     // of the model file
-  std::optional<double> cpu_percent;  // of one core, while running
+  std::optional<Bytes> file_size;          // of the model file
+  std::optional<double> cpu_percent;       // of one core, while running
   std::vector<CleanupPoint> cleanups;
   std::vector<MemoryPoint> memory_series;
   std::vector<PhaseMark> phases;

@@ -20,6 +20,12 @@ std::string_view name_of(ConvSearch search) {
   return "";
 }
 
+std::optional<ConvSearch> parse_conv_search(std::string_view name) {
+  for (const ConvSearch search : {ConvSearch::exhaustive, ConvSearch::heuristic, ConvSearch::standard})
+    if (name == name_of(search)) return search;
+  return std::nullopt;
+}
+
 std::string RuntimeSettings::describe() const {
   const auto on_off = [](bool on) { return on ? "on" : "off"; };
   std::string text = threads == 0 ? "threads=auto" : fmt::format("threads={}", threads);

@@ -13,10 +13,11 @@ namespace headroom {
 enum class ArenaExtend { next_power_of_two, same_as_requested };
 std::string_view name_of(ArenaExtend extend);
 
-// How the algorithm of a convolution is found on a GPU: every one timed, a guess by rules, or the first choice
-// for all.
+// How the algorithm of a convolution is found on a GPU: every one timed, a guess by rules, or the first
+// choice for all.
 enum class ConvSearch { exhaustive, heuristic, standard };
 std::string_view name_of(ConvSearch search);
+std::optional<ConvSearch> parse_conv_search(std::string_view name);
 
 struct RuntimeSettings {
   int threads = 0;  // intra-op; 0: the runtime's own choice

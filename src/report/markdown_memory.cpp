@@ -95,6 +95,7 @@ std::string memory_safety_section(const BenchResult& result) {
   } else {
     text += "- **Memory Limit**: none was set (`--mem-limit`)\n\n";
   }
+  text += gpu_limit_lines(result);
   return text + closest_to_limit(result);
 }
 

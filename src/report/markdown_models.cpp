@@ -81,10 +81,11 @@ std::string bound_of(const std::optional<Nanoseconds>& bound) {
 std::string latency_table(const ModelResult& model) {
   MarkdownTable table(
       1, {"Stage", "n", "Mean", "SD", "CV", "Min", "P50", "P90", "P99", "Max", "P90 at most", "P99 at most"});
-  const std::array<std::pair<std::string_view, const std::optional<LatencySummary>*>, 5> stages{
+  const std::array<std::pair<std::string_view, const std::optional<LatencySummary>*>, 6> stages{
       {{"Decode", &model.decode},
        {"Pre-processing", &model.preprocess},
        {"**Inference**", &model.inference},
+       {"Inference, by the GPU", &model.device_time},
        {"Post-processing", &model.postprocess},
        {"End to end", &model.end_to_end}}};
   for (const auto& [name, stage] : stages) {
@@ -155,7 +156,7 @@ std::string trials_table(const ModelResult& model) {
     std::string status(words_for(trial.status));
     if (!trial.error.empty()) status += ": " + escaped(trial.error);
     table.add({code(trial.settings.describe()), kept_as(model, trial), words_for(trial.p50),
-               words_for(trial.peak), status});
+               words_for(trial.counted_peak()), status});
   }
   return fmt::format("**Tuning trials**, each in a process of its own: {}.\n\n",
                      escaped(describe_tuning(model))) +
@@ -211,6 +212,7 @@ std::string model_section(const ModelResult& model, const std::optional<Limit>& 
   text += facts(model);
   text += latency_table(model);
   text += memory_table(model, limit);
+  text += gpu_tables(model);
   text += layers_table(model);
   text += cleanup_table(model);
   text += trials_table(model);

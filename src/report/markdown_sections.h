@@ -19,6 +19,11 @@ std::string p50_of(const std::optional<LatencySummary>& latency);
 std::string percentile(Nanoseconds value, const std::optional<Nanoseconds>& bound);
 std::string footnote_on_bounds();
 
+// On a GPU: the device, where its nodes ran, its memory by phase; empty on the CPU.
+std::string gpu_tables(const ModelResult& model);
+// What a limit on GPU memory is worth; empty without one.
+std::string gpu_limit_lines(const BenchResult& result);
+
 // What a traced run showed (--layers); empty without one.
 std::string layers_table(const ModelResult& model);
 

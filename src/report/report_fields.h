@@ -23,7 +23,7 @@ inline constexpr std::array kAll<MemoryKind>{
 template <>
 inline constexpr std::array kAll<LimitType>{LimitType::hard, LimitType::soft, LimitType::unavailable};
 template <>
-inline constexpr std::array kAll<LimitMechanism>{LimitMechanism::none, LimitMechanism::cgroup_v2,
+inline constexpr std::array kAll<LimitMechanism>{LimitMechanism::none,      LimitMechanism::cgroup_v2,
                                                  LimitMechanism::cgroup_v1, LimitMechanism::rlimit_data,
                                                  LimitMechanism::watchdog,  LimitMechanism::device_ledger};
 template <>
@@ -89,6 +89,7 @@ void describe(auto& field, a<TuneTrial> auto& trial) {
   field("error", trial.error);
   field("p50_ns", trial.p50);
   field("peak_bytes", trial.peak);
+  field("gpu_peak_bytes", trial.gpu_peak);
   field("within_limit", trial.within_limit);
 }
 
@@ -318,6 +319,8 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("backend", options.backend);
   field("task", options.task);
   field("device", options.device);
+  field.unless_zero("conv_search", options.conv_search);
+  field.unless_zero("capture_graph", options.capture_graph);
   field("imgsz", options.image_size);
   field("conf", options.confidence);
   field("iou", options.iou);

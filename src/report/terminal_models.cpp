@@ -158,13 +158,16 @@ std::string trials_of(const ModelResult& model, bool color, int width) {
                                                                : change);
     columns[1].cells.emplace_back(name_of(trial.status));
     columns[2].cells.push_back(in_milliseconds(trial.p50));
-    columns[3].cells.push_back(in_mebibytes(trial.peak));
+    columns[3].cells.push_back(in_mebibytes(trial.counted_peak()));
     columns[4].cells.push_back(kept_as(model, trial));
   }
   fit_columns(columns, width, kWorthwhileSettings);
-  return wrap(fmt::format("Tried for {}, P50 in ms, peak in MiB. The first: {}; the others by what they "
+  const bool on_gpu = std::any_of(model.trials.begin(), model.trials.end(),
+                                  [](const TuneTrial& trial) { return trial.gpu_peak.has_value(); });
+  return wrap(fmt::format("Tried for {}, P50 in ms, peak{} in MiB. The first: {}; the others by what they "
                           "change",
-                          fit_to_width(model.name, width / 2), base.describe()),
+                          fit_to_width(model.name, width / 2), on_gpu ? " of GPU memory" : "",
+                          base.describe()),
               width, 0) +
          "\n\n" + table_of(columns, color) + "\n";
 }
@@ -221,6 +224,37 @@ std::string phases_table(const BenchResult& result, bool color, int width) {
   add("UNLOADED", 4, &ModelMemory::residual);
   fit_columns(columns, width, kWorthwhileName);
   return wrap("Resident memory by phase in MiB", width, 0) + "\n\n" + table_of(columns, color) + "\n";
+}
+
+std::string gpu_table(const BenchResult& result, bool color, int width) {
+  Models models = in_reading_order(result.models);
+  std::erase_if(models, [](const ModelResult* model) { return model->gpu_memory.empty(); });
+  if (models.empty()) return {};
+  std::vector<Column> columns{
+      column_of(models, "MODEL", 0, [](const ModelResult& model) { return model.name; }),
+      column_of(models, "DEVICE", 1,
+                [](const ModelResult& model) { return model.gpu_memory.front().device; })};
+  columns[0].to_the_right = columns[1].to_the_right = false;
+  columns.push_back(column_of(models, "P50", 2, [](const ModelResult& model) {
+    return model.device_time ? in_milliseconds(model.device_time->p50) : std::string(kAbsent);
+  }));
+  const auto add = [&](std::string title, int goes, std::optional<Bytes> GpuMemory::*figure) {
+    columns.push_back(column_of(models, std::move(title), goes, [&](const ModelResult& model) {
+      return in_mebibytes(model.gpu_memory.front().*figure);
+    }));
+  };
+  add("LOADED", 4, &GpuMemory::loaded);
+  add("LOAD PEAK", 0, &GpuMemory::load_peak);
+  add("RUN PEAK", 0, &GpuMemory::run_peak);
+  add("UNLOADED", 5, &GpuMemory::residual);
+  add("PROCESS", 3, &GpuMemory::process_running);
+  fit_columns(columns, width, kWorthwhileName);
+  return wrap(
+             "On the GPU: latency by its own clock in ms, memory by phase in MiB; PROCESS: by the driver, "
+             "with "
+             "context and modules",
+             width, 0) +
+         "\n\n" + table_of(columns, color) + "\n";
 }
 
 std::string kinds_table(const BenchResult& result, bool color, int width) {

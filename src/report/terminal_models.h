@@ -12,6 +12,8 @@ namespace headroom::report {
 std::string models_table(const BenchResult& result, bool color, int width);
 // Resident memory by phase, of the models that have any; empty without one.
 std::string phases_table(const BenchResult& result, bool color, int width);
+// Of models on a GPU: its own time, and its memory by phase; empty without one.
+std::string gpu_table(const BenchResult& result, bool color, int width);
 // What the models' heaps consist of, by kind (--layers); empty without a traced run.
 std::string kinds_table(const BenchResult& result, bool color, int width);
 

@@ -58,6 +58,10 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
                                   result.parallel->joint_peak_is_lower_bound ? "at least " : "",
                                   format_bytes(*result.parallel->joint_peak),
                                   words_for(result.parallel->sum_of_peaks)));
+  if (result.parallel)
+    for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
+      remarks.push_back(fmt::format("All at once on {}: joint peak {}, sum of the peaks alone {}", gpu.device,
+                                    words_for(gpu.joint_peak), words_for(gpu.sum_of_peaks)));
   if (result.pipeline && result.pipeline->peak)
     remarks.push_back(fmt::format("Pipeline of {}: {}, peak {}",
                                   counted(static_cast<std::int64_t>(result.pipeline->models.size()), "model"),
@@ -98,6 +102,7 @@ std::string to_terminal(const BenchResult& result, bool color, int width) {
     text += sentence("!", kYellow, "This run was interrupted; what was measured until then:", color, width);
   text += models_table(result, color, width);
   text += phases_table(result, color, width);
+  text += gpu_table(result, color, width);
   text += kinds_table(result, color, width);
 
   const Verdict verdict = verdict_of(result);

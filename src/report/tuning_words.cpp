@@ -21,7 +21,8 @@ const TuneTrial* trial_of(const ModelResult& model, const RuntimeSettings& setti
 std::string figures_of(const TuneTrial& trial) {
   std::string text;
   if (trial.p50) text += ", P50 " + format_duration(*trial.p50);
-  if (trial.peak) text += ", peak " + format_bytes(*trial.peak);
+  if (trial.counted_peak())
+    text += fmt::format(", {} {}", trial.gpu_peak ? "GPU peak" : "peak", format_bytes(*trial.counted_peak()));
   return text;
 }
 

@@ -26,10 +26,10 @@ using ledger::Limits;
 Result<std::uint64_t> parse_limit(std::string_view text) {
   auto size = parse_size(text);
   if (!size)
-    return usage_error(fmt::format("--gpu-mem-limit {} is not a size", text), size.error().why,
+    return usage_error(fmt::format("the GPU limit {} is not a size", text), size.error().why,
                        "give a size with its unit, as 4GiB, or one for each device, as 0=4GiB,1=8GiB");
   if (size->count <= 0)
-    return usage_error(fmt::format("--gpu-mem-limit {} leaves nothing", text), "", "give a size above zero");
+    return usage_error(fmt::format("the GPU limit {} leaves nothing", text), "", "give a size above zero");
   return static_cast<std::uint64_t>(size->count);
 }
 
@@ -81,10 +81,10 @@ Result<Limits> parse_device_limits(const std::string& text) {
     const auto device = parse_number<unsigned>(part.substr(0, std::min(equals, part.size())));
     if (equals == std::string_view::npos || !device || *device >= kMostDevices)
       return usage_error(
-          fmt::format("--gpu-mem-limit {} names no device in '{}'", text, part), "",
+          fmt::format("the GPU limit {} names no device in '{}'", text, part), "",
           fmt::format("write DEVICE=SIZE with a device of 0 to {}, as 0=4GiB,1=8GiB", kMostDevices - 1));
     if (limits.bytes[*device] != kNoLimit)
-      return usage_error(fmt::format("--gpu-mem-limit {} names device {} twice", text, *device), "",
+      return usage_error(fmt::format("the GPU limit {} names device {} twice", text, *device), "",
                          "give each device one size");
     auto limit = parse_limit(part.substr(equals + 1));
     if (!limit) return forward_error(limit);
@@ -114,7 +114,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   const fs::path file = folder / fmt::format("headroom-{}-{}", ::geteuid(), owner);
   const std::string what = fmt::format("cannot make the account of GPU memory {}", file.string());
   const UniqueFd lock = lock_folder(folder);
-  if (!lock) return failure(what, errno_text(errno), "make /dev/shm writable, or leave out --gpu-mem-limit");
+  if (!lock) return failure(what, errno_text(errno), "make /dev/shm writable, or run without the limit");
 
   Account& account = joined();
   if (account.open_shared(file.c_str())) {
@@ -122,10 +122,9 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
       const Limits theirs = limits_of(account);
       if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {
         account.close();
-        return usage_error(
-            fmt::format("--gpu-mem-limit {} is not the limit of --share {}", words_for(limits), name),
-            fmt::format("its processes share {}", words_for(theirs)),
-            "give the same limit, leave it out, or take another name");
+        return usage_error(fmt::format("the GPU limit {} is not that of --share {}", words_for(limits), name),
+                           fmt::format("its processes share {}", words_for(theirs)),
+                           "give the same limit, leave it out, or take another name");
       }
       result.limits_ = theirs;
     } else {
@@ -138,7 +137,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     if (!limits.any() && !name.empty())
       return usage_error(fmt::format("--share {} has no limit to share", name),
                          "no running command shares GPU memory by this name",
-                         "give --gpu-mem-limit with the first of them");
+                         "give the limit with the first of them");
     if (!Account::create_shared(file.c_str(), limits) || !account.open_shared(file.c_str()))
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
   }
@@ -158,6 +157,7 @@ DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
 
 std::uint64_t DeviceAccount::peak(unsigned device) const { return joined().peak(device); }
 std::uint64_t DeviceAccount::charged(unsigned device) const { return joined().charged(device); }
+std::uint64_t DeviceAccount::refused(unsigned device) const { return joined().refused(device); }
 void DeviceAccount::reset_peaks() { joined().reset_peaks(); }
 
 DeviceAccount::~DeviceAccount() {

@@ -33,6 +33,8 @@ class DeviceAccount {
   std::uint64_t peak(unsigned device) const;
   std::uint64_t charged(unsigned device) const;
   void reset_peaks();
+  // Requests that were refused to any member.
+  std::uint64_t refused(unsigned device) const;
 
  private:
   DeviceAccount() = default;

@@ -91,13 +91,15 @@ void wait_until_over(pid_t child) {
 
 }  // namespace
 
-Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment) {
+Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
+                               const std::function<int()>& before_exec) {
   SpawnOptions options;
   options.command = command;
   options.environment = environment;
   options.stdin_fd = descriptor_or_none(STDIN_FILENO);
   options.stdout_fd = descriptor_or_none(STDOUT_FILENO);
   options.stderr_fd = descriptor_or_none(STDERR_FILENO);
+  options.before_exec = before_exec;
   options.new_process_group = false;
   options.die_with_parent = false;
 

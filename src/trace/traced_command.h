@@ -1,6 +1,7 @@
 // The command that is traced: it keeps the terminal, and gets the signals that are meant for it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct CommandEnd {
 // this process (SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2) goes on to the command, and this process
 // lives to finish the recording. The command outlives this process if that is killed: a guest does not take
 // its host along.
-Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment);
+// `before_exec` runs in the child, as in SpawnOptions.
+Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
+                               const std::function<int()>& before_exec = {});
 
 }  // namespace headroom::trace

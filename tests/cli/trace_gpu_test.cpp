@@ -83,7 +83,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
     EXPECT_EQ(trace({"--share", name, "--force"}, "threads", std::to_string(256 << 20)).exit_code, 1);
     const CommandResult result = trace({"--share", name, "--gpu-mem-limit", "1GiB", "--force"}, "plain", "1");
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("is not the limit of --share"));
+    EXPECT_THAT(result.err, HasSubstr("is not that of --share"));
   }
   const CommandResult alone = trace({"--share", name, "--force"}, "plain", "1");
   EXPECT_EQ(alone.exit_code, 2) << "the last one took the account away";

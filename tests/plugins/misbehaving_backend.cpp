@@ -2,9 +2,11 @@
 //   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
 //   trim release (what was kept, as an arena that shrinks) |
+//   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
 //   exit hang (in a static destructor, when all was done) |
 //   segment noise 4096 (takes a picture of 4096 x 4096 and gives a soft mask of its size: noise, or even)
 // It shows that the conductor survives whatever a runtime does.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -30,6 +32,8 @@ struct hr_session {
   };
   std::vector<Command> commands;
   std::vector<char*> kept;
+  std::vector<std::uint64_t> kept_on_device;
+  bool on_device = false;
   float input[4] = {};
   std::vector<float> output = std::vector<float>(4);
   int64_t picture_dims[4] = {1, 3, 0, 0}, mask_dims[4] = {1, 1, 0, 0};  // of a model that segments
@@ -51,6 +55,43 @@ int fail(hr_error* error, int32_t kind, const char* message) {
   return 1;
 }
 
+// The CUDA driver's functions that it needs, by name; null where there is no driver.
+template <class Function>
+Function driver(const char* name) {
+  static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
+  return library == nullptr ? nullptr : reinterpret_cast<Function>(::dlsym(library, name));
+}
+using Allocate = int (*)(std::uint64_t*, std::size_t);
+using Free = int (*)(std::uint64_t);
+
+int prepare_device(const char* device, hr_device_facts* facts, hr_error* error) {
+  const auto initialize = driver<int (*)(unsigned)>("cuInit");
+  if (initialize == nullptr) return fail(error, HR_ERROR_UNAVAILABLE, "there is no CUDA driver here");
+  const int ordinal = std::atoi(device + std::strlen("cuda:"));
+  int count = 0, number = 0;
+  void* context = nullptr;
+  initialize(0);
+  driver<int (*)(int*)>("cuDeviceGetCount")(&count);
+  if (ordinal >= count) return fail(error, HR_ERROR_UNAVAILABLE, "there is no such device");
+  driver<int (*)(int*, int)>("cuDeviceGet")(&number, ordinal);
+  driver<int (*)(void**, int)>("cuDevicePrimaryCtxRetain")(&context, number);
+  driver<int (*)(void*)>("cuCtxSetCurrent")(context);
+  std::snprintf(facts->name, sizeof facts->name, "Fake GPU %d", number);
+  std::snprintf(facts->uuid, sizeof facts->uuid, "GPU-fake-%d", number);
+  facts->total_bytes = std::int64_t{64} << 30;
+  facts->is_integrated = 0;
+  return 0;
+}
+
+int allocate_on_device(hr_session& session, long mebibytes, hr_error* error) {
+  const auto allocate = driver<Allocate>("cuMemAlloc_v2");
+  std::uint64_t memory = 0;
+  if (allocate == nullptr || allocate(&memory, static_cast<std::size_t>(mebibytes) << 20) != 0)
+    return fail(error, HR_ERROR_FAILED, "the device refused");
+  session.kept_on_device.push_back(memory);
+  return 0;
+}
+
 int obey(hr_session& session, const std::string& stage, hr_error* error) {
   for (const auto& command : session.commands) {
     if (command.stage != stage) continue;
@@ -69,6 +110,7 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       for (char* memory : session.kept) delete[] memory;
       session.kept.clear();
     }
+    if (command.action == "device" && allocate_on_device(session, command.amount, error) != 0) return 1;
     if (command.action == "allocate") {
       const auto bytes = static_cast<std::size_t>(command.amount) << 20;
       char* memory = new (std::nothrow) char[bytes];
@@ -86,6 +128,7 @@ const char* version() { return "1.0-test"; }
 
 void unload(hr_session* session) {
   for (char* memory : session->kept) delete[] memory;
+  for (const std::uint64_t memory : session->kept_on_device) driver<Free>("cuMemFree_v2")(memory);
   delete session;
 }
 
@@ -96,10 +139,11 @@ void make_mask(hr_session& session, bool noise, long side) {
     session.output[i] = noise ? static_cast<float>(i * 2654435761U % 251) / 250.0F : 0.75F;
 }
 
-int load(const char* path, const hr_settings*, hr_session** session, hr_error* error) {
+int load(const char* path, const hr_settings* settings, hr_session** session, hr_error* error) {
   std::ifstream file(path);
   if (!file) return fail(error, HR_ERROR_FAILED, "cannot open the model");
   auto* loaded = new hr_session;
+  loaded->on_device = std::strcmp(settings->device, "cpu") != 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     hr_session::Command command;
@@ -144,6 +188,16 @@ int memory_stats(hr_session*, hr_memory_stats* stats, hr_error*) {
   return 0;
 }
 int trim(hr_session* session, hr_error* error) { return obey(*session, "trim", error); }
+int placement(hr_session* session, hr_placement* placement, hr_error*) {
+  if (!session->on_device) return 0;
+  placement->nodes_on_device = 3;
+  placement->nodes_elsewhere = 1;
+  std::snprintf(placement->elsewhere, sizeof placement->elsewhere, "Shape");
+  return 0;
+}
+void run_facts(hr_session* session, hr_run_facts* facts) {
+  facts->device_time_ns = session->on_device ? 1'500'000 : -1;
+}
 
 const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           sizeof(hr_backend),
@@ -159,7 +213,10 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           run,
                           output,
                           memory_stats,
-                          trim};
+                          trim,
+                          prepare_device,
+                          placement,
+                          run_facts};
 
 }  // namespace
 

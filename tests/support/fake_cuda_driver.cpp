@@ -303,6 +303,33 @@ EXPORTED Result cuLaunchKernel(Opaque, unsigned, unsigned, unsigned, unsigned, u
   return kSuccess;
 }
 
+// --- streams and events: everything is done at once, and takes a millisecond between two events
+
+EXPORTED Result cuStreamCreate(Opaque* stream, unsigned) {
+  const std::lock_guard lock(mutex);
+  *stream = handle();
+  return kSuccess;
+}
+EXPORTED Result cuStreamDestroy_v2(Opaque) { return kSuccess; }
+EXPORTED Result cuStreamSynchronize(Opaque) { return kSuccess; }
+EXPORTED Result cuEventCreate(Opaque* event, unsigned) {
+  const std::lock_guard lock(mutex);
+  *event = handle();
+  return kSuccess;
+}
+EXPORTED Result cuEventDestroy_v2(Opaque) { return kSuccess; }
+EXPORTED Result cuEventRecord(Opaque, Opaque) { return kSuccess; }
+EXPORTED Result cuEventElapsedTime(float* milliseconds, Opaque, Opaque) {
+  *milliseconds = 1;
+  return kSuccess;
+}
+EXPORTED Result cuMemcpyHtoDAsync_v2(Pointer, const void*, std::size_t, Opaque) { return kSuccess; }
+EXPORTED Result cuMemcpyDtoHAsync_v2(void*, Pointer, std::size_t, Opaque) { return kSuccess; }
+EXPORTED Result cuGetErrorName(Result code, const char** name) {
+  *name = code == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OTHER";
+  return kSuccess;
+}
+
 // --- memory
 
 EXPORTED Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) { return give(pointer, bytes); }
@@ -332,6 +359,8 @@ EXPORTED Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   *pointer = std::malloc(bytes);
   return *pointer != nullptr ? kSuccess : kOutOfMemory;
 }
+EXPORTED Result cuMemHostRegister_v2(void*, std::size_t, unsigned) { return kSuccess; }
+EXPORTED Result cuMemHostUnregister(void*) { return kSuccess; }
 EXPORTED Result cuMemFreeHost(void* pointer) {
   std::free(pointer);
   return kSuccess;

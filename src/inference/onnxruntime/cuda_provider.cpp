@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -34,7 +35,8 @@ bool was_built_with_cuda(const Runtime& runtime) {
 const char* search_name(int32_t search) {
   constexpr std::array<const char*, 3> kNames{"EXHAUSTIVE", "HEURISTIC", "DEFAULT"};
   if (search < 0 || static_cast<std::size_t>(search) >= kNames.size())
-    throw Failure{HR_ERROR_FAILED, fmt::format("convolution search {} does not exist; use 0, 1 or 2", search)};
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("convolution search {} does not exist; use 0, 1 or 2", search)};
   return kNames.at(static_cast<std::size_t>(search));
 }
 
@@ -48,10 +50,11 @@ Failure why_it_does_not_load(const Runtime& runtime, std::string_view message) {
                         "libonnxruntime_providers_shared.so, or name a library that has one in "
                         "HEADROOM_ONNXRUNTIME",
                         runtime.version(), kProviderFile, runtime.file())};
-  return {HR_ERROR_UNAVAILABLE,
-          fmt::format("ONNX Runtime's CUDA provider does not load: {}; the libraries of CUDA and cuDNN that it "
-                      "was built with must be found (LD_LIBRARY_PATH)",
-                      clean_message(message))};
+  return {
+      HR_ERROR_UNAVAILABLE,
+      fmt::format("ONNX Runtime's CUDA provider does not load: {}; the libraries of CUDA and cuDNN that it "
+                  "was built with must be found (LD_LIBRARY_PATH)",
+                  clean_message(message))};
 }
 
 }  // namespace
@@ -69,9 +72,13 @@ void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_se
                               "has one in HEADROOM_ONNXRUNTIME",
                               runtime.version(), runtime.file())};
   OrtCUDAProviderOptionsV2* made = nullptr;
-  if (OrtStatus* status = api->CreateCUDAProviderOptions(&made)) {
-    const Owned<OrtStatus> owned(status, api->ReleaseStatus);
-    throw why_it_does_not_load(runtime, api->GetErrorMessage(status));
+  try {
+    runtime.check(api->CreateCUDAProviderOptions(&made));
+  } catch (const Failure& failure) {
+    throw why_it_does_not_load(runtime, failure.message);
+  } catch (
+      const std::exception& exception) {  // a provider that does not load is thrown through the C API (1.29)
+    throw why_it_does_not_load(runtime, exception.what());
   }
   const Owned<OrtCUDAProviderOptionsV2> provider(made, api->ReleaseCUDAProviderOptions);
   const std::string ordinal = std::to_string(device.ordinal());
@@ -127,7 +134,8 @@ hr_placement placement_of(const Runtime& runtime, const OrtSession& session) {
   }
   std::string text;
   for (const auto& [operation, count] : elsewhere)
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", operation, count > 1 ? fmt::format(" x{}", count) : "");
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", operation,
+                        count > 1 ? fmt::format(" x{}", count) : "");
   const std::size_t length = std::min(text.size(), sizeof placement.elsewhere - 1);
   std::memcpy(placement.elsewhere, text.data(), length);
   placement.elsewhere[length] = '\0';

@@ -36,13 +36,19 @@ constexpr std::array kTasks{
              make_classification},
 };
 
+// Forced, it makes any model one without a task: measured on inputs made from its signature, without a
+// source.
+constexpr TaskName kNone{"none", "nothing: inputs are made up and outputs are not read", Thresholds::none};
+
 constexpr auto kNames = [] {
-  std::array<TaskName, kTasks.size()> names{};
+  std::array<TaskName, kTasks.size() + 1> names{};
   for (std::size_t i = 0; i < kTasks.size(); ++i) names[i] = kTasks[i].name;
+  names.back() = kNone;
   return names;
 }();
 
 MadeTask make_forced(const ModelDescription& model, const TaskOptions& options) {
+  if (options.forced == kNone.name) return nullptr;
   std::vector<std::string> known;
   for (const TaskKind& kind : kTasks) {
     if (kind.name.name == options.forced) return kind.make(model, options);

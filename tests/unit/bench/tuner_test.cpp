@@ -51,6 +51,30 @@ TEST(SearchSettings, FindsTheFastestAndTheSmallestNearlyAsFast) {
   EXPECT_LE(runtime.calls, 14);
 }
 
+TEST(SearchSettings, OnAGpuItTriesTheGpusKnobsAndCountsItsMemory) {
+  RuntimeSettings start;
+  start.device = "cuda:0";
+  const auto attempt = [](const RuntimeSettings& settings) -> Result<TuneTrial> {
+    TuneTrial trial;
+    trial.settings = settings;
+    std::int64_t memory = 500'000'000;
+    double time = 5e6;
+    if (settings.conv_search != ConvSearch::exhaustive) time *= 1.03, memory -= 300'000'000;
+    if (settings.conv_search == ConvSearch::standard) time *= 2;
+    if (settings.device_graph) time *= 0.8;
+    trial.peak = Bytes{900'000'000 - memory};  // resident: the other way round, and not what counts
+    trial.gpu_peak = Bytes{memory};
+    trial.p50 = Nanoseconds{static_cast<std::int64_t>(time)};
+    return trial;
+  };
+  const auto found = search_settings(start, 16, attempt);
+  ASSERT_TRUE(found);
+  for (const TuneTrial& trial : found->trials) EXPECT_EQ(trial.settings.threads, 0);
+  EXPECT_LE(found->trials.size(), 7U);
+  EXPECT_TRUE(found->fastest.device_graph);
+  EXPECT_EQ(found->fastest.conv_search, ConvSearch::exhaustive);
+}
+
 TEST(SearchSettings, WhatDoesNotFitIsARowAndNotTheChoice) {
   FakeRuntime runtime;
   runtime.memory_limit = 250'000'000;  // only without an arena

@@ -221,6 +221,31 @@ TEST_F(SharedAccount, SurvivesADeathInsideTheLock) {
   EXPECT_FALSE(account.charge(0, 1));
 }
 
+TEST_F(SharedAccount, PeaksAreOfEachProcessAndOfAll) {
+  Account one, other;
+  ASSERT_TRUE(one.open_shared(path().c_str()));
+  EXPECT_EQ(one.peak(0), 0U);
+  EXPECT_TRUE(one.charge(0, 300));
+  one.discharge(0, 200);
+  EXPECT_TRUE(one.charge(0, 50));
+  EXPECT_EQ(one.peak_of_this_process(0), 300U);
+  EXPECT_EQ(one.peak(0), 300U);
+  one.reset_peak_of_this_process(0);
+  EXPECT_EQ(one.peak_of_this_process(0), 150U) << "what it has now";
+  EXPECT_EQ(one.peak(0), 300U) << "of all: not reset";
+  one.reset_peaks();
+  EXPECT_EQ(one.peak(0), 150U);
+  EXPECT_EQ(one.peak(1), 0U);
+  // What is refused is no peak, and is counted for all to see.
+  EXPECT_FALSE(one.charge(0, 900));
+  one.note_refusal(0, 900);
+  ASSERT_TRUE(other.open_shared(path().c_str()));
+  EXPECT_EQ(other.peak(0), 150U);
+  EXPECT_EQ(other.refused(0), 1U);
+  EXPECT_EQ(other.refused_bytes(0), 900U);
+  EXPECT_EQ(other.refused(1), 0U);
+}
+
 TEST(ProcessIdentity, APidThatIsUsedAgainIsAnotherProcess) {
   ProcessIdentity self = this_process();
   EXPECT_TRUE(may_be_alive(self));

@@ -25,8 +25,12 @@ BenchResult every_field() {
   run.source->spec = {SourceKind::camera, "kept as it is", 3};
   run.source->sequences[0].images = {"a.jpg"};
   ModelResult& model = run.models[0];
-  model.settings = {3, false, ArenaExtend::same_as_requested, false, false, 1, false, "cuda:0"};
+  model.settings = {3,     false,    ArenaExtend::same_as_requested, false, false, 1,
+                    false, "cuda:0", ConvSearch::standard,           true,  true};
   model.died_in = Phase::unloaded;
+  model.device_time = model.inference;
+  model.gpu_memory = {test::some_gpu_memory()};
+  model.placement = {120, 2, "Shape x2"};
   model.memory.violations = 2;
   model.warnings = {"a", "b"};
   model.confidence = 0.9;
@@ -35,6 +39,9 @@ BenchResult every_field() {
   options.backend = "onnxruntime";
   options.task = "yolox";
   options.device = "cuda:0";
+  options.conv_search = ConvSearch::heuristic;
+  options.capture_graph = true;
+  options.gpu_memory_limit = "0=4GiB";
   options.image_size = 320;
   options.confidence = 0.1;
   options.iou = 0.2;
@@ -56,6 +63,10 @@ BenchResult every_field() {
   options.sample_images = 9;
   run.models[3].settings.threads = 7;
   run.parallel->within_limit = false;
+  run.parallel->gpu_memory = {{"cuda:0", mebibytes(3), mebibytes(4), mebibytes(5)}};
+  run.pipeline->gpu_memory = {test::some_gpu_memory()};
+  run.gpu_limit = {
+      mebibytes(5), LimitType::hard, LimitMechanism::device_ledger, {{"pool", "refused", "a"}}, "n"};
   run.pipeline->error = "an error";
   run.pipeline->status = ModelStatus::crashed;
   return run;

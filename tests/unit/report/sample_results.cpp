@@ -491,6 +491,72 @@ BenchResult prepared_run() {
   return run;
 }
 
+GpuMemory some_gpu_memory() {
+  GpuMemory gpu;
+  gpu.device = "cuda:0";
+  gpu.name = "NVIDIA H200";
+  gpu.uuid = "GPU-04524f92-7be3-be1c-882c-c9fdf97f8890";
+  gpu.total = mebibytes(143'156);
+  gpu.is_integrated = true;
+  gpu.runtime = mebibytes(1);
+  gpu.loaded = mebibytes(192);
+  gpu.load_peak = mebibytes(193);
+  gpu.running = mebibytes(320);
+  gpu.run_peak = mebibytes(321);
+  gpu.residual = mebibytes(2);
+  gpu.pinned_host = kibibytes(592);
+  gpu.process_runtime = mebibytes(518);
+  gpu.process_loaded = mebibytes(722);
+  gpu.process_running = mebibytes(854);
+  gpu.process_residual = mebibytes(532);
+  gpu.limit = mebibytes(600);
+  gpu.within_limit = false;
+  gpu.refused = 2;
+  gpu.refused_bytes = mebibytes(170);
+  return gpu;
+}
+
+// The figures are those of an H200 (bench/results/gpu_inference.md).
+BenchResult gpu_run() {
+  BenchResult run = run_of("--task none --device cuda:0 --gpu-mem-limit 600MiB --parallel");
+  run.gpu_limit = {mebibytes(600),
+                   LimitType::hard,
+                   LimitMechanism::device_ledger,
+                   {{"device", "refused", "CUDA_ERROR_OUT_OF_MEMORY after 64.0 MiB"},
+                    {"pool", "refused", "CUDA_ERROR_OUT_OF_MEMORY after 64.0 MiB"},
+                    {"handle", "not_tried", "the driver has no such way"}},
+                   ""};
+  ModelResult fits = measured(kNano640, 300, std::nullopt);
+  fits.settings.device = "cuda:0";
+  fits.device_time = fits.inference;
+  GpuMemory gpu = some_gpu_memory();
+  gpu.is_integrated = false;
+  gpu.within_limit = true;
+  gpu.refused = 0;
+  gpu.refused_bytes.reset();
+  fits.gpu_memory = {gpu};
+  fits.placement = {176, 48, "Cast x2, Equal x16, Gather x16"};
+  ModelResult large = fallen("fcn_resnet50", ModelStatus::oom, Phase::model_loaded,
+                             "onnxruntime cannot run fcn_resnet50.onnx: out of memory: Failed to allocate "
+                             "memory for requested buffer of "
+                             "size 81012992; 85.4 MiB more of cuda:0 were refused at the limit of 600.0 MiB, "
+                             "of which 579.2 MiB were in use");
+  large.settings.device = "cuda:0";
+  GpuMemory refused = some_gpu_memory();
+  refused.is_integrated = false;
+  refused.running.reset(), refused.residual.reset(), refused.pinned_host.reset();
+  refused.process_running.reset(), refused.process_residual.reset();
+  large.gpu_memory = {refused};
+  run.models = {fits, large};
+  ParallelResult parallel;
+  parallel.together = {fits, large};
+  parallel.within_limit = false;
+  parallel.joint_peak_is_lower_bound = true;
+  parallel.gpu_memory = {{"cuda:0", mebibytes(579), std::nullopt, mebibytes(600)}};
+  run.parallel = parallel;
+  return run;
+}
+
 BenchResult empty_run() {
   BenchResult run;
   run.run_name = "2026-11-21_10-30-00";
@@ -502,7 +568,8 @@ BenchResult empty_run() {
 std::vector<NamedRun> sample_runs() {
   return {{"typical", typical_run()},   {"rich", rich_run()},         {"fallen", fallen_run()},
           {"parallel", parallel_run()}, {"pipeline", pipeline_run()}, {"incomplete", incomplete_run()},
-          {"charged", charged_run()},   {"prepared", prepared_run()}, {"empty", empty_run()}};
+          {"charged", charged_run()},   {"prepared", prepared_run()}, {"gpu", gpu_run()},
+          {"empty", empty_run()}};
 }
 
 }  // namespace headroom::test

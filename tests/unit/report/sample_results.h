@@ -17,7 +17,12 @@ BenchResult pipeline_run();  // three models in one process, without a limit
 BenchResult incomplete_run();  // interrupted in the second of three models; a camera
 BenchResult charged_run();     // resident above the limit, the group's account below it; a few frames only
 BenchResult prepared_run();    // --tune --skip-inference: two models prepared, one of them tuned
-BenchResult empty_run();       // nothing was measured
+BenchResult
+gpu_run();  // on a GPU under a limit of its memory: two models, the second refused; alone and together
+BenchResult empty_run();  // nothing was measured
+
+// Every field has a value of its own.
+GpuMemory some_gpu_memory();
 
 struct NamedRun {
   std::string name;

@@ -38,5 +38,14 @@ TEST(TracerOptions, WhatMakesNoSenseLeavesTheDefault) {
   EXPECT_FALSE(parse_options(nullptr).full);
 }
 
+TEST(TracerOptions, TheLedgerAlone) {
+  const Options options = parse_options("ledger=1,device=4096,account=/dev/shm/x");
+  EXPECT_TRUE(options.ledger);
+  EXPECT_EQ(options.device_limits.bytes[3], 4096U);
+  EXPECT_STREQ(options.account, "/dev/shm/x");
+  EXPECT_FALSE(parse_options("ledger=x").ledger);
+  EXPECT_FALSE(parse_options("full=1").ledger);
+}
+
 }  // namespace
 }  // namespace headroom::tracer

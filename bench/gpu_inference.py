@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""What `headroom bench --device cuda:0` is worth on a real GPU: its P50 against a bare ONNX Runtime loop, the ledger's
+figures of device memory against NVML's by phase, a limit that one model exceeds, four models under one limit.
+
+    gpu_inference.py --build BIN --models FOLDER --out FOLDER [--rounds 21]
+
+BIN holds headroom, its plug-in, libheadroom_trace.so, bare_onnxruntime_loop and ONNX Runtime with its CUDA provider
+(scripts/join_onnxruntime_cuda.sh). FOLDER of models: *.onnx; resnet50 and fcn_resnet50 are exported there from torchvision
+(random weights: times and sizes do not depend on them) if they are absent. Writes results.json and results.md.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+EXPORTED = {"resnet50": (1, 3, 224, 224), "fcn_resnet50": (1, 3, 520, 520)}
+MIB = 1 << 20
+
+
+def export(folder):
+    """As a person would: torch.onnx.export with opset 17, fixed shapes."""
+    missing = [name for name in EXPORTED if not (folder / f"{name}.onnx").exists()]
+    if not missing:
+        return
+    import torch
+    import torchvision
+    for name in missing:
+        make = {"resnet50": torchvision.models.resnet50, "fcn_resnet50": torchvision.models.segmentation.fcn_resnet50}[name]
+        weights = {"weights": None} if name == "resnet50" else {"weights": None, "weights_backbone": None}
+        torch.manual_seed(0)
+        model = make(**weights).eval()
+        torch.onnx.export(model, torch.zeros(EXPORTED[name]), str(folder / f"{name}.onnx"), opset_version=17, dynamo=False)
+
+
+def run(command, timeout=240):
+    begin = time.monotonic()
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout)
+    return done, round(time.monotonic() - begin, 2)
+
+
+def headroom(arguments, models, *flags, expect=0):
+    command = [arguments.build / "headroom", "bench", "--device", "cuda:0", "--task", "none", "--json", "--quiet",
+               "--prepared-dir", arguments.out / "prepared", "--output-dir", arguments.out / "outputs"]
+    for model in models:
+        command += ["--model", f"{model}={arguments.models / model}.onnx"]
+    done, seconds = run(command + list(flags))
+    if done.returncode != expect:
+        print(f"headroom {models} {flags} gave {done.returncode}: {done.stderr[-3000:]}", file=sys.stderr)
+    try:
+        return json.loads(done.stdout), seconds
+    except ValueError:
+        return {"failed": done.stderr[-3000:], "status": done.returncode, "models": []}, seconds
+
+
+def bare(arguments, model, *flags):
+    done, _ = run([arguments.build / "bare_onnxruntime_loop", "--model", arguments.models / f"{model}.onnx", "--threads", "0",
+                   "--warmup", "30", "--iterations", str(arguments.frames), "--device", "cuda:0", *flags])
+    if done.returncode != 0:
+        raise SystemExit(f"bare loop: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def latency(arguments, model):
+    """Alternating: one run of each in each round, the first of a round in turn."""
+    headroom(arguments, [model], "--max-frames", "20", "--skip-inference")
+    rounds = []
+    for index in range(arguments.rounds):
+        one = {}
+        for side in (("headroom", "bare") if index % 2 == 0 else ("bare", "headroom")):
+            if side == "bare":
+                one["bare_p50_ns"] = bare(arguments, model)["p50_ns"]
+                continue
+            result, _ = headroom(arguments, [model], "--skip-setup", "--warmup", "30", "--max-frames", str(arguments.frames))
+            if not result["models"] or "latency_ns" not in result["models"][0]:
+                return {"failed": result}
+            one["headroom_p50_ns"] = result["models"][0]["latency_ns"]["p50"]
+            one["device_p50_ns"] = result["models"][0]["device_latency_ns"]["p50"]
+        rounds.append(one)
+        print(model, index, one, file=sys.stderr)
+    return {"rounds": rounds, "last": result["models"][0]}
+
+
+def phases(arguments, models):
+    """The figures by phase of a run of its own for each model."""
+    found = {}
+    for model in models:
+        result, _ = headroom(arguments, [model], "--max-frames", "100")
+        found[model] = result["models"][0] if result["models"] else result
+    return found
+
+
+def over_the_limit(arguments, models, limit):
+    result, seconds = headroom(arguments, models, "--max-frames", "50", "--gpu-mem-limit", limit, expect=1)
+    return {"limit": limit, "seconds": seconds, "gpu_limit": result.get("gpu_limit"),
+            "models": [{key: model.get(key) for key in ("name", "status", "error", "died_in", "gpu_memory", "warnings")}
+                       for model in result["models"]], "failed": result.get("failed")}
+
+
+def together(arguments, models, limit):
+    result, seconds = headroom(arguments, models, "--parallel", "--max-frames", "200", "--gpu-mem-limit", limit)
+    return {"limit": limit, "seconds": seconds, "parallel": result.get("parallel"), "gpu_limit": result.get("gpu_limit"),
+            "alone": [{"name": model["name"], "status": model["status"], "latency_ns": model.get("latency_ns"),
+                       "gpu_memory": model.get("gpu_memory")} for model in result["models"]],
+            "failed": result.get("failed")}
+
+
+def tune(arguments, model):
+    result, seconds = headroom(arguments, [model], "--tune", "--max-frames", "50")
+    model = result["models"][0] if result["models"] else {}
+    return {"seconds": seconds, "trials": model.get("trials"), "settings": model.get("settings"),
+            "smallest_settings": model.get("smallest_settings"), "status": model.get("status"), "failed": result.get("failed")}
+
+
+def machine():
+    gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
+                         capture_output=True, text=True).stdout.strip()
+    return {"gpu": gpu, "kernel": platform.release(), "cores": os.cpu_count(), "libc": " ".join(platform.libc_ver()),
+            "date": time.strftime("%Y-%m-%d")}
+
+
+def mib(value):
+    return "–" if value is None else f"{value / MIB:,.1f}"
+
+
+def markdown(result):
+    out = ["# ONNX Runtime on a real GPU\n", f"{result['machine']['gpu']}, {result['machine']['cores']} cores, "
+           f"kernel {result['machine']['kernel']}, {result['machine']['date']}; ONNX Runtime {result.get('runtime', '?')}. "
+           "Command: `bench/gpu_inference.py`, which also writes this file.\n"]
+    if "latency" in result:
+        out += ["## P50 against a bare loop\n", "Alternating runs; the bare loop binds input and output on the device and "
+                "waits once, as Headroom does. Median (smallest to largest) over the rounds.\n",
+                "| model | rounds | Headroom P50 ms | by CUDA events ms | bare loop ms | ratio of P50 | quartiles |",
+                "|---|---|---|---|---|---|---|"]
+        for model, found in result["latency"].items():
+            if "failed" in found:
+                out.append(f"| {model} | failed | | | | | |")
+                continue
+            rounds = found["rounds"]
+
+            def spread(key):
+                values = [one[key] / 1e6 for one in rounds]
+                return f"{statistics.median(values):.3f} ({min(values):.3f}–{max(values):.3f})"
+            ratios = [one["headroom_p50_ns"] / one["bare_p50_ns"] for one in rounds]
+            quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
+            out.append(f"| {model} | {len(rounds)} | {spread('headroom_p50_ns')} | {spread('device_p50_ns')} | "
+                       f"{spread('bare_p50_ns')} | {statistics.median(ratios):.4f} | {quartiles[0]:.4f}–{quartiles[2]:.4f} |")
+    if "phases" in result:
+        out += ["\n## Device memory by phase: the ledger, and NVML's figure for the process\n",
+                "MiB at the end of each phase. The difference is what the ledger does not hold: context and modules.\n",
+                "| model | phase | ledger | NVML | difference |", "|---|---|---|---|---|"]
+        for model, found in result["phases"].items():
+            for gpu in found.get("gpu_memory", []):
+                process = gpu.get("process", {})
+                for phase in ("runtime", "loaded", "running", "residual"):
+                    ours, theirs = gpu.get(f"{phase}_bytes"), process.get(f"{phase}_bytes")
+                    difference = None if ours is None or theirs is None else theirs - ours
+                    out.append(f"| {model} | {phase} | {mib(ours)} | {mib(theirs)} | {mib(difference)} |")
+                out.append(f"| {model} | peaks: load {mib(gpu.get('load_peak_bytes'))}, run {mib(gpu.get('run_peak_bytes'))}; "
+                           f"nodes {found.get('nodes')} | | | |")
+    if "limit" in result:
+        limit = result["limit"]
+        kind = (limit.get("gpu_limit") or {})
+        out += [f"\n## A limit of {limit['limit']} that not every model keeps\n",
+                f"Probe: {kind.get('type')} by {kind.get('mechanism')}: " +
+                "; ".join(f"{route['name']} {route['outcome']} ({route['detail']})" for route in kind.get("routes", [])) + "\n",
+                "| model | status | what it says |", "|---|---|---|"]
+        out += [f"| {model['name']} | {model['status']} | {model.get('error', '')} |" for model in limit["models"]]
+    if "parallel" in result:
+        parallel = result["parallel"]
+        out += [f"\n## Four models at once under {parallel['limit']}\n", "| model | alone | together | P50 together ms |",
+                "|---|---|---|---|"]
+        alone = {model["name"]: model for model in parallel["alone"]}
+        for model in (parallel.get("parallel") or {}).get("together", []):
+            p50 = (model.get("latency_ns") or {}).get("p50")
+            out.append(f"| {model['name']} | {alone[model['name']]['status']} | {model['status']} {model.get('error', '')} | "
+                       f"{'–' if p50 is None else f'{p50 / 1e6:.3f}'} |")
+        for gpu in (parallel.get("parallel") or {}).get("gpu_memory", []):
+            out.append(f"\nJoint peak {mib(gpu.get('joint_peak_bytes'))} MiB of {mib(gpu.get('limit_bytes'))}; sum of the peaks "
+                       f"alone {mib(gpu.get('sum_of_peaks_bytes'))}.")
+    if "tune" in result:
+        out += ["\n## --tune\n"]
+        for model, found in result["tune"].items():
+            out += [f"{model}, {found['seconds']} s:\n", "| settings | status | P50 ms | device peak MiB |", "|---|---|---|---|"]
+            for trial in found.get("trials") or []:
+                p50 = trial.get("p50_ns")
+                settings = {key: value for key, value in trial["settings"].items()
+                            if key in ("threads", "arena_extend", "conv_search", "conv_small_workspace", "device_graph")}
+                out.append(f"| {settings} | {trial['status']} {trial.get('error', '')} | "
+                           f"{'–' if p50 is None else f'{p50 / 1e6:.3f}'} | {mib(trial.get('gpu_peak_bytes'))} |")
+    return "\n".join(out) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--models", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--frames", type=int, default=300)
+    parser.add_argument("--limit", default="600MiB")
+    parser.add_argument("--only", default="phases,limit,parallel,tune,latency")
+    parser.add_argument("--markdown-only", action="store_true", help="makes results.md of an earlier results.json")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    results = arguments.out / "results.json"
+    if not arguments.markdown_only:
+        arguments.build, arguments.models, arguments.out = (path.resolve() for path in (arguments.build, arguments.models,
+                                                                                     arguments.out))
+        export(arguments.models)
+        result = json.loads(results.read_text()) if results.exists() else {}
+        result["machine"] = machine()
+        three = ["resnet50", "fcn_resnet50", "yolox_nano_640x640"]
+        steps = {"phases": lambda: phases(arguments, three),
+                 "limit": lambda: over_the_limit(arguments, three, arguments.limit),
+                 "parallel": lambda: together(arguments, three + ["yolox_nano_416x416"], "8GiB"),
+                 "tune": lambda: {"resnet50": tune(arguments, "resnet50")},
+                 "latency": lambda: {model: latency(arguments, model) for model in three}}
+        for name in arguments.only.split(","):
+            begin = time.monotonic()
+            result[name] = steps[name]()
+            print(name, round(time.monotonic() - begin, 1), "s", file=sys.stderr)
+            for found in result.get("phases", {}).values():
+                result["runtime"] = found.get("backend_version")
+            results.write_text(json.dumps(result, indent=1))
+    (arguments.out / "results.md").write_text(markdown(json.loads(results.read_text())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+#include "bench/run_limited.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/files.h"
+#include "bench/gpu_limit.h"
+#include "limits/memory_limit.h"
+#include "report/words.h"
+#include "trace/program_check.h"
+#include "trace/traced_command.h"
+#include "trace/tracer_environment.h"
+
+namespace headroom::bench {
+namespace {
+
+std::string amount(std::uint64_t bytes) { return format_bytes(Bytes{static_cast<std::int64_t>(bytes)}); }
+
+// "peak 120.0 MiB of 512.0 MiB (hard: control group v1)".
+std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& limit, const ExitStatus& status,
+                             std::int64_t kills) {
+  const auto peak = limit.account().peak;
+  std::string text =
+      fmt::format("peak {} of {} ({}: {})", format_bytes(peak.value_or(status.peak_rss)),
+                  format_bytes(proved.bytes), name_of(proved.type), report::words_for(proved.mechanism));
+  if (!peak) text += ", resident, of the largest process";
+  if (kills > 0) text += fmt::format(", {} killed at it", report::counted(kills, "process"));
+  return text;
+}
+
+std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& account) {
+  std::string text;
+  for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
+    const std::uint64_t limit = account.limits().bytes[device], peak = account.peak(device);
+    const std::uint64_t refused = account.refused(device);
+    // One limit for all devices: only those that were used have something to tell.
+    if (limit == ledger::kNoLimit || (peak == 0 && refused == 0 && device > 0)) continue;
+    text +=
+        fmt::format("{}GPU {} peak {} of {}", text.empty() ? "" : "; ", device, amount(peak), amount(limit));
+    if (refused > 0)
+      text += fmt::format(", {} refused", report::counted(static_cast<std::int64_t>(refused), "request"));
+  }
+  if (text.empty()) return text;
+  return text + fmt::format(" ({}: {}{})", name_of(proved.type), report::words_for(proved.mechanism),
+                            proved.note.empty() ? "" : "; " + proved.note);
+}
+
+// Puts back what Interrupt::listen() blocks.
+class SignalMask {
+ public:
+  SignalMask() { ::sigprocmask(SIG_SETMASK, nullptr, &before_); }
+  ~SignalMask() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  SignalMask(const SignalMask&) = delete;
+  SignalMask& operator=(const SignalMask&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// The devices that have a limit.
+std::vector<unsigned> limited_devices(const ledger::Limits& limits) {
+  std::vector<unsigned> devices;
+  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+    if (limits.bytes[device] != ledger::kNoLimit) devices.push_back(device);
+  return devices;
+}
+
+Status check(const RunLimitedOptions& options) {
+  if (options.command.empty())
+    return usage_error("headroom run needs a command", "",
+                       "write it after --, as headroom run --limit 2GiB -- ./app");
+  if (!options.limit && !options.gpu_limits.any() && options.share.empty())
+    return usage_error("headroom run has no limit to keep", "",
+                       "give --limit SIZE for the machine's memory, --gpu-limit SIZE for a GPU's, or both");
+  return {};
+}
+
+}  // namespace
+
+Result<int> run_limited(const RunLimitedOptions& options) {
+  if (auto sound = check(options); !sound) return forward_error(sound);
+  auto program = trace::find_program(options.command[0]);
+  if (!program) return forward_error(program);
+
+  std::optional<trace::DeviceAccount> account;
+  trace::Environment environment;
+  Limit gpu_proved, proved;
+  if (options.gpu_limits.any() || !options.share.empty()) {
+    const auto library = trace::tracer_library();
+    if (auto there = trace::check_library(library); !there) return forward_error(there);
+    if (auto bound = trace::check_traceable(*program, library); !bound) return forward_error(bound);
+    auto opened = trace::DeviceAccount::open(options.gpu_limits, options.share);
+    if (!opened) return forward_error(opened);
+    account.emplace(std::move(*opened));
+    environment = trace::ledger_environment(library, account->limits(), account->file());
+    // While it is proved, Ctrl-C is ours; later it is the command's.
+    const SignalMask mask;
+    auto interrupt = Interrupt::listen();
+    if (!interrupt) return forward_error(interrupt);
+    gpu_proved = probe_gpu_limit(account->limits(), limited_devices(account->limits()), *interrupt);
+    if (interrupt->requested()) return 128 + interrupt->signal_number();
+  }
+  std::unique_ptr<limits::MemoryLimit> limit;
+  if (options.limit) {
+    auto found = limits::probe_limit(*options.limit, options.mechanism);
+    if (!found) return forward_error(found);
+    proved = std::move(*found);
+    std::string note;
+    auto made = limits::make_memory_limit("run", options.limit, options.mechanism, note);
+    if (!made) return forward_error(made);
+    limit = std::move(*made);
+  }
+
+  const std::int64_t kills_before = limit ? limit->account().oom_kills.value_or(0) : 0;
+  auto end =
+      trace::run_command(options.command, environment, limit ? limit->entry() : std::function<int()>());
+  if (!end) return forward_error(end);
+  std::string line;
+  if (limit)
+    line =
+        words_for_memory(proved, *limit, end->status, limit->account().oom_kills.value_or(0) - kills_before);
+  if (account)
+    if (const std::string gpus = words_for_gpus(gpu_proved, *account); !gpus.empty())
+      line += (line.empty() ? "" : "; ") + gpus;
+  if (end->status.signal != 0) line += fmt::format("; it ended with {}", end->status.describe());
+  [[maybe_unused]] const auto said = write_all(STDERR_FILENO, fmt::format("headroom run: {}\n", line));
+  return end->status.signal != 0 ? 128 + end->status.signal : end->status.exit_code;
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,98 @@
+#include "cli/run_verb.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "cli/environment.h"
+#include "cli/exit_code.h"
+#include "trace/device_account.h"
+
+namespace headroom::cli {
+namespace {
+
+Flag value(std::string name, FlagKind kind, std::string value_name, std::string help) {
+  Flag flag;
+  flag.name = std::move(name);
+  flag.kind = kind;
+  flag.value_name = std::move(value_name);
+  flag.help = std::move(help);
+  flag.group = "Limit";
+  flag.common = true;
+  return flag;
+}
+
+std::vector<Flag> run_flags() {
+  Flag limit = value("limit", FlagKind::size, "SIZE", "of the machine's memory, all processes together");
+  limit.aliases = {"mem-limit"};
+  Flag gpu = value("gpu-limit", FlagKind::text, "SIZE", "of each GPU's memory (or 0=4GiB,1=8GiB)");
+  gpu.aliases = {"gpu-mem-limit"};
+  Flag mechanism = value("limit-mechanism", FlagKind::choice, "WORD", "what enforces --limit");
+  mechanism.choices = {"auto", "cgroup", "rlimit", "watchdog", "none"};
+  mechanism.default_text = "auto";
+  return {std::move(limit), std::move(gpu),
+          value("share", FlagKind::text, "NAME", "share the GPU limit with other commands of that NAME"),
+          std::move(mechanism)};
+}
+
+}  // namespace
+
+const Verb& run_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "run";
+    verb.summary = "Run a command under a limit that was tried out first";
+    verb.usage = "headroom run --limit SIZE [--gpu-limit SIZE] -- COMMAND …";
+    verb.description =
+        "Runs a command, unchanged, so that it and its children get no more memory than the limit: the "
+        "machine's by a control group or what else enforces it here, a GPU's by a small library that stands "
+        "in front of the driver and refuses with the driver's own error. Before, a probe tries to get past "
+        "each. The command keeps the terminal, and its exit status is headroom's. One line at the end says "
+        "what "
+        "it used and what the limit was worth (docs/limits.md).";
+    verb.examples = {
+        "headroom run --limit 2GiB -- ./app --its-flags",
+        "headroom run --gpu-limit 4GiB -- python3 infer.py",
+        "headroom run --gpu-limit 8GiB --share night -- ./first & headroom run --share night -- ./second",
+    };
+    verb.positional = "COMMAND";
+    verb.flags = run_flags();
+    return verb;
+  }();
+  return kVerb;
+}
+
+Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>& arguments) {
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  auto command_line = parse_flags(run_verb(), {arguments.begin(), separator});
+  if (!command_line) return forward_error(command_line);
+  if (!command_line->positionals().empty())
+    return usage_error(fmt::format("'{}' stands before --", command_line->positionals().front()), "",
+                       fmt::format("write the command after it, as headroom run --limit 2GiB -- {}",
+                                   fmt::join(command_line->positionals(), " ")));
+  const FlagValues& values = *command_line;
+  bench::RunLimitedOptions options;
+  if (separator != arguments.end()) options.command.assign(std::next(separator), arguments.end());
+  if (values.has("limit")) options.limit = *parse_size(values.text("limit"));
+  if (values.has("limit-mechanism")) options.mechanism = values.text("limit-mechanism");
+  if (values.has("gpu-limit")) {
+    auto limits = trace::parse_device_limits(values.text("gpu-limit"));
+    if (!limits) return forward_error(limits);
+    options.gpu_limits = *limits;
+  }
+  if (values.has("share")) {
+    options.share = values.text("share");
+    if (auto sound = trace::check_share_name(options.share); !sound) return forward_error(sound);
+  }
+  return options;
+}
+
+int run_run_verb(const std::vector<std::string>& arguments) {
+  auto options = run_options_from(arguments);
+  if (!options) return exit_code_of(options.error());
+  return exit_code_of(bench::run_limited(*options));
+}
+
+}  // namespace headroom::cli

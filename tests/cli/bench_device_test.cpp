@@ -1,0 +1,180 @@
+// `headroom bench --device cuda:N` with the fake driver of tests/support: a device whose memory is numbers.
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+constexpr std::int64_t kMiB = 1 << 20;
+
+class BenchDevice : public testing::Test {
+ protected:
+  CommandResult run(Words words, bool with_driver = true) {
+    CommandOptions options;
+    if (with_driver) options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+    words.insert(words.begin(), {"--task", "none", "--max-frames", "5", "--warmup", "2"});
+    return bench_.run(words, options);
+  }
+  std::string model(const std::string& name, const std::string& commands) {
+    return name + "=" + bench_.model(name, commands);
+  }
+  Json gpu_of(const std::string& name) const {
+    const Json list = get_member(model_of(bench_.report(), name), "gpu_memory");
+    return list.is_array() && !list.empty() ? list[0] : Json();
+  }
+  Bench bench_;
+};
+
+#ifndef __SANITIZE_ADDRESS__  // its runtime must come first, before any preloaded library
+
+TEST_F(BenchDevice, MemoryByPhaseIsTheLedgersAndLatencyTheDevices) {
+  const CommandResult result = run({"--backend", "misbehaving", "--device", "cuda:1", "--model",
+                                    model("m", "load device 64\nrun device 1")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json gpu = gpu_of("m");
+  EXPECT_EQ(get_text(gpu, "device"), "cuda:1");
+  EXPECT_EQ(get_text(gpu, "name"), "Fake GPU 1");
+  EXPECT_EQ(get_integer(gpu, "runtime_bytes"), 0);
+  EXPECT_EQ(get_integer(gpu, "loaded_bytes"), 64 * kMiB);
+  EXPECT_EQ(get_integer(gpu, "load_peak_bytes"), 64 * kMiB);
+  EXPECT_EQ(get_integer(gpu, "run_peak_bytes"), 71 * kMiB) << "two to warm up, five measured";
+  EXPECT_EQ(get_integer(gpu, "running_bytes"), 71 * kMiB);
+  EXPECT_EQ(get_integer(gpu, "residual_bytes"), 0);
+  EXPECT_EQ(get_integer(gpu, "limit_bytes"), std::nullopt);
+  const Json m = model_of(bench_.report(), "m");
+  EXPECT_EQ(get_integer(get_member(m, "device_latency_ns"), "p50"), 1'500'000);
+  EXPECT_EQ(get_integer(get_member(m, "nodes"), "on_device"), 3);
+  EXPECT_EQ(get_integer(get_member(m, "nodes"), "on_cpu"), 1);
+  EXPECT_THAT(get_member(m, "warnings").dump(),
+              HasSubstr("1 of its 4 nodes run on the CPU, not on cuda:1: Shape"));
+  EXPECT_THAT(result.out, HasSubstr("cuda:1"));
+  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("**Memory of cuda:1** (Fake GPU 1)"));
+}
+
+TEST_F(BenchDevice, AModelOnTheCpuHasNoneOfIt) {
+  const CommandResult result = run({"--backend", "misbehaving", "--model", model("m", "")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json m = model_of(bench_.report(), "m");
+  for (const char* key : {"gpu_memory", "device_latency_ns", "nodes"}) EXPECT_FALSE(m.contains(key)) << key;
+}
+
+TEST_F(BenchDevice, EachModelMayHaveItsOwnDevice) {
+  const CommandResult result =
+      run({"--backend", "misbehaving", "--model", model("on", "load device 8") + ",device=cuda", "--model",
+           model("off", "")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(get_text(gpu_of("on"), "device"), "cuda:0");
+  EXPECT_TRUE(gpu_of("off").is_null());
+}
+
+TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
+  const CommandResult result =
+      run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
+           model("small", "load device 90"), "--model", model("large", "load device 128"), "--model",
+           model("grows", "load device 90\nrun device 3"), "--model", model("after", "load device 100")});
+  EXPECT_EQ(result.exit_code, 1);
+  const Json report = bench_.report();
+  const Json& limit = get_member(report, "gpu_limit");
+  EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
+  EXPECT_EQ(get_text(limit, "mechanism"), "device_ledger");
+  EXPECT_EQ(get_integer(limit, "bytes"), 100 * kMiB);
+  EXPECT_EQ(get_member(limit, "routes").size(), 6U);
+  for (const Json& route : get_member(limit, "routes"))
+    EXPECT_EQ(get_text(route, "outcome"), "refused") << route;
+  for (const char* name : {"small", "after"}) {
+    EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
+    EXPECT_EQ(get_bool(gpu_of(name), "within_limit"), true) << name;
+  }
+  const Json large = model_of(report, "large");
+  EXPECT_EQ(get_text(large, "status"), "oom");
+  EXPECT_EQ(get_text(large, "died_in"), "runtime_loaded");
+  EXPECT_THAT(
+      get_text(large, "error"),
+      HasSubstr("128.0 MiB more of cuda:0 were refused at the limit of 100.0 MiB, of which 0 B were in use"));
+  EXPECT_EQ(get_integer(gpu_of("large"), "refused"), 1);
+  const Json grows = model_of(report, "grows");
+  EXPECT_EQ(get_text(grows, "status"), "oom");
+  EXPECT_EQ(get_bool(gpu_of("grows"), "within_limit"), false);
+}
+
+TEST_F(BenchDevice, ModelsAtOnceShareOneLimit) {
+  const CommandResult result =
+      run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--parallel",
+           "--model", model("one", "load device 60\nrun sleep 20"), "--model",
+           model("two", "load device 60\nrun sleep 20")});
+  EXPECT_EQ(result.exit_code, 1);
+  const Json report = bench_.report();
+  for (const char* name : {"one", "two"}) EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
+  const Json& parallel = get_member(report, "parallel");
+  int came_through = 0;
+  for (const Json& model : get_member(parallel, "together"))
+    came_through += get_text(model, "status") == "ok" ? 1 : 0;
+  EXPECT_EQ(came_through, 1);
+  const Json& gpus = get_member(parallel, "gpu_memory");
+  ASSERT_EQ(gpus.size(), 1U);
+  EXPECT_EQ(get_integer(gpus[0], "joint_peak_bytes"), 60 * kMiB);
+  EXPECT_EQ(get_integer(gpus[0], "sum_of_peaks_bytes"), 120 * kMiB);
+  EXPECT_EQ(get_integer(gpus[0], "limit_bytes"), 100 * kMiB);
+}
+
+TEST_F(BenchDevice, APipelineHasItsDevicesMemory) {
+  const CommandResult result =
+      run({"--backend", "misbehaving", "--device", "cuda:0", "--pipeline", "--model",
+           model("one", "load device 16"), "--model", model("two", "load device 32")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench_.report();
+  const Json& gpus = get_member(get_member(report, "pipeline"), "gpu_memory");
+  ASSERT_EQ(gpus.size(), 1U);
+  EXPECT_EQ(get_integer(gpus[0], "run_peak_bytes"), 48 * kMiB);
+}
+
+#endif
+
+TEST_F(BenchDevice, ADeviceThatIsNotThereIsNamed) {
+  const CommandResult result =
+      run({"--device", "cuda:5", "--backend", "misbehaving", "--model", model("m", "")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("there is no such device"));
+}
+
+TEST_F(BenchDevice, WithoutADriverItSaysSo) {
+  const CommandResult result =
+      run({"--device", "cuda:0", "--backend", "misbehaving", "--model", model("m", "")}, false);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("there is no CUDA driver here"));
+}
+
+TEST_F(BenchDevice, WrongUseIsRefusedBeforeAnythingRuns) {
+  const std::string m = model("m", "");
+  const auto error_of = [&](Words words) {
+    words.insert(words.end(), {"--backend", "misbehaving", "--model", m});
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error_of({"--device", "gpu"}), HasSubstr("there is no device 'gpu'"));
+  EXPECT_THAT(error_of({"--device", "cuda:64"}), HasSubstr("cuda:N with N from 0 to 63"));
+  EXPECT_THAT(error_of({"--gpu-mem-limit", "1GiB"}), HasSubstr("no model runs on a GPU"));
+  EXPECT_THAT(error_of({"--device", "cuda", "--gpu-mem-limit", "much"}), HasSubstr("is not a size"));
+  EXPECT_THAT(error_of({"--device", "cuda", "--gpu-mem-limit", "1GiB", "--gpu-mem-limit-gb", "1"}),
+              HasSubstr("are the same setting"));
+  EXPECT_THAT(error_of({"--capture-graph"}), HasSubstr("is of GPUs"));
+}
+
+// The library that is packed with Headroom can load a CUDA provider and has none beside it.
+TEST_F(BenchDevice, OnnxRuntimeWithoutItsProviderSaysWhereItShouldLie) {
+  const auto mnist = shared_data("models/mnist.onnx");
+  if (!mnist) GTEST_SKIP() << absent_message("the shared models");
+  const CommandResult result = run({"--device", "cuda:0", "--model", "m=" + mnist->string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"),
+              testing::AnyOf(HasSubstr("libonnxruntime_providers_cuda.so does not lie beside"),
+                             HasSubstr("was built without its CUDA provider")));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,102 @@
+// `headroom run` as a person uses it; GPUs are the fake driver of tests/support.
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+class Run : public testing::Test {
+ protected:
+  CommandResult run(Words words) {
+    words.insert(words.begin(), "run");
+    CommandOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+    return run_headroom(words, options);
+  }
+  // The guest takes memory by `route` until it is refused, and checks that nothing got past `limit`.
+  CommandResult guest(Words flags, const std::string& route, const std::string& limit) {
+    flags.insert(flags.end(), {"--", HEADROOM_GUEST, "proc", route, limit, "7340032"});
+    return run(flags);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Run, TheCommandKeepsItsExitCodeAndItsOutput) {
+  const CommandResult result = run(
+      {"--limit", "1GiB", "--limit-mechanism", "rlimit", "--", "sh", "-c", "echo out; echo err >&2; exit 7"});
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_EQ(result.out, "out\n");
+  EXPECT_THAT(result.err, HasSubstr("err\n"));
+  EXPECT_THAT(result.err, HasSubstr("headroom run: peak "));
+  EXPECT_THAT(result.err, HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
+}
+
+TEST_F(Run, ASignalIsTheShellsCode) {
+  const CommandResult result =
+      run({"--limit", "1GiB", "--limit-mechanism", "rlimit", "--", "sh", "-c", "kill -TERM $$"});
+  EXPECT_EQ(result.exit_code, 128 + 15);
+  EXPECT_THAT(result.err, HasSubstr("it ended with SIGTERM"));
+}
+
+TEST_F(Run, WhatTakesMoreThanAHardLimitIsKilledAndCounted) {
+  if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
+  const CommandResult result =
+      run({"--limit", "64MiB", "--", "sh", "-c", "head -c 200m /dev/zero | tail -c 150m | wc -c; exit $?"});
+  EXPECT_THAT(result.err, HasSubstr("(hard: control group"));
+  EXPECT_THAT(result.err, HasSubstr("killed at it"));
+}
+
+TEST_F(Run, WrongUseIsRefusedAndNothingRuns) {
+  const auto error_of = [&](const Words& words) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_THAT(error_of({}), HasSubstr("headroom run needs a command"));
+  EXPECT_THAT(error_of({"--", "echo", "ran"}), HasSubstr("headroom run has no limit to keep"));
+  EXPECT_THAT(error_of({"echo", "--limit", "1GiB"}), HasSubstr("'echo' stands before --"));
+  EXPECT_THAT(error_of({"--limit", "7", "--", "echo", "ran"}), HasSubstr("--limit"));
+  EXPECT_THAT(error_of({"--limit", "1MiB", "--", "echo", "ran"}), HasSubstr("8.0 MiB"));
+  EXPECT_THAT(error_of({"--gpu-limit", "many", "--", "echo", "ran"}), HasSubstr("is not a size"));
+  EXPECT_THAT(error_of({"--gpu-limit", "0=1GiB,0=2GiB", "--", "echo", "ran"}),
+              HasSubstr("names device 0 twice"));
+  EXPECT_THAT(error_of({"--share", "a/b", "--gpu-limit", "1GiB", "--", "echo", "ran"}),
+              HasSubstr("is no name"));
+  EXPECT_THAT(error_of({"--share", "nobody-has-it", "--", "echo", "ran"}),
+              HasSubstr("has no limit to share"));
+  EXPECT_THAT(error_of({"--limit", "1GiB", "--", "no-such-program"}), HasSubstr("no-such-program"));
+}
+
+#ifndef __SANITIZE_ADDRESS__  // its runtime must come first, before any preloaded library
+
+TEST_F(Run, AGpuLimitRefusesAndTheLineSaysHowOften) {
+  const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, "));
+  EXPECT_THAT(result.err, HasSubstr(" refused (hard: the ledger in front of the driver, which refuses)"));
+}
+
+TEST_F(Run, BothLimitsHoldAtOnce) {
+  const CommandResult result =
+      guest({"--limit", "1GiB", "--limit-mechanism", "rlimit", "--gpu-limit", "50MiB"}, "plain", "52428800");
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("; GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
+}
+
+TEST_F(Run, NothingIsRecorded) {
+  const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+#endif
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,136 @@
+// ONNX Runtime's CUDA provider behind the plug-in: the same answers as on the CPU, for each run's own input.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "unit/inference/onnxruntime_fixture.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Values = std::vector<std::vector<float>>;  // by output
+
+class OnnxRuntimeGpu : public OnnxRuntime {
+ protected:
+  void SetUp() override {
+    OnnxRuntime::SetUp();
+    if (!backend_) return;
+    if (model("mnist.onnx").empty()) GTEST_SKIP() << absent_message("the shared models");
+    auto ready = backend_->prepare_device("cuda:0");
+    if (!ready) GTEST_SKIP() << "skipped: " << ready.error().sentence();
+    EXPECT_FALSE(ready->name.empty());
+    EXPECT_THAT(ready->uuid, testing::StartsWith("GPU-"));
+    // Looked for before the session is made, so that a machine with a GPU and without the provider skips.
+    auto session = backend_->load(model("mnist.onnx"), on_gpu());
+    if (!session && session.error().kind == ErrorKind::input)
+      GTEST_SKIP() << "skipped: " << session.error().sentence();
+  }
+  static fs::path model(const std::string& name) {
+    return shared_data("models/" + name).value_or(fs::path());
+  }
+  static RuntimeSettings on_gpu() {
+    RuntimeSettings settings;
+    settings.device = "cuda:0";
+    return settings;
+  }
+  static Values run(LoadedModel& model) {
+    auto ran = model.session.run();
+    EXPECT_TRUE(ran) << ran.error().sentence();
+    std::vector<TensorView> views;
+    if (auto got = model.session.outputs(views); !ran || !got) return {};
+    Values values;
+    for (const TensorView& view : views) {
+      std::size_t count = view.type == ElementType::float32 && view.data != nullptr ? 1 : 0;
+      for (std::size_t i = 0; i < view.rank; ++i) count *= static_cast<std::size_t>(view.dims[i]);
+      const auto* data = static_cast<const float*>(view.data);
+      values.emplace_back(data, data + count);
+    }
+    return values;
+  }
+  // Of 32-bit floats; TF32 is off by default, so what is left is the order of additions.
+  static void expect_alike(const Values& gpu, const Values& cpu, const std::string& what) {
+    ASSERT_EQ(gpu.size(), cpu.size()) << what;
+    for (std::size_t i = 0; i < cpu.size(); ++i) {
+      ASSERT_EQ(gpu[i].size(), cpu[i].size()) << what << ", output " << i;
+      double scale = 1e-3, largest = 0;
+      for (std::size_t k = 0; k < cpu[i].size(); ++k) {
+        scale = std::max(scale, std::fabs(double{cpu[i][k]}));
+        largest = std::max(largest, std::fabs(double{gpu[i][k]} - double{cpu[i][k]}));
+      }
+      EXPECT_LT(largest / scale, 5e-3) << what << ", output " << i;
+    }
+  }
+  static void scramble(LoadedModel& model) {
+    for (auto& input : model.inputs)
+      if (input.type == ElementType::float32) {
+        auto* values = reinterpret_cast<float*>(input.data.data());
+        const std::size_t count = input.data.size() / sizeof(float);
+        std::reverse(values, values + count);
+        for (std::size_t i = 0; i < count; ++i) values[i] *= 0.7F;
+      }
+  }
+};
+
+TEST_F(OnnxRuntimeGpu, GivesTheCpusAnswersToEachRunsOwnInput) {
+  for (const char* name : {"mnist.onnx", "yolox_nano_416x416.onnx", "yunet_n_dynamic.onnx", "silero_vad.onnx",
+                           "ultraface_rfb_320.onnx", "FastestDet.onnx"}) {
+    auto gpu = load(model(name), on_gpu());
+    auto cpu = load(model(name), one_thread());
+    ASSERT_TRUE(gpu) << name << ": " << gpu.error().sentence();
+    ASSERT_TRUE(cpu) << name;
+    const auto nodes = gpu->session.placement();
+    ASSERT_TRUE(nodes) << name;
+    EXPECT_GT(nodes->on_device, 0) << name;
+    std::printf("%s: %d nodes on the device, %d elsewhere (%s)\n", name, nodes->on_device, nodes->elsewhere,
+                nodes->elsewhere_text.c_str());
+    for (int round = 0; round < 3; ++round) {
+      expect_alike(run(*gpu), run(*cpu), std::string(name) + ", round " + std::to_string(round));
+      const auto time = gpu->session.device_time();
+      ASSERT_TRUE(time) << name;
+      EXPECT_GT(time->count, 0) << name;
+      scramble(*gpu);
+      scramble(*cpu);
+    }
+    ASSERT_TRUE(gpu->session.trim()) << name;
+    expect_alike(run(*gpu), run(*cpu), std::string(name) + " after trim");
+  }
+}
+
+TEST_F(OnnxRuntimeGpu, AGraphThatWasCapturedReadsEachRunsOwnInput) {
+  RuntimeSettings settings = on_gpu();
+  settings.device_graph = true;
+  auto gpu = load(model("yolox_nano_416x416.onnx"), settings);
+  auto cpu = load(model("yolox_nano_416x416.onnx"), one_thread());
+  ASSERT_TRUE(gpu) << gpu.error().sentence();
+  ASSERT_TRUE(cpu);
+  for (int round = 0; round < 5; ++round) {
+    expect_alike(run(*gpu), run(*cpu), "round " + std::to_string(round));
+    scramble(*gpu);
+    scramble(*cpu);
+  }
+}
+
+TEST_F(OnnxRuntimeGpu, SettingsOfTheDeviceAreTaken) {
+  for (const ConvSearch search : {ConvSearch::exhaustive, ConvSearch::heuristic, ConvSearch::standard})
+    for (const bool small : {false, true}) {
+      RuntimeSettings settings = on_gpu();
+      settings.conv_search = search;
+      settings.conv_small_workspace = small;
+      settings.arena_extend = small ? ArenaExtend::same_as_requested : ArenaExtend::next_power_of_two;
+      auto gpu = load(model("mnist.onnx"), settings);
+      ASSERT_TRUE(gpu) << gpu.error().sentence();
+      EXPECT_FALSE(run(*gpu).empty());
+    }
+}
+
+TEST_F(OnnxRuntimeGpu, ADeviceThatIsNotThereIsNamed) {
+  auto ready = backend_->prepare_device("cuda:63");
+  ASSERT_FALSE(ready);
+  EXPECT_THAT(ready.error().sentence(), testing::HasSubstr("there is no device cuda:63"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,112 @@
+#include "bench/gpu_account.h"
+
+#include <gmock/gmock.h>
+
+#include "base/json.h"
+
+namespace headroom::bench {
+namespace {
+
+Json json(const char* text) { return *parse_json(text); }
+
+const Json kDevice = json(
+    R"({"ordinal":1,"device":"cuda:1","name":"G","uuid":"GPU-a","total_bytes":1000,"is_integrated":false})");
+
+Json ledger(std::int64_t charged, std::int64_t peak, std::int64_t refused = 0) {
+  Json gpu = json(R"({"ledger":[{"ordinal":1,"pinned_bytes":7}]})");
+  gpu["ledger"][0]["charged_bytes"] = charged;
+  gpu["ledger"][0]["peak_bytes"] = peak;
+  gpu["ledger"][0]["refused"] = refused;
+  gpu["ledger"][0]["refused_bytes"] = refused * 10;
+  return gpu;
+}
+
+TEST(GpuAccount, AWorkerOnTheCpuHasNone) {
+  GpuAccount account;
+  account.add_phase(Phase::running, ledger(1, 2));
+  EXPECT_TRUE(account.memory(std::nullopt, ModelStatus::ok).empty());
+}
+
+TEST(GpuAccount, EachPhaseHasItsFiguresAndPeaksAreTheLargest) {
+  GpuAccount account;
+  account.add_device(kDevice);
+  account.add_device(kDevice);  // said again by a pipeline's second model
+  account.add_phase(Phase::start, ledger(0, 0));
+  account.add_phase(Phase::runtime_loaded, ledger(1, 1));
+  account.add_phase(Phase::model_loaded, ledger(20, 50));
+  account.add_phase(Phase::model_loaded, ledger(30, 40));
+  account.add_phase(Phase::warm, ledger(60, 90));
+  account.add_phase(Phase::running, ledger(60, 70));
+  account.add_phase(Phase::unloaded, ledger(2, 60));
+  const auto list = account.memory(std::nullopt, ModelStatus::ok);
+  ASSERT_EQ(list.size(), 1U);
+  const GpuMemory& gpu = list[0];
+  EXPECT_EQ(gpu.device, "cuda:1");
+  EXPECT_EQ(gpu.runtime, Bytes{1});
+  EXPECT_EQ(gpu.loaded, Bytes{30});
+  EXPECT_EQ(gpu.load_peak, Bytes{50});
+  EXPECT_EQ(gpu.running, Bytes{60});
+  EXPECT_EQ(gpu.run_peak, Bytes{90});
+  EXPECT_EQ(gpu.residual, Bytes{2});
+  EXPECT_EQ(gpu.pinned_host, Bytes{7});
+  EXPECT_EQ(gpu.process_running, std::nullopt);
+  EXPECT_EQ(gpu.limit, std::nullopt);
+  EXPECT_EQ(gpu.within_limit, std::nullopt);
+  EXPECT_EQ(gpu.refused_bytes, std::nullopt);
+}
+
+TEST(GpuAccount, TheDriversFigureIsThatOfTheSameDevice) {
+  GpuAccount account;
+  account.add_device(kDevice);
+  account.add_phase(Phase::model_loaded,
+                    json(R"({"driver":[{"uuid":"GPU-b","used_bytes":5},{"uuid":"GPU-a","used_bytes":6}]})"));
+  // A MIG instance names itself otherwise; the only figure can be no other device's.
+  account.add_phase(Phase::running, json(R"({"driver":[{"uuid":"GPU-of-the-whole","used_bytes":8}]})"));
+  const GpuMemory gpu = account.memory(std::nullopt, ModelStatus::ok)[0];
+  EXPECT_EQ(gpu.process_loaded, Bytes{6});
+  EXPECT_EQ(gpu.process_running, Bytes{8});
+  EXPECT_EQ(gpu.loaded, std::nullopt);
+}
+
+TEST(GpuAccount, WhatARefusedModelHadIsThePeakOfTheStepThatItWasAt) {
+  ledger::Limits limits;
+  limits.bytes[1] = 100;
+  GpuAccount account;
+  account.add_device(kDevice);
+  account.add_phase(Phase::runtime_loaded, ledger(0, 0));
+  account.add_phase(Phase::runtime_loaded, ledger(0, 95, 2), true);
+  const GpuMemory gpu = account.memory(limits, ModelStatus::oom)[0];
+  EXPECT_EQ(gpu.load_peak, Bytes{95});
+  EXPECT_EQ(gpu.loaded, std::nullopt);
+  EXPECT_EQ(gpu.refused, 2);
+  EXPECT_EQ(gpu.refused_bytes, Bytes{20});
+  EXPECT_EQ(gpu.limit, Bytes{100});
+  EXPECT_EQ(gpu.within_limit, false);
+  EXPECT_EQ(account.memory(limits, ModelStatus::ok)[0].within_limit, true) << "refused, and went on without";
+  // Another device's limit is not this one's.
+  ledger::Limits others;
+  others.bytes[0] = 100;
+  EXPECT_EQ(account.memory(others, ModelStatus::oom)[0].within_limit, std::nullopt);
+}
+
+TEST(GpuAccount, TheTotalThatTheLedgerToldTheProgramIsNotTheDevices) {
+  ledger::Limits limits;
+  limits.bytes[1] = 1000;
+  GpuAccount account;
+  account.add_device(kDevice);
+  EXPECT_EQ(account.memory(std::nullopt, ModelStatus::ok)[0].total, Bytes{1000});
+  EXPECT_EQ(account.memory(limits, ModelStatus::ok)[0].total, std::nullopt);
+}
+
+TEST(GpuAccount, DamagedEventsAreNoFigures) {
+  GpuAccount account;
+  account.add_device(kDevice);
+  for (const char* text :
+       {"{}", R"({"ledger":{}})", R"({"ledger":[7,{}]})", R"({"driver":"x","ledger":null})",
+        R"({"ledger":[{"ordinal":-1}],"driver":[{"used_bytes":"many"}]})"})
+    account.add_phase(Phase::model_loaded, json(text));
+  EXPECT_EQ(account.memory(std::nullopt, ModelStatus::ok)[0].loaded, std::nullopt);
+}
+
+}  // namespace
+}  // namespace headroom::bench
