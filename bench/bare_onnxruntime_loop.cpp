@@ -4,6 +4,7 @@
 //
 //   bare_onnxruntime_loop --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims
 //   1,3,640,640] [--arena doubling|exact] [--device cpu|cuda:N] [--capture on]
+//   [--conv-search exhaustive|heuristic|default]
 //
 // On a GPU input and outputs are bound on the device, with pinned memory on the machine's side, all in one
 // stream with one wait at the end: the fastest way that ONNX Runtime has, and Headroom's. The time of a run
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -49,6 +51,7 @@ struct Arguments {
   bool exact_arena = false;  // the arena grows by what is asked for, not by doubling
   int cuda = -1;             // the CUDA device; -1: the CPU
   bool capture = false;
+  std::string conv_search = "exhaustive";  // the runtime's own
   std::vector<int64_t> dims;
 };
 
@@ -79,6 +82,8 @@ Arguments parse(int count, char** values) {
       arguments.exact_arena = std::strcmp(value, "exact") == 0;
     else if (flag == "--device")
       arguments.cuda = std::strncmp(value, "cuda:", 5) == 0 ? std::atoi(value + 5) : -1;
+    else if (flag == "--conv-search")
+      arguments.conv_search = value;
     else if (flag == "--capture")
       arguments.capture = std::strcmp(value, "on") == 0;
     else if (flag == "--dims")
@@ -89,7 +94,7 @@ Arguments parse(int count, char** values) {
   if (arguments.model.empty() || arguments.iterations < 1 || arguments.warmup < 0 || count % 2 == 0)
     fail(
         "usage: --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims 1,3,640,640] "
-        "[--arena doubling|exact] [--device cpu|cuda:N] [--capture on]");
+        "[--arena doubling|exact] [--device cpu|cuda:N] [--capture on] [--conv-search WORD]");
   return arguments;
 }
 
@@ -182,9 +187,11 @@ void use_cuda(OrtSessionOptions* options, const Arguments& arguments, const bare
   OrtCUDAProviderOptionsV2* provider = nullptr;
   check(cuda_api->CreateCUDAProviderOptions(&provider));
   const std::string ordinal = std::to_string(arguments.cuda);
-  const char* keys[] = {"device_id", "enable_cuda_graph"};
-  const char* values[] = {ordinal.c_str(), arguments.capture ? "1" : "0"};
-  check(cuda_api->UpdateCUDAProviderOptions(provider, keys, values, 2));
+  std::string search = arguments.conv_search;
+  for (char& c : search) c = static_cast<char>(std::toupper(c));
+  const char* keys[] = {"device_id", "enable_cuda_graph", "cudnn_conv_algo_search"};
+  const char* values[] = {ordinal.c_str(), arguments.capture ? "1" : "0", search.c_str()};
+  check(cuda_api->UpdateCUDAProviderOptions(provider, keys, values, 3));
   check(cuda_api->UpdateCUDAProviderOptionsWithValue(provider, "user_compute_stream", device.stream));
   check(cuda_api->SessionOptionsAppendExecutionProvider_CUDA_V2(options, provider));
   cuda_api->ReleaseCUDAProviderOptions(provider);

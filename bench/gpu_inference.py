@@ -65,24 +65,25 @@ def bare(arguments, model, *flags):
     return json.loads(done.stdout)
 
 
-def latency(arguments, model):
+def latency(arguments, model, search):
     """Alternating: one run of each in each round, the first of a round in turn."""
-    headroom(arguments, [model], "--max-frames", "20", "--skip-inference")
+    flags = ["--max-frames", str(arguments.frames), "--conv-search", search]
+    headroom(arguments, [model], *flags, "--skip-inference")
     rounds = []
     for index in range(arguments.rounds):
         one = {}
         for side in (("headroom", "bare") if index % 2 == 0 else ("bare", "headroom")):
             if side == "bare":
-                one["bare_p50_ns"] = bare(arguments, model)["p50_ns"]
+                one["bare_p50_ns"] = bare(arguments, model, "--conv-search", search)["p50_ns"]
                 continue
-            result, _ = headroom(arguments, [model], "--skip-setup", "--warmup", "30", "--max-frames", str(arguments.frames))
+            result, _ = headroom(arguments, [model], "--skip-setup", "--warmup", "30", *flags)
             if not result["models"] or "latency_ns" not in result["models"][0]:
                 return {"failed": result}
             one["headroom_p50_ns"] = result["models"][0]["latency_ns"]["p50"]
             one["device_p50_ns"] = result["models"][0]["device_latency_ns"]["p50"]
         rounds.append(one)
-        print(model, index, one, file=sys.stderr)
-    return {"rounds": rounds, "last": result["models"][0]}
+    print(model, search, rounds[-1], file=sys.stderr)
+    return {"rounds": rounds}
 
 
 def phases(arguments, models):
@@ -116,6 +117,26 @@ def tune(arguments, model):
             "smallest_settings": model.get("smallest_settings"), "status": model.get("status"), "failed": result.get("failed")}
 
 
+TAKE_UNTIL_REFUSED = """
+import torch
+held = []
+try:
+    while True:
+        held.append(torch.empty(100 << 20, dtype=torch.uint8, device="cuda"))
+except torch.OutOfMemoryError:
+    print("refused after", len(held), "of 100 MiB; torch sees", torch.cuda.mem_get_info()[1] >> 20, "MiB in all")
+del held
+torch.cuda.empty_cache()
+print("goes on:", float(torch.ones(1 << 20, device="cuda").sum()))
+"""
+
+
+def run_torch(arguments, limit):
+    """Any program under a limit: PyTorch takes memory until it is refused, and goes on."""
+    done, seconds = run([arguments.build / "headroom", "run", "--gpu-limit", limit, "--", sys.executable, "-c", TAKE_UNTIL_REFUSED])
+    return {"limit": limit, "status": done.returncode, "out": done.stdout[-2000:], "err": done.stderr[-2000:], "seconds": seconds}
+
+
 def machine():
     gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
                          capture_output=True, text=True).stdout.strip()
@@ -131,12 +152,14 @@ def markdown(result):
     out = ["# ONNX Runtime on a real GPU\n", f"{result['machine']['gpu']}, {result['machine']['cores']} cores, "
            f"kernel {result['machine']['kernel']}, {result['machine']['date']}; ONNX Runtime {result.get('runtime', '?')}. "
            "Command: `bench/gpu_inference.py`, which also writes this file.\n"]
-    if "latency" in result:
-        out += ["## P50 against a bare loop\n", "Alternating runs; the bare loop binds input and output on the device and "
-                "waits once, as Headroom does. Median (smallest to largest) over the rounds.\n",
+    for search in ("heuristic", "exhaustive"):
+        if search not in result:
+            continue
+        out += [f"## P50 against a bare loop, convolutions by {search} search\n", "Alternating runs; the bare loop binds input "
+                "and output on the device and waits once, as Headroom does. Median (smallest to largest) over the rounds.\n",
                 "| model | rounds | Headroom P50 ms | by CUDA events ms | bare loop ms | ratio of P50 | quartiles |",
                 "|---|---|---|---|---|---|---|"]
-        for model, found in result["latency"].items():
+        for model, found in result[search].items():
             if "failed" in found:
                 out.append(f"| {model} | failed | | | | | |")
                 continue
@@ -192,6 +215,9 @@ def markdown(result):
                             if key in ("threads", "arena_extend", "conv_search", "conv_small_workspace", "device_graph")}
                 out.append(f"| {settings} | {trial['status']} {trial.get('error', '')} | "
                            f"{'–' if p50 is None else f'{p50 / 1e6:.3f}'} | {mib(trial.get('gpu_peak_bytes'))} |")
+    if "run" in result:
+        out += [f"\n## headroom run --gpu-limit {result['run']['limit']} -- python3 (PyTorch)\n", "```",
+                (result["run"]["out"] + result["run"]["err"]).strip(), "```", f"Exit code {result['run']['status']}."]
     return "\n".join(out) + "\n"
 
 
@@ -203,7 +229,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--limit", default="600MiB")
-    parser.add_argument("--only", default="phases,limit,parallel,tune,latency")
+    parser.add_argument("--only", default="phases,limit,parallel,tune,run,heuristic,exhaustive")
     parser.add_argument("--markdown-only", action="store_true", help="makes results.md of an earlier results.json")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -219,7 +245,9 @@ def main():
                  "limit": lambda: over_the_limit(arguments, three, arguments.limit),
                  "parallel": lambda: together(arguments, three + ["yolox_nano_416x416"], "8GiB"),
                  "tune": lambda: {"resnet50": tune(arguments, "resnet50")},
-                 "latency": lambda: {model: latency(arguments, model) for model in three}}
+                 "run": lambda: run_torch(arguments, "4GiB"),
+                 "heuristic": lambda: {model: latency(arguments, model, "heuristic") for model in three},
+                 "exhaustive": lambda: {model: latency(arguments, model, "exhaustive") for model in three}}
         for name in arguments.only.split(","):
             begin = time.monotonic()
             result[name] = steps[name]()

@@ -57,6 +57,32 @@ Failure why_it_does_not_load(const Runtime& runtime, std::string_view message) {
                   clean_message(message))};
 }
 
+using Options = std::vector<std::pair<const char*, std::string>>;
+
+Options options_for(const hr_settings& settings, const CudaDevice& device) {
+  return {{"device_id", std::to_string(device.ordinal())},
+          {"arena_extend_strategy",
+           settings.arena_same_as_requested != 0 ? "kSameAsRequested" : "kNextPowerOfTwo"},
+          {"cudnn_conv_algo_search", search_name(settings.conv_search)},
+          {"cudnn_conv_use_max_workspace", settings.conv_small_workspace != 0 ? "0" : "1"},
+          {"enable_cuda_graph", settings.device_graph != 0 ? "1" : "0"}};
+}
+
+void add_provider(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& options,
+                  const Options& wanted, const CudaDevice& device) {
+  OrtCUDAProviderOptionsV2* made = nullptr;
+  runtime.check(api.CreateCUDAProviderOptions(&made));
+  const Owned<OrtCUDAProviderOptionsV2> provider(made, api.ReleaseCUDAProviderOptions);
+  std::vector<const char*> keys, values;
+  for (const auto& [key, value] : wanted) {
+    keys.push_back(key);
+    values.push_back(value.c_str());
+  }
+  runtime.check(api.UpdateCUDAProviderOptions(made, keys.data(), values.data(), keys.size()));
+  runtime.check(api.UpdateCUDAProviderOptionsWithValue(made, "user_compute_stream", device.stream()));
+  runtime.check(api.SessionOptionsAppendExecutionProvider_CUDA_V2(&options, made));
+}
+
 }  // namespace
 
 void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
@@ -71,35 +97,14 @@ void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_se
                   fmt::format("ONNX Runtime {} ({}) was built without its CUDA provider; name a library that "
                               "has one in HEADROOM_ONNXRUNTIME",
                               runtime.version(), runtime.file())};
-  OrtCUDAProviderOptionsV2* made = nullptr;
+  const Options wanted = options_for(settings, device);
   try {
-    runtime.check(api->CreateCUDAProviderOptions(&made));
+    add_provider(runtime, *api, options, wanted, device);
   } catch (const Failure& failure) {
     throw why_it_does_not_load(runtime, failure.message);
   } catch (
-      const std::exception& exception) {  // a provider that does not load is thrown through the C API (1.29)
+      const std::exception& exception) {  // thrown through the C API by 1.29 when a provider does not load
     throw why_it_does_not_load(runtime, exception.what());
-  }
-  const Owned<OrtCUDAProviderOptionsV2> provider(made, api->ReleaseCUDAProviderOptions);
-  const std::string ordinal = std::to_string(device.ordinal());
-  const std::array<std::pair<const char*, const char*>, 5> wanted{{
-      {"device_id", ordinal.c_str()},
-      {"arena_extend_strategy",
-       settings.arena_same_as_requested != 0 ? "kSameAsRequested" : "kNextPowerOfTwo"},
-      {"cudnn_conv_algo_search", search_name(settings.conv_search)},
-      {"cudnn_conv_use_max_workspace", settings.conv_small_workspace != 0 ? "0" : "1"},
-      {"enable_cuda_graph", settings.device_graph != 0 ? "1" : "0"},
-  }};
-  std::array<const char*, 5> keys{}, values{};
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    keys.at(i) = wanted.at(i).first;
-    values.at(i) = wanted.at(i).second;
-  }
-  runtime.check(api->UpdateCUDAProviderOptions(made, keys.data(), values.data(), keys.size()));
-  runtime.check(api->UpdateCUDAProviderOptionsWithValue(made, "user_compute_stream", device.stream()));
-  if (OrtStatus* status = api->SessionOptionsAppendExecutionProvider_CUDA_V2(&options, made)) {
-    const Owned<OrtStatus> owned(status, api->ReleaseStatus);
-    throw why_it_does_not_load(runtime, api->GetErrorMessage(status));
   }
   // Costs nothing at run time, and tells what stayed on the CPU.
   if (runtime.newer_api(kApiWithPlacement) != nullptr)
