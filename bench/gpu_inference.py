@@ -18,6 +18,8 @@ import subprocess
 import sys
 import time
 
+from turns import run_in_turns
+
 EXPORTED = {"resnet50": (1, 3, 224, 224), "fcn_resnet50": (1, 3, 520, 520)}
 MIB = 1 << 20
 
@@ -86,6 +88,53 @@ def latency(arguments, model, search):
     return {"rounds": rounds}
 
 
+def in_turns(arguments, model, iterations):
+    """As latency(), but both are started at once and take turns of a quarter of a second, so that both meet the same moods of
+    the machine (turns.py)."""
+    flags = ["--max-frames", str(iterations), "--conv-search", "heuristic"]
+    headroom(arguments, [model], *flags, "--skip-inference")
+    path = arguments.models / f"{model}.onnx"
+    commands = {
+        "headroom": [arguments.build / "headroom", "bench", "--device", "cuda:0", "--task", "none", "--json", "--quiet", "--prepared-dir",
+                     arguments.out / "prepared", "--output-dir", arguments.out / "outputs", "--model", f"{model}={path}",
+                     "--skip-setup", "--warmup", "30", *flags],
+        "bare": [arguments.build / "bare_onnxruntime_loop", "--model", path, "--threads", "0", "--warmup", "30", "--iterations",
+                 str(iterations), "--device", "cuda:0", "--conv-search", "heuristic"]}
+    rounds = []
+    for index in range(arguments.rounds):
+        order = list(commands) if index % 2 == 0 else list(reversed(commands))
+        found = dict(zip(order, map(json.loads, run_in_turns([list(map(str, commands[side])) for side in order], 0.25))))
+        ours = found["headroom"]["models"][0]
+        rounds.append({"headroom_p50_ns": ours["latency_ns"]["p50"], "device_p50_ns": ours["device_latency_ns"]["p50"],
+                       "bare_p50_ns": found["bare"]["p50_ns"]})
+    return {"rounds": rounds}
+
+
+def ledger_cost(arguments, model, rounds=14):
+    """The same program with and without the ledger before the driver, and Headroom with and without it; P50 in ms."""
+    flags = ["--max-frames", "300", "--conv-search", "heuristic"]
+    headroom(arguments, [model], *flags, "--skip-inference")
+    ledger = {"LD_PRELOAD": str(arguments.build / "libheadroom_trace.so"), "HEADROOM_TRACE_OPTIONS": "ledger=1"}
+    path = arguments.models / f"{model}.onnx"
+    loop = [arguments.build / "bare_onnxruntime_loop", "--model", path, "--threads", "0", "--warmup", "30", "--iterations", "300",
+            "--device", "cuda:0", "--conv-search", "heuristic"]
+    bench = [arguments.build / "headroom", "bench", "--device", "cuda:0", "--task", "none", "--json", "--quiet", "--prepared-dir",
+             arguments.out / "prepared", "--output-dir", arguments.out / "outputs", "--model", f"{model}={path}", "--skip-setup",
+             "--warmup", "30", *flags]
+    sides = {"bare": (loop, {}), "bare, with the ledger": (loop, ledger), "Headroom": (bench, {}),
+             "Headroom, without the ledger": (bench, {"HEADROOM_TRACER": "/nonexistent"})}
+    found = {side: [] for side in sides}
+    for index in range(rounds):
+        order = list(sides)[index % 4:] + list(sides)[:index % 4]
+        for side in order:
+            command, more = sides[side]
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={**os.environ, **more})
+            result = json.loads(done.stdout)
+            p50 = result["p50_ns"] if "p50_ns" in result else result["models"][0]["latency_ns"]["p50"]
+            found[side].append(round(p50 / 1e6, 3))
+    return found
+
+
 def phases(arguments, models):
     """The figures by phase of a run of its own for each model."""
     found = {}
@@ -152,14 +201,16 @@ def markdown(result):
     out = ["# ONNX Runtime on a real GPU\n", f"{result['machine']['gpu']}, {result['machine']['cores']} cores, "
            f"kernel {result['machine']['kernel']}, {result['machine']['date']}; ONNX Runtime {result.get('runtime', '?')}. "
            "Command: `bench/gpu_inference.py`, which also writes this file.\n"]
-    for search in ("heuristic", "exhaustive"):
-        if search not in result:
+    for kind, title in (("heuristic", "P50 against a bare loop"), ("exhaustive", "P50 against a bare loop, exhaustive search"),
+                        ("turns", "P50 against a bare loop, both at once and in turns of a quarter of a second")):
+        if kind not in result:
             continue
-        out += [f"## P50 against a bare loop, convolutions by {search} search\n", "Alternating runs; the bare loop binds input "
-                "and output on the device and waits once, as Headroom does. Median (smallest to largest) over the rounds.\n",
+        out += [f"\n## {title}\n", "The bare loop binds input and output on the device and waits once, as Headroom does; "
+                "convolutions by " + ("exhaustive" if kind == "exhaustive" else "heuristic") + " search in both, since an exhaustive "
+                "one takes other algorithms in each run. Median (smallest to largest) over the rounds, first in turn.\n",
                 "| model | rounds | Headroom P50 ms | by CUDA events ms | bare loop ms | ratio of P50 | quartiles |",
                 "|---|---|---|---|---|---|---|"]
-        for model, found in result[search].items():
+        for model, found in result[kind].items():
             if "failed" in found:
                 out.append(f"| {model} | failed | | | | | |")
                 continue
@@ -172,6 +223,14 @@ def markdown(result):
             quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
             out.append(f"| {model} | {len(rounds)} | {spread('headroom_p50_ns')} | {spread('device_p50_ns')} | "
                        f"{spread('bare_p50_ns')} | {statistics.median(ratios):.4f} | {quartiles[0]:.4f}–{quartiles[2]:.4f} |")
+    if "ledger" in result:
+        out += ["\n## What the ledger costs in a run\n", "P50 in ms, programs in turn.\n",
+                "| model | program | rounds | median | quartiles | smallest |", "|---|---|---|---|---|---|"]
+        for model, found in result["ledger"].items():
+            for side, values in found.items():
+                quartiles = statistics.quantiles(values, n=4)
+                out.append(f"| {model} | {side} | {len(values)} | {statistics.median(values):.2f} | "
+                           f"{quartiles[0]:.2f}–{quartiles[2]:.2f} | {min(values):.2f} |")
     if "phases" in result:
         out += ["\n## Device memory by phase: the ledger, and NVML's figure for the process\n",
                 "MiB at the end of each phase. The difference is what the ledger does not hold: context and modules.\n",
@@ -229,7 +288,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--limit", default="600MiB")
-    parser.add_argument("--only", default="phases,limit,parallel,tune,run,heuristic,exhaustive")
+    parser.add_argument("--only", default="phases,limit,parallel,tune,run,heuristic,turns,ledger")
     parser.add_argument("--markdown-only", action="store_true", help="makes results.md of an earlier results.json")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -247,7 +306,10 @@ def main():
                  "tune": lambda: {"resnet50": tune(arguments, "resnet50")},
                  "run": lambda: run_torch(arguments, "4GiB"),
                  "heuristic": lambda: {model: latency(arguments, model, "heuristic") for model in three},
-                 "exhaustive": lambda: {model: latency(arguments, model, "exhaustive") for model in three}}
+                 "exhaustive": lambda: {model: latency(arguments, model, "exhaustive") for model in three},
+                 "turns": lambda: {"yolox_nano_640x640": in_turns(arguments, "yolox_nano_640x640", 900),
+                                   "resnet50": in_turns(arguments, "resnet50", 1500)},
+                 "ledger": lambda: {"yolox_nano_640x640": ledger_cost(arguments, "yolox_nano_640x640")}}
         for name in arguments.only.split(","):
             begin = time.monotonic()
             result[name] = steps[name]()

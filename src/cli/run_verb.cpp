@@ -55,7 +55,7 @@ const Verb& run_verb() {
     verb.examples = {
         "headroom run --limit 2GiB -- ./app --its-flags",
         "headroom run --gpu-limit 4GiB -- python3 infer.py",
-        "headroom run --gpu-limit 8GiB --share night -- ./first & headroom run --share night -- ./second",
+        "headroom run --share night -- ./second   # within the limit of the first",
     };
     verb.positional = "COMMAND";
     verb.flags = run_flags();

@@ -66,7 +66,9 @@ std::string gpu_limit_lines(const BenchResult& result) {
   if (!limit.note.empty()) text += fmt::format(": {}", escaped(limit.note));
   for (const LimitRoute& route : limit.routes)
     text += fmt::format("{}{} {}", &route == &limit.routes.front() ? ". Tried: " : ", ", code(route.name),
-                        route.outcome == "escaped" ? "**got past it**" : escaped(route.outcome));
+                        route.outcome == "escaped"     ? "**got past it**"
+                        : route.outcome == "not_tried" ? "not tried"
+                                                       : escaped(route.outcome));
   return text + "\n\n";
 }
 

@@ -60,8 +60,10 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
                                   words_for(result.parallel->sum_of_peaks)));
   if (result.parallel)
     for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
-      remarks.push_back(fmt::format("All at once on {}: joint peak {}, sum of the peaks alone {}", gpu.device,
-                                    words_for(gpu.joint_peak), words_for(gpu.sum_of_peaks)));
+      remarks.push_back(fmt::format(
+          "All at once on {}: joint peak {}{}{}", gpu.device,
+          result.parallel->joint_peak_is_lower_bound ? "at least " : "", words_for(gpu.joint_peak),
+          gpu.sum_of_peaks ? ", sum of the peaks alone " + format_bytes(*gpu.sum_of_peaks) : ""));
   if (result.pipeline && result.pipeline->peak)
     remarks.push_back(fmt::format("Pipeline of {}: {}, peak {}",
                                   counted(static_cast<std::int64_t>(result.pipeline->models.size()), "model"),

@@ -69,6 +69,15 @@ export interface LayerMemory {
   nodes?: NodeMemory[];
 }
 
+// What a process had of a GPU's memory, by the ledger of the preload library.
+export interface GpuMemory {
+  device: string;  // "cuda:0"
+  name: string;
+  load_peak_bytes?: number;
+  run_peak_bytes?: number;
+  limit_bytes?: number;
+}
+
 export interface Model {
   name: string;
   path?: string;
@@ -82,6 +91,7 @@ export interface Model {
   fps?: number;
   pipeline_fps?: number;
   latency_ns?: Latency;  // of inference, which is among the stages as well
+  device_latency_ns?: Latency;  // of inference by the GPU's own clock
   stages_ns?: Partial<Record<StageName, Latency>>;
   runtime_load_time_ns?: number;
   model_load_time_ns?: number;
@@ -89,6 +99,7 @@ export interface Model {
   detections_per_frame?: {n: number; mean: number; min: number; max: number};
   frames?: number;
   memory?: Memory;
+  gpu_memory?: GpuMemory[];
   file_size_bytes?: number;
   cpu_percent?: number;
   layers?: LayerMemory;

@@ -107,10 +107,21 @@ TEST_F(Settings, PrepackingSpinningAndEveryGraphLevelGiveTheSameAnswer) {
 
 TEST_F(Settings, OtherDevicesAreRefused) {
   RuntimeSettings settings = one_thread();
-  settings.device = "cuda:0";
+  settings.device = "tpu:0";
   const auto refused = backend_->load(*path_, settings);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().why, "this plug-in runs on the device cpu alone, not on 'cuda:0'");
+  EXPECT_EQ(refused.error().why, "'tpu:0' is no device; use cpu or cuda:N");
+  const auto unprepared = backend_->prepare_device("tpu:0");
+  ASSERT_FALSE(unprepared);
+  EXPECT_EQ(unprepared.error().why, "it runs on cpu and cuda:N, not on 'tpu:0'");
+}
+
+TEST_F(Settings, OnTheCpuNoRunHasATimeOfADevice) {
+  auto model = load(*path_, one_thread());
+  ASSERT_TRUE(model) << model.error().sentence();
+  ASSERT_TRUE(model->session.run());
+  EXPECT_FALSE(model->session.device_time());
+  EXPECT_FALSE(model->session.placement());
 }
 
 TEST_F(Settings, TrimGivesTheArenaBack) {

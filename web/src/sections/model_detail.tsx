@@ -80,6 +80,18 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
   );
 }
 
+// Of a model on a GPU: its own clock's latency, and its memory's peaks.
+function gpu_figures(model: Model): [string, string | undefined, (string | undefined)?][] {
+  const figures: [string, string | undefined, (string | undefined)?][] = [];
+  if (model.device_latency_ns) figures.push(['P50 by the GPU', duration(model.device_latency_ns.p50)]);
+  for (const gpu of model.gpu_memory ?? []) {
+    const share = (peak: number) => (gpu.limit_bytes ? `${percent(peak / gpu.limit_bytes)} of its limit` : undefined);
+    for (const [label, peak] of [['load peak', gpu.load_peak_bytes], ['run peak', gpu.run_peak_bytes]] as const)
+      if (peak !== undefined) figures.push([`${gpu.device} ${label}`, bytes(peak), share(peak)]);
+  }
+  return figures;
+}
+
 function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
   const memory = model.memory ?? {};
   const counted_peak = memory.limit_peak_bytes;
@@ -102,6 +114,7 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
     ['After unload', memory.residual_bytes === undefined ? undefined : bytes(memory.residual_bytes)],
     ['Control group peak', by_group || memory.cgroup_peak_bytes === undefined ? undefined : bytes(memory.cgroup_peak_bytes), 'with page cache'],
     ['Run peak as PSS', memory.pss_run_peak_bytes === undefined ? undefined : bytes(memory.pss_run_peak_bytes), 'shared pages divided'],
+    ...gpu_figures(model),
     ['Over the limit', memory.violations ? counted(memory.violations, 'sample') : undefined],
     ['Load time', model.model_load_time_ns === undefined ? undefined : duration(model.model_load_time_ns),
      model.runtime_load_time_ns === undefined ? undefined : `runtime ${duration(model.runtime_load_time_ns)}`],
