@@ -1,5 +1,5 @@
-// The worker's view of its own GPU memory: the ledger of the preload library that it was started with, and the
-// driver's figure for the process. Absent where there is neither.
+// The worker's view of its own GPU memory: the ledger of the preload library that it was started with, and
+// the driver's figure for the process. Absent where there is neither.
 #pragma once
 
 #include <memory>

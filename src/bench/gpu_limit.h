@@ -24,7 +24,8 @@ Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptio
 
 // Tries, in a child under the same mechanism with a small limit, every way to take memory of the first device
 // that has a limit. A probe that cannot run makes the limit unavailable, with the reason; never an error.
-Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>& devices, Interrupt& interrupt);
+Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>& devices,
+                      Interrupt& interrupt);
 
 // The child (hidden verb _gpu_probe); returns the exit code.
 int run_gpu_probe_process();

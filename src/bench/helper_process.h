@@ -19,7 +19,7 @@ struct HelperPlan {
   std::string purpose;  // for errors: "scanning the source"
   limits::MemoryLimit* limit = nullptr;
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours
-  Nanoseconds timeout{120'000'000'000};  // without a sign of life
+  Nanoseconds timeout{120'000'000'000};                               // without a sign of life
   // What the helper was at, for the error when it dies: "reading big.png"; may be absent or give nothing.
   std::function<std::string()> under_way;
   // Called for each event that is not the last.

@@ -10,10 +10,9 @@
 #include "base/run_folder.h"
 #include "bench/common_limit.h"
 #include "bench/gpu_limit.h"
+#include "bench/gpu_results.h"
 #include "inference/task.h"
 #include "limits/memory_limit.h"
-#include "model/device_name.h"
-#include "trace/tracer_environment.h"
 
 namespace headroom::bench {
 namespace {
@@ -171,21 +170,7 @@ constexpr double kNoisyCv = 0.025;
 constexpr std::int64_t kFewestForCv = 10;  // below, one slow frame decides
 
 void add_warnings(const BenchContext& context, ModelResult& result) {
-  for (const GpuMemory& gpu : result.gpu_memory)
-    if (result.status == ModelStatus::ok && gpu.refused > 0)
-      result.warnings.push_back(fmt::format(
-          "{} requests for {} of {} were refused at its limit, and it went on: it may be slower than without",
-          gpu.refused, gpu.refused_bytes ? format_bytes(*gpu.refused_bytes) : "memory", gpu.device));
-  for (const GpuMemory& gpu : result.gpu_memory)
-    if (result.status == ModelStatus::ok && !gpu.run_peak)
-      result.warnings.push_back(
-          fmt::format("its memory of {} is not known: the preload library {} was not loaded", gpu.device,
-                      trace::tracer_library().string()));
-  if (result.placement && result.placement->on_cpu > 0 && !result.gpu_memory.empty())
-    result.warnings.push_back(fmt::format("{} of its {} nodes run on the CPU, not on {}: {}",
-                                          result.placement->on_cpu,
-                                          result.placement->on_cpu + result.placement->on_device,
-                                          result.gpu_memory.front().device, result.placement->on_cpu_kinds));
+  add_gpu_warnings(result);
   if (result.inference && result.inference->n >= kFewestForCv && result.inference->cv > kNoisyCv)
     result.warnings.push_back(fmt::format(
         "inference latency varies by {:.1f} % (over 2.5 %: a busy machine, a moving clock, or work "
@@ -193,35 +178,6 @@ void add_warnings(const BenchContext& context, ModelResult& result) {
         100 * result.inference->cv));
   if (auto throttling = context.metrics.take_throttling("it ran"))
     result.warnings.push_back(std::move(*throttling));
-}
-
-// Of each device that the models used together: what all had at once, and what they had alone.
-std::vector<JointGpuMemory> joint_gpu_memory(const BenchContext& context,
-                                             const std::vector<ModelResult>& together,
-                                             const std::vector<ModelResult>& alone) {
-  std::vector<JointGpuMemory> devices;
-  if (context.device_account == nullptr) return devices;
-  for (const unsigned ordinal : cuda_devices(context.options)) {
-    JointGpuMemory joint;
-    joint.device = DeviceName{true, ordinal}.text();
-    joint.joint_peak = Bytes{static_cast<std::int64_t>(context.device_account->peak(ordinal))};
-    const std::uint64_t limit = context.device_account->limits().bytes[ordinal];
-    if (limit != ledger::kNoLimit) joint.limit = Bytes{static_cast<std::int64_t>(limit)};
-    // A sum without all its members would be compared with something else.
-    std::optional<Bytes> sum = Bytes{};
-    for (const ModelResult& model : together) {
-      const auto same = [&](const ModelResult& other) { return other.name == model.name; };
-      const auto by_itself = std::find_if(alone.begin(), alone.end(), same);
-      if (by_itself == alone.end() || by_itself->status != ModelStatus::ok) sum.reset();
-      if (!sum) break;
-      for (const GpuMemory& gpu : by_itself->gpu_memory)
-        if (gpu.device == joint.device)
-          *sum += std::max(gpu.load_peak.value_or(Bytes{}), gpu.run_peak.value_or(Bytes{}));
-    }
-    joint.sum_of_peaks = sum;
-    devices.push_back(std::move(joint));
-  }
-  return devices;
 }
 
 }  // namespace
@@ -352,7 +308,9 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
     result.joint_peak = sampled_joint_peak;
     result.joint_peak_source = "pss_samples";
   }
-  result.gpu_memory = joint_gpu_memory(context, result.together, alone);
+  if (context.device_account != nullptr)
+    result.gpu_memory =
+        joint_gpu_memory(*context.device_account, cuda_devices(context.options), result.together, alone);
   if (context.options.memory_limit && result.joint_peak && *result.joint_peak > *context.options.memory_limit)
     result.within_limit = false;
   return result;

@@ -303,7 +303,8 @@ bool any_model_failed(const BenchResult& result) {
 
 bool limit_violated(const BenchResult& result) {
   const auto gpu_over = [](const std::vector<GpuMemory>& gpus) {
-    return std::any_of(gpus.begin(), gpus.end(), [](const GpuMemory& gpu) { return gpu.within_limit == false; });
+    return std::any_of(gpus.begin(), gpus.end(),
+                       [](const GpuMemory& gpu) { return gpu.within_limit == false; });
   };
   const auto over = [&](const ModelResult& model) {
     return model.memory.within_limit == false || gpu_over(model.gpu_memory);

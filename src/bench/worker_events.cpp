@@ -56,7 +56,8 @@ ProcessMemory WorkerEvents::mark(Phase phase) {
 void WorkerEvents::send_error(const Error& error, bool out_of_memory) {
   flush();
   std::string message = error.sentence();
-  if (const std::string refused = watch_ == nullptr ? "" : watch_->words_for_new_refusals(); !refused.empty()) {
+  if (const std::string refused = watch_ == nullptr ? "" : watch_->words_for_new_refusals();
+      !refused.empty()) {
     message += "; " + refused;
     out_of_memory = true;
   }

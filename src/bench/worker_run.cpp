@@ -44,8 +44,8 @@ bool is_on_gpu(const WorkerJob& job) {
                      [](const WorkerModel& model) { return model.settings.device != "cpu"; });
 }
 
-// A worker on a GPU has the ledger loaded: it keeps the account of the device's memory, and its limit. Without
-// a limit a machine that lacks the library has no such figures, and no more.
+// A worker on a GPU has the ledger loaded: it keeps the account of the device's memory, and its limit.
+// Without a limit a machine that lacks the library has no such figures, and no more.
 Status add_ledger(const WorkerPlan& plan, std::vector<std::pair<std::string, std::string>>& environment) {
   if (!is_on_gpu(plan.job)) return {};
   const auto traced = [](const auto& variable) { return variable.first == "LD_PRELOAD"; };

@@ -20,9 +20,9 @@
 #include "bench/worker_protocol.h"
 #include "limits/memory_limit.h"
 #include "media/frame_ring.h"
-#include "trace/device_account.h"
 #include "model/bench_result.h"
 #include "model/sample.h"
+#include "trace/device_account.h"
 
 namespace headroom::bench {
 
@@ -35,8 +35,8 @@ struct WorkerPlan {
   std::string label;  // the model's name, for the log
   WorkerJob job;
   limits::MemoryLimit* limit = nullptr;  // outlives the run
-  // The account of GPU memory that the worker joins; outlives the run. nullptr: an account of its own, without
-  // a limit.
+  // The account of GPU memory that the worker joins; outlives the run. nullptr: an account of its own,
+  // without a limit.
   const trace::DeviceAccount* device_account = nullptr;
   std::optional<DecoderPlan> decoder;
   std::vector<std::pair<std::string, std::string>> environment = {};  // of the worker, added to ours
@@ -57,7 +57,7 @@ struct ModelAccount {
   std::vector<std::string> class_names;
   std::optional<Nanoseconds> load_time;
   std::optional<Bytes> resident_after_load;  // pipeline only
-  std::deque<KeptFrame> frames;  // a deque: a vector that grows would hold everything twice for a moment
+  std::deque<KeptFrame> frames;    // a deque: a vector that grows would hold everything twice for a moment
   std::deque<float> device_times;  // ns, of each frame; empty on the CPU
   std::optional<NodePlacement> placement;
 };

@@ -10,7 +10,8 @@
 
 namespace headroom::cli {
 
-// "NAME=PATH", or a path alone, each with ",backend=NAME", ",task=NAME", ",device=NAME", ",conf=X" and ",iou=X" behind it.
+// "NAME=PATH", or a path alone, each with ",backend=NAME", ",task=NAME", ",device=NAME", ",conf=X" and
+// ",iou=X" behind it.
 Result<ModelSpec> parse_model(std::string_view text);
 
 // The same again: "NAME=PATH,conf=0.6".

@@ -19,8 +19,8 @@ void take(void* library, const char* name, Function& function) {
 
 // The name of a function that is missing, or nothing.
 const char* take_functions(void* library, Functions& functions) {
-#define HEADROOM_TAKE(name)               \
-  take(library, #name, functions.name);   \
+#define HEADROOM_TAKE(name)             \
+  take(library, #name, functions.name); \
   if (functions.name == nullptr) return #name;
   HEADROOM_TAKE(cuInit)
   HEADROOM_TAKE(cuDeviceGetCount)

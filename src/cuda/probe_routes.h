@@ -12,8 +12,8 @@ namespace headroom::cuda {
 
 struct RouteOutcome {
   std::string name;
-  bool is_there = true;     // the driver has this way
-  Bytes taken;              // before the first refusal, or all that was asked for
+  bool is_there = true;    // the driver has this way
+  Bytes taken;             // before the first refusal, or all that was asked for
   std::string stopped_by;  // "CUDA_ERROR_OUT_OF_MEMORY"; empty: nothing stopped it
 };
 

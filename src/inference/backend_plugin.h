@@ -70,7 +70,8 @@ typedef struct hr_settings {
   int32_t graph_level; /* 0, 1, 2 or 99 */
   int32_t spinning;
   /* Of GPUs. */
-  int32_t conv_search;          /* how a convolution's algorithm is found: 0 exhaustive, 1 heuristic, 2 the default one */
+  int32_t
+      conv_search; /* how a convolution's algorithm is found: 0 exhaustive, 1 heuristic, 2 the default one */
   int32_t conv_small_workspace; /* 1: no algorithm that needs much */
   int32_t device_graph;         /* 1: the runs are captured as one graph and replayed */
 } hr_settings;
@@ -87,7 +88,8 @@ typedef struct hr_device_facts {
 /* What a run on a device showed; -1 where it is not known. */
 typedef struct hr_run_facts {
   size_t struct_size;
-  int64_t device_time_ns; /* from the first copy to the device to the last one back, by the device's own clock */
+  int64_t
+      device_time_ns; /* from the first copy to the device to the last one back, by the device's own clock */
 } hr_run_facts;
 
 /* Where the nodes of a model's graph run; -1 where the runtime does not say. */

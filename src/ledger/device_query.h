@@ -1,5 +1,5 @@
-// What the preload library tells the program that it was loaded into of its memory of a GPU. The functions are
-// looked up by name (dlsym): a program without the library has none of them, and knows nothing.
+// What the preload library tells the program that it was loaded into of its memory of a GPU. The functions
+// are looked up by name (dlsym): a program without the library has none of them, and knows nothing.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace headroom::ledger {
 // Bytes. What counts against a limit: the device's own memory (on an integrated GPU pinned memory, too), with
 // what pools and graphs keep, without contexts and modules.
 struct DeviceFigures {
-  std::uint64_t charged = 0;      // to this process now
-  std::uint64_t peak = 0;         // the most since the last reset
-  std::uint64_t limit = 0;        // of all processes of the account together; ~0: none
-  std::uint64_t charged_all = 0;  // to all processes of the account now
-  std::uint64_t pinned_host = 0;  // the machine's memory, pinned for the device, now
+  std::uint64_t charged = 0;                           // to this process now
+  std::uint64_t peak = 0;                              // the most since the last reset
+  std::uint64_t limit = 0;                             // of all processes of the account together; ~0: none
+  std::uint64_t charged_all = 0;                       // to all processes of the account now
+  std::uint64_t pinned_host = 0;                       // the machine's memory, pinned for the device, now
   std::uint64_t refused_count = 0, refused_bytes = 0;  // of this process, since its start
   std::uint64_t last_refused_bytes = 0;                // what was asked for last, and not granted
   std::uint64_t last_refused_charged = 0;              // that all held at that moment

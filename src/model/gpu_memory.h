@@ -13,7 +13,8 @@ struct GpuMemory {
   std::string device;      // "cuda:0"
   std::string name, uuid;  // "NVIDIA H200", "GPU-…"
   std::optional<Bytes> total;
-  std::optional<bool> is_integrated;  // its memory is the machine's: no figure here is to be added to resident ones
+  std::optional<bool>
+      is_integrated;  // its memory is the machine's: no figure here is to be added to resident ones
 
   // By the ledger of the preload library: what the process asked for, with what pools and graphs keep. Peaks
   // are exact; `run_peak` is of warm-up and run.

@@ -10,7 +10,8 @@ template <>
 inline constexpr std::array kAll<ArenaExtend>{ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested};
 
 template <>
-inline constexpr std::array kAll<ConvSearch>{ConvSearch::exhaustive, ConvSearch::heuristic, ConvSearch::standard};
+inline constexpr std::array kAll<ConvSearch>{ConvSearch::exhaustive, ConvSearch::heuristic,
+                                             ConvSearch::standard};
 
 void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("threads", settings.threads);

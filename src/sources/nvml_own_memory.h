@@ -1,5 +1,5 @@
-// What the driver says that this very process has of each GPU: contexts, modules and all. Read from inside, at
-// a moment of the process' own choosing; it makes no CUDA context.
+// What the driver says that this very process has of each GPU: contexts, modules and all. Read from inside,
+// at a moment of the process' own choosing; it makes no CUDA context.
 #pragma once
 
 #include <memory>

@@ -34,7 +34,8 @@ namespace {
 std::string device_settings(const ledger::Limits& device_limits, const std::string& account) {
   const auto& limits = device_limits.bytes;
   std::string settings;
-  if (device_limits.any() && std::all_of(std::begin(limits), std::end(limits), [&](auto limit) { return limit == limits[0]; }))
+  if (device_limits.any() &&
+      std::all_of(std::begin(limits), std::end(limits), [&](auto limit) { return limit == limits[0]; }))
     settings += fmt::format(",device={}", limits[0]);
   else
     for (unsigned device = 0; device < ledger::kMostDevices; ++device)

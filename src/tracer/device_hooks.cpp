@@ -113,7 +113,8 @@ void DriverHook::meet(unsigned device) {
     device_ledger.set_integrated(device, integrated != 0);
     is_met[device].store(true, std::memory_order_release);
   }
-  if (__builtin_expect(is_recorded[device].load(std::memory_order_relaxed), 1) || process.options.ledger) return;
+  if (__builtin_expect(is_recorded[device].load(std::memory_order_relaxed), 1) || process.options.ledger)
+    return;
   const Guard guard(thread_);
   if (!recording_is_ours()) start_recording_in_child(thread_);
   if (process.phase.load(std::memory_order_acquire) == Phase::recording &&

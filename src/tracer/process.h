@@ -46,8 +46,8 @@ void start_recording_in_child(ThreadLocal& thread);
 // Whether this process records as the child that another forked. Then no thread may wait for a lock that the
 // loader takes: a thread of the parent's may have held it at the fork, and nobody will ever give it back.
 bool is_forked_child();
-// Whether a recording was asked for, though perhaps none could be written, or the ledger alone: limits hold all
-// the same.
+// Whether a recording was asked for, though perhaps none could be written, or the ledger alone: limits hold
+// all the same.
 inline bool is_traced(ThreadLocal& thread) {
   return is_recording(thread) || process.path[0] != 0 || process.options.ledger;
 }

@@ -55,13 +55,6 @@ TEST_F(BenchDevice, MemoryByPhaseIsTheLedgersAndLatencyTheDevices) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("**Memory of cuda:1** (Fake GPU 1)"));
 }
 
-TEST_F(BenchDevice, AModelOnTheCpuHasNoneOfIt) {
-  const CommandResult result = run({"--backend", "misbehaving", "--model", model("m", "")});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const Json m = model_of(bench_.report(), "m");
-  for (const char* key : {"gpu_memory", "device_latency_ns", "nodes"}) EXPECT_FALSE(m.contains(key)) << key;
-}
-
 TEST_F(BenchDevice, EachModelMayHaveItsOwnDevice) {
   const CommandResult result =
       run({"--backend", "misbehaving", "--model", model("on", "load device 8") + ",device=cuda", "--model",
@@ -132,7 +125,33 @@ TEST_F(BenchDevice, APipelineHasItsDevicesMemory) {
   EXPECT_EQ(get_integer(gpus[0], "run_peak_bytes"), 48 * kMiB);
 }
 
-#endif
+TEST_F(BenchDevice, WithoutThePreloadLibraryTheFiguresAreAbsentAndALimitIsRefused) {
+  CommandOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
+                         {"HEADROOM_TRACER", "/nonexistent/library.so"}};
+  Words words{"--task",
+              "none",
+              "--max-frames",
+              "2",
+              "--backend",
+              "misbehaving",
+              "--device",
+              "cuda:0",
+              "--parallel",
+              "--model",
+              model("m", "load device 8")};
+  const CommandResult unlimited = bench_.run(words, options);
+  ASSERT_EQ(unlimited.exit_code, 0) << unlimited.err;
+  const Json report = bench_.report();
+  EXPECT_FALSE(gpu_of("m").contains("run_peak_bytes"));
+  EXPECT_EQ(get_text(gpu_of("m"), "device"), "cuda:0");
+  EXPECT_THAT(model_of(report, "m").dump(), HasSubstr("its memory of cuda:0 is not known"));
+  EXPECT_FALSE(get_member(get_member(report, "parallel"), "gpu_memory")[0].contains("joint_peak_bytes"));
+  words.insert(words.end(), {"--gpu-mem-limit", "1GiB"});
+  const CommandResult limited = bench_.run(words, options);
+  EXPECT_EQ(limited.exit_code, 2);
+  EXPECT_THAT(limited.err, HasSubstr("cannot use the preload library /nonexistent/library.so"));
+}
 
 TEST_F(BenchDevice, ADeviceThatIsNotThereIsNamed) {
   const CommandResult result =
@@ -146,6 +165,26 @@ TEST_F(BenchDevice, WithoutADriverItSaysSo) {
       run({"--device", "cuda:0", "--backend", "misbehaving", "--model", model("m", "")}, false);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("there is no CUDA driver here"));
+}
+
+// The library that is packed with Headroom can load a CUDA provider and has none beside it.
+TEST_F(BenchDevice, OnnxRuntimeWithoutItsProviderSaysWhereItShouldLie) {
+  const auto mnist = shared_data("models/mnist.onnx");
+  if (!mnist) GTEST_SKIP() << absent_message("the shared models");
+  const CommandResult result = run({"--device", "cuda:0", "--model", "m=" + mnist->string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"),
+              testing::AnyOf(HasSubstr("libonnxruntime_providers_cuda.so does not lie beside"),
+                             HasSubstr("was built without its CUDA provider")));
+}
+
+#endif
+
+TEST_F(BenchDevice, AModelOnTheCpuHasNoneOfIt) {
+  const CommandResult result = run({"--backend", "misbehaving", "--model", model("m", "")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json m = model_of(bench_.report(), "m");
+  for (const char* key : {"gpu_memory", "device_latency_ns", "nodes"}) EXPECT_FALSE(m.contains(key)) << key;
 }
 
 TEST_F(BenchDevice, WrongUseIsRefusedBeforeAnythingRuns) {
@@ -163,17 +202,6 @@ TEST_F(BenchDevice, WrongUseIsRefusedBeforeAnythingRuns) {
   EXPECT_THAT(error_of({"--device", "cuda", "--gpu-mem-limit", "1GiB", "--gpu-mem-limit-gb", "1"}),
               HasSubstr("are the same setting"));
   EXPECT_THAT(error_of({"--capture-graph"}), HasSubstr("is of GPUs"));
-}
-
-// The library that is packed with Headroom can load a CUDA provider and has none beside it.
-TEST_F(BenchDevice, OnnxRuntimeWithoutItsProviderSaysWhereItShouldLie) {
-  const auto mnist = shared_data("models/mnist.onnx");
-  if (!mnist) GTEST_SKIP() << absent_message("the shared models");
-  const CommandResult result = run({"--device", "cuda:0", "--model", "m=" + mnist->string()});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"),
-              testing::AnyOf(HasSubstr("libonnxruntime_providers_cuda.so does not lie beside"),
-                             HasSubstr("was built without its CUDA provider")));
 }
 
 }  // namespace

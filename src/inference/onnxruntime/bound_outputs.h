@@ -12,8 +12,8 @@
 // run move everything else in the arena, which alone made models up to 2 % slower or faster. A live output
 // pins the arena's region, so trimming lets them go first.
 //
-// On a device the tensors lie in its memory where the model makes them there, and fetching them to the host is
-// the session's (device_io.h).
+// On a device the tensors lie in its memory where the model makes them there, and fetching them to the host
+// is the session's (device_io.h).
 #pragma once
 
 #include <onnxruntime_c_api.h>

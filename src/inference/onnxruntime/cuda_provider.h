@@ -19,8 +19,8 @@ constexpr uint32_t kOldestApiForCuda = 16;
 void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
                  const CudaDevice& device);
 
-// How many nodes of the graph went to the provider, and which stayed on the CPU; -1 before 1.24. For a session
-// whose options append_cuda() was given.
+// How many nodes of the graph went to the provider, and which stayed on the CPU; -1 before 1.24. For a
+// session whose options append_cuda() was given.
 hr_placement placement_of(const Runtime& runtime, const OrtSession& session);
 
 // The memory of the device, for binding.

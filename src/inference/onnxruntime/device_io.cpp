@@ -13,7 +13,8 @@ constexpr uint32_t kApiWithPlaces = 23;  // SessionGetMemoryInfoForInputs and â€
 using GetPlaces = OrtStatus*(ORT_API_CALL*)(const OrtSession*, const OrtMemoryInfo**, size_t);
 
 // By input or output: whether its place is the device. Pinned memory is the CPU's.
-std::vector<bool> places(const Runtime& runtime, const OrtSession& session, GetPlaces get, std::size_t count) {
+std::vector<bool> places(const Runtime& runtime, const OrtSession& session, GetPlaces get,
+                         std::size_t count) {
   const OrtApi* api = runtime.newer_api(kApiWithPlaces);
   std::vector<const OrtMemoryInfo*> infos(count);
   if (count > 0) runtime.check(get(&session, infos.data(), count));

@@ -36,7 +36,7 @@ class DeviceIo {
     cuda::Pointer memory = 0;
     const void* host = nullptr;
     std::size_t bytes = 0;
-    std::unique_ptr<PinnedInPlace> pinned;   // the host memory itself, or
+    std::unique_ptr<PinnedInPlace> pinned;  // the host memory itself, or
     std::unique_ptr<PinnedMemory> staging;  // a copy of it, where it cannot be pinned
   };
   struct Output {

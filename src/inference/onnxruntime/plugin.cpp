@@ -111,7 +111,9 @@ int placement(hr_session* session, hr_placement* placement, hr_error* error) {
   return guarded(error, [&] { *placement = session->placement(); });
 }
 
-void run_facts(hr_session* session, hr_run_facts* facts) { facts->device_time_ns = session->device_time_ns(); }
+void run_facts(hr_session* session, hr_run_facts* facts) {
+  facts->device_time_ns = session->device_time_ns();
+}
 
 constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
 

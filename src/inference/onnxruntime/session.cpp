@@ -62,7 +62,8 @@ Owned<OrtRunOptions> create_run_options(const Runtime& runtime) {
 Owned<OrtRunOptions> options_of_runs(const Runtime& runtime, bool on_device) {
   auto options = create_run_options(runtime);
   if (on_device)
-    runtime.check(runtime.api().AddRunConfigEntry(options.get(), "disable_synchronize_execution_providers", "1"));
+    runtime.check(
+        runtime.api().AddRunConfigEntry(options.get(), "disable_synchronize_execution_providers", "1"));
   return options;
 }
 
@@ -141,7 +142,8 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   const headroom::TensorSpec& spec = signature_.inputs[static_cast<std::size_t>(index)];
   check_input(spec, tensor);
   if (device_) device_->make_current();
-  if (!device_io_ || !device_io_->bind_input(static_cast<std::size_t>(index), tensor)) bind_on_cpu(spec, tensor);
+  if (!device_io_ || !device_io_->bind_input(static_cast<std::size_t>(index), tensor))
+    bind_on_cpu(spec, tensor);
   Input& input = inputs_[static_cast<std::size_t>(index)];
   std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
   if (has_device_graph_ && has_run_ && input.dims != dims)

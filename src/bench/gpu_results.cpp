@@ -1,0 +1,75 @@
+#include "bench/gpu_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/device_name.h"
+#include "trace/tracer_environment.h"
+
+namespace headroom::bench {
+namespace {
+
+// The larger of load and run peak; absent if the ledger was not there.
+std::optional<Bytes> peak_on(const ModelResult& model, const std::string& device) {
+  for (const GpuMemory& gpu : model.gpu_memory)
+    if (gpu.device == device) return std::max(gpu.load_peak, gpu.run_peak);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void add_gpu_warnings(ModelResult& result) {
+  for (const GpuMemory& gpu : result.gpu_memory)
+    if (result.status == ModelStatus::ok && gpu.refused > 0)
+      result.warnings.push_back(fmt::format(
+          "{} requests for {} of {} were refused at its limit, and it went on: it may be slower than without",
+          gpu.refused, gpu.refused_bytes ? format_bytes(*gpu.refused_bytes) : "memory", gpu.device));
+  for (const GpuMemory& gpu : result.gpu_memory)
+    if (result.status == ModelStatus::ok && !gpu.run_peak)
+      result.warnings.push_back(
+          fmt::format("its memory of {} is not known: the preload library {} was not loaded", gpu.device,
+                      trace::tracer_library().string()));
+  if (result.placement && result.placement->on_cpu > 0 && !result.gpu_memory.empty())
+    result.warnings.push_back(fmt::format("{} of its {} nodes run on the CPU, not on {}: {}",
+                                          result.placement->on_cpu,
+                                          result.placement->on_cpu + result.placement->on_device,
+                                          result.gpu_memory.front().device, result.placement->on_cpu_kinds));
+}
+
+std::vector<JointGpuMemory> joint_gpu_memory(const trace::DeviceAccount& account,
+                                             const std::vector<unsigned>& ordinals,
+                                             const std::vector<ModelResult>& together,
+                                             const std::vector<ModelResult>& alone) {
+  std::vector<JointGpuMemory> devices;
+  for (const unsigned ordinal : ordinals) {
+    JointGpuMemory joint;
+    joint.device = DeviceName{true, ordinal}.text();
+    const std::uint64_t limit = account.limits().bytes[ordinal];
+    if (limit != ledger::kNoLimit) joint.limit = Bytes{static_cast<std::int64_t>(limit)};
+    // A sum without all its members would be compared with something else.
+    std::optional<Bytes> sum = Bytes{};
+    bool is_counted = false;  // by a ledger that was loaded
+    for (const ModelResult& model : together)
+      is_counted = is_counted || peak_on(model, joint.device).has_value();
+    if (is_counted) joint.joint_peak = Bytes{static_cast<std::int64_t>(account.peak(ordinal))};
+    for (const ModelResult& model : together) {
+      const auto same = [&](const ModelResult& other) { return other.name == model.name; };
+      const auto by_itself = std::find_if(alone.begin(), alone.end(), same);
+      if (by_itself == alone.end() || by_itself->status != ModelStatus::ok) {
+        sum.reset();
+        break;
+      }
+      if (by_itself->settings.device == joint.device) {
+        const auto peak = peak_on(*by_itself, joint.device);
+        sum = peak ? std::optional(*sum + *peak) : std::nullopt;
+      }
+      if (!sum) break;
+    }
+    joint.sum_of_peaks = sum;
+    devices.push_back(std::move(joint));
+  }
+  return devices;
+}
+
+}  // namespace headroom::bench
