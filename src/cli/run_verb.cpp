@@ -72,7 +72,11 @@ Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>
     return usage_error(fmt::format("'{}' stands before --", command_line->positionals().front()), "",
                        fmt::format("write the command after it, as headroom run --limit 2GiB -- {}",
                                    fmt::join(command_line->positionals(), " ")));
-  const FlagValues& values = *command_line;
+  std::vector<std::string> of_other_verbs;
+  auto merged = read_environment(run_verb(), of_other_verbs);
+  if (!merged) return forward_error(merged);
+  for (const auto& [name, entry] : command_line->entries_) merged->entries_[name] = entry;
+  const FlagValues& values = *merged;
   bench::RunLimitedOptions options;
   if (separator != arguments.end()) options.command.assign(std::next(separator), arguments.end());
   if (values.has("limit")) options.limit = *parse_size(values.text("limit"));

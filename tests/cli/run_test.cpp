@@ -37,6 +37,16 @@ TEST_F(Run, TheCommandKeepsItsExitCodeAndItsOutput) {
   EXPECT_THAT(result.err, HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
 }
 
+TEST_F(Run, TheEnvironmentGivesFlagsAndTheCommandLineWins) {
+  CommandOptions options;
+  options.folder = folder_.path();
+  options.environment = {{"HEADROOM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}};
+  EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err,
+              HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
+  EXPECT_THAT(run_headroom({"run", "--limit", "512MiB", "--", "true"}, options).err,
+              HasSubstr(" of 512.0 MiB"));
+}
+
 TEST_F(Run, ASignalIsTheShellsCode) {
   const CommandResult result =
       run({"--limit", "1GiB", "--limit-mechanism", "rlimit", "--", "sh", "-c", "kill -TERM $$"});
