@@ -45,6 +45,15 @@ def run(command, timeout=240):
     return done, round(time.monotonic() - begin, 2)
 
 
+def lean(value):
+    """Without what is long and says nothing here: curves and histograms."""
+    if isinstance(value, list):
+        return [lean(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: lean(each) for key, each in value.items() if key not in ("memory_series", "histogram", "phases", "cleanups")}
+
+
 def headroom(arguments, models, *flags, expect=0):
     command = [arguments.build / "headroom", "bench", "--device", "cuda:0", "--task", "none", "--json", "--quiet",
                "--prepared-dir", arguments.out / "prepared", "--output-dir", arguments.out / "outputs"]
@@ -200,7 +209,9 @@ def mib(value):
 def markdown(result):
     out = ["# ONNX Runtime on a real GPU\n", f"{result['machine']['gpu']}, {result['machine']['cores']} cores, "
            f"kernel {result['machine']['kernel']}, {result['machine']['date']}; ONNX Runtime {result.get('runtime', '?')}. "
-           "Command: `bench/gpu_inference.py`, which also writes this file.\n"]
+           "Command: `bench/gpu_inference.py`, which also writes this file.\n",
+           "Where the quartiles of a ratio lie further than 1 % apart, the spread between runs of one and the same program hides a "
+           "difference of 1 %: such a line proves nothing finer.\n"]
     for kind, title in (("heuristic", "P50 against a bare loop"), ("exhaustive", "P50 against a bare loop, exhaustive search"),
                         ("turns", "P50 against a bare loop, both at once and in turns of a quarter of a second")):
         if kind not in result:
@@ -316,7 +327,7 @@ def main():
             print(name, round(time.monotonic() - begin, 1), "s", file=sys.stderr)
             for found in result.get("phases", {}).values():
                 result["runtime"] = found.get("backend_version")
-            results.write_text(json.dumps(result, indent=1))
+            results.write_text(json.dumps({key: lean(each) for key, each in result.items()}, indent=1) + "\n")
     (arguments.out / "results.md").write_text(markdown(json.loads(results.read_text())))
 
 
