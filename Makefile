@@ -57,7 +57,7 @@ tsan: deps-test  ## the recorder under ThreadSanitizer
 	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_tsan.sh
 
 fuzz: deps-test  ## every fuzzer for FUZZ_SECONDS (20)
-	@scripts/run_fuzzers.sh
+	@CMAKE_LAUNCHER="$(LAUNCHER)" scripts/run_fuzzers.sh
 
 cross: deps-test  ## the rooms without foreign libraries for aarch64, their tests under qemu-user
 	@cmake --preset aarch64 $(LAUNCHER)

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 class BenchLayers : public testing::Test {
  protected:
   void SetUp() override {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HEADROOM_SANITIZED
     GTEST_SKIP() << "a sanitizer's allocator stands before the tracer";
 #endif
     const auto path = dependency_file("models/ch_PP-OCRv4_det_infer.onnx");

@@ -77,7 +77,7 @@ TEST(BenchSamples, ALargeMaskIsDrawnAndTheConductorStaysSmall) {
   const Json& mask = get_member(get_member(run.samples[0], "findings"), "masks").at(0);
   EXPECT_EQ(get_integer(mask, "width"), 4096);
   EXPECT_FALSE(mask.contains("values"));
-#ifndef __SANITIZE_ADDRESS__
+#ifndef HEADROOM_SANITIZED
   EXPECT_LT(run.conductor_peak_kib, 15 << 10);
 #endif
   EXPECT_GT(run.conductor_peak_kib, 0);
@@ -85,7 +85,7 @@ TEST(BenchSamples, ALargeMaskIsDrawnAndTheConductorStaysSmall) {
 
 // What the model takes at its limit it has taken before its samples are written.
 TEST(BenchSamples, AModelAtItsLimitDoesNotDieOfThem) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory would exceed the limit";
 #endif
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";

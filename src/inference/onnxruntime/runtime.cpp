@@ -1,7 +1,7 @@
 #include "inference/onnxruntime/runtime.h"
 
 #include <dlfcn.h>
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HEADROOM_LEAK_SANITIZER)
 #include <sanitizer/lsan_interface.h>
 #endif
 
@@ -82,7 +82,7 @@ Runtime::Runtime() : library_(open_library()) {
   if (api_ == nullptr)
     throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime " + version_ + " is too old: 1." +
                                             std::to_string(kOldestApi) + " or newer is needed"};
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HEADROOM_LEAK_SANITIZER)
   const __lsan::ScopedDisabler known_leak;  // of 14 bytes, in CreateEnv itself (1.29), released or not
 #endif
   check(api_->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "headroom", &env_));

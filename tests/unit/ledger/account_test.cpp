@@ -68,7 +68,7 @@ TEST(Account, RacingThreadsShareTheLastBytesExactly) {
   constexpr int kThreads = 8;
   Account account;
   ASSERT_TRUE(account.open_private(limit_of(kLimit)));
-  std::atomic<std::uint64_t> held{0}, most{0}, refused_wrongly{0};
+  std::atomic<std::uint64_t> held{0}, most{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&, i] {

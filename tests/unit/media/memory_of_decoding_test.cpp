@@ -13,7 +13,7 @@
 namespace headroom::media {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(HEADROOM_SANITIZED)
 constexpr bool kSanitized = true;  // keeps freed memory, and takes some of its own
 #else
 constexpr bool kSanitized = false;

@@ -302,7 +302,7 @@ TEST_F(SmiSamples, WhatOtherToolsPrintIsNotRead) {
 TEST_F(SmiSamples, NoSampleIsForgotten) {
   for (const auto& [title, text] : sections())
     EXPECT_EQ(std::count_if(kSamples.begin(), kSamples.end(),
-                            [&](std::string_view known) { return begins_with(title, known); }),
+                            [&, &name = title](std::string_view known) { return begins_with(name, known); }),
               1)
         << title;
 }

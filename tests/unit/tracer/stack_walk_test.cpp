@@ -53,7 +53,13 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
 
 thread_local WalkHistory history;
 
-[[gnu::noinline, gnu::optimize("no-omit-frame-pointer")]] void take(Walks& walks) {
+#ifdef __clang__  // Only for builds with sanitizers, in which every function keeps its frame pointer.
+#define HEADROOM_KEEP_FRAME_POINTER
+#else
+#define HEADROOM_KEEP_FRAME_POINTER [[gnu::optimize("no-omit-frame-pointer")]]
+#endif
+
+[[gnu::noinline]] HEADROOM_KEEP_FRAME_POINTER void take(Walks& walks) {
   const CallFrame caller = caller_of_this_function();
   walks.truth.count = 0;
   TruthSoFar truth{&walks.truth, 1};  // without this function itself
