@@ -33,6 +33,7 @@ set(web_sources
   src/recording/sections/layers_table.tsx
   src/recording/sections/leaks.tsx
   src/recording/sections/live_at.tsx
+  src/recording/sections/mapped.tsx
   src/recording/sections/notes.tsx
   src/recording/sections/processes.tsx
   src/recording/sections/reuse.tsx

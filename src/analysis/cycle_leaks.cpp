@@ -46,6 +46,11 @@ Trend trend_of(std::span<const std::int64_t> x, std::span<const std::int64_t> y)
   return trend;
 }
 
+bool lies_within(const LayerTree& layers, LayerIndex inner, LayerIndex outer) {
+  while (layers[inner].depth > layers[outer].depth) inner = layers[inner].parent;
+  return inner == outer;
+}
+
 }  // namespace
 
 SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
@@ -77,27 +82,39 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
   return result;
 }
 
-CycleWatch::Series* CycleWatch::count_cycle(LayerIndex layer, std::uint32_t depth) {
+CycleWatch::Series* CycleWatch::count_cycle(const LayerTree& layers, LayerIndex layer) {
   if (layer >= ends_.size()) ends_.resize(layer + 1);
   const std::int64_t cycles = ++ends_[layer];
   if (cycles == 1) return nullptr;  // a phase, not a cycle, as far as is known
-  auto it = std::find_if(series_.begin(), series_.end(), [&](const Series& s) { return s.layer == layer; });
-  if (it == series_.end()) {
-    if (series_.size() < kMostSeries) {
-      it = series_.emplace(series_.end());
-    } else {
-      // The outer layers are the better cycles, and of one depth those that come more often.
-      it = std::max_element(series_.begin(), series_.end(), [](const Series& a, const Series& b) {
-        return a.depth != b.depth ? a.depth < b.depth : a.cycles > b.cycles;
-      });
-      if (it->depth < depth || (it->depth == depth && it->cycles >= cycles)) return nullptr;
-      *it = {};
-    }
-    it->layer = layer;
-    it->depth = depth;
+  const auto known =
+      std::find_if(series_.begin(), series_.end(), [&](const Series& s) { return s.layer == layer; });
+  Series* series = known != series_.end() ? &*known : nullptr;
+  if (series == nullptr) {
+    series =
+        series_.size() < kMostSeries ? &series_.emplace_back() : series_to_replace(layers, layer, cycles);
+    if (series == nullptr) return nullptr;
+    *series = {};
+    series->layer = layer;
+    series->depth = layers[layer].depth;
   }
-  it->cycles = cycles;
-  return cycles % it->stride == 0 ? &*it : nullptr;
+  series->cycles = cycles;
+  return cycles % series->stride == 0 ? series : nullptr;
+}
+
+// All are in use: which of them is worth less than the cycles of `layer`? Null if none is.
+CycleWatch::Series* CycleWatch::series_to_replace(const LayerTree& layers, LayerIndex layer,
+                                                  std::int64_t cycles) {
+  // The outer layers are the better cycles, and of one depth those that come more often.
+  const auto worse = std::max_element(series_.begin(), series_.end(), [](const Series& a, const Series& b) {
+    return a.depth != b.depth ? a.depth < b.depth : a.cycles > b.cycles;
+  });
+  const std::uint32_t depth = layers[layer].depth;
+  if (worse->depth > depth || (worse->depth == depth && worse->cycles < cycles)) return &*worse;
+  // What repeats often enough is better than a phase that came a few times, unless it is a part of it.
+  if (cycles < kFewestEnds) return nullptr;
+  const auto phase = std::min_element(series_.begin(), series_.end(),
+                                      [](const Series& a, const Series& b) { return a.cycles < b.cycles; });
+  return phase->cycles < kFewestEnds && !lies_within(layers, layer, phase->layer) ? &*phase : nullptr;
 }
 
 void CycleWatch::thin_out(Series& series) {
@@ -108,25 +125,20 @@ void CycleWatch::thin_out(Series& series) {
   series.stride *= 2;
 }
 
-LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_period,
-                                const std::vector<bool>& sampled) const {
-  LeakVerdict verdict;
-  const Series* chosen = nullptr;
-  for (const Series& series : series_)
-    if (series.samples.size() >= static_cast<std::size_t>(kFewestCycles) &&
-        (chosen == nullptr || series.depth < chosen->depth ||
-         (series.depth == chosen->depth && series.cycles > chosen->cycles)))
-      chosen = &series;
-  if (chosen == nullptr) return verdict;
-
-  verdict.cycle = layers[chosen->layer].path;
-  verdict.cycles = chosen->cycles;
-  for (const Sample& sample : chosen->samples) {
+CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& layers, double noise,
+                                     const std::vector<bool>& sampled) {
+  Judged judged;
+  judged.series = &series;
+  LeakVerdict& verdict = judged.verdict;
+  verdict.cycle = layers[series.layer].path;
+  verdict.cycles = series.cycles;
+  std::vector<std::int64_t> bytes;
+  for (const Sample& sample : series.samples) {
     verdict.at_cycles.push_back(sample.cycle);
     verdict.live_bytes.push_back(sample.live_bytes);
+    bytes.push_back(sample.own_bytes);
   }
-  // An estimate of G bytes from samples every P has an error of about √(G·P): G must be twice that.
-  const double noise = 4 * static_cast<double>(sample_period);
+  const SeriesGrowth own = growth_of(verdict.at_cycles, bytes, noise);
   const SeriesGrowth total = growth_of(verdict.at_cycles, verdict.live_bytes, noise);
   verdict.growth = total.growth;
   verdict.bytes_per_cycle = total.per_cycle;
@@ -134,24 +146,98 @@ LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_pe
       noise / static_cast<double>(verdict.at_cycles.back() - verdict.at_cycles[total.warm_up]);
   verdict.warm_up_cycles = verdict.at_cycles[total.warm_up] - 1;  // those before the first that counted
 
-  std::vector<std::int64_t> bytes(chosen->samples.size());
-  for (std::size_t stack = 0; stack < chosen->samples.back().by_stack.size(); ++stack) {
-    std::size_t k = 0;
-    for (const Sample& sample : chosen->samples)
-      bytes[k++] = stack < sample.by_stack.size() ? sample.by_stack[stack] : 0;
+  double leaking = 0;
+  std::vector<std::size_t> next(series.samples.size());  // of each sample's stacks
+  std::uint32_t stacks = 0;
+  for (const Sample& sample : series.samples)
+    if (!sample.by_stack.empty()) stacks = std::max(stacks, sample.by_stack.back().first + 1);
+  for (std::uint32_t stack = 0; stack < stacks; ++stack) {
+    for (std::size_t k = 0; k < next.size(); ++k) {
+      const auto& held = series.samples[k].by_stack;
+      const bool holds = next[k] < held.size() && held[next[k]].first == stack;
+      bytes[k] = holds ? held[next[k]++].second : 0;
+    }
     if (std::all_of(bytes.begin(), bytes.end(), [&](std::int64_t b) { return b == bytes[0]; })) continue;
     const bool estimated = stack < sampled.size() && sampled[stack];
     const SeriesGrowth growth = growth_of(verdict.at_cycles, bytes, estimated ? noise : 0);
     if (growth.growth == Growth::none) continue;
-    verdict.stacks.push_back({StackId{static_cast<std::uint32_t>(stack)}, growth.growth, growth.per_cycle,
-                              bytes.front(), bytes.back()});
-    // What one stack leaks another may hide by giving back as much.
-    if (growth.growth == Growth::leak) verdict.growth = Growth::leak;
+    verdict.stacks.push_back({StackId{stack}, growth.growth, growth.per_cycle, bytes.front(), bytes.back()});
+    if (growth.growth == Growth::leak) leaking += growth.per_cycle;
+  }
+  // What one stack leaks another may hide by giving back as much, or in samples the noise of the others.
+  if (leaking > 0 && verdict.growth != Growth::leak) {
+    verdict.growth = Growth::leak;
+    verdict.bytes_per_cycle = leaking;
   }
   std::sort(verdict.stacks.begin(), verdict.stacks.end(), [](const StackGrowth& a, const StackGrowth& b) {
     if (a.bytes_per_cycle != b.bytes_per_cycle) return a.bytes_per_cycle > b.bytes_per_cycle;
     return a.last_bytes - a.first_bytes > b.last_bytes - b.first_bytes;
   });
+  if (verdict.growth == Growth::leak) {
+    const auto cycles = static_cast<double>(verdict.cycles);
+    judged.own_growth = own.per_cycle * cycles;
+    judged.growth = verdict.bytes_per_cycle * cycles;
+  }
+  return judged;
+}
+
+// Layers that ended often enough and lie in none that was judged; of those within each other the outermost.
+std::int64_t CycleWatch::left_out(const LayerTree& layers, const std::vector<const Series*>& judged) const {
+  std::vector<bool> covered(ends_.size()), is_around(ends_.size());
+  for (const Series* series : judged) {
+    covered[series->layer] = true;
+    for (LayerIndex outer = layers[series->layer].parent; outer != 0; outer = layers[outer].parent)
+      is_around[outer] = true;
+  }
+  std::int64_t count = 0;
+  for (LayerIndex layer = 1; layer < ends_.size(); ++layer) {  // parents come first
+    if (covered[layers[layer].parent]) covered[layer] = true;
+    if (covered[layer] || is_around[layer] || ends_[layer] < kFewestEnds) continue;
+    covered[layer] = true;
+    ++count;
+  }
+  return count;
+}
+
+LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_period,
+                                const std::vector<bool>& sampled) const {
+  const auto repeats = [](const Series& series) {
+    return series.samples.size() >= static_cast<std::size_t>(kFewestCycles);
+  };
+  std::vector<const Series*> chosen;
+  for (const Series& series : series_) {
+    const bool is_part = std::any_of(series_.begin(), series_.end(), [&](const Series& outer) {
+      return &outer != &series && repeats(outer) && lies_within(layers, series.layer, outer.layer);
+    });
+    if (repeats(series) && !is_part) chosen.push_back(&series);
+  }
+  // An estimate of G bytes from samples every P has an error of about √(G·P): G must be twice that.
+  const double noise = 4 * static_cast<double>(sample_period);
+  std::vector<Judged> judged;
+  for (const Series* series : chosen) judged.push_back(judge(*series, layers, noise, sampled));
+  // Of leaks the one that leaves most behind in memory of its own; else the outermost that comes most often.
+  std::stable_sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) {
+    if (a.verdict.growth != b.verdict.growth) return a.verdict.growth > b.verdict.growth;
+    if (a.own_growth != b.own_growth) return a.own_growth > b.own_growth;
+    if (a.growth != b.growth) return a.growth > b.growth;
+    return a.series->depth != b.series->depth ? a.series->depth < b.series->depth
+                                              : a.series->cycles > b.series->cycles;
+  });
+  LeakVerdict verdict;
+  if (!judged.empty()) verdict = std::move(judged.front().verdict);
+  const auto leaks_there = [&](const StackGrowth& one) {
+    return one.growth != Growth::leak ||
+           std::any_of(verdict.stacks.begin(), verdict.stacks.end(), [&](const StackGrowth& other) {
+             return other.stack == one.stack && other.growth == Growth::leak;
+           });
+  };
+  for (std::size_t i = 1; i < judged.size(); ++i) {
+    LeakVerdict& other = verdict.other_cycles.emplace_back(std::move(judged[i].verdict));
+    other.same_places = other.growth == Growth::leak && !other.stacks.empty() &&
+                        other.stacks.front().growth == Growth::leak &&
+                        std::all_of(other.stacks.begin(), other.stacks.end(), leaks_there);
+  }
+  verdict.cycles_left_out = left_out(layers, chosen);
   return verdict;
 }
 

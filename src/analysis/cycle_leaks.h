@@ -5,12 +5,16 @@
 // at each end of the cycle, what it holds is compared. The slope is Theil and Sen's (the median of the slopes
 // of all pairs), which one odd cycle does not move; the first third is left out as warm-up; a leak must grow
 // by the test of Mann and Kendall (one-sided, 5 %) and still grow in the last half.
+//
+// A program may repeat several things, one after the other or in turns (the Run of each of its models). Each
+// is judged by itself; the worst is the verdict, and the others are told with it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/layer_tree.h"
@@ -49,17 +53,29 @@ struct StackGrowth {
 };
 
 struct LeakVerdict {
-  Growth growth = Growth::unknown;  // of all together: the worst of them
+  Growth growth = Growth::unknown;  // of all that is live and of each stack: the worst of them
   std::string cycle;                // the layer whose ends were compared; empty if nothing repeats
   std::int64_t cycles = 0, warm_up_cycles = 0;
+  // Of all that is live; of a leak that does not show in that, the sum over the stacks that leak. Above 0 for
+  // every leak, and only for those.
   double bytes_per_cycle = 0;
   double smallest_visible = 0;           // bytes a cycle; of samples, a slower leak would not be seen
   std::vector<std::int64_t> live_bytes;  // at cycle ends, evenly chosen
   std::vector<std::int64_t> at_cycles;   // which those were, counted from 1
   std::vector<StackGrowth> stacks;       // those that leak or grew, the fastest first
+
+  // Of the verdict on a recording: those on the other layers that repeat, the worst first. None lies within
+  // another or within `cycle`.
+  std::vector<LeakVerdict> other_cycles;
+  // Of one of those: it leaks, and only by stacks that leak over the worst one's cycles as well. Cycles that
+  // come in turns see each other's leaks.
+  bool same_places = false;
+  std::int64_t cycles_left_out = 0;  // more of such layers, which were not watched
 };
 
 inline constexpr std::int64_t kFewestCycles = 5;
+// How often a layer must have ended: what is live at its first end is not kept, since most are entered once.
+inline constexpr std::int64_t kFewestEnds = kFewestCycles + 1;
 
 // The verdict on one series; `cycles` ascend. `least_growth`: less in all is noise. Fewer than kFewestCycles
 // points are Growth::unknown.
@@ -72,20 +88,23 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
                        double least_growth);
 
 // Watches the layers that repeat and keeps what was live at up to kMostSamples ends of a few of them. Which
-// of them is "the cycle" is decided at the end: the outermost that repeats often enough.
+// of them are cycles is decided at the end: those that repeat often enough, and lie in no other such layer.
 class CycleWatch {
  public:
-  // A thread has left `layer`. `live_by_stack(i)` gives the bytes of stack i, of `stacks` stacks.
+  // A thread has left `layer`. `live_bytes`: of the whole heap; `own_bytes`: of the layer and those inside
+  // it. `live_by_stack(i)` gives the bytes of stack i, of `stacks` stacks.
   template <class LiveByStack>
-  void ended(LayerIndex layer, std::uint32_t depth, std::int64_t live_bytes, std::size_t stacks,
-             LiveByStack&& live_by_stack) {
-    Series* series = count_cycle(layer, depth);
+  void ended(const LayerTree& layers, LayerIndex layer, std::int64_t live_bytes, std::int64_t own_bytes,
+             std::size_t stacks, LiveByStack&& live_by_stack) {
+    Series* series = count_cycle(layers, layer);
     if (series == nullptr) return;
     Sample& sample = series->samples.emplace_back();
     sample.cycle = series->cycles;
     sample.live_bytes = live_bytes;
-    sample.by_stack.resize(stacks);
-    for (std::size_t i = 0; i < stacks; ++i) sample.by_stack[i] = live_by_stack(i);
+    sample.own_bytes = own_bytes;
+    for (std::size_t i = 0; i < stacks; ++i)
+      if (const std::int64_t bytes = live_by_stack(i); bytes != 0)
+        sample.by_stack.push_back({static_cast<std::uint32_t>(i), bytes});
     thin_out(*series);
   }
 
@@ -94,10 +113,10 @@ class CycleWatch {
                       const std::vector<bool>& sampled) const;
 
  private:
-  static constexpr std::size_t kMostSamples = 48, kMostSeries = 3;
+  static constexpr std::size_t kMostSamples = 48, kMostSeries = 8;
   struct Sample {
-    std::int64_t cycle = 0, live_bytes = 0;
-    std::vector<std::int64_t> by_stack;
+    std::int64_t cycle = 0, live_bytes = 0, own_bytes = 0;
+    std::vector<std::pair<std::uint32_t, std::int64_t>> by_stack;  // those that hold anything, ascending
   };
   struct Series {
     LayerIndex layer = 0;
@@ -105,10 +124,20 @@ class CycleWatch {
     std::int64_t cycles = 0, stride = 1;
     std::vector<Sample> samples;
   };
+  // A verdict on one series, with what orders them.
+  struct Judged {
+    LeakVerdict verdict;
+    const Series* series = nullptr;
+    double own_growth = 0, growth = 0;  // bytes over all cycles, of leaks: of the layer itself, of the heap
+  };
 
   // The series to add a sample to, or null if this cycle is not kept.
-  Series* count_cycle(LayerIndex layer, std::uint32_t depth);
+  Series* count_cycle(const LayerTree& layers, LayerIndex layer);
+  Series* series_to_replace(const LayerTree& layers, LayerIndex layer, std::int64_t cycles);
   static void thin_out(Series& series);
+  static Judged judge(const Series& series, const LayerTree& layers, double noise,
+                      const std::vector<bool>& sampled);
+  std::int64_t left_out(const LayerTree& layers, const std::vector<const Series*>& judged) const;
 
   std::vector<Series> series_;
   std::vector<std::int64_t> ends_;  // of each layer

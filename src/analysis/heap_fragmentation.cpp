@@ -23,7 +23,27 @@ std::optional<std::uint64_t> hole_between(const LiveBlock& left, const LiveBlock
   return end - begin;
 }
 
+std::uint64_t page_of(std::uint64_t address) { return address / kPage; }
+
 }  // namespace
+
+std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks) {
+  std::sort(blocks.begin(), blocks.end(),
+            [](const LiveBlock& a, const LiveBlock& b) { return a.address < b.address; });
+  std::size_t kept = 0;
+  std::uint64_t end_before = 0;  // of the block before, whether it is kept or not
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const LiveBlock block = blocks[i];
+    const std::uint64_t begin = block.address - 2 * kChunkHeader, last = end_of(block) - 1;
+    const bool is_alone =
+        (end_before == 0 || page_of(end_before - 1) < page_of(begin)) &&
+        (i + 1 == blocks.size() || page_of(blocks[i + 1].address - kChunkHeader) > page_of(last));
+    end_before = end_of(block);
+    if (!is_alone || !can_be_own_mapping(block.address, block.size)) blocks[kept++] = block;
+  }
+  blocks.resize(kept);
+  return blocks;
+}
 
 FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time) {
   FragmentationMoment moment;
@@ -32,9 +52,7 @@ FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds 
     moment.live_bytes += static_cast<std::int64_t>(block.size);
     moment.chunk_bytes += static_cast<std::int64_t>(chunk_bytes(block.size));
   }
-  std::erase_if(blocks, [](const LiveBlock& block) { return is_own_mapping(block.address, block.size); });
-  std::sort(blocks.begin(), blocks.end(),
-            [](const LiveBlock& a, const LiveBlock& b) { return a.address < b.address; });
+  blocks = blocks_of_heap(std::move(blocks));
 
   std::uint64_t extent_begin = 0, hole_before = 0, most_freed = 0;
   const LiveBlock* blocker = nullptr;

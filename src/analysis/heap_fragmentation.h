@@ -58,6 +58,10 @@ struct HeapFragmentation {
   std::size_t largest = 0;                   // the moment when the extents were largest: what the heap costs
 };
 
+// Those that lie in the heap, by address: not what glibc mapped for one block alone. Such a block begins
+// where its alignment puts it and shares no page with a neighbour.
+std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks);
+
 // One moment, of any set of live blocks.
 FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time);
 

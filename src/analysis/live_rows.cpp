@@ -15,14 +15,24 @@ void add_to(std::vector<LiveRow>& rows, std::size_t index, const LiveRow& row) {
   rows[index].add(row);
 }
 
-// The blocks that are live after the last event at or before `time`.
-LiveMap blocks_at(recording::Recording& recording, Nanoseconds time) {
+MappedRows mapped_rows(const MappingLedger& mappings) {
+  const auto now = [](std::vector<MappingShare> shares) {
+    std::erase_if(shares, [](const MappingShare& share) { return share.end_bytes == 0; });
+    for (MappingShare& share : shares) share.at_peak_bytes = 0;
+    sort_shares(shares);
+    return shares;
+  };
+  return {mappings.mapped_bytes(), now(mappings.by_stack()), now(mappings.by_layer())};
+}
+
+// The blocks that are live after the last event at or before `time`, and what is mapped then.
+LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, MappedRows& mapped) {
   LiveMap live;
   LayerLedger layers(recording);
+  MappingLedger mappings(recording.info().page_bytes);
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > time) return;
-    const bool has_layer = event.kind != MemoryEventKind::map && event.kind != MemoryEventKind::unmap &&
-                           event.kind != MemoryEventKind::gap;
+    const bool has_layer = event.kind != MemoryEventKind::unmap && event.kind != MemoryEventKind::gap;
     // Scopes without a name are layers in the order in which they come, as in the analysis.
     const LayerIndex layer = has_layer ? layers.layer_of(event.scope) : 0;
     LiveBlock block, replaced;
@@ -30,7 +40,12 @@ LiveMap blocks_at(recording::Recording& recording, Nanoseconds time) {
       live.take(event.address, block);
     else if (is_allocation(event) && make_block(event, layer, event.time.count, block))
       live.insert(block, replaced);
+    else if (event.kind == MemoryEventKind::map)
+      mappings.map(event.address, event.size, {event.stack, layer});
+    else if (event.kind == MemoryEventKind::unmap)
+      mappings.unmap(event.address, event.size);
   });
+  mapped = mapped_rows(mappings);
   return live;
 }
 
@@ -47,7 +62,8 @@ std::optional<double> LiveRow::standard_error() const {
 }
 
 LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleHalf half) {
-  const LiveMap live = blocks_at(recording, time);
+  LiveRows rows;
+  const LiveMap live = blocks_at(recording, time, rows.mapped);
   const bool full = recording.info().full;
   const SmallAllocations most = full ? kNoBound : small_allocations_until(recording, {&time, 1}).front();
   SmallAllocations estimated;
@@ -58,7 +74,6 @@ LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleH
   });
   const BoundedSamples bounded(estimated, most);
 
-  LiveRows rows;
   rows.time = time;
   LiveRow all;
   double blocks_variance = 0;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/mapping_ledger.h"
 #include "analysis/recording_analysis.h"
 #include "model/memory_event.h"
 #include "recording/recording.h"
@@ -20,6 +21,12 @@ struct LiveRow {
   std::optional<double> standard_error() const;
 };
 
+// What the program had mapped itself, apart from the heap; exact. The bytes of a share are its end_bytes.
+struct MappedRows {
+  std::int64_t bytes = 0;
+  std::vector<MappingShare> by_stack, by_layer;  // without those that had nothing; the largest first
+};
+
 struct LiveRows {
   Nanoseconds time;
   Figure bytes, blocks;            // of all
@@ -27,6 +34,7 @@ struct LiveRows {
   std::vector<LiveRow> by_layer;   // [index of RecordingAnalysis::layers], without inner layers
   std::vector<LiveRow> by_thread;  // [ThreadIndex]
   std::vector<LiveRow> by_class;   // [bits of the size]: 0, 1, 2 to 3, 4 to 7, …
+  MappedRows mapped;
 };
 
 // The state after the last event at or before `time`; of a recording of samples as `half` tells it, and no

@@ -16,6 +16,9 @@ struct NamedFrame {
   bool named = true;     // false where `function` is only a place
 };
 
+// Behind the module's name, where a place is compared that has no function.
+inline constexpr std::string_view kFunctionUnknown = " (function unknown)";
+
 // The functions at a return address, inlined ones first. Never empty.
 using FrameLookup = std::function<std::vector<NamedFrame>(std::uint64_t return_address)>;
 

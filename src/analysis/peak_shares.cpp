@@ -44,6 +44,27 @@ std::string responsible_module(const recording::RecordingInfo& info, std::span<c
   return std::string(outermost);
 }
 
+std::optional<std::uint64_t> responsible_frame(const recording::RecordingInfo& info,
+                                               std::span<const std::uint64_t> frames) {
+  for (const std::uint64_t frame : frames)
+    if (const std::string_view module = module_at(info, frame);
+        !module.empty() && !passes_allocations_on(module))
+      return frame;
+  return std::nullopt;
+}
+
+std::span<const std::uint64_t> frames_within_module(const recording::RecordingInfo& info,
+                                                    std::span<const std::uint64_t> frames) {
+  std::string_view within;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const std::string_view module = module_at(info, frames[i]);
+    if (module.empty() || passes_allocations_on(module)) continue;
+    if (within.empty()) within = module;
+    if (module != within) return frames.first(i);
+  }
+  return frames;
+}
+
 std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const recording::StackTable& stacks,
                                    const RecordingAnalysis& analysis) {
   std::vector<PeakShare> shares;

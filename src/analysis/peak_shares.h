@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,15 @@ std::vector<ModuleFigures> module_figures(const recording::RecordingInfo& info,
 // does not belong to what only passes allocations on (the C and C++ libraries, the dynamic loader, another
 // allocator, the tracer itself); where there is none, that of the outermost frame. Empty: not known.
 std::string responsible_module(const recording::RecordingInfo& info, std::span<const std::uint64_t> frames);
+
+// The innermost frame in that module; absent where the stack has none but those of what passes allocations
+// on.
+std::optional<std::uint64_t> responsible_frame(const recording::RecordingInfo& info,
+                                               std::span<const std::uint64_t> frames);
+
+// The part of the stack within that module, and what it calls: the frames from the innermost to the last one
+// in a row that belongs to the module or to none. All frames where no module is responsible.
+std::span<const std::uint64_t> frames_within_module(const recording::RecordingInfo& info,
+                                                    std::span<const std::uint64_t> frames);
 
 }  // namespace headroom::analysis

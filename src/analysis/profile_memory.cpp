@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/layer_ledger.h"
+#include "analysis/peak_shares.h"
 #include "analysis/session_layers.h"
 
 namespace headroom::analysis {
@@ -47,7 +48,7 @@ std::vector<Window> profiled_windows(const recording::RecordingInfo& info, const
   return windows;
 }
 
-// Blocks of one stack that were allocated in profiled runs, between the nodes.
+// Blocks of one path in the runtime that were allocated in profiled runs, between the nodes.
 struct Kept {
   std::int64_t blocks = 0;
   // By layer: a session may run within several ranges of the program.
@@ -59,12 +60,39 @@ bool passes_through(std::span<const std::uint64_t> frames, std::uint64_t call) {
   return std::find(frames.begin(), frames.end(), call) != frames.end();
 }
 
-// The innermost call that all these stacks have in common.
-std::optional<std::uint64_t> common_call(const recording::StackTable& stacks,
+// The part of a stack that lies in the runtime, as a number: a program may run a session from several places
+// and in several threads, and the runtime does the same in all of them.
+class PathsInRuntime {
+ public:
+  explicit PathsInRuntime(const recording::Recording& recording) : recording_(recording) {}
+
+  std::uint32_t of(StackId stack) {
+    if (stack.index >= by_stack_.size()) by_stack_.resize(stack.index + 1);
+    std::optional<std::uint32_t>& path = by_stack_[stack.index];
+    if (path) return *path;
+    const auto frames = frames_within_module(recording_.info(), recording_.stacks().frames(stack));
+    const auto [known, is_new] = numbers_.emplace(std::vector(frames.begin(), frames.end()),
+                                                  static_cast<std::uint32_t>(paths_.size()));
+    if (is_new) paths_.push_back(&known->first);
+    path = known->second;
+    return *path;
+  }
+  // Innermost first.
+  std::span<const std::uint64_t> frames(std::uint32_t path) const { return *paths_[path]; }
+
+ private:
+  const recording::Recording& recording_;
+  std::vector<std::optional<std::uint32_t>> by_stack_;
+  std::map<std::vector<std::uint64_t>, std::uint32_t> numbers_;
+  std::vector<const std::vector<std::uint64_t>*> paths_;
+};
+
+// The innermost call that all these paths have in common.
+std::optional<std::uint64_t> common_call(const PathsInRuntime& paths,
                                          const std::vector<std::uint32_t>& which) {
   std::vector<std::uint64_t> common;  // outermost first
   for (std::size_t i = 0; i < which.size(); ++i) {
-    const auto frames = stacks.frames(StackId{which[i]});
+    const auto frames = paths.frames(which[i]);
     std::vector<std::uint64_t> reversed(frames.rbegin(), frames.rend());
     if (i == 0) common = reversed;
     const auto [end, ignored] = std::mismatch(common.begin(), common.end(), reversed.begin(), reversed.end());
@@ -76,27 +104,27 @@ std::optional<std::uint64_t> common_call(const recording::StackTable& stacks,
 
 // What was found out about one window.
 struct Findings {
-  std::unordered_map<std::uint32_t, Kept> kept;  // by stack
-  std::unordered_set<std::uint32_t> node_stacks;
+  std::unordered_map<std::uint32_t, Kept> kept;  // by path
+  std::unordered_set<std::uint32_t> node_paths;
 
   // The profile's own, as it was at the heap's peak.
-  BytesByLayer profile_at_peak(const recording::StackTable& stacks, std::size_t node_runs) const {
+  BytesByLayer profile_at_peak(const PathsInRuntime& paths, std::size_t node_runs) const {
     std::vector<std::uint32_t> of_every_node;
     const auto needed = static_cast<std::int64_t>(kRecordedNodes * static_cast<double>(node_runs));
-    for (const auto& [stack, blocks] : kept)
-      if (blocks.blocks >= std::max<std::int64_t>(1, needed)) of_every_node.push_back(stack);
-    const auto call = common_call(stacks, of_every_node);
+    for (const auto& [path, blocks] : kept)
+      if (blocks.blocks >= std::max<std::int64_t>(1, needed)) of_every_node.push_back(path);
+    const auto call = common_call(paths, of_every_node);
     BytesByLayer bytes;
     if (!call) return bytes;
     // What else is allocated behind that call (the list of the records) is the profile's too, unless nodes
     // allocate behind it as well: then the call is not the profile's own.
-    const bool shared = std::any_of(node_stacks.begin(), node_stacks.end(), [&](std::uint32_t stack) {
-      return passes_through(stacks.frames(StackId{stack}), *call);
+    const bool shared = std::any_of(node_paths.begin(), node_paths.end(), [&](std::uint32_t path) {
+      return passes_through(paths.frames(path), *call);
     });
-    for (const auto& [stack, blocks] : kept) {
+    for (const auto& [path, blocks] : kept) {
       const bool recorded =
-          std::find(of_every_node.begin(), of_every_node.end(), stack) != of_every_node.end();
-      if (!recorded && (shared || !passes_through(stacks.frames(StackId{stack}), *call))) continue;
+          std::find(of_every_node.begin(), of_every_node.end(), path) != of_every_node.end();
+      if (!recorded && (shared || !passes_through(paths.frames(path), *call))) continue;
       for (const auto& [layer, held] : blocks.bytes_at_peak) bytes[layer] += held;
     }
     return bytes;
@@ -105,9 +133,10 @@ struct Findings {
 
 class ProfileSearch {
  public:
-  ProfileSearch(recording::Recording& recording, const SessionLayers& sessions,
+  ProfileSearch(recording::Recording& recording, PathsInRuntime& paths, const SessionLayers& sessions,
                 const std::vector<Window>& windows, std::int64_t peak_time)
       : recording_(recording),
+        paths_(paths),
         sessions_(sessions),
         windows_(windows),
         peak_time_(peak_time),
@@ -134,7 +163,7 @@ class ProfileSearch {
  private:
   struct Block {
     std::size_t window;
-    std::uint32_t stack;
+    std::uint32_t path;
     LayerIndex layer;
     std::int64_t size;
   };
@@ -156,7 +185,7 @@ class ProfileSearch {
       if (found == live_.end()) return;
       // What releasing the session does to its profile says nothing of how it was made.
       if (event.time.count <= std::max(peak_time_, windows_[found->second.window].to)) {
-        Kept& kept = findings_[found->second.window].kept[found->second.stack];
+        Kept& kept = findings_[found->second.window].kept[found->second.path];
         --kept.blocks;
         kept.bytes[found->second.layer] -= found->second.size;
       }
@@ -170,13 +199,14 @@ class ProfileSearch {
     const std::size_t window = window_at(layer->name, event.time.count);
     if (window == windows_.size()) return;
     Findings& findings = findings_[window];
+    const std::uint32_t path = paths_.of(event.stack);
     if (!layer->is_whole) {
-      findings.node_stacks.insert(event.stack.index);
+      findings.node_paths.insert(path);
       return;
     }
     const auto size = static_cast<std::int64_t>(event.size);
-    live_[event.address] = {window, event.stack.index, index, size};
-    Kept& kept = findings.kept[event.stack.index];
+    live_[event.address] = {window, path, index, size};
+    Kept& kept = findings.kept[path];
     ++kept.blocks;
     kept.bytes[index] += size;
   }
@@ -187,6 +217,7 @@ class ProfileSearch {
   }
 
   recording::Recording& recording_;
+  PathsInRuntime& paths_;
   const SessionLayers& sessions_;
   const std::vector<Window>& windows_;
   std::int64_t peak_time_;
@@ -203,11 +234,12 @@ void find_profile_memory(recording::Recording& recording, RecordingAnalysis& ana
   const SessionLayers sessions(LayerTree(recording), recording.info());
   const std::vector<Window> windows = profiled_windows(recording.info(), sessions);
   if (windows.empty()) return;
+  PathsInRuntime paths(recording);
   const std::vector<Findings> findings =
-      ProfileSearch(recording, sessions, windows, analysis.peak_time.count).search();
+      ProfileSearch(recording, paths, sessions, windows, analysis.peak_time.count).search();
   BytesByLayer by_layer;
   for (std::size_t i = 0; i < windows.size(); ++i)
-    for (const auto& [layer, bytes] : findings[i].profile_at_peak(recording.stacks(), windows[i].node_runs)) {
+    for (const auto& [layer, bytes] : findings[i].profile_at_peak(paths, windows[i].node_runs)) {
       by_layer[layer] += bytes;
       analysis.sessions[windows[i].profile].tracing_bytes += bytes;
     }

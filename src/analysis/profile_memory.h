@@ -1,7 +1,8 @@
 // What ONNX Runtime keeps for its profile of itself, which only tracing switches on: records of every node of
 // every profiled run, which live until the session is released. On a small model they can be more than the
 // model. They bear no mark, but give themselves away: no other place in a run allocates for each node anew,
-// outside of the nodes' own time, and releases nothing of it.
+// outside of the nodes' own time, and releases nothing of it. A place is the part of a stack that lies in the
+// runtime.
 #pragma once
 
 #include "analysis/recording_analysis.h"

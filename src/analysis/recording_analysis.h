@@ -27,6 +27,7 @@
 #include "analysis/device_memory.h"
 #include "analysis/heap_fragmentation.h"
 #include "analysis/live_counter.h"
+#include "analysis/mapping_ledger.h"
 #include "analysis/memory_timeline.h"
 #include "base/units.h"
 #include "model/memory_event.h"
@@ -111,6 +112,12 @@ struct SessionAtPeak {
   std::int64_t loaded_bytes = 0;   // allocated while it was loaded
   std::int64_t run_bytes = 0;      // allocated in its runs, but for
   std::int64_t tracing_bytes = 0;  // its profile, which only tracing switches on
+  // Parts of run_bytes: what was allocated in runs that began after the profiled ones, and of both parts what
+  // the runtime's arena took from the system, where that is known (arena_chunks.h).
+  std::int64_t later_bytes = 0;
+  bool arena_is_told = false;
+  std::int64_t arena_bytes = 0, arena_later_bytes = 0;
+  std::int64_t arena_loaded_bytes = 0;  // the same, part of loaded_bytes
 };
 
 struct SizeClassFigures {
@@ -125,13 +132,17 @@ struct ThreadFigures {
   LiveFigures live;                                                 // of what the thread allocated
 };
 
-// Memory that the program mapped itself; apart from the heap and never added to it.
+// Memory that the program mapped itself; apart from the heap and never added to it. Exact, in whole pages,
+// whether they were touched or not.
 struct MappedFigures {
   std::int64_t maps = 0, unmaps = 0;
-  std::int64_t mapped_bytes = 0;  // in all
-  std::int64_t peak_bytes = 0, end_bytes = 0;
-  Nanoseconds peak_time;
+  std::int64_t mapped_bytes = 0;               // in all, as it was asked for
+  std::int64_t peak_bytes = 0, end_bytes = 0;  // most mapped at once, and what still was at the end
+  Nanoseconds peak_time;                       // the first moment when most was mapped
   std::int64_t bytes_at_heap_peak = 0;
+  // Of peak_bytes and end_bytes, to which each list adds up; the largest first. Layers are without those
+  // inside them.
+  std::vector<MappingShare> stacks, layers;
 };
 
 // Allocations that lived for less than `below` and not for less than half of it.

@@ -47,9 +47,9 @@ void RecordingAnalyzer::change_mappings(const MemoryEvent& event, std::int64_t t
   }
   ++mapped_.maps;
   add_wrapping(mapped_.mapped_bytes, static_cast<std::int64_t>(event.size));
-  mappings_.map(event.address, event.size);
-  if (mappings_.mapped_bytes() > mapped_.peak_bytes) {
-    mapped_.peak_bytes = mappings_.mapped_bytes();
+  mappings_.map(event.address, event.size, {event.stack, layers_.layer_of(event.scope)});
+  if (mappings_.peak_bytes() > mapped_.peak_bytes) {
+    mapped_.peak_bytes = mappings_.peak_bytes();
     mapped_.peak_time = {time};
   }
 }
@@ -85,7 +85,7 @@ void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
   // A layer that is only a part of others' paths (a session, of which only the runs are marked) is no cycle.
   for (LayerIndex layer = from; layer != common; layer = tree[layer].parent)
     if (layers_[layer].visited)
-      cycles_.ended(layer, tree[layer].depth, heap_.bytes, stacks_.size(),
+      cycles_.ended(tree, layer, heap_.bytes, layers_[layer].held.a, stacks_.size(),
                     [&](std::size_t stack) { return stacks_[stack].live.bytes; });
   layers_[to].visited = true;
   for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {

@@ -55,6 +55,8 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
   if (full_) result.temporary = temporary_;
   result.mapped = mapped_;
   result.mapped.end_bytes = mappings_.mapped_bytes();
+  result.mapped.stacks = mappings_.by_stack();
+  result.mapped.layers = mappings_.by_layer();
 }
 
 LiveFigures RecordingAnalyzer::live_figures(const LiveCounter& counter) const {

@@ -109,7 +109,7 @@ class StackKeys {
     if (frame.named) return std::string(without_clone_suffix(frame.function));
     if (frame.module.empty()) return std::string(kOutsideOfModules);
     if (of_one_build_.contains(frame.module)) return frame.function;
-    return frame.module + " (function unknown)";
+    return frame.module + std::string(kFunctionUnknown);
   }
 
   const recording::Recording& recording_;

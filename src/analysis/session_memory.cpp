@@ -67,6 +67,10 @@ std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
     session.loaded = Bytes{held.loaded_bytes};
     session.run = Bytes{held.run_bytes};
     session.tracing = Bytes{held.tracing_bytes};
+    session.later = Bytes{held.later_bytes};
+    if (held.arena_is_told)
+      session.arena = {Bytes{held.arena_loaded_bytes}, Bytes{held.arena_bytes},
+                       Bytes{held.arena_later_bytes}};
     add_node_runs(profile.data, session);
     sessions.push_back(std::move(session));
   }
@@ -80,16 +84,40 @@ std::vector<MemoryShare> shares_of(const SessionMemory& session) {
     from = from - bytes;
     if (bytes > Bytes{}) shares.push_back({kind, "", bytes});
   };
+  const auto set_apart = [](Bytes bytes, Bytes& from) {
+    bytes = std::clamp(bytes, Bytes{}, from);
+    from = from - bytes;
+    return bytes;
+  };
   Bytes loaded = session.loaded, run = session.run;
+  const bool has_arena = session.in_use && session.arena_held;
+  Bytes arena;
+  if (has_arena && session.arena)
+    arena = set_apart(session.arena->loaded, loaded) + set_apart(session.arena->run, run);
   take(MemoryKind::weights, session.weights.value_or(Bytes{}), loaded);
   take(MemoryKind::graph, loaded, loaded);
-  if (session.in_use && session.arena_held) {
-    const Bytes tensors = session.tensors.value_or(*session.in_use);
-    take(MemoryKind::tensors, tensors, run);
-    take(MemoryKind::arena_rounding, *session.in_use - tensors, run);
-    take(MemoryKind::arena_unused, *session.arena_held - *session.in_use, run);
+  if (!has_arena) {
+    take(MemoryKind::run, run, run);
+    return shares;
   }
-  take(MemoryKind::workspace, run, run);
+  const Bytes tensors = session.tensors.value_or(*session.in_use);
+  const auto take_profiled_arena = [&](Bytes& from) {
+    take(MemoryKind::tensors, tensors, from);
+    take(MemoryKind::arena_rounding, *session.in_use - tensors, from);
+    take(MemoryKind::arena_unused, *session.arena_held - *session.in_use, from);
+  };
+  if (session.arena) {
+    Bytes arena_later = set_apart(session.arena->later, run);
+    take_profiled_arena(arena);
+    arena_later += arena;  // after the last node
+    take(MemoryKind::arena_later, arena_later, arena_later);
+    take(MemoryKind::workspace, run, run);
+  } else {
+    Bytes later = set_apart(session.later, run);
+    take_profiled_arena(run);
+    take(MemoryKind::workspace, run, run);
+    take(MemoryKind::run_later, later, later);
+  }
   return shares;
 }
 

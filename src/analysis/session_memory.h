@@ -22,9 +22,17 @@ struct SessionMemory {
   Bytes loaded;   // live at the heap's peak, allocated while it was loaded
   Bytes run;      // live at the heap's peak, allocated in its runs (arena and all else)
   Bytes tracing;  // the runtime's profile, which only tracing switches on; not in the two above
+  // Part of `run`: allocated in runs after the profiled ones, of which the runtime says nothing.
+  Bytes later;
+  // What the arena took from the system: while the session was loaded (part of `loaded`), and in runs until
+  // the profile ended and after it (parts of `run`). Absent where its chunks are not told from the rest.
+  struct ArenaChunks {
+    Bytes loaded, run, later;
+  };
+  std::optional<ArenaChunks> arena;
   std::optional<Bytes> weights;  // sum of the nodes' parameters, as the runtime says; part of `loaded`
-  // When the arena had the most in use: tensors as asked for, rounded up by the arena, and held from the
-  // system.
+  // When the arena had the most in use in the profiled runs: tensors as asked for, rounded up by the arena,
+  // and held from the system. Absent where the profile tells of no arena.
   std::optional<Bytes> tensors, in_use, arena_held;
   std::string peak_node;          // the node after which that was
   std::vector<NodeMemory> nodes;  // in the order of the graph's first run
@@ -36,7 +44,8 @@ std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
                                           const RecordingAnalysis& analysis);
 
 // The same told apart by kind; the shares add up to loaded + run. The arena is told as it was when it had the
-// most in use, which need not be the heap's peak: what it held later is workspace here.
+// most in use in the profiled runs, which need not be the heap's peak. What it took in later runs is a kind
+// of its own; where its chunks are not known, that is all that later runs allocated.
 std::vector<MemoryShare> shares_of(const SessionMemory& session);
 
 // Everything that was live at the heap's peak, by the kinds of all sessions and the modules outside of them;

@@ -1,8 +1,12 @@
 #include "analysis/session_peaks.h"
 
 #include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "analysis/arena_chunks.h"
 #include "analysis/layer_ledger.h"
 #include "analysis/session_layers.h"
 #include "analysis/small_allocations.h"
@@ -15,11 +19,18 @@ struct Loaded {
   std::vector<std::size_t> profiles;       // indices of RecordingInfo::profiles
   std::vector<std::int64_t> begins;        // ns, of each
   std::vector<std::int64_t> load_entries;  // when a thread began to load one
+  std::vector<std::int64_t> last_nodes;    // when the last node of its profile ended, of each
+  // When the first run after the profiled ones began, of each.
+  std::vector<std::int64_t> later_runs;
 
-  // The session that was the last to begin before this time.
-  std::size_t profile_at(std::int64_t time) const {
+  // The session that was the last to begin before this time: its place in these vectors.
+  std::size_t at(std::int64_t time) const {
     const auto after = std::upper_bound(begins.begin(), begins.end(), time) - begins.begin();
-    return profiles[static_cast<std::size_t>(std::max<std::ptrdiff_t>(after, 1) - 1)];
+    return static_cast<std::size_t>(std::max<std::ptrdiff_t>(after, 1) - 1);
+  }
+  void run_begins(std::int64_t time) {
+    for (std::size_t i = 0; i < profiles.size(); ++i)
+      if (time > last_nodes[i]) later_runs[i] = std::min(later_runs[i], time);
   }
 };
 
@@ -31,6 +42,16 @@ std::vector<Loaded> sessions_by_name(const recording::RecordingInfo& info, const
     std::stable_sort(name.profiles.begin(), name.profiles.end(), [&](std::size_t a, std::size_t b) {
       return info.profiles[a].start < info.profiles[b].start;
     });
+  for (Loaded& name : names) {
+    for (const std::size_t i : name.profiles) {
+      const recording::RuntimeProfile& profile = info.profiles[i];
+      std::int64_t last = profile.start.count;
+      for (const recording::NodeRun& run : profile.data.runs)
+        last = std::max(last, profile.start.count + run.start.count + run.duration.count);
+      name.last_nodes.push_back(last);
+    }
+    name.later_runs.assign(name.profiles.size(), std::numeric_limits<std::int64_t>::max());
+  }
   return names;
 }
 
@@ -51,17 +72,24 @@ void add(SessionAtPeak& session, const SessionLayer& layer, std::int64_t bytes) 
   add_wrapping(layer.is_run ? session.run_bytes : session.loaded_bytes, bytes);
 }
 
-// Reads on until the peak, and shares what is live then among the sessions.
+// Reads on until the peak, and shares what is live then among the sessions; of their runs tells apart what
+// the profile covers and what the arena took.
 void tell_apart_by_time(recording::Recording& recording, RecordingAnalysis& analysis,
                         const SessionLayers& session_layers, std::vector<Loaded>& names) {
+  const ArenaStacks arena = find_arena_stacks(recording, session_layers);
   LayerLedger layers(recording);
   LiveMap live;
+  std::unordered_map<std::uint32_t, LayerIndex> before;  // the layer of each thread
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > analysis.peak_time) return;
     if (event.kind == MemoryEventKind::enter_scope) {
-      const auto layer = session_layers.of(layers.layer_of(event.scope));
+      const LayerIndex to = layers.layer_of(event.scope);
+      const auto layer = session_layers.of(to);
+      const auto from = session_layers.of(std::exchange(before[event.thread.index], to));
       if (layer && layer->is_whole && !layer->is_run)
         names[layer->name].load_entries.push_back(event.time.count);
+      if (layer && layer->is_run && !(from && from->is_run && from->name == layer->name))
+        names[layer->name].run_begins(event.time.count);
       return;
     }
     LiveBlock block, replaced;
@@ -86,10 +114,22 @@ void tell_apart_by_time(recording::Recording& recording, RecordingAnalysis& anal
   const BoundedSamples bounded(estimated, most);
   live.for_each([&](const LiveBlock& block) {
     const auto layer = session_layers.of(block.layer);
-    if (!layer || names[layer->name].profiles.size() < 2) return;
-    const std::int64_t bytes = block.bytes_in(SampleHalf::b);
-    add(analysis.sessions[names[layer->name].profile_at(block.time_ns)], *layer,
-        block.weight == 1 ? bytes : bounded.bytes(bytes));
+    if (!layer) return;
+    const Loaded& name = names[layer->name];
+    const std::size_t which = name.at(block.time_ns);
+    SessionAtPeak& session = analysis.sessions[name.profiles[which]];
+    std::int64_t bytes = block.bytes_in(SampleHalf::b);
+    if (block.weight != 1) bytes = bounded.bytes(bytes);
+    if (name.profiles.size() > 1) add(session, *layer, bytes);
+    session.arena_is_told = arena.is_told[layer->name];
+    const bool is_arena = arena.contains(StackId{block.stack});
+    if (!layer->is_run) {
+      if (is_arena) add_wrapping(session.arena_loaded_bytes, bytes);
+      return;
+    }
+    const bool is_later = block.time_ns >= name.later_runs[which];
+    if (is_later) add_wrapping(session.later_bytes, bytes);
+    if (is_arena) add_wrapping(is_later ? session.arena_later_bytes : session.arena_bytes, bytes);
   });
 }
 
@@ -114,8 +154,7 @@ void find_session_peaks(recording::Recording& recording, RecordingAnalysis& anal
     add(session, *layer, analysis.layers[i].self.peak_bytes - analysis.layers[i].tracing_peak_bytes);
     session.tracing_bytes = tracing[layer->name];
   }
-  if (std::any_of(names.begin(), names.end(), [](const Loaded& name) { return name.profiles.size() > 1; }))
-    tell_apart_by_time(recording, analysis, session_layers, names);
+  tell_apart_by_time(recording, analysis, session_layers, names);
 
   // The profiles lie in the runs. What the tracer had released of them is known by layer only: that is the
   // session's that held most, for the others were over.

@@ -9,7 +9,7 @@
 namespace headroom::analysis {
 
 // Sets analysis.sessions and the layers' of_session; find_profile_memory() has been called. One more pass, up
-// to the heap's peak, where several sessions have one name.
+// to the heap's peak, and that of find_arena_stacks(); none without profiles.
 void find_session_peaks(recording::Recording& recording, RecordingAnalysis& analysis);
 
 }  // namespace headroom::analysis

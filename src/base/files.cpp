@@ -146,7 +146,31 @@ std::vector<std::filesystem::path> plugin_folders() {
   return folders;
 }
 
-Result<std::string> file_fingerprint(const fs::path& path) {
+namespace {
+
+// What is not a file, in words; empty for a regular file and for what cannot be looked at.
+std::string_view what_else_it_is(const fs::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {};
+  switch (info.st_mode & S_IFMT) {
+    case S_IFREG:
+      return {};
+    case S_IFDIR:
+      return "a folder";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+}  // namespace
+
+Result<std::string> file_fingerprint(const fs::path& path, const std::function<void()>& on_piece) {
+  if (const std::string_view other = what_else_it_is(path); !other.empty())
+    return input_error(fmt::format("{} is {}, not a file", path.string(), other), "", "check the path");
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd)
     return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), "check the path");
@@ -163,6 +187,7 @@ Result<std::string> file_fingerprint(const fs::path& path) {
       hash ^= static_cast<unsigned char>(buffer[static_cast<std::size_t>(i)]);
       hash *= 0x100000001b3ULL;
     }
+    if (on_piece) on_piece();
   }
   return fmt::format("{:016x}", hash);
 }

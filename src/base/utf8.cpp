@@ -15,6 +15,11 @@ Utf8Character take_utf8(std::string_view& text) {
     character.valid = (next & 0xC0u) == 0x80;
     character.code = character.code << 6 | (next & 0x3Fu);
   }
+  // Written longer than needed, or half of a pair of UTF-16, it is no character.
+  const bool is_surrogate = character.code >= 0xD800 && character.code < 0xE000;
+  if ((length == 3 && (character.code < 0x800 || is_surrogate)) ||
+      (length == 4 && (character.code < 0x10000 || character.code > 0x10FFFF)))
+    character.valid = false;
   if (!character.valid) character.code = lead;
   character.bytes = text.substr(0, character.valid ? length : 1);
   text.remove_prefix(character.bytes.size());
@@ -36,6 +41,23 @@ void append_utf8(std::string& text, std::uint32_t code) {
     put(0x80 | (code >> 6 & 0x3F));
   }
   put(0x80 | (code & 0x3F));
+}
+
+std::string with_valid_utf8(std::string text) {
+  std::string_view rest = text;
+  bool is_valid = true;
+  while (is_valid && !rest.empty()) is_valid = take_utf8(rest).valid;
+  if (is_valid) return text;
+  constexpr std::uint32_t kReplacement = 0xFFFD;
+  std::string clean;
+  for (rest = text; !rest.empty();) {
+    const Utf8Character character = take_utf8(rest);
+    if (character.valid)
+      clean += character.bytes;
+    else
+      append_utf8(clean, kReplacement);
+  }
+  return clean;
 }
 
 }  // namespace headroom

@@ -76,6 +76,7 @@ class Extras {
       return note_failure(pipeline.error());
     }
     tell_if_cut_short(pipeline->status, pipeline->error);
+    result_.frames_held_peak = std::max(result_.frames_held_peak, pipeline->frames_held);
     result_.pipeline = std::move(*pipeline);
     for (const std::string& warning : warnings) warn("pipeline: " + warning);
     finish_step("the pipeline ran");

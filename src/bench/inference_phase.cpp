@@ -348,6 +348,7 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context, std::vector
     if (phase.peak) result.peak = std::max(result.peak.value_or(Bytes{}), *phase.peak);
   result.peak = std::max({result.peak, whole.memory.load_peak, whole.memory.run_peak});
   result.skipped_frames = whole.skipped_frames;
+  result.frames_held = (*run)->frames_held();
   std::optional<Bytes> before = whole.memory.runtime;
   std::vector<std::int64_t> frame_times;
   std::int64_t frame_and_decode_time = 0;

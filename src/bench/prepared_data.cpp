@@ -251,6 +251,9 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
   if (data.tuned &&
       (data.memory_limit != options.memory_limit || data.gpu_memory_limit != options.gpu_memory_limit))
     return not_usable(folder, "its settings were tuned under another --mem-limit or --gpu-mem-limit");
+  // Which settings fit was judged by the account of the mechanism.
+  if (data.tuned && data.memory_limit && data.limit_mechanism != options.limit_mechanism)
+    return not_usable(folder, "its settings were tuned under another --limit-mechanism");
   for (const ModelSpec& model : options.models) {
     const auto same = [&](const PreparedModel& prepared) { return prepared.name == model.name; };
     const auto found = std::find_if(data.models.begin(), data.models.end(), same);

@@ -54,6 +54,7 @@ struct Run {
   BenchResult result;
   PreparedData prepared;
   ProgressLine progress_line;
+  Nanoseconds measuring_since;
   std::size_t measuring = 0;  // index of the model under way in result.models
   bool interrupted = false;
   bool disk_warned = false;
@@ -69,11 +70,13 @@ void step(Run& run, const std::string& text) {
     log::info("{}", text);
 }
 
-// A full disk is named at once and ends nothing: the figures are still printed at the end, with the error.
+// A full disk is named once, at once, and ends nothing: the figures are still printed at the end.
 void note_disk_problem(Run& run, const Status& written) {
   if (written || std::exchange(run.disk_warned, true)) return;
   run.progress_line.clear();
-  log::warning("the run goes on and its figures will be printed, but {}", written.error().sentence());
+  Error error = written.error();
+  error.fix = "make room there, or choose another --output-dir";
+  log::warning("the run goes on and its figures will be printed, but {}", error.sentence());
 }
 
 void save_progress(Run& run) { note_disk_problem(run, write_report_json(run.result, run.folder.path)); }
@@ -146,10 +149,9 @@ Status keep_metadata(Run& run) {
   if (code) {  // a full disk must not end the run; the prepared file serves as long as nobody replaces it
     std::error_code ignored;
     std::filesystem::remove(run.metadata_path, ignored);
+    note_disk_problem(run,
+                      failure(fmt::format("cannot write {}", run.metadata_path.string()), code.message()));
     run.metadata_path = prepared;
-    note_disk_problem(
-        run, input_error(fmt::format("cannot copy {} to {}", prepared.string(), run.folder.path.string()),
-                         code.message(), "check the disk of --output-dir"));
   }
   const SourceMetadata& source = *run.prepared.source;
   if (source.fingerprint.empty() || file_holds(run.metadata_path, source.fingerprint)) return {};
@@ -196,7 +198,8 @@ Status prepare(Run& run) {
   if (!run.prepared.source) return {};
   for (const SkippedItem& item : run.prepared.source->skipped)
     log::warning("{} was left out: {}", item.name, item.reason);
-  return run.options.skip_setup ? keep_metadata(run) : Status{};
+  const bool lacks_own = run.options.skip_setup || ::access(run.metadata_path.c_str(), R_OK) != 0;
+  return lacks_own ? keep_metadata(run) : Status{};
 }
 
 void add_skipped_slots(Run& run) {
@@ -226,7 +229,18 @@ void say_result(Run& run, const ModelResult& model) {
                model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : "", model.error);
 }
 
-Status measure_model(Run& run, const BenchContext& context, const PreparedModel& model, ModelResult& result) {
+// Before a model's pictures are drawn: they may take the room that its figures need. After the last model of
+// a run nothing can change a figure any more, so the report is whole then.
+void save_figures(Run& run, bool is_last) {
+  run.result.system = run.metrics.summary();
+  run.result.inference_time = monotonic_now() - run.measuring_since;
+  run.result.complete = is_last;
+  save_progress(run);
+  run.result.complete = false;
+}
+
+Status measure_model(Run& run, const BenchContext& context, const PreparedModel& model, ModelResult& result,
+                     bool is_last) {
   result.status = ModelStatus::failed;
   result.error = report::kCutShort;
   save_progress(run);
@@ -245,6 +259,8 @@ Status measure_model(Run& run, const BenchContext& context, const PreparedModel&
     std::filesystem::remove(measured->samples_path, ignored);
     return {};
   }
+  set_file_size(result);
+  save_figures(run, is_last);
   auto drawn = draw_samples(model.name, measured->samples_path, measured->class_names, run.metadata_path,
                             run.folder.path, run.interrupt);
   if (drawn) {
@@ -268,15 +284,18 @@ Status measure_models(Run& run, const BenchContext& context) {
   add_skipped_slots(run);
   save_reports(run);
   if (run.options.skip_inference) return {};
+  const bool more_follows = run.options.parallel || run.options.pipeline || run.options.layers;
   for (std::size_t i = 0; i < run.prepared.models.size() && !run.interrupted; ++i) {
     const PreparedModel& model = run.prepared.models[i];
+    const bool is_last = !more_follows && i + 1 == run.prepared.models.size();
     run.measuring = first + i;
     if (model.status == ModelStatus::ok)
-      if (auto measured = measure_model(run, context, model, results[first + i]); !measured) return measured;
+      if (auto measured = measure_model(run, context, model, results[first + i], is_last); !measured)
+        return measured;
     set_file_size(results[first + i]);
     // What failed in the setup was said there; prepared data that is used again has it to say still.
     if (model.status == ModelStatus::ok || run.options.skip_setup) say_result(run, results[first + i]);
-    save_reports(run);
+    if (!is_last) save_reports(run);  // finish() comes next
   }
   return {};
 }
@@ -418,7 +437,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   }
   // From here on every model has been tried once; those that failed will not be measured.
   run.result.models.clear();
-  const Nanoseconds started = monotonic_now();
+  run.measuring_since = monotonic_now();
   const BenchContext context{options,
                              run.prepared,
                              run.metadata_path.string(),
@@ -441,9 +460,12 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
     run.interrupted = outcome.interrupted;
     run.extra_failed = outcome.failed;
   }
-  run.result.inference_time = monotonic_now() - started;
+  run.result.inference_time = monotonic_now() - run.measuring_since;
   // Everything is measured; what is left cannot change a figure.
-  if (auto finished = finish(run); !finished) return forward_error(finished);
+  if (auto finished = finish(run); !finished) {
+    if (run.disk_warned) return std::max(1, exit_code(run));  // it was said when it was first met
+    return forward_error(finished);
+  }
   return exit_code(run);
 }
 

@@ -1,8 +1,11 @@
 #include "bench/run_reports.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -16,11 +19,34 @@
 namespace headroom::bench {
 namespace fs = std::filesystem;
 
-Status write_report_json(const BenchResult& result, const fs::path& folder) {
-  return write_file_atomically(folder / "report.json", to_text(report::to_json(result)));
+namespace {
+
+// The views that are made from report.json: outdated by the next one, and `headroom report` makes them again.
+// Returns whether any was there.
+bool remove_views(const fs::path& folder) {
+  bool removed = false;
+  for (const char* name : {"report.html", "report.md", "summary.csv"}) {
+    std::error_code ignored;
+    removed = fs::remove(folder / name, ignored) || removed;
+  }
+  return removed;
 }
 
-namespace {
+bool is_full_disk(const Error& error) {
+  return error.why == errno_text(ENOSPC) || error.why == errno_text(EDQUOT);
+}
+
+// Why the child could not write `page`, from the one line that it said: "error: WHAT: WHY; FIX".
+std::string read_reason(int fd, const fs::path& page) {
+  std::string words;
+  std::array<char, 4096> buffer;
+  for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;)
+    words.append(buffer.data(), static_cast<std::size_t>(got));
+  const std::string what = fmt::format("error: cannot write {}: ", page.string());
+  if (const std::size_t at = words.rfind(what); at != std::string::npos)
+    words = words.substr(at + what.size(), words.find(';', at) - at - what.size());
+  return std::string(trim(words));
+}
 
 // The page takes pictures and series into memory several times over, some 10 to 90 MiB: a child makes it from
 // the report.json that was just written.
@@ -28,16 +54,33 @@ Status write_page(const fs::path& folder) {
   SpawnOptions options;
   options.command = {own_executable().string(), "report", folder.string(), "--html",
                      (folder / "report.html").string()};
+  auto errors = Pipe::create();
+  if (!errors) return forward_error(errors);
+  options.stderr_fd = errors->write_end.get();
   auto child = Subprocess::spawn(options);
   if (!child) return forward_error(child);
+  errors->write_end.reset();
+  const std::string reason = read_reason(errors->read_end.get(), folder / "report.html");
   if (const ExitStatus end = child->wait(); !end.success())
     return failure(fmt::format("cannot write {}", (folder / "report.html").string()),
-                   fmt::format("its process ended with {}", end.describe()),
+                   reason.empty() ? fmt::format("its process ended with {}", end.describe()) : reason,
                    fmt::format("try headroom report {} --html FILE", shell_word(folder.string())));
   return {};
 }
 
 }  // namespace
+
+// The figures before all else: where there is too little room they take that of the views, and have no
+// indentation if need be, which is half of them.
+Status write_report_json(const BenchResult& result, const fs::path& folder) {
+  const fs::path path = folder / "report.json";
+  const Json document = report::to_json(result);
+  auto written = write_file_atomically(path, to_text(document));
+  if (written || !is_full_disk(written.error())) return written;
+  if (remove_views(folder)) written = write_file_atomically(path, to_text(document));
+  if (!written) written = write_file_atomically(path, to_line(document) + "\n");
+  return written;
+}
 
 Status write_all_reports(const BenchResult& result, const fs::path& folder) {
   Status first;

@@ -14,6 +14,7 @@
 #include "bench/gpu_limit.h"
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"
+#include "bench/model_fingerprint.h"
 #include "bench/setup_job.h"
 #include "bench/trial.h"
 #include "bench/tuner.h"
@@ -29,7 +30,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Nanoseconds kProgressInterval{500'000'000};
-// Where the scan leaves the source's description: in the folder of the run, which no other run writes to.
+// Where the scan leaves the source's description: in the folder of the run, which no other run writes to;
+// where that takes no file, in the folder of the prepared data.
 constexpr const char* kMetadataKey = "metadata_path";
 constexpr const char* kPreparedKey = "prepared";
 constexpr const char* kNameASource = "name one with --source image_dir=DIR, video=FILE or camera=N";
@@ -93,6 +95,13 @@ tl::unexpected<Error> not_writable(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
+Result<fs::path> write_metadata(const SourceMetadata& source, const fs::path& own, const fs::path& prepared) {
+  const std::string text = to_text(media::to_json(source));
+  if (write_file_atomically(own, text)) return own;
+  if (auto written = write_file_atomically(prepared, text); !written) return not_writable(written.error());
+  return prepared;
+}
+
 // --- scanning
 // -----------------------------------------------------------------------------------------------
 
@@ -109,10 +118,11 @@ Result<Json> scan(const Json& job) {
                                      {options->limit_videos, options->limit_objects, options->max_frames},
                                      report_frames, report_item);
   if (!metadata) return forward_error(metadata);
-  const fs::path target = get_text(job, kMetadataKey);
-  if (auto written = write_file_atomically(target, to_text(media::to_json(*metadata))); !written)
-    return not_writable(written.error());
-  return Json::object();
+  auto written = write_metadata(*metadata, get_text(job, kMetadataKey), metadata_path(options->prepared_dir));
+  if (!written) return forward_error(written);
+  Json answer;
+  answer[kMetadataKey] = written->string();
+  return answer;
 }
 
 Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
@@ -138,7 +148,7 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::str
   job[kMetadataKey] = metadata;
   auto done = run_helper(plan, job, interrupt);
   if (!done) return forward_error(done);
-  auto text = read_file(metadata);
+  auto text = read_file(get_text(*done, kMetadataKey));
   if (!text) return forward_error(text);
   auto document = parse_json(*text, "metadata.json");
   if (!document) return forward_error(document);
@@ -168,11 +178,11 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchO
     trial.status = outcome->result.status;
     trial.error = outcome->result.error;
     trial.peak = outcome->result.memory.run_peak;
+    trial.within_limit = outcome->result.memory.within_limit;
     for (const GpuMemory& gpu : outcome->result.gpu_memory) {
       trial.gpu_peak = std::max(gpu.load_peak, gpu.run_peak);
       if (gpu.within_limit == false) trial.within_limit = false;
     }
-    trial.within_limit = outcome->result.memory.within_limit;
     if (outcome->result.inference) trial.p50 = outcome->result.inference->p50;
     say(fmt::format("{}: {} → {}", model.name, settings.describe(),
                     trial.p50 ? format_duration(*trial.p50) : trial.error));
@@ -205,7 +215,8 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& o
     model.settings.conv_search = options.conv_search;
     model.settings.device_graph = options.capture_graph;
   }
-  const auto fingerprint = file_fingerprint(spec.path);
+  auto fingerprint = fingerprint_in_child(spec.path, options.timeout, interrupt);
+  if (!fingerprint && was_interrupted(fingerprint.error())) return forward_error(fingerprint);
   if (!fingerprint) return failed_model(std::move(model), fingerprint.error());
   model.fingerprint = *fingerprint;
   const auto backends =

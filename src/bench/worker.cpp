@@ -26,6 +26,7 @@
 #include "bench/frame_walk.h"
 #include "bench/loaded_model.h"
 #include "bench/sample_lines.h"
+#include "bench/worker_end.h"
 #include "bench/worker_events.h"
 #include "bench/worker_protocol.h"
 #include "media/frame_ring.h"
@@ -280,11 +281,7 @@ Status measure_window(Worker& worker, FrameWalk& walk) {
     }
   }
   worker.events.flush();
-  Json held;
-  held["event"] = "held";
-  held["frames"] = walk.slots().size();
-  held["skipped"] = walk.take_skipped();
-  worker.events.send(held);
+  worker.events.held(walk.slots().size(), walk.take_skipped());
   return {};
 }
 
@@ -446,11 +443,14 @@ int run_worker() {
   }
   Worker worker;
   worker.job = std::move(*job);
+  use_small_stacks_under_a_data_limit();
+  report_refusals_at_terminate(worker.events);
   Status done;
   bool out_of_memory = false;
   try {
     done = run_job(worker);
-    out_of_memory = !done && inference::is_out_of_memory(done.error());
+    out_of_memory = !done && (inference::is_out_of_memory(done.error()) ||
+                              (names_a_refusal(done.error().sentence()) && is_near_data_limit()));
   } catch (const std::bad_alloc&) {
     done = failure("an allocation was refused", "out of memory");
     out_of_memory = true;

@@ -4,6 +4,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "sources/process_memory.h"
@@ -31,10 +34,12 @@ WorkerEvents::WorkerEvents(int fd) : fd_(fd), last_flush_(monotonic_now()), last
   text_.resize(kBatch * kBytesPerFrame + kBytesAround);
 }
 
-void WorkerEvents::send(const Json& event) {
-  // A conductor that has gone away closes the pipe and kills this process; there is nobody to tell.
-  [[maybe_unused]] const auto ignored = write_all(fd_, to_line(event) + "\n");
+// A conductor that has gone away closes the pipe and kills this process; there is nobody to tell.
+void WorkerEvents::send_text(std::string_view line) {
+  [[maybe_unused]] const auto ignored = write_all(fd_, line);
 }
+
+void WorkerEvents::send(const Json& event) { send_text(to_line(event) + "\n"); }
 
 ProcessMemory WorkerEvents::mark(Phase phase) {
   flush();
@@ -46,6 +51,7 @@ ProcessMemory WorkerEvents::mark(Phase phase) {
   event["time_ns"] = monotonic_now().count;
   set_if(event, "resident_bytes", memory.rss);
   set_if(event, "peak_bytes", memory.rss_peak);
+  set_if(event, "data_bytes", memory.data);
   event["cpu_time_ns"] = cpu_time_of_this_process().count;
   event["peak_was_reset"] = reset;
   if (watch_ != nullptr) event["gpu"] = watch_->read_and_reset();
@@ -73,16 +79,26 @@ void WorkerEvents::alive() {
   const Nanoseconds now = monotonic_now();
   if (now - last_alive_ < kAliveInterval) return;
   last_alive_ = now;
-  Json event;
-  event["event"] = "alive";
-  send(event);
+  send_text("{\"event\":\"alive\"}\n");
 }
 
 void WorkerEvents::waits_for_decoder(bool waits) {
-  Json event;
-  event["event"] = "decoder";
-  event["awaited"] = waits;
-  send(event);
+  send_text(waits ? "{\"event\":\"decoder\",\"awaited\":true}\n"
+                  : "{\"event\":\"decoder\",\"awaited\":false}\n");
+}
+
+void WorkerEvents::held(std::size_t frames, std::int64_t skipped) {
+  std::array<char, 128> line;
+  const auto made = fmt::format_to_n(
+      line.data(), line.size(), "{{\"event\":\"held\",\"frames\":{},\"skipped\":{}}}\n", frames, skipped);
+  send_text({line.data(), made.size});
+}
+
+void WorkerEvents::refused(const char* what) {
+  std::array<char, 256> line;
+  const auto made = fmt::format_to_n(line.data(), line.size(),
+                                     "{{\"event\":\"error\",\"kind\":\"oom\",\"message\":\"{}\"}}\n", what);
+  send_text({line.data(), std::min(made.size, line.size())});
 }
 
 void WorkerEvents::record(std::size_t model, const FrameTimes& times) {
@@ -108,8 +124,7 @@ void WorkerEvents::flush() {
   }
   end = fmt::format_to(end, "]}}\n");
   kept_.clear();
-  [[maybe_unused]] const auto ignored =
-      write_all(fd_, std::string_view(text_.data(), static_cast<std::size_t>(end - text_.data())));
+  send_text({text_.data(), static_cast<std::size_t>(end - text_.data())});
 }
 
 }  // namespace headroom::bench

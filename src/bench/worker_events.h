@@ -39,18 +39,24 @@ class WorkerEvents {
   void send(const nlohmann::ordered_json& event);
   void send_error(const Error& error, bool out_of_memory);
 
+  // What follows runs in the measured loop, between frames, and allocates nothing.
+
   // A sign of life, sent at most four times a second: for long work that says nothing else.
   void alive();
   // The worker has asked the decoder for frames, or has got its answer.
   void waits_for_decoder(bool waits);
+  // A window is done: how many frames were in memory, and how many could not be decoded since the last one.
+  void held(std::size_t frames, std::int64_t skipped);
+  // An error of kind `oom` where there is no memory left to make one of; `what` has no quotes.
+  void refused(const char* what);
   // Keeps one frame's times; sends them in batches (twice a second, when the buffer is full, or when
-  // another model's begin, as in a pipeline). Allocates nothing: it runs in the measured loop, between
-  // frames.
+  // another model's begin, as in a pipeline).
   void record(std::size_t model, const FrameTimes& times);
   // Sends what is kept. Called when a window of frames is done.
   void flush();
 
  private:
+  void send_text(std::string_view line);
   int fd_;
   DeviceWatch* watch_ = nullptr;
   std::size_t model_ = 0;

@@ -196,6 +196,8 @@ void WorkerRun::on_event(std::string_view line) {
     share_due_ = true;
     peak_reset_works_ = peak_reset_works_ && get_bool(*event, "peak_was_reset").value_or(false);
     sampled_peak_.reset();
+    if (const auto data = get_bytes(*event, "data_bytes"))
+      data_peak_ = std::max(data_peak_.value_or(*data), *data);
   } else if (kind == "runtime") {
     version_ = get_text(*event, "version");
     runtime_load_time_ = get_nanoseconds(*event, "load_ns");
@@ -260,6 +262,7 @@ void WorkerRun::sample() {
   last_sample_ = sources::read_process_memory(worker_.pid(), sources::ProcessDetail::status);
   if (!last_sample_.rss) return;
   const Bytes resident = *last_sample_.rss;
+  if (const auto data = last_sample_.data) data_peak_ = std::max(data_peak_.value_or(*data), *data);
   sampled_peak_ = std::max(sampled_peak_.value_or(resident), resident);
   // A run of a millisecond may be over, and cleaned, since the last look at what the worker says. It says so
   // before it cleans: where it has not said so by now, what was read is of the run.
@@ -429,6 +432,7 @@ ModelMemory WorkerRun::memory() const {
   memory.violations = violations_;
   if (limit_ != nullptr) {
     memory.cgroup_peak = limit_->account().peak;
+    if (limit_->mechanism() == LimitMechanism::rlimit_data) memory.data_peak = data_peak_;
     if (limit_->bytes() > Bytes{}) {
       const auto fits = [&](std::optional<Bytes> peak) {
         return !limit_is_watched() || !peak || *peak <= limit_->bytes();

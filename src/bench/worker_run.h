@@ -144,7 +144,7 @@ class WorkerRun {
   std::string version_;
   std::optional<Nanoseconds> runtime_load_time_;
   ProcessMemory last_sample_;
-  std::optional<Bytes> pss_run_peak_, sampled_peak_, sampled_run_peak_;
+  std::optional<Bytes> pss_run_peak_, sampled_peak_, sampled_run_peak_, data_peak_;
   double run_sum_ = 0;
   std::int64_t run_samples_ = 0, violations_ = 0, frames_held_ = 0, skipped_frames_ = 0;
   bool share_due_ = false;  // a phase has begun since the last look at the share of pages

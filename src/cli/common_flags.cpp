@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "base/log.h"
 #include "cli/exit_code.h"
 
 namespace headroom::cli {
@@ -49,6 +53,15 @@ Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values) 
     options.symbol_folders.emplace_back(folder);
   }
   return options;
+}
+
+void warn_of_missing_symbols(std::vector<std::string> problems) {
+  constexpr std::size_t kShown = 3;  // on another machine it is every module
+  std::sort(problems.begin(), problems.end());
+  problems.erase(std::unique(problems.begin(), problems.end()), problems.end());
+  for (std::size_t i = 0; i < std::min(kShown, problems.size()); ++i) log::warning("{}", problems[i]);
+  if (problems.size() > kShown)
+    log::warning("{} more modules have no names for the same reasons", problems.size() - kShown);
 }
 
 }  // namespace headroom::cli

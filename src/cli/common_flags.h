@@ -1,7 +1,8 @@
 // Flags that several verbs have, with one help, one check and one reading of their values.
 #pragma once
 
-#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/terminal.h"
@@ -23,5 +24,8 @@ bool wants_color(const FlagValues& values);
 Flag symbols_flag(const char* help = "also look for the recorded modules' symbols in DIR");
 // Where to look for symbols. An error for a folder that is not there: names would be missing without a word.
 Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values);
+// Warns of modules whose names are missing because their files have changed, or are gone
+// (Symbolizer::problems()); of each once.
+void warn_of_missing_symbols(std::vector<std::string> problems);
 
 }  // namespace headroom::cli

@@ -67,7 +67,8 @@ report::DiffChoice choice_of(const FlagValues& values) {
 
 // A recording by groups, with the names that its symbols give.
 analysis::GroupedRecording group_by_names(recording::Recording& recording, symbols::SymbolizerOptions options,
-                                          const std::set<std::string>& of_one_build) {
+                                          const std::set<std::string>& of_one_build,
+                                          std::vector<std::string>& problems) {
   symbols::Symbolizer symbolizer(recording.info().modules, std::move(options));
   bool prepared = false;
   const auto names = [&](std::uint64_t return_address) {
@@ -79,7 +80,9 @@ analysis::GroupedRecording group_by_names(recording::Recording& recording, symbo
       frames.push_back({std::string(frame.function), std::string(frame.module), frame.named});
     return frames;
   };
-  return analysis::group_recording(recording, names, of_one_build);
+  auto grouped = analysis::group_recording(recording, names, of_one_build);
+  for (std::string& problem : symbolizer.problems()) problems.push_back(std::move(problem));
+  return grouped;
 }
 
 void print_view(const report::DiffReport& report, const FlagValues& values) {
@@ -136,8 +139,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto after = recording::Recording::open(file_b);
   if (!after) return forward_error(after);
   const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
-  const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build);
-  const analysis::GroupedRecording b = group_by_names(*after, *options, of_one_build);
+  std::vector<std::string> problems;
+  const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build, problems);
+  const analysis::GroupedRecording b = group_by_names(*after, *options, of_one_build, problems);
+  warn_of_missing_symbols(std::move(problems));
   const analysis::RecordingDiff diff = analysis::diff_recordings(a, b);
   const report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
                                   {file_b.string(), after->info(), b, other_processes(file_b)},

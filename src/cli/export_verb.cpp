@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
 #include "exporters/exporter_list.h"
+#include "report/recording_words.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -69,7 +70,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
       !written)
     return forward_error(written);
   if (auto finished = sink->finish(); !finished) return forward_error(finished);
-  for (const std::string& problem : recording->problems()) log::warning("{}", problem);
+  for (const std::string& part : report::missing_parts(*recording)) log::warning("{}", part);
+  warn_of_missing_symbols(symbolizer.problems());
   if (out == "-") return 0;
   print_output(fmt::format("{} ({})\n\n{}\n", out.string(),
                            format_bytes({static_cast<std::int64_t>(sink->bytes())}),

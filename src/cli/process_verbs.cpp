@@ -5,6 +5,7 @@
 #include "bench/decode_process.h"
 #include "bench/gpu_limit.h"
 #include "bench/layer_phase.h"
+#include "bench/model_fingerprint.h"
 #include "bench/setup_phase.h"
 #include "bench/worker.h"
 #include "limits/memory_limit.h"
@@ -25,6 +26,7 @@ std::optional<int> run_process_verb(const std::string& verb, const std::vector<s
   if (verb == "_decode") return bench::run_decode_process(arguments.empty() ? "" : arguments.front());
   if (verb == "_setup") return bench::run_setup_process();
   if (verb == "_scan") return bench::run_scan_process();
+  if (verb == "_fingerprint") return bench::run_fingerprint_process();
   if (verb == "_layers") return bench::run_layers_process();
   if (verb == "_gpu_probe") return bench::run_gpu_probe_process();
   if (verb == "_annotate") return bench::run_annotate_process();

@@ -24,9 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Function names by what is known of the modules; the texts are copied, since they are few.
-report::FrameNames names_by_symbols(const recording::RecordingInfo& info,
-                                    symbols::SymbolizerOptions options) {
-  auto symbolizer = std::make_shared<symbols::Symbolizer>(info.modules, std::move(options));
+report::FrameNames names_by_symbols(const std::shared_ptr<symbols::Symbolizer>& symbolizer) {
   return [symbolizer](std::uint64_t return_address) {
     std::vector<std::string> names;
     for (const symbols::SourceFrame& frame : symbolizer->frames_of(return_address, true))
@@ -121,12 +119,14 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
   const analysis::RecordingAnalysis analysis = analysis::analyze_recording(*recording, {});
+  const auto symbolizer =
+      std::make_shared<symbols::Symbolizer>(recording->info().modules, std::move(*options));
   const report::RecordingReport report{
       file.string(),
       recording->info(),
       recording->stacks(),
       analysis,
-      names_by_symbols(recording->info(), std::move(*options)),
+      names_by_symbols(symbolizer),
       values.has("at") ? std::vector<report::ProcessFigures>() : other_processes(file),
       values.toggle("all")};
   if (values.has("at")) {
@@ -141,6 +141,7 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
   } else {
     print_output(report::recording_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
   }
+  warn_of_missing_symbols(symbolizer->problems());
   return 0;
 }
 

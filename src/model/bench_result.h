@@ -59,12 +59,14 @@ struct ModelMemory {
   std::optional<Bytes> pss_run_peak;  // largest sampled proportional share while running
   std::optional<bool> within_limit;
   std::int64_t violations = 0;  // samples over the limit
+  // Largest sampled VmData (private, writable, reserved), where RLIMIT_DATA enforces the limit.
+  std::optional<Bytes> data_peak = std::nullopt;
   friend bool operator==(const ModelMemory&, const ModelMemory&) = default;
 };
 
 // The peak in the account that the limit is held against: the control group's own where a group enforces it,
-// else the larger of load peak and run peak (resident). Absent without a limit, and where the kernel keeps no
-// peak of a group: another account says nothing about that limit.
+// VmData where RLIMIT_DATA does, else the larger of load peak and run peak (resident). Absent without a
+// limit, and where the kernel keeps no peak of a group: another account says nothing about that limit.
 std::optional<Bytes> limit_peak(const ModelMemory& memory, const std::optional<Limit>& limit);
 
 // What stays after the state was cleaned between objects and videos.
@@ -169,6 +171,7 @@ struct PipelineResult {
   std::optional<Phase> died_in;  // where it did not come through
   std::int64_t frames = 0;
   std::int64_t skipped_frames = 0;  // could be decoded in the scan and not in this run
+  std::int64_t frames_held = 0;     // most decoded frames in memory at once
   friend bool operator==(const PipelineResult&, const PipelineResult&) = default;
 };
 

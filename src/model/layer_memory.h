@@ -15,10 +15,13 @@ namespace headroom {
 enum class MemoryKind {
   weights,         // parameters of the nodes, as the runtime counts them
   graph,           // what else loading left: graph, kernels, prepacked copies of weights
-  tensors,         // in the runtime's arena, when it had the most in use
+  tensors,         // in the runtime's arena, when it had the most in use in the profiled runs
   arena_rounding,  // of those tensors
   arena_unused,    // held by the arena and not in use then
+  arena_later,     // what the arena took after the profiled runs: no one says how much of it was in use
   workspace,       // allocated in runs beside the arena
+  run_later,       // allocated in runs after the profiled ones, by the arena or beside it: not known
+  run,             // allocated in runs of which the runtime's profile tells no arena
   tracing,         // the runtime's profile of itself, which only tracing switches on
   module,          // outside of the model: `name` is the program or library that asked for it
   unnamed,         // not known

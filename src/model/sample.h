@@ -48,6 +48,8 @@ struct ProcessMemory {
   std::optional<Bytes> swapped;                         // VmSwap
   std::optional<Nanoseconds> cpu_time;                  // user + system, all threads
   std::optional<std::int64_t> threads;
+  // VmData: private and writable, reserved, touched or not; what RLIMIT_DATA bounds.
+  std::optional<Bytes> data = std::nullopt;
   friend bool operator==(const ProcessMemory&, const ProcessMemory&) = default;
 };
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/files.h"
+#include "base/utf8.h"
 
 namespace headroom::recording {
 namespace {
@@ -255,7 +256,7 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       // A scope is named after its parent, so parents have smaller ids and path_of() ends.
       if (Scope* scope = slot(info_.scopes, id, metadata_bytes_);
           scope != nullptr && id != 0 && record.parent < id) {
-        *scope = {ScopeId{record.parent}, record.source, payload.rest()};
+        *scope = {ScopeId{record.parent}, record.source, with_valid_utf8(payload.rest())};
         // A range may be pushed without a name; an empty name here is that of an id without a record.
         if (scope->name.empty()) scope->name = kUnnamedScope;
       }
@@ -264,7 +265,8 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     case MetadataKind::thread: {
       const auto tid = payload.take<std::uint32_t>();
       payload.take<std::uint32_t>();
-      if (Thread* thread = slot(info_.threads, id, metadata_bytes_)) *thread = {tid, payload.rest()};
+      if (Thread* thread = slot(info_.threads, id, metadata_bytes_))
+        *thread = {tid, with_valid_utf8(payload.rest())};
       return;
     }
     case MetadataKind::runtime_profile: {

@@ -21,6 +21,8 @@ bool counts_by_group(const Limit& limit) {
   return limit.mechanism == LimitMechanism::cgroup_v1 || limit.mechanism == LimitMechanism::cgroup_v2;
 }
 
+bool counts_by_reservation(const Limit& limit) { return limit.mechanism == LimitMechanism::rlimit_data; }
+
 std::string share_of(Bytes peak, const Limit& limit) {
   if (limit.bytes <= Bytes{}) return std::string(kAbsent);
   return words_for_share(static_cast<double>(peak.count) / static_cast<double>(limit.bytes.count));
@@ -30,10 +32,12 @@ std::string peak_against(const ModelResult& model, const std::optional<Limit>& l
   const auto resident = peak_of(model);
   const auto counted = limit_peak(model.memory, limit);
   if (!counted) return resident ? format_bytes(*resident) + " resident" : std::string();
-  if (!counts_by_group(*limit))
+  const bool by_reservation = counts_by_reservation(*limit);
+  if (!counts_by_group(*limit) && !by_reservation)
     return fmt::format("{} resident, {} of the limit", format_bytes(*counted), share_of(*counted, *limit));
-  std::string text =
-      fmt::format("{} charged to the limit, {} of it", format_bytes(*counted), share_of(*counted, *limit));
+  std::string text = fmt::format("{} {}, {} of it", format_bytes(*counted),
+                                 by_reservation ? "reserved against the limit" : "charged to the limit",
+                                 share_of(*counted, *limit));
   if (resident) text += fmt::format(" (resident {})", format_bytes(*resident));
   return text;
 }

@@ -11,6 +11,8 @@ namespace headroom::report {
 // True where a control group enforces the limit: its account is not the resident size, and only the account
 // can be compared with the limit.
 bool counts_by_group(const Limit& limit);
+// True where RLIMIT_DATA enforces it: what counts is the private writable memory that is reserved (VmData).
+bool counts_by_reservation(const Limit& limit);
 
 // 0.336 of the limit → "33.6 %".
 std::string share_of(Bytes peak, const Limit& limit);

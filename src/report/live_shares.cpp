@@ -26,7 +26,8 @@ std::int64_t at(const std::vector<std::int64_t>& figures, std::size_t i) {
 
 Json share_json(const std::vector<LiveMoment>& moments, const HeldAt& held_at,
                 const std::function<std::string(std::size_t)>& name) {
-  const std::vector<std::size_t> rows = leading_rows(moments.size(), held_at, kMostRows);
+  std::vector<std::size_t> rows = leading_rows(moments.size(), held_at, kMostRows);
+  std::sort(rows.begin(), rows.end());
   Json json = {{"name", Json::array()}, {"bytes", Json::array()}, {"other_bytes", Json::array()}};
   for (const std::size_t row : rows) json["name"].push_back(name(row));
   for (std::size_t m = 0; m < moments.size(); ++m) {

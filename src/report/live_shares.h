@@ -23,7 +23,8 @@ std::string words_for_size_class(std::size_t bits);
 std::string words_for_thread(const recording::RecordingInfo& info, std::size_t thread);
 
 // {"module": {"name": [], "bytes": [[]]}, "thread": {…}, "size": {…}}: bytes[m][i] is what row i held at
-// moment m. Of each the 200 rows that held most at any of the moments; "other_bytes"[m] is the rest.
+// moment m. Of each the 200 rows that held most at any of the moments, threads and sizes ascending;
+// "other_bytes"[m] is the rest.
 Json live_shares_json(const RecordingReport& report, const std::vector<analysis::LiveMoment>& moments);
 
 // What each row held at a moment, by the number of the moment.

@@ -90,7 +90,11 @@ std::string memory_safety_section(const BenchResult& result) {
     text += fmt::format("- **Mechanism**: {}\n", words_for(limit.mechanism));
     if (const std::string notes = notes_on(limit, result.host); !notes.empty())
       text += fmt::format("- **Note**: {}\n", escaped(notes));
-    text += fmt::format("- **Total Violations**: {}\n\n", total_violations(result));
+    // A group kills at the limit: no sample can show more, and 0 would read as if nothing had asked for more.
+    const std::int64_t violations = total_violations(result);
+    text += fmt::format("- **Total Violations**: {}\n\n", counts_by_group(limit) && violations == 0
+                                                              ? "not counted: the kernel kills at the limit"
+                                                              : std::to_string(violations));
     text += probe_table(limit);
   } else {
     text += "- **Memory Limit**: none was set (`--mem-limit`)\n\n";

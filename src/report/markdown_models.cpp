@@ -27,7 +27,9 @@ std::string measured_overview(const BenchResult& result) {
   std::vector<std::string> header{"Model", "Status", "n",         "FPS",     "P50",
                                   "P90",   "P99",    "Load peak", "Run peak"};
   const bool by_group = result.limit && counts_by_group(*result.limit);
+  const bool by_reservation = result.limit && counts_by_reservation(*result.limit);
   if (by_group) header.emplace_back("Charged");
+  if (by_reservation) header.emplace_back("Reserved");
   if (result.limit) header.emplace_back("Of the limit");
   MarkdownTable table(2, header);
   for (const ModelResult* shown : in_reading_order(result.models)) {
@@ -44,7 +46,7 @@ std::string measured_overview(const BenchResult& result) {
                                  words_for(model.memory.load_peak),
                                  words_for(model.memory.run_peak)};
     const auto counted_peak = limit_peak(model.memory, result.limit);
-    if (by_group) row.push_back(words_for(counted_peak));
+    if (by_group || by_reservation) row.push_back(words_for(counted_peak));
     if (result.limit) row.push_back(counted_peak ? share_of(*counted_peak, *result.limit) : absent);
     table.add(std::move(row));
   }
@@ -55,6 +57,11 @@ std::string measured_overview(const BenchResult& result) {
         "Load peak and run peak are resident; *charged* is the control group's own account, which is what "
         "the "
         "limit enforces.\n\n";
+  if (by_reservation)
+    notes +=
+        "Load peak and run peak are resident; *reserved* is private writable memory, touched or not "
+        "(VmData), "
+        "which is what RLIMIT_DATA bounds.\n\n";
   return table.text() + notes;
 }
 

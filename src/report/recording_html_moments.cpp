@@ -84,11 +84,8 @@ void fill(HeapExtent& extent, std::uint64_t cell_bytes, std::uint64_t begin, std
 HeapMap map_of_heap(std::vector<LiveBlock> blocks, Nanoseconds time) {
   HeapMap map;
   map.figures = fragmentation_of(blocks, time);
-  std::erase_if(blocks, [](const LiveBlock& block) {
-    return is_own_mapping(block.address, block.size) || block.address < kChunkHeader;
-  });
-  std::sort(blocks.begin(), blocks.end(),
-            [](const LiveBlock& a, const LiveBlock& b) { return a.address < b.address; });
+  blocks = blocks_of_heap(std::move(blocks));
+  std::erase_if(blocks, [](const LiveBlock& block) { return block.address < kChunkHeader; });
   // Another allocator, or a damaged file, packs closer than glibc: a block ends where the next one begins.
   const auto end_at = [&](std::size_t i) {
     return i + 1 < blocks.size() ? std::min(end_of(blocks[i]), begin_of(blocks[i + 1])) : end_of(blocks[i]);

@@ -6,6 +6,7 @@
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_devices.h"
+#include "report/recording_mapped.h"
 #include "report/recording_rows_json.h"
 #include "report/recording_views.h"
 #include "report/stack_text.h"
@@ -143,10 +144,10 @@ Json timeline_json(const RecordingAnalysis& analysis) {
   return timeline;
 }
 
-Json leaks_json(const RecordingReport& report) {
-  const LeakVerdict& leaks = report.analysis.leaks;
+Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
   Json object;
   object["verdict"] = name_of(leaks.growth);
+  if (leaks.cycles_left_out > 0) object["cycles_left_out"] = leaks.cycles_left_out;
   if (leaks.growth == Growth::unknown) return object;
   object["cycle"] = leaks.cycle;
   object["cycles"] = leaks.cycles;
@@ -164,6 +165,9 @@ Json leaks_json(const RecordingReport& report) {
                       {"last_bytes", growth.last_bytes},
                       {"frames", frames_of(report, growth.stack)}});
   }
+  if (leaks.same_places) object["same_places"] = true;
+  for (const LeakVerdict& other : leaks.other_cycles)
+    object["other_cycles"].push_back(leaks_json(report, other));
   return object;
 }
 
@@ -290,14 +294,7 @@ Json recording_to_json(const RecordingReport& report) {
   json["gaps"] = analysis.gaps;
   json["dropped_events"] = analysis.dropped_events;
   json["overwritten_segments"] = report.info.segments_overwritten;
-  const MappedFigures& mapped = analysis.mapped;
-  json["mapped"] = {{"maps", mapped.maps},
-                    {"unmaps", mapped.unmaps},
-                    {"total_bytes", mapped.mapped_bytes},
-                    {"peak_bytes", mapped.peak_bytes},
-                    {"peak_time_seconds", mapped.peak_time.seconds()},
-                    {"at_heap_peak_bytes", mapped.bytes_at_heap_peak},
-                    {"at_end_bytes", mapped.end_bytes}};
+  json["mapped"] = mapped_json(report);
   json["peak_shares"] = peak_shares_json(report);
   json["layers"] = layers_json(analysis);
   if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
@@ -318,7 +315,7 @@ Json recording_to_json(const RecordingReport& report) {
   for (const LifetimeClass& lifetime : analysis.lifetimes)
     lifetimes.push_back(
         {{"below_ns", lifetime.below.count}, {"blocks", lifetime.blocks}, {"bytes", lifetime.bytes}});
-  json["leaks"] = leaks_json(report);
+  json["leaks"] = leaks_json(report, report.analysis.leaks);
   if (analysis.fragmentation) json["fragmentation"] = fragmentation_json(report);
   json["reuse"] = reuse_json(report);
   json["timeline"] = timeline_json(analysis);

@@ -13,6 +13,7 @@
 #include "report/live_shares.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
+#include "report/recording_mapped.h"
 #include "report/recording_rows_json.h"
 #include "report/recording_words.h"
 #include "report/stack_text.h"
@@ -48,6 +49,9 @@ class Screen {
                           format_duration(report_.analysis.duration), words_for(rows_.bytes),
                           words_for_count(rows_.blocks, "block")),
               width_, 0));
+    if (!report_.info.closed) line("The process did not end by itself (killed, or still running).");
+    for (const std::string& part : missing_parts(report_.info, report_.analysis))
+      line(wrap("! " + part, width_, 2));
     if (report_.analysis.layers.size() > 1)
       table("By layer", rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
         const std::string& path = report_.analysis.layers[layer].path;
@@ -67,11 +71,21 @@ class Screen {
     table("By thread that allocated", rows_.by_thread, bytes_of, [&](std::size_t index, int room) {
       return fit_to_width(words_for_thread(report_.info, index), room);
     });
+    mapped();
     return std::move(text_);
   }
 
  private:
   void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
+
+  void mapped() {
+    const std::vector<std::string> lines = mapped_lines(report_, rows_, width_);
+    if (lines.empty()) return;
+    const std::string title = fmt::format("Mapped by the program itself, apart from the heap: {}",
+                                          format_bytes({rows_.mapped.bytes}));
+    line("\n" + painted(fit_to_width(title, width_), kBold, color_));
+    for (const std::string& text : lines) line(text);
+  }
 
   static const LiveRow& row_of(const LiveRow& row) { return row; }
   static const LiveRow& row_of(const std::pair<std::string, LiveRow>& row) { return row.second; }
@@ -137,6 +151,9 @@ Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {
   json["duration_seconds"] = report.analysis.duration.seconds();
   json["full"] = report.analysis.full;
   json["complete"] = report.analysis.complete;
+  json["problems"] = report.analysis.problems;
+  json["notes"] = report.info.notes;
+  json["dropped_events"] = report.analysis.dropped_events;
   set(json, "live_bytes", rows.bytes);
   set(json, "live_blocks", rows.blocks);
   json["layers"] = rows_json(rows.by_layer, kAll, [&](Json& object, std::size_t layer) {
@@ -158,6 +175,7 @@ Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {
   json["threads"] = rows_json(rows.by_thread, kAll, [&](Json& object, std::size_t thread) {
     object = thread_json(report.info, ThreadIndex{static_cast<std::uint32_t>(thread)});
   });
+  json["mapped"] = mapped_json(report, rows.mapped);
   return json;
 }
 

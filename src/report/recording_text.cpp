@@ -2,15 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/peak_shares.h"
 #include "analysis/session_memory.h"
 #include "base/display_width.h"
 #include "base/text.h"
+#include "report/leak_words.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_devices.h"
+#include "report/recording_mapped.h"
 #include "report/recording_views.h"
 #include "report/recording_words.h"
 #include "report/stack_text.h"
@@ -43,6 +44,7 @@ class Screen {
     modules();
     sessions();
     stacks();
+    mapped();
     devices();
     leaks();
     churn();
@@ -199,6 +201,12 @@ class Screen {
     and_more(count_above_zero(analysis_.stacks, at_peak), order.size());
   }
 
+  void mapped() {
+    const std::vector<std::string> lines = mapped_lines(report_, width_);
+    if (!lines.empty()) heading("Mapped by the program itself, apart from the heap");
+    for (const std::string& text : lines) line(text);
+  }
+
   void devices() {
     for (const DeviceSection& section : device_sections(report_, width_)) {
       heading(section.heading);
@@ -209,42 +217,29 @@ class Screen {
   void leaks() {
     const LeakVerdict& leaks = analysis_.leaks;
     heading("Leaks");
-    switch (leaks.growth) {
-      case Growth::unknown:
-        sentence("·", kYellow,
-                 fmt::format(
-                     "Nothing repeats {} times, so there is no verdict. What is live at the end is no proof: "
-                     "caches and singletons stay on purpose.",
-                     kFewestCycles));
-        return still_live();
-      case Growth::none:
-        if (leaks.smallest_visible > 0)
-          return sentence(
-              "·", kYellow,
-              fmt::format("None seen over {} cycles of {}; in samples, one of less than {} a cycle would not "
-                          "show.",
-                          grouped(leaks.cycles), leaks.cycle,
-                          format_bytes({std::llround(leaks.smallest_visible)})));
-        return sentence("✓", kGreen,
-                        fmt::format("None: what is live at the end of {} does not grow over {} cycles.",
-                                    leaks.cycle, grouped(leaks.cycles)));
-      case Growth::grew_then_stayed:
-        sentence("✓", kGreen,
-                 fmt::format("None: memory grew in the first cycles of {} and then stayed over {} cycles.",
-                             leaks.cycle, grouped(leaks.cycles)));
-        break;
-      case Growth::leak:
-        sentence("✗", kRed,
-                 fmt::format("Leak: {} leaves {} more behind with each of {} cycles.", leaks.cycle,
-                             format_bytes({std::llround(leaks.bytes_per_cycle)}), grouped(leaks.cycles)));
-        break;
-    }
+    leak_verdict(leaks);
+    for (std::size_t i = 0; i < std::min(leaks.other_cycles.size(), kRowsOfATable); ++i)
+      leak_verdict(leaks.other_cycles[i]);
+    and_more(static_cast<std::int64_t>(leaks.other_cycles.size()), kRowsOfATable);
+    if (leaks.growth == Growth::unknown) return still_live();
+    if (leaks.cycles_left_out > 0) sentence("·", kYellow, words_for_cycles_left_out(leaks));
+  }
+
+  void leak_verdict(const LeakVerdict& leaks) {
+    const bool is_blind = leaks.growth == Growth::none && leaks.smallest_visible > 0;
+    if (leaks.growth == Growth::leak)
+      sentence("✗", kRed, words_for_leaks(leaks));
+    else if (leaks.growth == Growth::unknown || is_blind)
+      sentence("·", kYellow, words_for_leaks(leaks));
+    else
+      sentence("✓", kGreen, words_for_leaks(leaks));
+    if (leaks.same_places) return;
     std::size_t shown = 0;
     for (const StackGrowth& growth : leaks.stacks) {
       if (growth.growth != leaks.growth) continue;
       const std::int64_t grown = growth.last_bytes - growth.first_bytes;
       place(growth.growth == Growth::leak
-                ? fmt::format("  {:>9} a cycle  ", format_bytes({std::llround(growth.bytes_per_cycle)}))
+                ? fmt::format("  {:>9} a cycle  ", words_for_slow_growth(growth.bytes_per_cycle))
                 : fmt::format("  {:>9} in all   ", format_bytes({grown})),
             growth.stack);
       if (++shown == kRowsOfATable) break;

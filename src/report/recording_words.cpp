@@ -55,6 +55,18 @@ std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis
   return "above the peak by chance: two estimates (±) from different samples";
 }
 
+namespace {
+
+void add_overwritten(std::vector<std::string>& sentences, const recording::RecordingInfo& info) {
+  if (info.segments_overwritten == 0) return;
+  sentences.push_back(
+      fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
+                  "not counted.",
+                  grouped(static_cast<std::int64_t>(info.segments_overwritten))));
+}
+
+}  // namespace
+
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const analysis::RecordingAnalysis& analysis) {
   std::vector<std::string> sentences;
@@ -63,16 +75,28 @@ std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
         fmt::format("{} events were not recorded ({}): figures after them may be too low or too high; "
                     "{}.",
                     grouped(analysis.dropped_events), counted(analysis.gaps, "gap"), cure_for_drops(info)));
-  if (info.segments_overwritten > 0)
-    sentences.push_back(
-        fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
-                    "not counted.",
-                    grouped(static_cast<std::int64_t>(info.segments_overwritten))));
+  add_overwritten(sentences, info);
   if (analysis.unknown_releases > 0)
     sentences.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded.",
                                     grouped(analysis.unknown_releases)));
   for (const auto* list : {&analysis.problems, &info.notes})
     for (const std::string& sentence_text : *list) sentences.push_back(sentence_text + ".");
+  return sentences;
+}
+
+std::vector<std::string> missing_parts(const recording::Recording& recording) {
+  const recording::RecordingInfo& info = recording.info();
+  std::vector<std::string> sentences;
+  if (!info.closed)
+    sentences.emplace_back(
+        "The process did not end its recording itself: it was killed, or is still running.");
+  if (info.events_dropped > 0)
+    sentences.push_back(fmt::format("{} events were not recorded: figures may be too low or too high; {}.",
+                                    grouped(static_cast<std::int64_t>(info.events_dropped)),
+                                    cure_for_drops(info)));
+  add_overwritten(sentences, info);
+  for (const auto* list : {&recording.problems(), &info.notes})
+    for (const std::string& sentence : *list) sentences.push_back(sentence + ".");
   return sentences;
 }
 

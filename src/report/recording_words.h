@@ -34,5 +34,7 @@ std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis
 // What the recording does not hold, a sentence each; empty for a whole one.
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const analysis::RecordingAnalysis& analysis);
+// What is known of that without an analysis, once all events were read.
+std::vector<std::string> missing_parts(const recording::Recording& recording);
 
 }  // namespace headroom::report

@@ -17,9 +17,9 @@ inline constexpr std::array kAll<Phase>{Phase::start, Phase::runtime_loaded, Pha
                                         Phase::warm,  Phase::running,        Phase::unloaded};
 template <>
 inline constexpr std::array kAll<MemoryKind>{
-    MemoryKind::weights,        MemoryKind::graph,        MemoryKind::tensors,
-    MemoryKind::arena_rounding, MemoryKind::arena_unused, MemoryKind::workspace,
-    MemoryKind::tracing,        MemoryKind::module,       MemoryKind::unnamed};
+    MemoryKind::weights,      MemoryKind::graph,       MemoryKind::tensors,   MemoryKind::arena_rounding,
+    MemoryKind::arena_unused, MemoryKind::arena_later, MemoryKind::workspace, MemoryKind::run_later,
+    MemoryKind::run,          MemoryKind::tracing,     MemoryKind::module,    MemoryKind::unnamed};
 template <>
 inline constexpr std::array kAll<LimitType>{LimitType::hard, LimitType::soft, LimitType::unavailable};
 template <>
@@ -62,6 +62,7 @@ void describe(auto& field, a<ModelMemory> auto& memory) {
   field("residual_bytes", memory.residual);
   field("frames_bytes", memory.frames);
   field("cgroup_peak_bytes", memory.cgroup_peak);
+  field("data_peak_bytes", memory.data_peak);
   field("pss_run_peak_bytes", memory.pss_run_peak);
   field("within_limit", memory.within_limit);
   field("violations", memory.violations);
@@ -226,6 +227,7 @@ void describe(auto& field, a<PipelineResult> auto& pipeline) {
   field("status", pipeline.status);
   field("error", pipeline.error);
   field("models", pipeline.models);
+  field.unless_zero("frames_held", pipeline.frames_held);
   field("frame_latency_ns", pipeline.frame);
   field("fps", pipeline.fps);
   field("runtime_bytes", pipeline.runtime);

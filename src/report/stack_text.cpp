@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "analysis/named_frame.h"
 #include "base/display_width.h"
 #include "base/text.h"
 
@@ -55,6 +56,7 @@ std::vector<std::string> frames_of(const RecordingReport& report, StackId stack)
 }
 
 std::string short_function(const std::string& name) {
+  if (name.ends_with(analysis::kFunctionUnknown)) return name;
   // "operator()", "operator<" and "(anonymous namespace)" are part of the name; "{lambda(int)#1}" is a frame.
   std::string text;
   int depth = 0;

@@ -94,6 +94,7 @@ std::string measured_table(const BenchResult& result, const Models& models, bool
   const bool against_limit =
       any_of(models, [&](const ModelResult& model) { return counted_peak(model).has_value(); });
   const bool by_group = against_limit && counts_by_group(*limit);
+  const bool by_reservation = against_limit && counts_by_reservation(*limit);
   const bool finds = any_of(models, [](const ModelResult& model) { return model.detections.has_value(); });
 
   std::vector<Column> columns = name_and_status(models);
@@ -117,9 +118,12 @@ std::string measured_table(const BenchResult& result, const Models& models, bool
     add("DET", 2, [](const ModelResult& model) {
       return model.detections ? words_for_average(model.detections->mean) : std::string(kAbsent);
     });
-  add(by_group ? "CHARGED" : "PEAK", 0, [&](const ModelResult& model) {
-    return in_mebibytes(against_limit ? counted_peak(model) : peak_of(model));
-  });
+  add(by_group         ? "CHARGED"
+      : by_reservation ? "RESERVED"
+                       : "PEAK",
+      0, [&](const ModelResult& model) {
+        return in_mebibytes(against_limit ? counted_peak(model) : peak_of(model));
+      });
   if (against_limit)
     add("LIMIT", 5, [&](const ModelResult& model) {
       const auto peak = counted_peak(model);
@@ -135,6 +139,9 @@ std::string measured_table(const BenchResult& result, const Models& models, bool
   if (shown("DET")) legend += ", DET: mean detections per frame";
   if (by_group)
     legend += fmt::format(", CHARGED: peak in MiB charged to the limit of {}", format_bytes(limit->bytes));
+  else if (by_reservation)
+    legend += fmt::format(", RESERVED: peak in MiB of reserved private memory, against the limit of {}",
+                          format_bytes(limit->bytes));
   else if (against_limit)
     legend += fmt::format(", PEAK: resident in MiB, against the limit of {}", format_bytes(limit->bytes));
   else
@@ -280,6 +287,15 @@ std::string kinds_table(const BenchResult& result, bool color, int width) {
     return found == MemoryKind::arena_rounding || found == MemoryKind::arena_unused;
   });
   add("WORKSPACE", 4, kind(MemoryKind::workspace));
+  // Seldom: the arena grew after the profiled runs, or the profile tells of none.
+  const auto is_untold = [](MemoryKind found) {
+    return found == MemoryKind::arena_later || found == MemoryKind::run_later || found == MemoryKind::run;
+  };
+  const auto has_untold = [&](const ModelResult* model) {
+    return std::any_of(model->layers->shares.begin(), model->layers->shares.end(),
+                       [&](const MemoryShare& share) { return is_untold(share.kind); });
+  };
+  if (std::any_of(models.begin(), models.end(), has_untold)) add("RUNS, NOT TOLD APART", 4, is_untold);
   add("OTHER", 5, [](MemoryKind found) {
     return found == MemoryKind::module || found == MemoryKind::tracing || found == MemoryKind::unnamed;
   });

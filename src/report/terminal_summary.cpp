@@ -47,6 +47,8 @@ std::string words_for_noise(const BenchResult& result) {
 std::string words_for_pipeline_peak(const BenchResult& result) {
   std::string resident = format_bytes(*result.pipeline->peak) + " resident";
   const auto counted = limit_peak(result.pipeline->memory, result.limit);
+  if (counted && counts_by_reservation(*result.limit))
+    return fmt::format("{} reserved against the limit, {}", format_bytes(*counted), resident);
   if (!counted || !counts_by_group(*result.limit)) return resident;
   return fmt::format("{} charged to the limit, {}", format_bytes(*counted), resident);
 }

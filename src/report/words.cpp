@@ -77,13 +77,20 @@ std::string words_for(const MemoryShare& share, const std::string& peak_node) {
     case MemoryKind::graph:
       return "left by loading besides: graph, kernels, prepacked weights";
     case MemoryKind::tensors:
-      return "tensors in the arena, at its fullest" + (peak_node.empty() ? "" : " after " + peak_node);
+      return "tensors in the arena, at its fullest in the profiled runs" +
+             (peak_node.empty() ? "" : ", after " + peak_node);
     case MemoryKind::arena_rounding:
       return "rounding of tensors by the arena";
     case MemoryKind::arena_unused:
       return "held by the arena and unused then";
+    case MemoryKind::arena_later:
+      return "taken by the arena after the profiled runs, in use or not";
     case MemoryKind::workspace:
       return "allocated in runs beside the arena";
+    case MemoryKind::run_later:
+      return "allocated in runs after the profiled ones, by the arena or beside it";
+    case MemoryKind::run:
+      return "allocated in runs; the runtime's profile tells of no arena";
     case MemoryKind::tracing:
       return "the runtime's profile of itself, which only tracing switches on";
     case MemoryKind::module:

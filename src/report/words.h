@@ -19,7 +19,7 @@ std::string words_for_share(double share);                            // 0.336 â
 // "17 models", "1 model".
 std::string counted(std::int64_t count, std::string_view noun);
 
-// "tensors in the arena, at its fullest after Slice_35"; the node is named where it is known.
+// "tensors in the arena, at its fullest in the profiled runs, after Slice_35"; the node where it is known.
 std::string words_for(const MemoryShare& share, const std::string& peak_node);
 
 std::string_view words_for(ModelStatus status);        // "out of memory"

@@ -31,6 +31,7 @@ void read_status(const std::string& text, ProcessMemory& memory) {
     if (starts("RssFile:")) memory.file_backed = kib_field(line);
     if (starts("RssShmem:")) memory.shared = kib_field(line);
     if (starts("VmSwap:")) memory.swapped = kib_field(line);
+    if (starts("VmData:")) memory.data = kib_field(line);
     if (starts("Threads:")) memory.threads = parse_number<std::int64_t>(trim(line.substr(8)));
   }
 }

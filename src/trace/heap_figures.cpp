@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "report/recording_mapped.h"
 #include "report/recording_words.h"
 #include "trace/summary_lines.h"
 
@@ -17,20 +18,38 @@ std::string bytes_of(const analysis::Figure& figure) {
                      format_bytes(Bytes{static_cast<std::int64_t>(*figure.standard_error)}));
 }
 
+// Without what was there for the tracing's sake, as `headroom report` tells it.
+std::int64_t own_bytes(const analysis::LayerFigures& layer) {
+  return layer.self.peak_bytes - layer.tracing_peak_bytes;
+}
+
 // The layers that held most when the heap was fullest, each without those inside it.
 std::string layers_at_peak(const analysis::RecordingAnalysis& analysis) {
   constexpr std::size_t kMostLayers = 3;
   std::vector<const analysis::LayerFigures*> layers;
   for (const analysis::LayerFigures& layer : analysis.layers)
-    if (!layer.path.empty() && layer.self.peak_bytes > 0) layers.push_back(&layer);
+    if (!layer.path.empty() && own_bytes(layer) > 0) layers.push_back(&layer);
   const std::size_t shown = std::min(kMostLayers, layers.size());
   std::partial_sort(layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(shown), layers.end(),
-                    [](const auto* a, const auto* b) { return a->self.peak_bytes > b->self.peak_bytes; });
+                    [](const auto* a, const auto* b) { return own_bytes(*a) > own_bytes(*b); });
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
     text += fmt::format("{}{} {}", i > 0 ? ", " : "", shortened(layers[i]->path),
-                        format_bytes(Bytes{layers[i]->self.peak_bytes}));
+                        format_bytes(Bytes{own_bytes(*layers[i])}));
   return text;
+}
+
+// What the program mapped itself, and the layer that held most of it then, if that is one.
+std::string mapped_at_peak(const analysis::RecordingAnalysis& analysis) {
+  const analysis::MappedFigures& mapped = analysis.mapped;
+  std::string text = fmt::format("{} at most by the program itself, apart from the heap",
+                                 format_bytes(Bytes{mapped.peak_bytes}));
+  const auto most =
+      std::max_element(mapped.layers.begin(), mapped.layers.end(),
+                       [](const auto& a, const auto& b) { return a.at_peak_bytes < b.at_peak_bytes; });
+  if (most == mapped.layers.end() || most->index == 0) return text;
+  return text + fmt::format("; {} in {}", format_bytes(Bytes{most->at_peak_bytes}),
+                            shortened(analysis.layers[most->index].path));
 }
 
 }  // namespace
@@ -48,6 +67,7 @@ std::string heap_figures(const recording::RecordingInfo& info, const analysis::R
                                          grouped(analysis.leaked_blocks.value),
                                          analysis.leaked_blocks.value == 1 ? "" : "s"));
   if (const std::string why = report::words_for_end_above_peak(analysis); !why.empty()) text += line("", why);
+  if (report::has_much_mapped(analysis)) text += line("mapped", mapped_at_peak(analysis));
   if (analysis.dropped_events > 0)
     text += line("dropped", fmt::format("{} events: {}", grouped(analysis.dropped_events),
                                         report::cure_for_drops(info)));

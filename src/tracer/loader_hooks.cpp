@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "tracer/frame_rules.h"
@@ -50,6 +51,20 @@ using Dlopen = void* (*)(const char*, int);
   return handle;
 }
 
+// Such a library looks for functions in what it brought along first, the C library among it, so its calls of
+// malloc never come by here. Opening it otherwise could give it other functions than the program means it to
+// have.
+[[gnu::noinline]] void note_deep_binding() {
+  static std::atomic<bool> is_noted{false};
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || !is_recording(thread) || !recording_is_ours() || is_noted.exchange(true)) return;
+  const Guard guard(thread);
+  process.file.note(
+      "a library was opened with RTLD_DEEPBIND: what it and the libraries that it brought along allocate is "
+      "not "
+      "recorded");
+}
+
 // The hook does not see how such a call ends, so the thread's next events look whether something has come.
 [[gnu::noinline]] void look_later() {
   ThreadLocal& thread = thread_local_state;
@@ -62,6 +77,7 @@ using Dlopen = void* (*)(const char*, int);
 
 HEADROOM_HOOK void* dlopen(const char* file, int mode) {
   const Dlopen next = next_dlopen.get();
+  if ((mode & RTLD_DEEPBIND) != 0) note_deep_binding();
   if (caller_matters(file, __builtin_return_address(0))) {
     look_later();
     return next(file, mode);

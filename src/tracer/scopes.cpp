@@ -167,7 +167,11 @@ std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char*
   if (thread.guard != 0 || !is_recording(thread)) return 0;
   const Guard guard(thread);
   if (!recording_is_ours()) start_recording_in_child(thread);
-  if (length > kMaxScopeName) length = kMaxScopeName;
+  if (length > kMaxScopeName) {
+    length = kMaxScopeName;
+    while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0u) == 0x80)
+      --length;  // whole characters
+  }
   if (!make_table()) return parent;
   std::uint32_t slot = 0;
   const std::uint32_t id = find(parent, source, name, length, slot);

@@ -1,5 +1,6 @@
 // What goes wrong in the field: each has one clear sentence, the right exit code, and everything else
 // measured.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -8,6 +9,7 @@
 
 #include <fstream>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "cli/command.h"
 
@@ -425,6 +427,71 @@ TEST(BenchFailures, AFullDiskStillShowsTheFigures) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("No space left on device"));
   EXPECT_THAT(result.out, HasSubstr("m"));
+}
+
+// Not one byte: not even the run's own description of the source. It is in the prepared data too.
+TEST(BenchFailures, ADiskWithoutAnyRoomStillShowsTheFigures) {
+  Bench bench;
+  const fs::path small = bench.path() / "small-disk";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  write_text(small / "full", std::string(65536, 'x'));
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "20",
+                 "--output-dir", small.string(), "--model", "measured=" + bench.model("measured", "")});
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("choose another --output-dir"));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("--prepared-dir")));
+  EXPECT_THAT(result.out, HasSubstr("measured  ok"));
+}
+
+// Room for the figures, and for little else: report.json is whole, whatever had to go.
+TEST(BenchFailures, OnASmallDiskTheReportComesFirst) {
+  Bench bench;
+  const fs::path small = bench.path() / "outputs";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=48k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
+                                          "--max-frames", "20", "--model", "m=" + bench.model("m", "")});
+  const Json report = bench.report();
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(get_bool(report, "complete"), true);
+  EXPECT_EQ(get_text(model_of(report, "m"), "status"), "ok");
+  EXPECT_EQ(result.err.find("No space left"), result.err.rfind("No space left")) << result.err;
+}
+
+TEST(BenchFailures, AModelThatIsAFifo) {
+  Bench bench;
+  const fs::path fifo = bench.path() / "models/fifo.misbehave";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--timeout",
+                 "5s", "--model", "bad=" + fifo.string(), "--model", "ok=" + bench.model("ok", "")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(get_text(model_of(bench.report(), "bad"), "error"), HasSubstr("is a FIFO, not a file"));
+  EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
+}
+
+// A lease makes another process's open() wait, as a mount does whose server is gone.
+TEST(BenchFailures, AModelWhoseFileCannotBeOpenedForNow) {
+  Bench bench;
+  const std::string held = bench.model("held", "");
+  const UniqueFd file(::open(held.c_str(), O_RDWR | O_CLOEXEC));
+  const auto before = ::signal(SIGIO, SIG_IGN);  // what the holder is told by
+  if (::fcntl(file.get(), F_SETLEASE, F_WRLCK) != 0)
+    GTEST_SKIP() << "this file system has no leases; skipped";
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--timeout",
+                 "1s", "--model", "bad=" + held, "--model", "ok=" + bench.model("ok", "")});
+  ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
+  ::signal(SIGIO, before);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(get_text(model_of(bench.report(), "bad"), "error"), HasSubstr("no sign of life"));
+  EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
 }
 
 TEST(BenchFailures, AFullDiskForThePreparedData) {

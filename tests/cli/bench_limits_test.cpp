@@ -57,7 +57,7 @@ TEST(BenchLimits, ASoftLimitIsWatchedAndCountedAndTheRunGoesOn) {
 }
 
 TEST(BenchLimits, RlimitRefusesPrivateMemoryAndTheModelIsOom) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
   Bench bench;
@@ -69,6 +69,27 @@ TEST(BenchLimits, RlimitRefusesPrivateMemoryAndTheModelIsOom) {
   EXPECT_EQ(get_text(get_member(bench.report(), "limit"), "mechanism"), "rlimit_data");
   EXPECT_EQ(get_text(model_of(bench.report(), "large"), "status"), "oom");
   EXPECT_EQ(get_text(model_of(bench.report(), "small"), "status"), "ok");
+}
+
+// Stacks are reserved and not touched: RLIMIT_DATA counts them all the same, and refuses the thread.
+TEST(BenchLimits, RlimitRefusesAThreadAndTheModelIsOom) {
+#ifdef HEADROOM_SANITIZED
+  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
+#endif
+  Bench bench;
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--limit-mechanism",
+       "rlimit", "--mem-limit", "64MiB", "--model", "many=" + bench.model("many", "load threads 300"),
+       "--model", "some=" + bench.model("some", "load threads 20\nrun sleep 20")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json many = model_of(bench.report(), "many"), some = model_of(bench.report(), "some");
+  EXPECT_EQ(get_text(many, "status"), "oom");
+  EXPECT_THAT(get_text(many, "error"), HasSubstr("a thread could not be created"));
+  // 20 stacks of 8 MiB would not fit. What is held against the limit is what they reserve.
+  EXPECT_EQ(get_text(some, "status"), "ok") << get_text(some, "error");
+  const auto counted = get_integer(get_member(some, "memory"), "limit_peak_bytes");
+  EXPECT_GT(counted.value_or(0), mebibytes(20).count);
+  EXPECT_LT(counted.value_or(0), mebibytes(64).count);
 }
 
 TEST(BenchLimits, TheReferencesGigabyteFlagIsClampedAndSaysSo) {
@@ -106,7 +127,7 @@ TEST(BenchLimits, OneCommonLimitForAllAtOnce) {
 }
 
 TEST(BenchLimits, TheVictimOfAModelThatGrowsIsToldApart) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory changes which process is the largest";
 #endif
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
@@ -128,7 +149,7 @@ TEST(BenchLimits, TheVictimOfAModelThatGrowsIsToldApart) {
 }
 
 TEST(BenchLimits, APipelineOverTheLimitIsAViolation) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory would exceed the limit";
 #endif
   Bench bench;

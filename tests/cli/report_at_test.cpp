@@ -75,6 +75,31 @@ TEST_F(ReportAt, TheSameAsJson) {
   EXPECT_TRUE(json("0s")["layers"].empty());
 }
 
+// A part of a recording is never told as the whole: neither by a moment nor by an export.
+TEST_F(ReportAt, WhatIsMissingIsSaid) {
+  const auto file = folder_ / "part.hrec";
+  RecordingOptions options;
+  options.segment_bytes = 4096;
+  options.segments_limit = 1;
+  options.closed = false;
+  RecordingBuilder builder(file, options);
+  for (std::uint64_t i = 1; i < 4000; ++i) builder.allocate(0, i * 1000, 0x1000 * i, 64, {kLibrary + i});
+  builder.finish();
+  const CommandResult moment = run_headroom({"report", file.string(), "--at", "end"});
+  EXPECT_THAT(moment.out, AllOf(HasSubstr("did not end by itself"), HasSubstr("events were not recorded")));
+  auto json = parse_json(run_headroom({"report", file.string(), "--at", "end", "--json"}).out);
+  ASSERT_TRUE(json.has_value());
+  EXPECT_GT((*json)["dropped_events"].get<std::int64_t>(), 1000);
+  EXPECT_EQ((*json)["complete"], false);
+  const CommandResult collapsed = run_headroom({"export", file.string(), "--to", "collapsed", "--out", "-"});
+  EXPECT_EQ(collapsed.exit_code, 0);
+  EXPECT_THAT(collapsed.err,
+              AllOf(HasSubstr("did not end its recording itself"), HasSubstr("events were not recorded")));
+  const CommandResult whole =
+      run_headroom({"export", (folder_ / "a.hrec").string(), "--to", "collapsed", "--out", "-"});
+  EXPECT_THAT(whole.err, Not(HasSubstr("not recorded")));
+}
+
 TEST_F(ReportAt, WhatCannotBeShownIsAUsageError) {
   const CommandResult past = run({"--at", "9s"});
   EXPECT_EQ(past.exit_code, 2);

@@ -1,13 +1,16 @@
 // Opens and closes the same library several times, and lets it allocate each time:
 //
-//     trace_guest_loader PLUGIN.so TIMES
+//     trace_guest_loader PLUGIN.so TIMES [deep]
+//
+// `deep`: with RTLD_DEEPBIND.
 #include <dlfcn.h>
 
 #include <cstdlib>
 
-int main(int, char** argv) {
+int main(int count, char** argv) {
+  const int mode = RTLD_NOW | RTLD_LOCAL | (count > 3 ? RTLD_DEEPBIND : 0);
   for (int i = 0; i < std::atoi(argv[2]); ++i) {
-    void* handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    void* handle = dlopen(argv[1], mode);
     if (handle == nullptr || dlerror() != nullptr) return 1;
     const auto allocate = reinterpret_cast<void* (*)()>(dlsym(handle, "plugin_allocate"));
     if (allocate == nullptr) return 2;

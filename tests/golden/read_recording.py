@@ -13,7 +13,7 @@ import struct
 import sys
 
 FILE_HEADER = struct.Struct("<8s6I5Q2i2I7Q2IQ")
-SEGMENT_HEADER = struct.Struct("<2I2Q2I")
+SEGMENT_HEADER = struct.Struct("<2I2Q2I3QI")
 METADATA_MAGIC, SEGMENT_MAGIC = 0x4154454D, 0x47455348
 FULL, RING, CLOSED = 1, 2, 4
 ALLOCATE, RELEASE, MAP, UNMAP, SCOPE, STACK, SAMPLE, COUNTERS, GAP, THREAD = range(1, 11)
@@ -138,11 +138,11 @@ class Recording:
                 if at < self.file_bytes:
                     self.problems.append("segments are missing")
                 break
-            magic, thread, number, base_time, scope, committed = SEGMENT_HEADER.unpack_from(self.content, at)
+            magic, thread, number, base_time, scope, committed, *counted = SEGMENT_HEADER.unpack_from(self.content, at)
             if magic != SEGMENT_MAGIC:
                 continue
             records = Records(self.content[at + 64:at + min(64 + committed, self.segment_bytes)])
-            segments.append(self.segment_events(number, self.decode(records, base_time, thread, scope)))
+            segments.append(self.segment_events(number, self.decode(records, base_time, thread, scope, counted)))
         return heapq.merge(*segments, key=lambda event: event[:4])
 
     def segment_events(self, number, decoded):
@@ -153,7 +153,7 @@ class Recording:
         except Damage as damage:
             self.problems.append(f"segment {number}: {damage}")
 
-    def decode(self, records, time, thread, scope):
+    def decode(self, records, time, thread, scope, counted):
         address, stacks, before = 0, [()], ()
         while records.at < len(records.content):
             offset = records.at
@@ -209,6 +209,8 @@ class Recording:
                 records.at = end
             else:
                 raise Damage("a record of an unknown kind")
+        if any(counted[:3]):  # since the last of its counters records
+            yield time, COUNTERS, (thread, counted[3], *counted[:3])
 
 
 def mixed(bits):

@@ -1,5 +1,6 @@
 // A backend whose "models" are text files of commands, one a line, each a stage and what to do there:
 //   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
+//   load threads 300 (that wait) |
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
 //   trim release (what was kept, as an arena that shrinks) |
 //   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
@@ -103,6 +104,8 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       std::fprintf(stderr, "terminate called after throwing an instance of 'std::bad_alloc'\n");
       std::abort();
     }
+    if (command.action == "threads")
+      for (long i = 0; i < command.amount; ++i) std::thread([] { ::pause(); }).detach();
     if (command.action == "exit") ::_exit(static_cast<int>(command.amount));
     if (command.action == "sleep") std::this_thread::sleep_for(std::chrono::milliseconds(command.amount));
     if (command.action == "fail") return fail(error, HR_ERROR_FAILED, "it was told to fail");

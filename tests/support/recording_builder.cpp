@@ -183,6 +183,14 @@ void RecordingBuilder::enter_scope(std::uint32_t thread, std::uint64_t time, std
   threads_[thread].scope = scope;
 }
 
+void RecordingBuilder::count(std::uint32_t thread, std::uint64_t time, std::uint64_t allocations,
+                             std::uint64_t bytes, std::uint64_t releases) {
+  RecordWriter* const open = writer(thread, time);
+  if (open == nullptr) return;
+  for (std::uint64_t i = 0; i < allocations; ++i) open->count_allocation(bytes / allocations);
+  for (std::uint64_t i = 0; i < releases; ++i) open->count_release();
+}
+
 void RecordingBuilder::counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope,
                                 std::uint64_t allocations, std::uint64_t bytes, std::uint64_t releases) {
   if (RecordWriter* out = writer(thread, time)) out->counters(time, scope, allocations, bytes, releases);

@@ -73,6 +73,9 @@ class RecordingBuilder {
   void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
   void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
                 std::uint64_t bytes, std::uint64_t releases);
+  // Counted by the thread since, in its segment's header: what a killed process leaves.
+  void count(std::uint32_t thread, std::uint64_t time, std::uint64_t allocations, std::uint64_t bytes,
+             std::uint64_t releases);
   // Of GPUs.
   void device(std::uint32_t ordinal, const recording::DeviceRecord& record, const std::string& name);
   void device_allocate(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,

@@ -19,6 +19,7 @@ async function check_words(page) {
   assert.match(await page.textContent('#reuse'), /convolve/);
   assert.match(await page.textContent('#fragmentation'), /When the heap was largest.*Map of the heap.*In the way/);
   assert.match(await page.textContent('#sizes'), /Blocks by lifetime/);
+  assert.match(await page.textContent('#mapped'), /96\.0 MiB at most.*64\.0 MiB67 %64\.0 MiB.*32\.0 MiB33 %32\.0 MiBdetector::read_file.*32\.0 MiB33 %32\.0 MiBdetector\.onnx\/load/);
   assert.equal(await page.locator('.banner').count(), 0);
 }
 
@@ -77,6 +78,11 @@ async function check_flame_graph(page) {
   await page.keyboard.press('Enter');
   assert.equal(await page.getByRole('button', {name: 'Zoom out'}).count(), 1);
   await page.keyboard.press('Escape');
+  for (const [by, head] of [['By module', 'Module'], ['By thread', 'Thread that allocated'], ['By size', 'Size of the allocation']]) {
+    await page.getByRole('button', {name: by}).click();
+    assert.ok((await page.locator('#moment thead').textContent()).includes(head), `${by} has a table of its own`);
+    assert.ok(await page.locator('#moment tbody tr').count() > 0, by);
+  }
   await page.getByRole('button', {name: 'By call stack'}).click();
 }
 

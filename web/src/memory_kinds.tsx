@@ -2,7 +2,7 @@
 import {Legend, StackedBar} from './charts/stacked_bar';
 import {bytes, percent} from './format';
 
-export type MemoryKind = 'weights' | 'graph' | 'tensors' | 'arena_rounding' | 'arena_unused' | 'workspace' | 'tracing' | 'module' | 'unnamed';
+export type MemoryKind = 'weights' | 'graph' | 'tensors' | 'arena_rounding' | 'arena_unused' | 'arena_later' | 'workspace' | 'run_later' | 'run' | 'tracing' | 'module' | 'unnamed';
 
 export interface MemoryShare {
   kind: MemoryKind;
@@ -13,10 +13,13 @@ export interface MemoryShare {
 const KINDS: Record<MemoryKind, {words: string; color: string}> = {
   weights: {words: 'weights, by the runtime\u2019s word', color: '--model'},
   graph: {words: 'left by loading besides: graph, kernels, prepacked weights', color: '--runtime'},
-  tensors: {words: 'tensors in the arena, at its fullest', color: '--working'},
+  tensors: {words: 'tensors in the arena, at its fullest in the profiled runs', color: '--working'},
   arena_rounding: {words: 'rounding of tensors by the arena', color: '--frames'},
   arena_unused: {words: 'held by the arena and unused then', color: '--frames'},
+  arena_later: {words: 'taken by the arena after the profiled runs, in use or not', color: '--stage-post'},
   workspace: {words: 'allocated in runs beside the arena', color: '--charged'},
+  run_later: {words: 'allocated in runs after the profiled ones, by the arena or beside it', color: '--stage-post'},
+  run: {words: 'allocated in runs; the runtime\u2019s profile tells of no arena', color: '--stage-post'},
   tracing: {words: 'the runtime\u2019s profile of itself, which only tracing switches on', color: '--line-strong'},
   module: {words: 'outside of the model', color: '--line-strong'},
   unnamed: {words: 'not known', color: '--line-strong'},
@@ -27,6 +30,7 @@ const LEGEND: {kinds: MemoryKind[]; label: string}[] = [
   {kinds: ['tensors'], label: 'tensors'},
   {kinds: ['arena_rounding', 'arena_unused'], label: 'arena slack'},
   {kinds: ['workspace'], label: 'workspace'},
+  {kinds: ['arena_later', 'run_later', 'run'], label: 'runs, not told apart'},
   {kinds: ['tracing', 'module', 'unnamed'], label: 'outside of the model'},
 ];
 
@@ -40,7 +44,7 @@ interface Props {
 export function MemoryKinds({shares, whole, name, peak_node}: Props) {
   const words = (share: MemoryShare) =>
     share.kind === 'module' ? `${share.name}, ${KINDS.module.words}`
-    : share.kind === 'tensors' && peak_node ? `${KINDS.tensors.words} after ${peak_node}` : KINDS[share.kind].words;
+    : share.kind === 'tensors' && peak_node ? `${KINDS.tensors.words}, after ${peak_node}` : KINDS[share.kind].words;
   const shown = LEGEND.filter((entry) => shares.some((share) => entry.kinds.includes(share.kind)));
   const ordered = LEGEND.flatMap((entry) => shares.filter((share) => entry.kinds.includes(share.kind)));
   return (

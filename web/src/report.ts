@@ -32,6 +32,7 @@ export interface Memory {
   residual_bytes?: number;
   frames_bytes?: number;
   cgroup_peak_bytes?: number;
+  data_peak_bytes?: number;
   pss_run_peak_bytes?: number;
   limit_peak_bytes?: number;  // in the account that the limit enforces
   within_limit?: boolean;

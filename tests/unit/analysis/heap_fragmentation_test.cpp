@@ -72,6 +72,28 @@ TEST(Fragmentation, BlocksThatAreMappingsOfTheirOwnLeaveNoHoles) {
   EXPECT_EQ(moment.live_bytes, 2 << 20);
 }
 
+// posix_memalign(64) of what is larger than the threshold, as ONNX Runtime's arena takes its chunks: every
+// second one was released, and nothing of that is a hole of the heap.
+TEST(Fragmentation, AlignedMappingsLeaveNoHolesEither) {
+  std::vector<LiveBlock> blocks;
+  for (const std::uint64_t offset : {0x40, 0x80, 0x800, 0x20, 0x1000})
+    blocks.push_back(block_at(0x7f0000000000 + 0x1000000 * blocks.size() + offset, 4 << 20));
+  const FragmentationMoment moment = fragmentation_of(blocks, {});
+  EXPECT_EQ(moment.extents, 0);
+  EXPECT_EQ(moment.free_bytes, 0);
+  EXPECT_FALSE(moment.blocker.has_value());
+}
+
+// A large block of the heap may begin at such a place by chance; what lies beside it in its pages tells.
+TEST(Fragmentation, ALargeBlockThatSharesAPageLiesInTheHeap) {
+  const auto heap = blocks_of_heap({block_at(0x10000'0010, 24), block_at(0x10000'0040, 256 << 10),
+                                    block_at(0x10008'0110, 256 << 10), block_at(0x10010'0080, 256 << 10),
+                                    block_at(0x10014'0090, 24)});
+  ASSERT_EQ(heap.size(), 5U);
+  EXPECT_EQ(heap[1].address, 0x10000'0040U) << "behind a neighbour";
+  EXPECT_EQ(heap[3].address, 0x10010'0080U) << "before one";
+}
+
 TEST(Fragmentation, MomentsAreBoundedAndTheLastIsTheEnd) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});

@@ -174,6 +174,56 @@ TEST_F(RecordingAnalysisTest, MappingsStayApartFromTheHeap) {
   EXPECT_EQ(analysis.allocations, 1);
 }
 
+TEST_F(RecordingAnalysisTest, MappingsHaveTheStackAndTheLayerThatMappedThem) {
+  auto recording = builder();
+  // Two scopes of one path are one layer.
+  const auto load = recording.scope("load"), load_again = recording.scope("load");
+  recording.enter_scope(0, 5, load);
+  recording.map(0, 10, 0x10000, 0x3000, kLoad);
+  recording.enter_scope(0, 15, load_again);
+  recording.map(0, 20, 0x20000, 0x2000, kRun);
+  recording.enter_scope(0, 25, 0);
+  recording.map(0, 30, 0x30000, 0x1000, kRun);
+  recording.unmap(1, 40, 0x10000, 0x2000);  // another thread's, outside of any layer
+  recording.map(1, 50, 0x40000, 0x1000);
+  const RecordingAnalysis analysis = analyze(recording);
+  EXPECT_EQ(analysis.mapped.peak_bytes, 0x6000);
+  EXPECT_EQ(analysis.mapped.peak_time, Nanoseconds{30});
+  EXPECT_EQ(analysis.mapped.stacks,
+            (std::vector<MappingShare>{{1, 0x3000, 0x1000}, {2, 0x3000, 0x3000}, {0, 0, 0x1000}}));
+  ASSERT_EQ(analysis.layers[1].path, "load");
+  EXPECT_EQ(analysis.mapped.layers, (std::vector<MappingShare>{{1, 0x5000, 0x3000}, {0, 0x1000, 0x2000}}));
+  EXPECT_EQ(analysis.layers[1].live.peak_bytes, 0) << "layers are of the heap";
+}
+
+TEST_F(RecordingAnalysisTest, AMappingInAScopeWithoutANameIsInALayerOfItsOwn) {
+  auto recording = builder();
+  recording.enter_scope(0, 5, 17);
+  recording.map(0, 10, 0x10000, 0x3000, kLoad);
+  const RecordingAnalysis analysis = analyze(recording);
+  ASSERT_EQ(analysis.mapped.layers.size(), 1U);
+  EXPECT_EQ(analysis.layers[analysis.mapped.layers[0].index].path, "scope 17");
+}
+
+TEST_F(RecordingAnalysisTest, WhatIsMappedAtAMoment) {
+  auto recording = builder();
+  const auto load = recording.scope("load");
+  recording.enter_scope(0, 5, load);
+  recording.map(0, 10, 0x10000, 0x3000, kLoad);
+  recording.enter_scope(0, 15, 0);
+  recording.map(0, 20, 0x20000, 0x1000, kRun);
+  recording.unmap(0, 30, 0x10000, 0x3000);
+  auto opened = recording::Recording::open(recording.finish());
+  ASSERT_TRUE(opened.has_value());
+  const MappedRows both = live_rows_at(*opened, {25}).mapped, one = live_rows_at(*opened, {30}).mapped;
+  EXPECT_EQ(both.bytes, 0x4000);
+  EXPECT_EQ(both.by_stack, (std::vector<MappingShare>{{1, 0, 0x3000}, {2, 0, 0x1000}}));
+  EXPECT_EQ(both.by_layer, (std::vector<MappingShare>{{1, 0, 0x3000}, {0, 0, 0x1000}}));
+  EXPECT_EQ(one.bytes, 0x1000);
+  EXPECT_EQ(one.by_stack, (std::vector<MappingShare>{{2, 0, 0x1000}})) << "what was mapped before is gone";
+  EXPECT_EQ(live_rows_at(*opened, {5}).mapped.bytes, 0);
+}
+
 TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesEstimate) {
   // A byte is sampled with probability 1/1000, so a block of 1000 with 1 − 1/e: it stands for 1.582 of them.
   // The peak is in sampled_peak_test.cpp.

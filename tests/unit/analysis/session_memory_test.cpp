@@ -195,15 +195,45 @@ TEST_F(SessionMemoryTest, ACallThatNodesShareIsNotTheProfilesOwn) {
   EXPECT_EQ(bytes_of(memory, MemoryKind::tracing), 2 * (44 + 44)) << "the records, not what is near them";
 }
 
-TEST_F(SessionMemoryTest, WithoutAnArenaRunsAreWorkspace) {
+TEST(SharesOf, WhereTheProfileTellsOfNoArenaNoneIsSpokenOf) {
   SessionMemory session;
   session.loaded = Bytes{10};
   session.run = Bytes{20};
+  session.later = Bytes{5};
   session.weights = Bytes{15};  // counted twice by the runtime: no more than there is
   const auto shares = shares_of(session);
   ASSERT_EQ(shares.size(), 2u);
   EXPECT_EQ(shares[0], (MemoryShare{MemoryKind::weights, "", Bytes{10}}));
-  EXPECT_EQ(shares[1], (MemoryShare{MemoryKind::workspace, "", Bytes{20}}));
+  EXPECT_EQ(shares[1], (MemoryShare{MemoryKind::run, "", Bytes{20}}));
+}
+
+SessionMemory session_with_arena() {
+  SessionMemory session;
+  session.loaded = Bytes{1000};
+  session.run = Bytes{9000};
+  session.tensors = Bytes{2500};
+  session.in_use = Bytes{3000};
+  session.arena_held = Bytes{4000};
+  session.later = Bytes{4500};
+  return session;
+}
+
+TEST(SharesOf, WhatLaterRunsAllocatedIsNotCalledWorkspaceWhereTheArenaIsNotTold) {
+  const std::vector<MemoryShare> expected{
+      {MemoryKind::graph, "", Bytes{1000}},         {MemoryKind::tensors, "", Bytes{2500}},
+      {MemoryKind::arena_rounding, "", Bytes{500}}, {MemoryKind::arena_unused, "", Bytes{1000}},
+      {MemoryKind::workspace, "", Bytes{500}},      {MemoryKind::run_later, "", Bytes{4500}}};
+  EXPECT_EQ(shares_of(session_with_arena()), expected);
+}
+
+TEST(SharesOf, TheArenasLaterChunksAreAKindOfTheirOwn) {
+  SessionMemory session = session_with_arena();
+  session.arena = {.loaded = Bytes{256}, .run = Bytes{3744}, .later = Bytes{4352}};
+  const std::vector<MemoryShare> expected{
+      {MemoryKind::graph, "", Bytes{744}},          {MemoryKind::tensors, "", Bytes{2500}},
+      {MemoryKind::arena_rounding, "", Bytes{500}}, {MemoryKind::arena_unused, "", Bytes{1000}},
+      {MemoryKind::arena_later, "", Bytes{4352}},   {MemoryKind::workspace, "", Bytes{9000 - 3744 - 4352}}};
+  EXPECT_EQ(shares_of(session), expected);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "support/test_support.h"
 
@@ -47,6 +48,16 @@ TEST(Files, FingerprintChangesWithTheContent) {
   test::write_text(folder / "b", "hellp");
   EXPECT_NE(*file_fingerprint(folder / "a"), *file_fingerprint(folder / "b"));
   EXPECT_EQ(*file_fingerprint(folder / "a"), *file_fingerprint(folder / "a"));
+}
+
+TEST(Files, AFingerprintIsOfARegularFileAlone) {
+  const test::TemporaryFolder folder;
+  const fs::path fifo = folder / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  ASSERT_FALSE(file_fingerprint(fifo));  // to open it would block
+  EXPECT_EQ(file_fingerprint(fifo).error().what, fifo.string() + " is a FIFO, not a file");
+  ASSERT_FALSE(file_fingerprint("/dev/zero"));
+  EXPECT_EQ(file_fingerprint("/dev/zero").error().what, "/dev/zero is a device, not a file");
 }
 
 }  // namespace

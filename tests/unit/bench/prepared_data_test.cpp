@@ -94,6 +94,14 @@ TEST_F(PreparedDataTest, StaleOrForeignDataIsRefusedWithTheReason) {
   options_.tune = true;
   EXPECT_THAT(reason(), testing::HasSubstr("without --tune"));
   options_.tune = false;
+  data_.tuned = true;
+  data_.memory_limit = options_.memory_limit = mebibytes(64);
+  data_.limit_mechanism = "watchdog";
+  EXPECT_EQ(reason(), "its settings were tuned under another --limit-mechanism");
+  data_.limit_mechanism = options_.limit_mechanism;
+  EXPECT_EQ(reason(), "");
+  data_.tuned = false;
+  data_.memory_limit = options_.memory_limit = std::nullopt;
   data_.models[0].status = ModelStatus::oom;
   data_.memory_limit = mebibytes(16);
   EXPECT_THAT(reason(), testing::HasSubstr("another --mem-limit"));

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <atomic>
 #include <cstdlib>
 #include <limits>
@@ -10,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/subprocess.h"
+#include "bench/frame_walk.h"
 #include "bench/line_reader.h"
 #include "bench/sample_lines.h"
 
@@ -55,7 +58,67 @@ TEST_F(WorkerEventsTest, TheMeasuredLoopAllocatesNothing) {
   const std::int64_t before = allocations;
   for (int i = 0; i < 500; ++i) events.record(0, longest);
   events.flush();
+  for (int i = 0; i < 10; ++i) {
+    events.waits_for_decoder(true);
+    events.waits_for_decoder(false);
+    events.held(4096, 17);
+  }
+  events.refused("a thread could not be created");
   EXPECT_EQ(allocations - before, 0);
+}
+
+// Windows of one frame: each is asked for, walked and told of.
+TEST_F(WorkerEventsTest, AWindowAllocatesNothing) {
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+  const UniqueFd peer(sockets[0]);
+  const int saved = ::fcntl(kDecoderFd, F_DUPFD_CLOEXEC, 10);  // -1 if it is free
+  ASSERT_EQ(::dup2(sockets[1], kDecoderFd), kDecoderFd);
+  if (sockets[1] != kDecoderFd) ::close(sockets[1]);
+  auto ring = media::FrameRing::create(Bytes{4096});
+  ASSERT_TRUE(ring);
+  ring->header().slot_count = 1;
+  ring->header().slots[0].width = ring->header().slots[0].height = 2;
+  const media::DecoderAnswer answer{1, 1, 0, {}};
+  const auto answer_beforehand = [&] {
+    return ::send(peer.get(), &answer, sizeof answer, 0) == sizeof answer;
+  };
+
+  const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  WorkerEvents events(nowhere.get());
+  FrameWalk walk(*ring, events, 100, 1);
+  ASSERT_TRUE(answer_beforehand());
+  ASSERT_TRUE(walk.next_window());  // the list of slots takes its room
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(answer_beforehand());
+  bool went_well = true;
+  const std::int64_t before = allocations;
+  for (int i = 0; i < 5; ++i) {
+    went_well = went_well && walk.next_window() && walk.slots().size() == 1;
+    events.held(walk.slots().size(), walk.take_skipped());
+  }
+  EXPECT_EQ(allocations - before, 0);
+  EXPECT_TRUE(went_well);
+  ::close(kDecoderFd);
+  if (saved >= 0) {
+    ::dup2(saved, kDecoderFd);
+    ::close(saved);
+  }
+}
+
+TEST_F(WorkerEventsTest, WhatIsWrittenWithoutAnAllocationReadsAsTheRest) {
+  {
+    WorkerEvents events(pipe_.write_end.get());
+    events.waits_for_decoder(true);
+    events.held(5, 2);
+    events.refused("a thread could not be created");
+  }
+  const auto all = sent();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(get_bool(all[0], "awaited"), true);
+  EXPECT_EQ(get_integer(all[1], "frames"), 5);
+  EXPECT_EQ(get_integer(all[1], "skipped"), 2);
+  EXPECT_EQ(get_text(all[2], "kind"), "oom");
+  EXPECT_EQ(get_text(all[2], "message"), "a thread could not be created");
 }
 
 // Not the findings: the head of each mask and of the sample is a line of its own.

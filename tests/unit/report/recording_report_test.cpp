@@ -14,6 +14,7 @@ namespace {
 
 TEST(ShortFunction, LeavesOutParametersAndTemplateArguments) {
   EXPECT_EQ(short_function("main"), "main");
+  EXPECT_EQ(short_function("libengine.so (function unknown)"), "libengine.so (function unknown)");
   EXPECT_EQ(short_function("Session::run(std::span<Tensor const, 4ul>) const"), "Session::run");
   EXPECT_EQ(short_function("void copy<float, (Layout)2>(float*, int (*)(int))"), "copy");
   EXPECT_EQ(short_function("(anonymous namespace)::load(char const*)"), "load");
@@ -94,6 +95,80 @@ TEST(RecordingText, NeverIsWiderThanAskedFor) {
     const std::string text = recording_to_terminal(report, false, width);
     for (const std::string_view line : split(text, '\n')) EXPECT_LE(display_width(line), width) << line;
   }
+}
+
+// A program that maps its weights: who did it, apart from the heap.
+TEST(RecordingViews, SayWhoMappedWhatTheProgramMappedItself) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    builder.module("/opt/app/bin/detector", "", 1, 10, 0);
+    builder.module("/usr/lib/libengine.so", "", 10, 20, 0);
+    builder.allocate(0, 5, 0x1000, 100, {3});
+    builder.enter_scope(0, 10, builder.scope("load model"));
+    builder.map(0, 20, 0x7f0000000000, 256 << 20, {3, 2});
+    builder.enter_scope(0, 30, 0);
+    builder.map(0, 40, 0x7e0000000000, 1 << 20, {12, 2});
+    builder.unmap(0, 50, 0x7f0000000000, 128 << 20);
+  });
+  const FrameNames names = [](std::uint64_t address) {
+    return std::vector<std::string>{address == 2   ? "main"
+                                    : address == 3 ? "load_weights(char const*)"
+                                                   : "Engine::start()"};
+  };
+  const std::string text = recording_to_terminal(fixture.report(names), false, 80);
+  EXPECT_THAT(text, testing::HasSubstr(R"(
+Mapped by the program itself, apart from the heap
+  257.0 MiB at most, at 40 ns; 129.0 MiB at the end. Whole pages, touched or
+  not; what malloc maps to serve the heap is not among them.
+at its peak           at end  by layer
+  256.0 MiB 100 %  128.0 MiB  load model
+    1.0 MiB   0 %    1.0 MiB  (outside of any layer)
+at its peak           at end  by module
+  256.0 MiB 100 %  128.0 MiB  detector
+    1.0 MiB   0 %    1.0 MiB  libengine.so
+at its peak           at end  by place
+  256.0 MiB 100 %  128.0 MiB  load_weights ← main
+    1.0 MiB   0 %    1.0 MiB  Engine::start ← main
+
+)"));
+  for (const int width : {60, 80})
+    for (const std::string_view line :
+         split(recording_to_terminal(fixture.report(names), false, width), '\n'))
+      EXPECT_LE(display_width(line), width) << line;
+
+  const Json mapped = recording_to_json(fixture.report(names))["mapped"];
+  const std::int64_t mebibyte = 1 << 20;
+  EXPECT_EQ(mapped["stacks"], Json::array({{{"at_peak_bytes", 256 * mebibyte},
+                                            {"at_end_bytes", 128 * mebibyte},
+                                            {"frames", {"load_weights(char const*)", "main"}}},
+                                           {{"at_peak_bytes", mebibyte},
+                                            {"at_end_bytes", mebibyte},
+                                            {"frames", {"Engine::start()", "main"}}}}));
+  EXPECT_EQ(mapped["layers"][0]["layer_name"], "load model");
+  EXPECT_EQ(mapped["layers"][1]["layer_name"], "");
+  EXPECT_EQ(mapped["modules"][1]["module"], "libengine.so");
+  for (const char* list : {"stacks", "layers", "modules"}) {
+    std::int64_t at_peak = 0, at_end = 0;
+    for (const Json& row : mapped[list]) {
+      at_peak += row["at_peak_bytes"].get<std::int64_t>();
+      at_end += row["at_end_bytes"].get<std::int64_t>();
+    }
+    EXPECT_EQ(at_peak, mapped["peak_bytes"]) << list;
+    EXPECT_EQ(at_end, mapped["at_end_bytes"]) << list;
+  }
+}
+
+TEST(RecordingText, LittleThatIsMappedHasNoSectionOfItsOwn) {
+  const auto has_section = [](std::uint64_t heap_bytes) {
+    const Fixture fixture = Fixture::of([=](auto& builder) {
+      builder.allocate(0, 5, 0x1000, heap_bytes, {1});
+      builder.map(0, 20, 0x7f0000000000, 512 << 10, {1});
+    });
+    const std::string text = recording_to_terminal(fixture.report(numbered({"", "main"})), false, 80);
+    EXPECT_THAT(text, testing::HasSubstr("512.0 KiB at most by the program's own mmap"));
+    return text.find("Mapped by the program itself") != std::string::npos;
+  };
+  EXPECT_TRUE(has_section(8 << 20));
+  EXPECT_FALSE(has_section(80 << 20));
 }
 
 TEST(RecordingText, FitsOneScreen) {

@@ -7,6 +7,7 @@ namespace headroom::report {
 namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST(Verdict, AllInsideAProvedLimit) {
@@ -80,10 +81,17 @@ TEST(Verdict, TheShareIsOfTheAccountThatTheLimitEnforces) {
   EXPECT_EQ(verdict_of(run).sentence,
             "text stayed inside the hard limit of 96.0 MiB; its peak was 76.2 MiB charged to the limit, "
             "79.3 % of it (resident 104.5 MiB)");
-  // What RLIMIT_DATA and the watchdog are held against is the resident size.
-  run.limit->mechanism = LimitMechanism::rlimit_data;
+  // What the watchdog is held against is the resident size.
+  run.limit->mechanism = LimitMechanism::watchdog;
   run.limit->bytes = mebibytes(209);
   EXPECT_THAT(verdict_of(run).sentence, HasSubstr("its peak was 104.5 MiB resident, 50.0 % of the limit"));
+  // RLIMIT_DATA counts what is reserved. A report without that figure has no share.
+  run.limit->mechanism = LimitMechanism::rlimit_data;
+  EXPECT_THAT(verdict_of(run).sentence, Not(HasSubstr("%")));
+  for (ModelResult& model : run.models) model.memory.data_peak = mebibytes(190);
+  EXPECT_THAT(
+      verdict_of(run).sentence,
+      HasSubstr("its peak was 190.0 MiB reserved against the limit, 90.9 % of it (resident 104.5 MiB)"));
 }
 
 TEST(Verdict, AShareIsNotMadeUpWhereTheKernelKeepsNoPeakOfTheGroup) {

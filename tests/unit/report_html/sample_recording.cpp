@@ -58,6 +58,7 @@ void run_model(RecordingBuilder& builder) {
   builder.allocate(1, time, kHeap, 90'000, {allocate, hostile, main_function});
   builder.enter_scope(0, time, load_scope);
   builder.allocate(0, time += kMillisecond, 0x7f0000000010, 12 << 20, {allocate, load, main_function});
+  builder.map(0, time, 0x7d0000000000, 32 << 20, {load, main_function});
   builder.enter_scope(0, time += kMillisecond, 0);
   std::uint64_t address = kHeap + 0x100000;
   for (int cycle = 0; cycle < 12; ++cycle) {

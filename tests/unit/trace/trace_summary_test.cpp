@@ -53,6 +53,22 @@ TEST(Summary, TellsTheFiguresAndTheNextCommand) {
   EXPECT_THAT(text, Not(HasSubstr("dropped")));
 }
 
+// As `headroom report` tells them: what the tracer has a runtime release was there for the tracing's sake.
+TEST(Summary, LayersAreToldWithoutTheTracing) {
+  test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec");
+  const auto run = builder.scope("run"), other = builder.scope("other");
+  builder.enter_scope(0, 1, run);
+  builder.allocate(0, 10, 0x200000, 1 << 20);
+  builder.allocate(0, 20, 0x1000000, 3 << 20);
+  builder.enter_scope(0, 30, other);
+  builder.allocate(0, 40, 0x2000000, 2 << 20);
+  builder.enter_scope(0, 50, builder.scope(recording::kTracersOwnScope));
+  builder.release(0, 60, 0x1000000);
+  auto recording = std::move(*recording::Recording::open(builder.finish()));
+  EXPECT_THAT(trace_summary(outcome_of(recording)), HasSubstr("other 2.0 MiB, run 1.0 MiB"));
+}
+
 TEST(Summary, NamesTheSignalAndTheOutOfMemoryKiller) {
   test::TemporaryFolder folder;
   auto recording = two_layers(folder);
@@ -86,6 +102,24 @@ TEST(Summary, AFolderOfProfilesIsNoOtherProgram) {
   outcome.tree = "/out/app.hrec.d";
   outcome.programs = 1;
   EXPECT_THAT(trace_summary(outcome), Not(HasSubstr("app.hrec.d")));
+}
+
+TEST(Summary, TellsWhatTheProgramMappedItself) {
+  test::TemporaryFolder folder;
+  const auto summary_with = [&](std::uint64_t mapped_bytes, bool in_layer) {
+    test::RecordingBuilder builder(folder / "a.hrec");
+    const auto load = builder.scope("load model");
+    builder.allocate(0, 5, 0x1000, 512 << 20);
+    if (in_layer) builder.enter_scope(0, 8, load);
+    builder.map(0, 10, 0x7f0000000000, mapped_bytes);
+    auto recording = recording::Recording::open(builder.finish());
+    return trace_summary(outcome_of(*recording));
+  };
+  EXPECT_THAT(
+      summary_with(256 << 20, true),
+      HasSubstr("256.0 MiB at most by the program itself, apart from the heap; 256.0 MiB in load model\n"));
+  EXPECT_THAT(summary_with(256 << 20, false), HasSubstr("by the program itself, apart from the heap\n"));
+  EXPECT_THAT(summary_with(64 << 10, true), Not(HasSubstr("by the program itself"))) << "too little";
 }
 
 // The names are the traced program's, and may be anything.

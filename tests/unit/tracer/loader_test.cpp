@@ -37,5 +37,20 @@ TEST(TraceLoader, ALibraryIsFoundInThePlaceThatItsCallersFileNames) {
   EXPECT_EQ(traced.root().allocations_of(99901), 2u);
 }
 
+// Whether its calls come by here is the loader's choice; that they may not is said, once.
+TEST(TraceLoader, ALibraryThatIsBoundToItselfIsNoted) {
+  const auto notes_of = [](std::vector<std::string> command) {
+    TracedGuest traced;
+    EXPECT_EQ(traced.run(command).status.exit_code, 0);
+    const auto notes = traced.root().info.notes;
+    return std::count_if(notes.begin(), notes.end(), [](const std::string& note) {
+      return note.find("RTLD_DEEPBIND") != std::string::npos;
+    });
+  };
+  const std::string loader = guest("trace_guest_loader"), plugin = guest("libtrace_guest_plugin.so");
+  EXPECT_EQ(notes_of({loader, plugin, "3", "deep"}), 1);
+  EXPECT_EQ(notes_of({loader, plugin, "3"}), 0);
+}
+
 }  // namespace
 }  // namespace headroom::test

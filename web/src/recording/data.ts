@@ -68,6 +68,9 @@ export interface Leaks {
   at_cycles?: number[];
   live_bytes?: number[];
   stacks?: StackGrowth[];
+  same_places?: boolean;  // of another cycle: it leaks by stacks that leak over the worst one's, too
+  other_cycles?: Leaks[];
+  cycles_left_out?: number;
 }
 
 export interface Reuse {
@@ -101,6 +104,23 @@ export interface FragmentationMoment {
   holes: number;
   internal_ratio: number;
   external_ratio: number;
+}
+
+// What the program mapped itself: apart from the heap, in whole pages.
+export interface MappedShare {
+  at_peak_bytes: number;  // when most was mapped
+  at_end_bytes: number;
+}
+
+export interface Mapped {
+  maps: number;
+  peak_bytes: number;
+  peak_time_seconds: number;
+  at_heap_peak_bytes: number;
+  at_end_bytes: number;
+  stacks: (MappedShare & {frames: string[]})[];  // innermost first
+  layers: (MappedShare & {layer_name: string})[];  // without those inside; '' is outside of any layer
+  modules: (MappedShare & {module?: string})[];
 }
 
 export interface Process {
@@ -147,7 +167,7 @@ export interface Recording {
   large_bytes?: number;
   dropped_events: number;
   gaps: number;
-  mapped: {maps: number; peak_bytes: number; at_heap_peak_bytes: number};
+  mapped: Mapped;
   layers: Layer[];
   sessions?: Session[];
   layers_left_out?: number;  // those that needed least, where there are very many

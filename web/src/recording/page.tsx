@@ -11,6 +11,7 @@ import {Header} from './sections/header';
 import {LayersTable} from './sections/layers_table';
 import {Leaks} from './sections/leaks';
 import {LiveAt} from './sections/live_at';
+import {Mapped} from './sections/mapped';
 import {Notes} from './sections/notes';
 import {Processes} from './sections/processes';
 import {ReuseCandidates} from './sections/reuse';
@@ -37,6 +38,7 @@ export function Page({data}: {data: RecordingData}) {
             : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}
+        <Mapped recording={recording} />
         <Sessions sessions={recording.sessions ?? []} peak_bytes={recording.peak_bytes} />
         <LayersTable layers={recording.layers} left_out={recording.layers_left_out ?? 0} />
         <Leaks recording={recording} />

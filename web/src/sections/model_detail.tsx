@@ -105,6 +105,8 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
     ['Inference', model.fps === undefined ? undefined : `${number(model.fps)} FPS`],
     ['Whole pipeline', model.pipeline_fps === undefined ? undefined : `${number(model.pipeline_fps)} FPS`],
     ['Charged to the limit', by_group && counted_peak !== undefined ? bytes(counted_peak) : undefined, join(share, 'with page cache')],
+    ['Reserved, against the limit', memory.data_peak_bytes === undefined ? undefined : bytes(memory.data_peak_bytes),
+     join(share, 'private, touched or not')],
     ['Bare runtime', memory.runtime_bytes === undefined ? undefined : bytes(memory.runtime_bytes)],
     ['Load peak', memory.load_peak_bytes === undefined ? undefined : bytes(memory.load_peak_bytes), share_of_resident(memory.load_peak_bytes)],
     ['Loaded', memory.loaded_bytes === undefined ? undefined : bytes(memory.loaded_bytes)],

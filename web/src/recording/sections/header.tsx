@@ -25,7 +25,7 @@ export function Header({recording}: {recording: Recording}) {
           <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
         )}
         {recording.mapped.maps > 0 && (
-          <Figure name="Mapped by the program" value={bytes(recording.mapped.peak_bytes)} note="apart from the heap" />
+          <Figure name="Mapped by the program" value={bytes(recording.mapped.peak_bytes)} note={`at most, apart from the heap; ${bytes(recording.mapped.at_end_bytes)} at the end`} />
         )}
         <Figure name="Duration" value={duration(recording.duration_seconds * 1e9)} note={`${number(recording.events)} events`} />
       </dl>

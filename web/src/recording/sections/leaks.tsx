@@ -8,27 +8,13 @@ import {SortableTable} from '../sortable_table';
 
 export function Leaks({recording}: {recording: Recording}) {
   const {leaks} = recording;
-  const suspects = (leaks.stacks ?? []).filter((stack) => stack.last_bytes > stack.first_bytes);
   const live = recording.stacks.filter((stack) => stack.at_end_bytes > 0);
   return (
     <section id="leaks" aria-labelledby="leaks-title">
       <h2 id="leaks-title">Leaks</h2>
-      <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
-        <p>{verdict_words(leaks)}</p>
-      </div>
-      {leaks.live_bytes && leaks.live_bytes.length > 1 && <CycleChart leaks={leaks} />}
-      {suspects.length > 0 && (
-        <>
-          <h3>{leaks.verdict === 'leak' ? 'Places that grow' : 'Places that grew'}</h3>
-          <SortableTable label="Places that grew over the cycles" rows={suspects} most={8} key_of={(row) => suspects.indexOf(row)} sorted={{column: 'Grown', direction: 'descending'}}
-            columns={[
-              {name: 'Grown', help: 'From the first cycle looked at to the last', sort: (row) => row.last_bytes - row.first_bytes, cell: (row) => bytes(row.last_bytes - row.first_bytes)},
-              {name: 'A cycle', sort: (row) => row.bytes_per_cycle, cell: (row) => bytes(Math.round(row.bytes_per_cycle))},
-              {name: 'Verdict', text: true, first: 'ascending', sort: (row) => row.verdict, cell: (row) => row.verdict.replaceAll('_', ' ')},
-              {name: 'Place', place: true, first: 'ascending', sort: (row) => row.frames.join(), cell: (row) => <Place frames={row.frames} />},
-            ]} />
-        </>
-      )}
+      <Cycle leaks={leaks} />
+      {(leaks.other_cycles ?? []).map((other) => <Cycle leaks={other} />)}
+      {leaks.verdict !== 'unknown' && leaks.cycles_left_out !== undefined && <p class="quiet">{number(leaks.cycles_left_out)} more {leaks.cycles_left_out === 1 ? 'layer that repeats was' : 'layers that repeat were'} not watched: what leaks there is not known.</p>}
       {live.length > 0 && (
         <details>
           <summary>What was still live at the end, by place</summary>
@@ -44,18 +30,48 @@ export function Leaks({recording}: {recording: Recording}) {
   );
 }
 
+// The verdict on one cycle, its curve and the places that grew.
+function Cycle({leaks}: {leaks: LeakFigures}) {
+  const suspects = leaks.same_places ? [] : (leaks.stacks ?? []).filter((stack) => stack.last_bytes > stack.first_bytes);
+  return (
+    <>
+      <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
+        <p>{verdict_words(leaks)}</p>
+      </div>
+      {leaks.live_bytes && leaks.live_bytes.length > 1 && <CycleChart leaks={leaks} />}
+      {suspects.length > 0 && (
+        <>
+          <h3>{leaks.verdict === 'leak' ? 'Places that grow' : 'Places that grew'}</h3>
+          <SortableTable label={`Places that grew over the cycles of ${leaks.cycle}`} rows={suspects} most={8} key_of={(row) => suspects.indexOf(row)} sorted={{column: 'Grown', direction: 'descending'}}
+            columns={[
+              {name: 'Grown', help: 'From the first cycle looked at to the last', sort: (row) => row.last_bytes - row.first_bytes, cell: (row) => bytes(row.last_bytes - row.first_bytes)},
+              {name: 'A cycle', sort: (row) => row.bytes_per_cycle, cell: (row) => slow_growth(row.bytes_per_cycle)},
+              {name: 'Verdict', text: true, first: 'ascending', sort: (row) => row.verdict, cell: (row) => row.verdict.replaceAll('_', ' ')},
+              {name: 'Place', place: true, first: 'ascending', sort: (row) => row.frames.join(), cell: (row) => <Place frames={row.frames} />},
+            ]} />
+        </>
+      )}
+    </>
+  );
+}
+
+// What grows by a byte in several cycles grows nevertheless.
+const slow_growth = (growth: number) => growth > 0 && growth < 1 ? 'under 1 B' : bytes(Math.round(growth));
+
 function verdict_words(leaks: LeakFigures): string {
   const cycles = `${number(leaks.cycles)} cycles of ${leaks.cycle}`;
-  const blind = leaks.smallest_visible_bytes_per_cycle ? ` One of less than ${bytes(Math.round(leaks.smallest_visible_bytes_per_cycle))} a cycle would not show in the samples.` : '';
+  const blind = leaks.smallest_visible_bytes_per_cycle ? ` One of less than ${slow_growth(leaks.smallest_visible_bytes_per_cycle)} a cycle would not show in the samples.` : '';
   switch (leaks.verdict) {
     case 'leak':
-      return `It leaks: ${bytes(Math.round(leaks.bytes_per_cycle ?? 0))} a cycle, over ${cycles}.`;
+      if (leaks.same_places) return `The same places grow over the ${cycles}.`;
+      return `It leaks: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle, over ${cycles}.`;
     case 'grew_then_stayed':
       return `No leak: memory grew in the first cycles and then stayed, over ${cycles}.${blind}`;
     case 'none':
       return `No leak over ${cycles}.${blind}`;
     default:
-      return 'No verdict: nothing repeats often enough. What is live at the end is no proof, since caches and singletons stay on purpose.';
+      return leaks.cycles_left_out ? 'No verdict: no layer that repeats was watched. What is live at the end is no proof, since caches and singletons stay on purpose.'
+        : 'No verdict: nothing repeats often enough. What is live at the end is no proof, since caches and singletons stay on purpose.';
   }
 }
 

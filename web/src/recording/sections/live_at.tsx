@@ -7,7 +7,7 @@ import type {Range} from '../memory_chart';
 import {Place} from '../place';
 import {short_function} from '../places';
 import {SortableTable} from '../sortable_table';
-import {layer_tree, path_to, share_tree, stack_tree} from '../tree';
+import {layer_tree, path_to, share_tree, stack_tree, type Tree} from '../tree';
 
 interface Props {
   live: LiveMoments;
@@ -20,12 +20,19 @@ interface Props {
 const MOST_PLACES = 50;
 
 type By = 'stack' | 'layer' | ShareBy;
-const WAYS: {by: By; label: string; title: string; search: string}[] = [
-  {by: 'stack', label: 'By call stack', title: 'call stack', search: 'function'},
-  {by: 'layer', label: 'By layer', title: 'layer', search: 'layer'},
-  {by: 'module', label: 'By module', title: 'module', search: 'module'},
-  {by: 'thread', label: 'By thread', title: 'thread that allocated', search: 'thread'},
-  {by: 'size', label: 'By size', title: 'size of the allocation', search: 'size'},
+interface Way {
+  by: By;
+  label: string;
+  title: string;
+  head: string;
+  search: string;
+}
+const WAYS: Way[] = [
+  {by: 'stack', label: 'By call stack', title: 'call stack', head: 'Place', search: 'function'},
+  {by: 'layer', label: 'By layer', title: 'layer', head: 'Layer', search: 'layer'},
+  {by: 'module', label: 'By module', title: 'module', head: 'Module', search: 'module'},
+  {by: 'thread', label: 'By thread', title: 'thread that allocated', head: 'Thread that allocated', search: 'thread'},
+  {by: 'size', label: 'By size', title: 'size of the allocation', head: 'Size of the allocation', search: 'size'},
 ];
 
 export function LiveAt({live, moment, range, peak_ns, estimated}: Props) {
@@ -60,13 +67,39 @@ export function LiveAt({live, moment, range, peak_ns, estimated}: Props) {
       </div>
       <FlameGraph key={by} tree={tree} words={words} title={`What was live, by ${way.title}`}
         short_name={by === 'stack' ? short_function : (name) => name} />
+      {by === 'stack' || by === 'layer' ? <Places places={places} whole={moment.bytes} /> : <Rows way={way} tree={tree} whole={moment.bytes} />}
+    </section>
+  );
+}
+
+interface HeldAt {
+  node: number;
+  held: number;
+  frames: string[];  // innermost first
+}
+
+function Places({places, whole}: {places: HeldAt[]; whole: number}) {
+  return (
+    <>
       <h3>Places that held most</h3>
       <SortableTable label="Places that held most" rows={places} most={8} key_of={(row) => row.node} sorted={{column: 'Live', direction: 'descending'}}
         columns={[
           {name: 'Live', sort: (row) => row.held, cell: (row) => bytes(row.held)},
-          {name: 'Share', sort: (row) => row.held, cell: (row) => percent(row.held / Math.max(1, moment.bytes))},
+          {name: 'Share', sort: (row) => row.held, cell: (row) => percent(row.held / Math.max(1, whole))},
           {name: 'Place', place: true, first: 'ascending', sort: (row) => row.frames.join(), cell: (row) => <Place frames={row.frames} />},
         ]} />
-    </section>
+    </>
+  );
+}
+
+// Of a share, which is one level of the tree.
+function Rows({way, tree, whole}: {way: Way; tree: Tree; whole: number}) {
+  return (
+    <SortableTable key={way.by} label={`What was live, by ${way.title}`} rows={tree.children[0]!} most={12} key_of={(node) => node} sorted={{column: 'Live', direction: 'descending'}}
+      columns={[
+        {name: 'Live', sort: (node) => tree.bytes[node], cell: (node) => bytes(tree.bytes[node]!)},
+        {name: 'Share', sort: (node) => tree.bytes[node], cell: (node) => percent(tree.bytes[node]! / Math.max(1, whole))},
+        {name: way.head, place: true, first: 'ascending', sort: (node) => way.by === 'module' ? tree.name[node] : node, cell: (node) => tree.name[node]},
+      ]} />
   );
 }

@@ -19,6 +19,7 @@ export function Notes({recording, live}: {recording: Recording; live: LiveMoment
           <dd>Each point is the fullest moment of its stretch of time, split by the layers that held it then. Where nothing happened, what was live at the end of the stretch before is drawn in its shares.</dd>
           <dt>Live at a moment</dt>
           <dd>The page holds {number(live.moments.length)} moments: the fullest of equal stretches of time, the peak and the end. Of the stacks those that ever held most are told apart, the others are “many small stacks”.</dd>
+          <dt>Mapped by the program</dt><dd>What it asked of the kernel itself with mmap, mremap or brk. All other figures, and those of layers, are of the heap.</dd>
           <dt>Layer</dt><dd>A scope by its path. An allocation belongs to the layer that its thread was in, whoever releases it. Figures are with the layers inside, unless they say own.</dd>
           <dt>Fragmentation of a layer</dt><dd>(reserved − allocated) / reserved, averaged over its allocations: headers and rounding by the rules of glibc.</dd>
           <dt>Leak</dt><dd>What is live at the ends of a repeated cycle grows, by the test of Mann and Kendall, and still does in the last half.</dd>

@@ -9,7 +9,7 @@ export function Sessions({sessions, peak_bytes}: {sessions: Session[]; peak_byte
   return (
     <section id="sessions" aria-labelledby="sessions-title">
       <h2 id="sessions-title">What the models hold at the peak</h2>
-      <p class="quiet">Of the {bytes(peak_bytes)} that are live then. The arena is told as it was when it had the most in use.</p>
+      <p class="quiet">Of the {bytes(peak_bytes)} that are live then. The arena is told as it was when it had the most in use in the profiled runs.</p>
       {known.map((session) => (
         <div>
           <h3>{session.name}{session.loads !== undefined && ` (load ${session.load} of ${session.loads})`}</h3>

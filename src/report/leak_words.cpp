@@ -1,0 +1,54 @@
+#include "report/leak_words.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/units.h"
+#include "report/recording_words.h"
+
+namespace headroom::report {
+
+using analysis::Growth;
+using analysis::LeakVerdict;
+
+std::string words_for_slow_growth(double bytes) {
+  return bytes < 1 ? "under 1 B" : format_bytes(Bytes{std::llround(bytes)});
+}
+
+std::string words_for_leaks(const LeakVerdict& leaks) {
+  switch (leaks.growth) {
+    case Growth::unknown:
+      break;
+    case Growth::none:
+      if (leaks.smallest_visible > 0)
+        return fmt::format(
+            "None seen over {} cycles of {}; in samples, one of less than {} a cycle would not show.",
+            grouped(leaks.cycles), leaks.cycle, words_for_slow_growth(leaks.smallest_visible));
+      return fmt::format("None: what is live at the end of {} does not grow over {} cycles.", leaks.cycle,
+                         grouped(leaks.cycles));
+    case Growth::grew_then_stayed:
+      return fmt::format("None: memory grew in the first cycles of {} and then stayed over {} cycles.",
+                         leaks.cycle, grouped(leaks.cycles));
+    case Growth::leak:
+      if (leaks.same_places)
+        return fmt::format("The same places grow over the {} cycles of {}.", grouped(leaks.cycles),
+                           leaks.cycle);
+      return fmt::format("Leak: {} leaves {} more behind with each of {} cycles.", leaks.cycle,
+                         words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles));
+  }
+  return fmt::format(
+      "{}, so there is no verdict. What is live at the end is no proof: caches and singletons stay on "
+      "purpose.",
+      leaks.cycles_left_out > 0
+          ? "No layer that repeats was watched"
+          : fmt::format("No layer was entered and left {} times", analysis::kFewestEnds));
+}
+
+std::string words_for_cycles_left_out(const LeakVerdict& leaks) {
+  return fmt::format("{} more layer{} not watched: what leaks there is not known.",
+                     grouped(leaks.cycles_left_out),
+                     leaks.cycles_left_out == 1 ? " that repeats was" : "s that repeat were");
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,49 @@
+#include "report/leak_words.h"
+
+#include <gmock/gmock.h>
+
+namespace headroom::report {
+namespace {
+
+using analysis::Growth;
+using analysis::LeakVerdict;
+using testing::HasSubstr;
+
+LeakVerdict verdict(Growth growth, double bytes_per_cycle = 0) {
+  LeakVerdict verdict;
+  verdict.growth = growth;
+  verdict.cycle = "net/run";
+  verdict.cycles = 1200;
+  verdict.bytes_per_cycle = bytes_per_cycle;
+  return verdict;
+}
+
+TEST(LeakWords, ALeakIsNeverToldAsNothing) {
+  EXPECT_EQ(words_for_leaks(verdict(Growth::leak, 3072)),
+            "Leak: net/run leaves 3.0 KiB more behind with each of 1,200 cycles.");
+  EXPECT_EQ(words_for_leaks(verdict(Growth::leak, 0.06)),
+            "Leak: net/run leaves under 1 B more behind with each of 1,200 cycles.");
+}
+
+TEST(LeakWords, AnotherCyclesLeakIsNoLeakOfItsOwn) {
+  LeakVerdict other = verdict(Growth::leak, 3072);
+  other.same_places = true;
+  EXPECT_EQ(words_for_leaks(other), "The same places grow over the 1,200 cycles of net/run.");
+}
+
+TEST(LeakWords, NoVerdictSaysHowManyCyclesItTakes) {
+  EXPECT_THAT(words_for_leaks(verdict(Growth::unknown)), HasSubstr("No layer was entered and left 6 times"));
+  LeakVerdict unwatched = verdict(Growth::unknown);
+  unwatched.cycles_left_out = 1;
+  EXPECT_THAT(words_for_leaks(unwatched), HasSubstr("No layer that repeats was watched"));
+}
+
+TEST(LeakWords, LayersThatWereNotWatchedAreTold) {
+  LeakVerdict none = verdict(Growth::none);
+  none.cycles_left_out = 2;
+  EXPECT_EQ(words_for_cycles_left_out(none),
+            "2 more layers that repeat were not watched: what leaks there is not known.");
+}
+
+}  // namespace
+}  // namespace headroom::report
