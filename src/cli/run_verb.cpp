@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cli/common_flags.h"
 #include "cli/environment.h"
 #include "cli/exit_code.h"
 #include "trace/device_account.h"
@@ -13,14 +14,9 @@
 namespace headroom::cli {
 namespace {
 
-Flag value(std::string name, FlagKind kind, std::string value_name, std::string help) {
-  Flag flag;
-  flag.name = std::move(name);
-  flag.kind = kind;
-  flag.value_name = std::move(value_name);
-  flag.help = std::move(help);
+Flag value(const char* name, FlagKind kind, const char* value_name, const char* help) {
+  Flag flag = make_flag(name, kind, value_name, help);
   flag.group = "Limit";
-  flag.common = true;
   return flag;
 }
 
