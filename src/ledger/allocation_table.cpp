@@ -11,7 +11,7 @@ constexpr std::size_t kFirstSlots = 1 << 10;
 
 Entry* map_slots(std::size_t count) {
   const long memory = ::syscall(SYS_mmap, nullptr, count * sizeof(Entry), PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, long{0});
   return memory == -1 ? nullptr : reinterpret_cast<Entry*>(memory);
 }
 

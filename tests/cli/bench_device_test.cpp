@@ -9,7 +9,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
-constexpr std::int64_t kMiB = 1 << 20;
+[[maybe_unused]] constexpr std::int64_t kMiB = 1 << 20;
 
 class BenchDevice : public testing::Test {
  protected:
@@ -29,7 +29,7 @@ class BenchDevice : public testing::Test {
   Bench bench_;
 };
 
-#ifndef __SANITIZE_ADDRESS__  // its runtime must come first, before any preloaded library
+#ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
 
 TEST_F(BenchDevice, MemoryByPhaseIsTheLedgersAndLatencyTheDevices) {
   const CommandResult result = run({"--backend", "misbehaving", "--device", "cuda:1", "--model",

@@ -84,7 +84,7 @@ TEST_F(Run, WrongUseIsRefusedAndNothingRuns) {
   EXPECT_THAT(error_of({"--limit", "1GiB", "--", "no-such-program"}), HasSubstr("no-such-program"));
 }
 
-#ifndef __SANITIZE_ADDRESS__  // its runtime must come first, before any preloaded library
+#ifndef HEADROOM_SANITIZED  // its runtime must come first, before any preloaded library
 
 TEST_F(Run, AGpuLimitRefusesAndTheLineSaysHowOften) {
   const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");

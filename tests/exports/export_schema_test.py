@@ -69,7 +69,9 @@ class Exports(unittest.TestCase):
             heap = tracks.counters.get("heap", [0])  # of a program that allocates nothing there is none
             if report["full"]:  # of samples, the curve is made of all and the peak of a half (docs/trace-report.md)
                 self.assertEqual(max(heap), report["peak_bytes"])
-            self.assertEqual(heap[-1], report["leaked_bytes"])
+                self.assertEqual(heap[-1], report["leaked_bytes"])
+            else:  # the report brings samples down to what was allocated at all, where they say more
+                self.assertGreaterEqual(heap[-1], report["leaked_bytes"])
             if report["mapped"]["maps"] > 0:
                 self.assertEqual(max(tracks.counters["mapped by the program"]), report["mapped"]["peak_bytes"])
             counters = [track for track in tracks.described.values() if "counter" in track]

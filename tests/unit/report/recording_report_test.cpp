@@ -130,10 +130,10 @@ at its peak           at end  by place
     1.0 MiB   0 %    1.0 MiB  Engine::start ← main
 
 )"));
-  for (const int width : {60, 80})
-    for (const std::string_view line :
-         split(recording_to_terminal(fixture.report(names), false, width), '\n'))
-      EXPECT_LE(display_width(line), width) << line;
+  for (const int width : {60, 80}) {
+    const std::string screen = recording_to_terminal(fixture.report(names), false, width);
+    for (const std::string_view line : split(screen, '\n')) EXPECT_LE(display_width(line), width) << line;
+  }
 
   const Json mapped = recording_to_json(fixture.report(names))["mapped"];
   const std::int64_t mebibyte = 1 << 20;

@@ -48,6 +48,10 @@ void expect_same_as_addr2line(const std::filesystem::path& file, const std::vect
 }
 
 TEST(SymbolizerGolden, AgreesWithAddr2lineOnInlinedCode) {
+#ifdef __clang__
+  GTEST_SKIP()
+      << "binutils' addr2line leaves out inlined functions that clang describes; AgreesWithLlvm has them";
+#endif
   const auto addresses = addresses_in(inlined_program(), 600);
   ASSERT_GT(addresses.size(), 300U);
   expect_same_as_addr2line(inlined_program(), addresses);

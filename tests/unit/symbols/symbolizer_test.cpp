@@ -70,8 +70,9 @@ TEST(Symbolizer, InlinedFramesComeFirstAndKeepTheirNamespaces) {
   for (const std::uint64_t address : addresses_in(inlined_program(), 5000)) {
     const auto& frames = symbolizer.frames_of(kLoadBias + address, false);
     for (std::size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].inlined, i + 1 < frames.size());
-    seen |= frames.size() >= 3 && frames[0].function == "(anonymous namespace)::third_level" &&
-            frames[1].function == "(anonymous namespace)::second_level" &&
+    // g++ writes no parameters of inlined functions, clang does.
+    seen |= frames.size() >= 3 && frames[0].function.starts_with("(anonymous namespace)::third_level") &&
+            frames[1].function.starts_with("(anonymous namespace)::second_level") &&
             frames[2].function == "(anonymous namespace)::first_level(int)";
   }
   EXPECT_TRUE(seen);
