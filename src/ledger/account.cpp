@@ -71,8 +71,8 @@ void set_up(AccountPage& page, const Limits& limits) {
   page.magic = AccountPage::kMagic;
 }
 
-// Straight from the kernel: in the preload library mmap and munmap are hooked. The last argument lies on the stack,
-// where an int would leave half of the offset as it was.
+// Straight from the kernel: in the preload library mmap and munmap are hooked. The last argument lies on the
+// stack, where an int would leave half of the offset as it was.
 AccountPage* map_page(int flags, int fd) {
   const long memory =
       ::syscall(SYS_mmap, nullptr, sizeof(AccountPage), PROT_READ | PROT_WRITE, flags, fd, long{0});
