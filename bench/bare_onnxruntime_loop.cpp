@@ -14,6 +14,7 @@
 // circle, and read between the timed runs. Without it the input is all zeros. --dims is needed where the
 // model leaves them open. Outputs are those that the first run made, as in any program that runs at one size.
 // Prints one line of JSON.
+// --on-command on: runs only when told, for gpu_trace_cost.py (on_command.h).
 #include <fcntl.h>
 #include <onnxruntime_c_api.h>
 #include <sys/stat.h>
@@ -30,38 +31,24 @@
 #include <vector>
 
 #include "bare_cuda.h"
+#include "bare_runtime.h"
+#include "on_command.h"
 
 namespace {
 
-const OrtApi* const api = OrtGetApiBase()->GetApi(9);
+using namespace bare;
+
 const OrtApi* const cuda_api = OrtGetApiBase()->GetApi(16);  // the first that takes a stream
-
-[[noreturn]] void fail(const std::string& message) {
-  std::fprintf(stderr, "bare_onnxruntime_loop: %s\n", message.c_str());
-  std::exit(1);
-}
-
-void check(OrtStatus* status) {
-  if (status != nullptr) fail(api->GetErrorMessage(status));
-}
 
 struct Arguments {
   std::string model, input_file;
   int threads = 0, iterations = 100, warmup = 10;
   bool exact_arena = false;  // the arena grows by what is asked for, not by doubling
   int cuda = -1;             // the CUDA device; -1: the CPU
-  bool capture = false;
+  bool capture = false, on_command = false;
   std::string conv_search = "exhaustive";  // the runtime's own
   std::vector<int64_t> dims;
 };
-
-std::vector<int64_t> parse_dims(const char* text) {
-  std::vector<int64_t> dims;
-  for (char* end = nullptr;; text = end + 1) {
-    dims.push_back(std::strtoll(text, &end, 10));
-    if (*end != ',') return dims;
-  }
-}
 
 Arguments parse(int count, char** values) {
   Arguments arguments;
@@ -86,6 +73,8 @@ Arguments parse(int count, char** values) {
       arguments.conv_search = value;
     else if (flag == "--capture")
       arguments.capture = std::strcmp(value, "on") == 0;
+    else if (flag == "--on-command")
+      arguments.on_command = std::strcmp(value, "on") == 0;
     else if (flag == "--dims")
       arguments.dims = parse_dims(value);
     else
@@ -94,7 +83,8 @@ Arguments parse(int count, char** values) {
   if (arguments.model.empty() || arguments.iterations < 1 || arguments.warmup < 0 || count % 2 == 0)
     fail(
         "usage: --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims 1,3,640,640] "
-        "[--arena doubling|exact] [--device cpu|cuda:N] [--capture on] [--conv-search WORD]");
+        "[--arena doubling|exact] [--device cpu|cuda:N] [--capture on] [--conv-search WORD] "
+        "[--on-command on]");
   return arguments;
 }
 
@@ -108,78 +98,6 @@ int64_t status_bytes(const char* key) {
     if (std::strncmp(line, key, std::strlen(key)) == 0) kibibytes = std::atoll(line + std::strlen(key) + 1);
   std::fclose(file);
   return kibibytes * 1024;
-}
-
-int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
-size_t element_size(ONNXTensorElementDataType type) {
-  switch (type) {
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
-      return 1;
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
-      return 2;
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
-      return 4;
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
-      return 8;
-    default:
-      fail("the input's type is not one that this loop knows");
-  }
-}
-
-// The model's one input: memory and the tensor that wraps it.
-struct Input {
-  char* name = nullptr;
-  std::vector<char> memory;
-  OrtValue* value = nullptr;
-};
-
-void make_input(OrtSession* session, OrtAllocator* allocator, const Arguments& arguments, Input& input) {
-  size_t count = 0;
-  check(api->SessionGetInputCount(session, &count));
-  if (count != 1) fail("the model has " + std::to_string(count) + " inputs; this loop feeds one");
-  check(api->SessionGetInputName(session, 0, allocator, &input.name));
-  OrtTypeInfo* type = nullptr;
-  const OrtTensorTypeAndShapeInfo* tensor = nullptr;
-  check(api->SessionGetInputTypeInfo(session, 0, &type));
-  check(api->CastTypeInfoToTensorInfo(type, &tensor));
-  if (tensor == nullptr) fail("the input is not a tensor");
-  ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-  size_t rank = 0;
-  check(api->GetTensorElementType(tensor, &element));
-  check(api->GetDimensionsCount(tensor, &rank));
-  std::vector<int64_t> dims(rank);
-  check(api->GetDimensions(tensor, dims.data(), rank));
-  api->ReleaseTypeInfo(type);
-  if (!arguments.dims.empty()) dims = arguments.dims;
-  size_t bytes = element_size(element);
-  for (const int64_t dim : dims) {
-    if (dim < 0) fail("the model leaves its input's shape open; give it with --dims");
-    bytes *= static_cast<size_t>(dim);
-  }
-  input.memory.assign(bytes, 0);
-  OrtMemoryInfo* cpu = nullptr;
-  check(api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &cpu));
-  check(api->CreateTensorWithDataAsOrtValue(cpu, input.memory.data(), bytes, dims.data(), dims.size(),
-                                            element, &input.value));
-}
-
-void use_exact_arena(OrtEnv* env, OrtSessionOptions* options) {
-  constexpr int kSameAsRequested = 1;
-  OrtArenaCfg* config = nullptr;
-  OrtMemoryInfo* cpu = nullptr;
-  check(api->CreateArenaCfg(0, kSameAsRequested, -1, -1, &config));
-  check(api->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &cpu));
-  check(api->CreateAndRegisterAllocator(env, cpu, config));
-  check(api->AddSessionConfigEntry(options, "session.use_env_allocators", "1"));
-  check(api->DisableMemPattern(options));
 }
 
 void use_cuda(OrtSessionOptions* options, const Arguments& arguments, const bare_cuda::Device& device) {
@@ -290,12 +208,6 @@ class Frames {
   int fd_ = -1;
 };
 
-// Nearest rank.
-int64_t percentile(const std::vector<int64_t>& sorted, int percent) {
-  const size_t rank = (sorted.size() * static_cast<size_t>(percent) + 99) / 100;
-  return sorted[std::max<size_t>(rank, 1) - 1];
-}
-
 }  // namespace
 
 int main(int count, char** values) {
@@ -324,7 +236,7 @@ int main(int count, char** values) {
   OrtAllocator* allocator = nullptr;
   check(api->GetAllocatorWithDefaultOptions(&allocator));
   Input input;
-  make_input(session, allocator, arguments, input);
+  make_input(session, allocator, arguments.dims, input);
   size_t output_count = 0;
   check(api->SessionGetOutputCount(session, &output_count));
   std::vector<char*> output_names(output_count);
@@ -337,7 +249,7 @@ int main(int count, char** values) {
       arguments.cuda >= 0 ? new OnDevice(session, arguments, device, input, output_names) : nullptr;
   std::vector<int64_t> times;
   times.reserve(static_cast<size_t>(arguments.iterations));
-  for (int i = -arguments.warmup; i < arguments.iterations; ++i) {
+  const auto timed_run = [&] {
     frames.read_next(input.memory.data());
     const int64_t started = now_ns();
     if (on_device != nullptr)
@@ -345,8 +257,12 @@ int main(int count, char** values) {
     else
       check(api->Run(session, nullptr, &input.name, &input.value, 1, output_names.data(), output_count,
                      outputs.data()));
-    const int64_t ended = now_ns();
-    if (i >= 0) times.push_back(ended - started);
+    return now_ns() - started;
+  };
+  if (arguments.on_command) return run_on_command(timed_run);
+  for (int i = -arguments.warmup; i < arguments.iterations; ++i) {
+    const int64_t time = timed_run();
+    if (i >= 0) times.push_back(time);
   }
 
   double sum = 0;

@@ -3,14 +3,25 @@
 // nanoseconds, the median of rounds, as JSON.
 //
 //   gpu_call_cost [ROUNDS [CALLS]]
+//   gpu_call_cost added [PAIRS]
+//
+// The second is for a traced program: calls through the hooks and calls of the driver's own functions, by
+// turns in one process. What a call takes by itself differs more from one process to the next than a hook
+// adds. Its answer also says of whose library the functions are that launch.
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 #include <vector>
+
+#include "tracer/exported_symbols.h"
 
 namespace {
 
@@ -47,12 +58,181 @@ double median_ns(int rounds, int calls, const Call& call) {
   return times[times.size() / 2];
 }
 
+// The driver's own function, whatever dlsym says.
+std::uint64_t own_address(const char* name) {
+  struct Search {
+    const char* name;
+    std::uint64_t found;
+  } search{name, 0};
+  dl_iterate_phdr(
+      [](dl_phdr_info* module, std::size_t, void* data) {
+        if (std::strstr(module->dlpi_name, "libcuda.so") == nullptr) return 0;
+        auto& wanted = *static_cast<Search*>(data);
+        wanted.found = headroom::tracer::address_of_export(*module, wanted.name);
+        return wanted.found != 0 ? 1 : 0;
+      },
+      &search);
+  if (search.found == 0) {
+    std::fprintf(stderr, "the driver exports no %s\n", name);
+    std::exit(2);
+  }
+  return search.found;
+}
+
+struct Times {
+  std::vector<double> own, hooked;
+};
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+// The median of what the hook adds from one call to its neighbour, with its distribution-free 95 % interval
+// (order statistics of a sign test, by their normal limit).
+void print_added(const char* name, const Times& times, const char* before) {
+  std::vector<double> added;
+  for (std::size_t i = 0; i < times.own.size(); ++i) added.push_back(times.hooked[i] - times.own[i]);
+  std::sort(added.begin(), added.end());
+  const auto n = static_cast<double>(added.size());
+  const auto below = static_cast<std::size_t>(std::max(0.0, n / 2 - 0.98 * std::sqrt(n)));
+  std::printf(
+      "%s\"%s\": {\"own_ns\": %.0f, \"hooked_ns\": %.0f, \"added_ns\": %.0f, \"low_ns\": %.0f, "
+      "\"high_ns\": %.0f, \"pairs\": %zu}",
+      before, name, median(times.own), median(times.hooked), added[added.size() / 2], added[below],
+      added[added.size() - 1 - below], added.size());
+}
+
+// One allocating and one releasing call, each timed, by `depth` more frames of the stack.
+template <class Allocate, class Release>
+__attribute__((noinline)) void time_calls(int depth, const Allocate& allocate, const Release& release,
+                                          double& allocating, double& releasing) {
+  if (depth > 0) {
+    time_calls(depth - 1, allocate, release, allocating, releasing);
+    __asm__ volatile("" ::: "memory");  // no tail call
+    return;
+  }
+  const double start = now_ns();
+  const std::uint64_t pointer = allocate();
+  const double between = now_ns();
+  release(pointer);
+  const double end = now_ns();
+  allocating = between - start;
+  releasing = end - between;
+}
+
+using AllocateCall = Result (*)(std::uint64_t*, std::size_t);
+using ReleaseCall = Result (*)(std::uint64_t);
+using AllocateAsyncCall = Result (*)(std::uint64_t*, std::size_t, void*);
+using ReleaseAsyncCall = Result (*)(std::uint64_t, void*);
+
+// `own` and `hooked` are pairs of functions: allocate() and release(pointer).
+template <class Own, class Hooked>
+void compare(const std::string& name, int pairs, int depth, const Own& own, const Hooked& hooked) {
+  Times allocating, releasing;
+  const auto one = [&](const auto& side, std::vector<double>& first, std::vector<double>& second) {
+    double a = 0, b = 0;
+    time_calls(depth, side.allocate, side.release, a, b);
+    first.push_back(a);
+    second.push_back(b);
+  };
+  for (int i = -pairs / 10; i < pairs; ++i) {
+    if (i == 0) allocating = releasing = {};
+    if (i % 2 == 0) one(own, allocating.own, releasing.own);
+    one(hooked, allocating.hooked, releasing.hooked);
+    if (i % 2 != 0) one(own, allocating.own, releasing.own);
+  }
+  print_added(("allocate " + name).c_str(), allocating, ",\n ");
+  print_added(("release " + name).c_str(), releasing, ",\n ");
+}
+
+template <class Allocate, class Release>
+struct Side {
+  Allocate allocate;
+  Release release;
+};
+template <class Allocate, class Release>
+Side(Allocate, Release) -> Side<Allocate, Release>;
+
+std::string library_of(const void* function) {
+  Dl_info info{};
+  if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return "nobody";
+  const char* slash = std::strrchr(info.dli_fname, '/');
+  return slash != nullptr ? slash + 1 : info.dli_fname;
+}
+
+void print_launches() {
+  const auto get = find<Result (*)(const char*, void**, int, std::uint64_t, int*)>("cuGetProcAddress_v2");
+  std::printf("{\"launches\": {");
+  const char* before = "";
+  for (const char* name : {"cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", "cuGraphLaunch",
+                           "cuLaunchHostFunc", "cuMemcpyAsync", "cuMemcpyHtoDAsync_v2", "cuMemsetD8Async"}) {
+    std::string asked = name;
+    if (asked.size() > 3 && asked.compare(asked.size() - 3, 3, "_v2") == 0) asked.resize(asked.size() - 3);
+    void *of_default = nullptr, *of_thread = nullptr;
+    int status = 0;
+    get(asked.c_str(), &of_default, 12000, 0, &status);
+    get(asked.c_str(), &of_thread, 12000, 2, &status);
+    std::printf("%s\"%s\": [\"%s\", \"%s\", \"%s\"]", before, name, library_of(dlsym(library, name)).c_str(),
+                library_of(of_default).c_str(), library_of(of_thread).c_str());
+    before = ", ";
+  }
+  std::printf("}, \"cuMemAlloc_v2\": \"%s\"", library_of(dlsym(library, "cuMemAlloc_v2")).c_str());
+}
+
+int print_all_added(int pairs) {
+  print_launches();
+  const auto plain = [&](auto allocate, auto release, std::size_t bytes) {
+    return Side{[=] {
+                  std::uint64_t pointer = 0;
+                  check(allocate(&pointer, bytes), "cuMemAlloc");
+                  return pointer;
+                },
+                [=](std::uint64_t pointer) { check(release(pointer), "cuMemFree"); }};
+  };
+  const auto in_order = [&](auto allocate, auto release, std::size_t bytes) {
+    return Side{[=] {
+                  std::uint64_t pointer = 0;
+                  check(allocate(&pointer, bytes, nullptr), "cuMemAllocAsync");
+                  return pointer;
+                },
+                [=](std::uint64_t pointer) { check(release(pointer, nullptr), "cuMemFreeAsync"); }};
+  };
+  const auto own = [](auto call, const char* name) {
+    return reinterpret_cast<decltype(call)>(own_address(name));
+  };
+  const auto allocate = find<AllocateCall>("cuMemAlloc_v2");
+  const auto release = find<ReleaseCall>("cuMemFree_v2");
+  const auto allocate_async = find<AllocateAsyncCall>("cuMemAllocAsync");
+  const auto release_async = find<ReleaseAsyncCall>("cuMemFreeAsync");
+  const auto own_allocate = own(allocate, "cuMemAlloc_v2");
+  const auto own_release = own(release, "cuMemFree_v2");
+  const auto own_allocate_async = own(allocate_async, "cuMemAllocAsync");
+  const auto own_release_async = own(release_async, "cuMemFreeAsync");
+  // Blocks that stay, as a program has them: a pool with some in use, a ledger that is not empty.
+  for (int i = 0; i < 1000; ++i) {
+    std::uint64_t pointer = 0;
+    check(allocate(&pointer, 4096), "cuMemAlloc");
+    check(allocate_async(&pointer, 64 << 10, nullptr), "cuMemAllocAsync");
+  }
+  for (const int depth : {0, 30}) {
+    const std::string deep = depth == 0 ? "" : ", 30 frames deeper";
+    for (const auto& [name, bytes] : {std::pair{"512 B", std::size_t{512}}, {"2 MiB", std::size_t{2} << 20}})
+      compare("cuMemAlloc " + (name + deep), pairs, depth, plain(own_allocate, own_release, bytes),
+              plain(allocate, release, bytes));
+    compare("cuMemAllocAsync 64 KiB" + deep, pairs, depth,
+            in_order(own_allocate_async, own_release_async, 64 << 10),
+            in_order(allocate_async, release_async, 64 << 10));
+  }
+  std::printf("}\n");
+  return 0;
+}
+
 // An empty kernel.
 const char kKernel[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty()\n{\nret;\n}\n";
 
 }  // namespace
 
 int main(int count, char** arguments) {
+  const bool added = count > 1 && std::strcmp(arguments[1], "added") == 0;
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 21,
             calls = count > 2 ? std::atoi(arguments[2]) : 500;
   library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -67,6 +247,7 @@ int main(int count, char** arguments) {
   check(find<Result (*)(void**, const void*)>("cuModuleLoadData")(&module, kKernel), "module");
   check(find<Result (*)(void**, void*, const char*)>("cuModuleGetFunction")(&kernel, module, "empty"),
         "kernel");
+  if (added) return print_all_added(count > 2 ? std::atoi(arguments[2]) : 4000);
   const auto allocate = find<Result (*)(std::uint64_t*, std::size_t)>("cuMemAlloc_v2");
   const auto release = find<Result (*)(std::uint64_t)>("cuMemFree_v2");
   const auto allocate_async = find<Result (*)(std::uint64_t*, std::size_t, void*)>("cuMemAllocAsync");

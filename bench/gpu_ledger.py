@@ -3,7 +3,7 @@
 
     gpu_ledger.py --tracer libheadroom_trace.so --tools FOLDER --out FOLDER
 
-FOLDER of tools holds trace_guest_cuda and gpu_call_cost; PyTorch is python3's. Writes results.json, and the recordings,
+FOLDER of tools is build/gpu/bin (gpu_call_cost, make_account; trace_guest_cuda lies in build/gpu/tests); PyTorch is python3's. Writes results.json, and the recordings,
 into --out. Needs no build of Headroom but the preload library, so it runs where the GPU is.
 """
 import argparse
@@ -45,7 +45,10 @@ def routes(arguments):
         account = pathlib.Path(f"/dev/shm/headroom-bench-{os.getpid()}")
         subprocess.run([str(arguments.tools / "make_account"), str(account), str(limit)], check=True)
         recording = arguments.out / f"routes_{way}.hrec"
-        result[way] = run([arguments.tools / "trace_guest_cuda", way, "all", limit, step],
+        guest = arguments.tools / "trace_guest_cuda"
+        if not guest.exists():
+            guest = arguments.tools.parent / "tests" / "trace_guest_cuda"
+        result[way] = run([guest, way, "all", limit, step],
                           traced(arguments, recording, f"full=0,device={limit},account={account}"))
         account.unlink()
     return {"limit_bytes": limit, "step_bytes": step, "ways": result}

@@ -27,8 +27,8 @@ def main():
              "| functions found by | routes sound | wrong |", "|---|---|---|"]
     for way, run in routes["ways"].items():
         lines.append(f"| {way} | {run['out'].count(': sound')} | {run['out'].count('WRONG')}{'' if run['status'] == 0 else ' (failed)'} |")
-    lines += ["", "The routes: " + ", ".join(line.split()[0] for line in routes["ways"]["dlsym"]["out"].splitlines()) +
-              " (process: another process under the same limit, killed while it holds half).", "",
+    lines += ["", "The routes: " + ", ".join(dict.fromkeys(line.split()[0] for line in routes["ways"]["dlsym"]["out"].splitlines())) +
+              " (fork, process: another process under the same limit, which ends or is killed while it holds half).", "",
               "## PyTorch under a limit of 4 GiB", "", "| allocator | granted | error | goes on after freeing |", "|---|---|---|---|"]
     for name, run in results["torch"]["limit"].items():
         told = json.loads(run["out"])

@@ -3,6 +3,7 @@
 
     gpu_torch_guest.py ledger SAMPLES.json    runs models eagerly and as a CUDA graph; notes what NVML says meanwhile
     gpu_torch_guest.py limit                  allocates until PyTorch's OutOfMemoryError, frees, and goes on
+    gpu_torch_guest.py inference MODEL…       for each line "MODEL N" of standard input runs N passes of it, for gpu_trace_cost.py
 """
 import ctypes
 import json
@@ -130,10 +131,50 @@ def limit():
                       "error": error, "goes_on": works, "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")}))
 
 
+def make_model(name):
+    """A model with random weights, and its input: times do not depend on the weights."""
+    import torch
+    import torchvision
+
+    torch.manual_seed(0)
+    with torch.device("cuda"):
+        if name == "transformer_b4":
+            layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True)
+            return torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval(), torch.randn(4, 512, 768)
+        model, batch = {"resnet50_b1": (torchvision.models.resnet50, 1), "resnet50_b32": (torchvision.models.resnet50, 32),
+                        "vit_b_16_b8": (torchvision.models.vit_b_16, 8)}[name]
+        return model(weights=None).eval(), torch.randn(batch, 3, 224, 224)
+
+
+def inference(names, warmup=30):
+    import torch
+
+    made = {name: make_model(name) for name in names}
+    with torch.inference_mode():
+        for model, data in made.values():
+            for _ in range(warmup):
+                model(data)
+        torch.cuda.synchronize()
+        print(json.dumps({"ready": True}), flush=True)
+        for line in sys.stdin:
+            name, count = line.split()
+            model, data = made[name]
+            times = []
+            for _ in range(int(count)):
+                begin = time.perf_counter_ns()
+                model(data)
+                torch.cuda.synchronize()
+                times.append(time.perf_counter_ns() - begin)
+            times.sort()
+            print(json.dumps({"n": len(times), "p50_ns": times[len(times) // 2], "min_ns": times[0]}), flush=True)
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "ledger":
         ledger(sys.argv[2])
     elif sys.argv[1:] == ["limit"]:
         limit()
+    elif len(sys.argv) > 2 and sys.argv[1] == "inference":
+        inference(sys.argv[2:])
     else:
         sys.exit(__doc__)

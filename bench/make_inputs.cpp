@@ -11,8 +11,7 @@
 #include "inference/backend.h"
 #include "inference/preprocessor.h"
 #include "inference/task.h"
-#include "media/media_engine.h"
-#include "media/source_scan.h"
+#include "source_frames.h"
 
 namespace {
 
@@ -21,28 +20,6 @@ using namespace headroom;
 int complain(const Error& error) {
   std::fprintf(stderr, "make_inputs: %s\n", error.sentence().c_str());
   return 1;
-}
-
-Result<std::vector<media::Picture>> first_frames(media::MediaEngine& engine, const SourceMetadata& source,
-                                                 std::size_t count) {
-  std::vector<media::Picture> frames;
-  for (const SourceSequence& sequence : source.sequences) {
-    for (const std::string& image : sequence.images) {
-      if (frames.size() == count) return frames;
-      media::Picture picture;
-      if (engine.decode_image(sequence.path + "/" + image, picture)) frames.push_back(std::move(picture));
-    }
-    if (!sequence.images.empty()) continue;
-    auto video = engine.open_video(sequence.path);
-    if (!video) return forward_error(video);
-    while (frames.size() < count) {
-      media::Picture picture;
-      auto more = (*video)->next(picture);
-      if (!more || !*more) break;
-      frames.push_back(std::move(picture));
-    }
-  }
-  return frames;
 }
 
 }  // namespace
@@ -67,14 +44,8 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "make_inputs: the model has no vision task, so it takes no frames\n");
     return 1;
   }
-  auto engine = media::load_media_engine();
-  if (!engine) return complain(engine.error());
-  auto spec = media::parse_source(arguments[2]);
-  if (!spec) return complain(spec.error());
   const auto wanted = static_cast<std::size_t>(std::atoi(arguments[3]));
-  auto source = media::scan_source(**engine, *spec, {0, 0, static_cast<std::int64_t>(wanted)});
-  if (!source) return complain(source.error());
-  auto frames = first_frames(**engine, *source, wanted);
+  auto frames = bench_support::first_frames(arguments[2], wanted);
   if (!frames) return complain(frames.error());
   const inference::InputSpec& input = (*task)->input();
   inference::Preprocessor preprocessor(input);

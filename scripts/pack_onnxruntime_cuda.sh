@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# pack_onnxruntime_cuda.sh FOLDER [PIECE_MIB]: fetches ONNX Runtime's CUDA provider for x86-64 (CUDA 13, cuDNN 9), the one
+# pack_onnxruntime_cuda.sh FOLDER [PIECE_MIB [ARCHITECTURE]]: fetches ONNX Runtime's CUDA provider for x86-64 (CUDA 13, cuDNN 9), the one
 # that fits the library of .deps/, and packs it into FOLDER as pieces of at most PIECE_MIB (55) that can be carried one by
 # one to a machine with a GPU that reaches no registry. There scripts/join_onnxruntime_cuda.sh puts them together.
+# With ARCHITECTURE (90: an H100 or H200) the code for other GPUs is left out, and it is one piece of 38 MiB instead of 160.
 # The package is checked against the pinned SHA-512; nothing is run from it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=${1:?usage: pack_onnxruntime_cuda.sh FOLDER [PIECE_MIB]}
+folder=${1:?usage: pack_onnxruntime_cuda.sh FOLDER [PIECE_MIB [ARCHITECTURE]]}
 piece=${2:-55}
+architecture=${3:-}
 name=com.github.asus4.onnxruntime.linux-x64-gpu
 version=0.4.9
 integrity=sha512-FopIhNE/Ng+v2X65wVc9clPCBCvhvA53Hxo2U0Kf5fGdVsC7iCA+mZ0KLWggcQAj7TIZ6pNidR4AC10g74Xo6w==
@@ -24,6 +26,7 @@ fi
 tar xzf "$work/$file" -C "$work" --strip-components=4 \
   package/Plugins/Linux/x64/libonnxruntime_providers_cuda.so package/Plugins/Linux/x64/libonnxruntime_providers_shared.so
 rm "$work/$file"
+[ -z "$architecture" ] || scripts/thin_cuda_code.py "$work/libonnxruntime_providers_cuda.so" "$architecture"
 rm -f "$folder"/provider.*
 (cd "$work" && sha256sum libonnxruntime_providers_*.so) > "$folder/provider.sha256"
 echo "packing (xz)" >&2

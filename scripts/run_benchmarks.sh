@@ -16,3 +16,11 @@ python3 bench/truth.py --build "$build" --output build/bench/truth.json \
   ".deps/models/face_detection_back_256x256_barracuda.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/ch_PP-OCRv4_det_infer.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/mlsd_320x320_tiny.onnx:video=$examples/data/vtest.avi"
+# A turn takes 36 runs, so each of these takes about a minute.
+while read -r model turns; do
+  echo "$model: $("$build/bin/alternating_runs" ".deps/models/$model" "video=$examples/data/vtest.avi" --turns "$turns" 2>/dev/null)"
+done <<'MODELS' | tee build/bench/alternating_runs.txt
+face_detection_back_256x256_barracuda.onnx 300
+ch_PP-OCRv4_det_infer.onnx 25
+mlsd_320x320_tiny.onnx 100
+MODELS

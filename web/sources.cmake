@@ -43,6 +43,7 @@ set(web_sources
   src/recording/tree.ts
   src/report.ts
   src/sections/definitions.tsx
+  src/sections/gpu_memory.tsx
   src/sections/header.tsx
   src/sections/latency_stages.tsx
   src/sections/layers.tsx

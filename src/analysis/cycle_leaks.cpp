@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace headroom::analysis {
 namespace {
@@ -51,6 +52,81 @@ bool lies_within(const LayerTree& layers, LayerIndex inner, LayerIndex outer) {
   return inner == outer;
 }
 
+// Of n cycles, those left out at the beginning: a third, but four points stay, as fewer cannot be told from
+// chance.
+std::size_t warm_up_of(std::size_t n) { return std::clamp<std::size_t>(n / 3, 1, n - 4); }
+
+// The points at which `bytes` grew for good: all from there on lie above all before.
+std::vector<std::size_t> steps_of(std::span<const std::int64_t> bytes) {
+  std::vector<std::int64_t> least_after(bytes.begin(), bytes.end());
+  for (std::size_t i = bytes.size() - 1; i > 0; --i)
+    least_after[i - 1] = std::min(least_after[i - 1], least_after[i]);
+  std::vector<std::size_t> steps;
+  std::int64_t most = bytes[0];
+  for (std::size_t i = 1; i < bytes.size(); ++i) {
+    if (least_after[i] > most) steps.push_back(i);
+    most = std::max(most, bytes[i]);
+  }
+  return steps;
+}
+
+std::int64_t range_of(std::span<const std::int64_t> bytes) {
+  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+  return *most - *least;
+}
+
+// Does what is live after point `step` stand out of what comes and goes? Noise has its steps, too.
+bool stands_out(std::span<const std::int64_t> bytes, std::size_t step, double least_growth) {
+  const auto before = bytes.first(step), after = bytes.subspan(step);
+  const std::int64_t gap =
+      *std::min_element(after.begin(), after.end()) - *std::max_element(before.begin(), before.end());
+  return 2 * gap >= std::max(range_of(before), range_of(after)) &&
+         static_cast<double>(bytes.back() - before.back()) >= least_growth;
+}
+
+// Is a step at cycle `step` too late, by the cycle `last`, to be the last one? Nothing has grown since in
+// less than three fifths of the run. A container that doubles keeps still for half of it.
+bool is_late(std::int64_t step, std::int64_t last) { return 5 * step > 2 * last; }
+
+// What grows on and on in steps: from the first eighth of the run on each step is late by the time of the
+// next, and the last one by the end. The point before the first of these steps; nothing if it is not so.
+std::optional<std::size_t> begin_of_stairs(std::span<const std::int64_t> cycles,
+                                           const std::vector<std::size_t>& steps) {
+  // In fewer cycles what a runtime does in its first four would do.
+  constexpr std::int64_t kFewest = 16;
+  constexpr std::size_t kFewestSteps = 3;
+  const std::int64_t last = cycles.back();
+  if (last < kFewest) return std::nullopt;
+  std::int64_t next = last;
+  for (std::size_t i = steps.size(); i > 0; --i) {
+    const std::int64_t step = cycles[steps[i - 1]];
+    if (!is_late(step, next)) return std::nullopt;
+    if (8 * step <= last) return steps[i - 1] - 1;
+    next = step;
+  }
+  // What was before the first point is not known: so many steps, the first of them early, will do.
+  const bool is_whole = steps.size() >= kFewestSteps && 4 * next <= last;
+  return is_whole ? std::optional<std::size_t>(0) : std::nullopt;
+}
+
+// Is the last step one of a container that doubles, or the last of a cache that fills up with ever rarer
+// keys? A container that grows by half has a third of its growth in its last step, a cache of 256 entries a
+// 256th.
+bool is_large_step(std::span<const std::int64_t> bytes, std::size_t step, std::size_t begin) {
+  const std::int64_t gap =
+      *std::min_element(bytes.begin() + static_cast<std::ptrdiff_t>(step), bytes.end()) -
+      *std::max_element(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step));
+  return 6 * gap >= bytes.back() - bytes[begin];
+}
+
+// What profiles may have added to what is live between two moments.
+double grown_profiles(const TracersOwnMemory& tracers_own, std::int64_t from_ns, std::int64_t to_ns) {
+  double bytes = 0;
+  for (const TracersOwnMemory::Profile& profile : tracers_own.profiles)
+    if (profile.from_ns < to_ns && profile.to_ns > from_ns) bytes += profile.most_bytes;
+  return bytes;
+}
+
 }  // namespace
 
 SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
@@ -58,8 +134,7 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
   SeriesGrowth result;
   const std::size_t n = cycles.size();
   if (n < static_cast<std::size_t>(kFewestCycles)) return result;
-  // A third of the cycles, but always four points stay: fewer cannot be told from chance.
-  result.warm_up = std::clamp<std::size_t>(n / 3, 1, n - 4);
+  result.warm_up = warm_up_of(n);
   const auto x = cycles.subspan(result.warm_up), y = bytes.subspan(result.warm_up);
   const Trend trend = trend_of(x, y);
   result.per_cycle = trend.slope;
@@ -69,8 +144,27 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
   const double grown = trend.slope * static_cast<double>(x.back() - x.front());
   constexpr double kFivePercent = 1.645;
   const bool grows = trend.slope > 0 && trend.certainty > kFivePercent && grown >= least_growth;
+  const std::vector<std::size_t> steps = steps_of(bytes);
+  std::int64_t last_step = 0;  // that is late
+  for (const std::size_t step : steps_of(y))
+    if (is_late(x[step], x.back()) && stands_out(y, step, least_growth)) last_step = x[step];
+  // Of what grows at few of the points the slopes of pairs tell little.
+  const auto begin = last_step > 0 && 2 * steps.size() < n ? begin_of_stairs(cycles, steps) : std::nullopt;
+  if (begin && is_large_step(bytes, steps.back(), *begin)) {
+    result.growth = Growth::leak;
+    result.last_step = last_step;
+    result.per_cycle = static_cast<double>(bytes.back() - bytes[*begin]) /
+                       static_cast<double>(cycles.back() - cycles[*begin]);
+    return result;
+  }
   if (grows && late.slope > 0) {
     result.growth = Growth::leak;
+    return result;
+  }
+  result.per_cycle = 0;
+  if (last_step > 0) {
+    result.growth = Growth::grew_late;
+    result.last_step = last_step;
     return result;
   }
   // Over all cycles, the warm-up too.
@@ -78,7 +172,9 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
   const bool grew =
       static_cast<double>(y.back()) - static_cast<double>(lowest) >= std::max(1.0, least_growth);
   result.growth = grew ? Growth::grew_then_stayed : Growth::none;
-  result.per_cycle = 0;
+  if (grew)
+    for (const std::size_t step : steps)
+      if (!is_late(cycles[step], cycles.back())) result.last_step = cycles[step];
   return result;
 }
 
@@ -126,7 +222,7 @@ void CycleWatch::thin_out(Series& series) {
 }
 
 CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& layers, double noise,
-                                     const std::vector<bool>& sampled) {
+                                     const std::vector<bool>& sampled, const TracersOwnMemory& tracers_own) {
   Judged judged;
   judged.series = &series;
   LeakVerdict& verdict = judged.verdict;
@@ -136,18 +232,28 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   for (const Sample& sample : series.samples) {
     verdict.at_cycles.push_back(sample.cycle);
     verdict.live_bytes.push_back(sample.live_bytes);
+    for (const auto& [stack, held] : sample.by_stack)
+      if (tracers_own.allocates(stack)) add_wrapping(verdict.live_bytes.back(), -held);
     bytes.push_back(sample.own_bytes);
   }
+  const Sample& first_judged = series.samples[warm_up_of(series.samples.size())];
+  const double profiles = grown_profiles(tracers_own, first_judged.time_ns, series.samples.back().time_ns);
+  noise += profiles;
   const SeriesGrowth own = growth_of(verdict.at_cycles, bytes, noise);
   const SeriesGrowth total = growth_of(verdict.at_cycles, verdict.live_bytes, noise);
   verdict.growth = total.growth;
   verdict.bytes_per_cycle = total.per_cycle;
+  verdict.last_step = total.last_step;
+  verdict.late_bytes = verdict.live_bytes.back() - verdict.live_bytes[total.warm_up];
   verdict.smallest_visible =
       noise / static_cast<double>(verdict.at_cycles.back() - verdict.at_cycles[total.warm_up]);
   verdict.warm_up_cycles = verdict.at_cycles[total.warm_up] - 1;  // those before the first that counted
 
   double leaking = 0;
-  std::vector<std::size_t> next(series.samples.size());  // of each sample's stacks
+  std::int64_t last_step = 0;  // of the stacks that leak, if all of them do so in steps
+  bool all_in_steps = true;
+  std::int64_t exact_late_bytes = 0, exact_last_step = 0;  // of the stacks that are no estimate
+  std::vector<std::size_t> next(series.samples.size());    // of each sample's stacks
   std::uint32_t stacks = 0;
   for (const Sample& sample : series.samples)
     if (!sample.by_stack.empty()) stacks = std::max(stacks, sample.by_stack.back().first + 1);
@@ -157,20 +263,45 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
       const bool holds = next[k] < held.size() && held[next[k]].first == stack;
       bytes[k] = holds ? held[next[k]++].second : 0;
     }
-    if (std::all_of(bytes.begin(), bytes.end(), [&](std::int64_t b) { return b == bytes[0]; })) continue;
+    if (tracers_own.allocates(stack) ||
+        std::all_of(bytes.begin(), bytes.end(), [&](std::int64_t b) { return b == bytes[0]; }))
+      continue;
     const bool estimated = stack < sampled.size() && sampled[stack];
-    const SeriesGrowth growth = growth_of(verdict.at_cycles, bytes, estimated ? noise : 0);
-    if (growth.growth == Growth::none) continue;
-    verdict.stacks.push_back({StackId{stack}, growth.growth, growth.per_cycle, bytes.front(), bytes.back()});
-    if (growth.growth == Growth::leak) leaking += growth.per_cycle;
+    const SeriesGrowth growth = growth_of(verdict.at_cycles, bytes, estimated ? noise : profiles);
+    verdict.stacks.push_back({StackId{stack}, growth.growth, growth.per_cycle, bytes.front(), bytes.back(),
+                              bytes.back() - bytes[growth.warm_up]});
+    if (!estimated) {
+      add_wrapping(exact_late_bytes, bytes.back() - bytes[growth.warm_up]);
+      if (growth.growth == Growth::grew_late) exact_last_step = std::max(exact_last_step, growth.last_step);
+    }
+    if (growth.growth != Growth::leak) continue;
+    leaking += growth.per_cycle;
+    last_step = std::max(last_step, growth.last_step);
+    all_in_steps = all_in_steps && growth.last_step > 0;
   }
   // What one stack leaks another may hide by giving back as much, or in samples the noise of the others.
   if (leaking > 0 && verdict.growth != Growth::leak) {
     verdict.growth = Growth::leak;
     verdict.bytes_per_cycle = leaking;
+    verdict.last_step = all_in_steps ? last_step : 0;
   }
-  std::sort(verdict.stacks.begin(), verdict.stacks.end(), [](const StackGrowth& a, const StackGrowth& b) {
+  // Of samples the whole hides what the large blocks among them show.
+  if (noise > 0 && verdict.growth < Growth::grew_late && exact_last_step > 0 && exact_late_bytes > 0) {
+    verdict.growth = Growth::grew_late;
+    verdict.last_step = exact_last_step;
+    verdict.late_bytes = exact_late_bytes;
+  }
+  // What grows as a whole may be many stacks of which none does: then those that grew after the warm-up, as
+  // the sum of all did.
+  const bool is_told = std::any_of(verdict.stacks.begin(), verdict.stacks.end(),
+                                   [&](const StackGrowth& s) { return s.growth == verdict.growth; });
+  const bool names_all = verdict.growth >= Growth::grew_late && !is_told;
+  std::erase_if(verdict.stacks, [&](const StackGrowth& s) {
+    return s.growth == Growth::none && !(names_all && s.late_bytes > 0);
+  });
+  std::sort(verdict.stacks.begin(), verdict.stacks.end(), [&](const StackGrowth& a, const StackGrowth& b) {
     if (a.bytes_per_cycle != b.bytes_per_cycle) return a.bytes_per_cycle > b.bytes_per_cycle;
+    if (names_all && a.late_bytes != b.late_bytes) return a.late_bytes > b.late_bytes;
     return a.last_bytes - a.first_bytes > b.last_bytes - b.first_bytes;
   });
   if (verdict.growth == Growth::leak) {
@@ -200,7 +331,7 @@ std::int64_t CycleWatch::left_out(const LayerTree& layers, const std::vector<con
 }
 
 LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_period,
-                                const std::vector<bool>& sampled) const {
+                                const std::vector<bool>& sampled, const TracersOwnMemory& tracers_own) const {
   const auto repeats = [](const Series& series) {
     return series.samples.size() >= static_cast<std::size_t>(kFewestCycles);
   };
@@ -214,7 +345,7 @@ LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_pe
   // An estimate of G bytes from samples every P has an error of about √(G·P): G must be twice that.
   const double noise = 4 * static_cast<double>(sample_period);
   std::vector<Judged> judged;
-  for (const Series* series : chosen) judged.push_back(judge(*series, layers, noise, sampled));
+  for (const Series* series : chosen) judged.push_back(judge(*series, layers, noise, sampled, tracers_own));
   // Of leaks the one that leaves most behind in memory of its own; else the outermost that comes most often.
   std::stable_sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) {
     if (a.verdict.growth != b.verdict.growth) return a.verdict.growth > b.verdict.growth;

@@ -6,6 +6,10 @@
 // of all pairs), which one odd cycle does not move; the first third is left out as warm-up; a leak must grow
 // by the test of Mann and Kendall (one-sided, 5 %) and still grow in the last half.
 //
+// What is kept in a container that doubles grows in steps ever further apart, the last of them anywhere
+// between half of the run and its end: no slope shows that. So what grew in a step is only said to stay if
+// nothing grew in the last three fifths of the run, and what never kept still for so long is a leak, too.
+//
 // A program may repeat several things, one after the other or in turns (the Run of each of its models). Each
 // is judged by itself; the worst is the verdict, and the others are told with it.
 #pragma once
@@ -27,10 +31,11 @@ enum class Growth {
   unknown,           // too few cycles
   none,              // what it holds does not grow
   grew_then_stayed,  // it grew, and no longer does
+  grew_late,         // it grew so late that there is no telling whether it stays
   leak,              // it grows with the cycles
 };
 
-// "unknown", "none", "grew_then_stayed", "leak": as JSON has it.
+// "unknown", "none", "grew_then_stayed", "grew_late", "leak": as JSON has it.
 constexpr std::string_view name_of(Growth growth) {
   switch (growth) {
     case Growth::unknown:
@@ -39,6 +44,8 @@ constexpr std::string_view name_of(Growth growth) {
       return "none";
     case Growth::grew_then_stayed:
       return "grew_then_stayed";
+    case Growth::grew_late:
+      return "grew_late";
     case Growth::leak:
       return "leak";
   }
@@ -50,6 +57,7 @@ struct StackGrowth {
   Growth growth = Growth::unknown;
   double bytes_per_cycle = 0;                    // after the warm-up
   std::int64_t first_bytes = 0, last_bytes = 0;  // at the first cycle's end and at the last's
+  std::int64_t late_bytes = 0;                   // what it grew by after the warm-up; below 0 if it shrank
 };
 
 struct LeakVerdict {
@@ -59,10 +67,15 @@ struct LeakVerdict {
   // Of all that is live; of a leak that does not show in that, the sum over the stacks that leak. Above 0 for
   // every leak, and only for those.
   double bytes_per_cycle = 0;
+  // By which cycle it had grown for the last time, and whether the leak comes in steps. 0 where no one step
+  // stands out, and of a leak that comes with every cycle.
+  std::int64_t last_step = 0;
+  std::int64_t late_bytes = 0;           // what it grew by after the warm-up; below 0 if it shrank
   double smallest_visible = 0;           // bytes a cycle; of samples, a slower leak would not be seen
   std::vector<std::int64_t> live_bytes;  // at cycle ends, evenly chosen
   std::vector<std::int64_t> at_cycles;   // which those were, counted from 1
-  std::vector<StackGrowth> stacks;       // those that leak or grew, the fastest first
+  // Those that leak or grew, the fastest first. Of what leaks or grew late there is at least one.
+  std::vector<StackGrowth> stacks;
 
   // Of the verdict on a recording: those on the other layers that repeat, the worst first. None lies within
   // another or within `cycle`.
@@ -71,6 +84,22 @@ struct LeakVerdict {
   // come in turns see each other's leaks.
   bool same_places = false;
   std::int64_t cycles_left_out = 0;  // more of such layers, which were not watched
+};
+
+// What is live for the tracer's sake: profiles of itself that it had a runtime write, which the runtime keeps
+// until the session is released. One session's first runs may come in the midst of another's cycles, and are
+// no leak.
+struct TracersOwnMemory {
+  std::vector<bool> stacks;  // [StackId]: allocates it, in a full recording
+  // In a recording of samples, where such stacks are not known: when each profile grew, and to how much at
+  // most. Cycles must grow by more.
+  struct Profile {
+    std::int64_t from_ns = 0, to_ns = 0;
+    double most_bytes = 0;
+  };
+  std::vector<Profile> profiles;
+
+  bool allocates(std::uint32_t stack) const { return stack < stacks.size() && stacks[stack]; }
 };
 
 inline constexpr std::int64_t kFewestCycles = 5;
@@ -82,7 +111,8 @@ inline constexpr std::int64_t kFewestEnds = kFewestCycles + 1;
 struct SeriesGrowth {
   Growth growth = Growth::unknown;
   double per_cycle = 0;
-  std::size_t warm_up = 0;  // points left out
+  std::size_t warm_up = 0;     // points left out
+  std::int64_t last_step = 0;  // as in LeakVerdict
 };
 SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
                        double least_growth);
@@ -91,15 +121,16 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
 // of them are cycles is decided at the end: those that repeat often enough, and lie in no other such layer.
 class CycleWatch {
  public:
-  // A thread has left `layer`. `live_bytes`: of the whole heap; `own_bytes`: of the layer and those inside
-  // it. `live_by_stack(i)` gives the bytes of stack i, of `stacks` stacks.
+  // A thread has left `layer` at `time_ns`. `live_bytes`: of the whole heap; `own_bytes`: of the layer and
+  // those inside it. `live_by_stack(i)` gives the bytes of stack i, of `stacks` stacks.
   template <class LiveByStack>
-  void ended(const LayerTree& layers, LayerIndex layer, std::int64_t live_bytes, std::int64_t own_bytes,
-             std::size_t stacks, LiveByStack&& live_by_stack) {
+  void ended(const LayerTree& layers, LayerIndex layer, std::int64_t time_ns, std::int64_t live_bytes,
+             std::int64_t own_bytes, std::size_t stacks, LiveByStack&& live_by_stack) {
     Series* series = count_cycle(layers, layer);
     if (series == nullptr) return;
     Sample& sample = series->samples.emplace_back();
     sample.cycle = series->cycles;
+    sample.time_ns = time_ns;
     sample.live_bytes = live_bytes;
     sample.own_bytes = own_bytes;
     for (std::size_t i = 0; i < stacks; ++i)
@@ -109,13 +140,13 @@ class CycleWatch {
   }
 
   // `sample_period`: of a recording of samples, or 0; `sampled[i]`: stack i was estimated.
-  LeakVerdict verdict(const LayerTree& layers, std::uint64_t sample_period,
-                      const std::vector<bool>& sampled) const;
+  LeakVerdict verdict(const LayerTree& layers, std::uint64_t sample_period, const std::vector<bool>& sampled,
+                      const TracersOwnMemory& tracers_own = {}) const;
 
  private:
   static constexpr std::size_t kMostSamples = 48, kMostSeries = 8;
   struct Sample {
-    std::int64_t cycle = 0, live_bytes = 0, own_bytes = 0;
+    std::int64_t cycle = 0, time_ns = 0, live_bytes = 0, own_bytes = 0;
     std::vector<std::pair<std::uint32_t, std::int64_t>> by_stack;  // those that hold anything, ascending
   };
   struct Series {
@@ -136,7 +167,7 @@ class CycleWatch {
   Series* series_to_replace(const LayerTree& layers, LayerIndex layer, std::int64_t cycles);
   static void thin_out(Series& series);
   static Judged judge(const Series& series, const LayerTree& layers, double noise,
-                      const std::vector<bool>& sampled);
+                      const std::vector<bool>& sampled, const TracersOwnMemory& tracers_own);
   std::int64_t left_out(const LayerTree& layers, const std::vector<const Series*>& judged) const;
 
   std::vector<Series> series_;

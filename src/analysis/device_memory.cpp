@@ -158,6 +158,19 @@ void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
   of.figures.pool_reserved_peak_bytes = std::max(bytes, of.figures.pool_reserved_peak_bytes.value_or(0));
 }
 
+std::int64_t DeviceLedgers::total_of(std::uint32_t ordinal) const {
+  const auto found = devices_.find(ordinal);
+  return found != devices_.end() ? found->second.total : 0;
+}
+
+std::int64_t DeviceLedgers::live_at(std::uint32_t ordinal, DeviceMemoryKind kind,
+                                    std::uint64_t address) const {
+  const auto of = devices_.find(ordinal);
+  if (of == devices_.end()) return 0;
+  const auto found = of->second.blocks.find({kind, address});
+  return found != of->second.blocks.end() ? found->second.size : 0;
+}
+
 std::vector<DeviceFigures> DeviceLedgers::finish() const {
   std::vector<DeviceFigures> result;
   for (const auto& [ordinal, of] : devices_) {

@@ -77,6 +77,9 @@ class DeviceLedgers {
   // `is_integrated(ordinal)`.
   void set_integrated(std::uint32_t ordinal) { device(ordinal).is_integrated = true; }
   void visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time);
+  // As of now: what takes up the device's memory, and what is live at an address (0: unknown).
+  std::int64_t total_of(std::uint32_t ordinal) const;
+  std::int64_t live_at(std::uint32_t ordinal, DeviceMemoryKind kind, std::uint64_t address) const;
   std::vector<DeviceFigures> finish() const;
 
  private:

@@ -88,15 +88,35 @@ FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds 
   return moment;
 }
 
-void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
+std::vector<LiveBlock> blocks_of(const LiveMap& live) {
   std::vector<LiveBlock> blocks;
   blocks.reserve(live.size());
   live.for_each([&](const LiveBlock& block) { blocks.push_back(block); });
-  moments_.push_back(fragmentation_of(std::move(blocks), time));
-  if (moments_.size() >= kMostMoments) {
-    // Every other one goes, and the next ones come half as often.
-    for (std::size_t i = 0; 2 * i + 1 < moments_.size(); ++i) moments_[i] = moments_[2 * i + 1];
-    moments_.resize(moments_.size() / 2);
+  return blocks;
+}
+
+void HeapFragmentation::find_extremes() {
+  worst = largest = 0;
+  for (std::size_t i = 1; i < moments.size(); ++i) {
+    if (moments[i].free_bytes > moments[worst].free_bytes) worst = i;
+    if (moments[i].extent_bytes > moments[largest].extent_bytes) largest = i;
+  }
+}
+
+void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
+  taken_.push_back({fragmentation_of(blocks_of(live), time), extents_.extent_bytes(), extents_.free_bytes()});
+  if (taken_.size() >= kMostMoments) {
+    // Every other one goes, but not the largest and the worst, and the next ones come half as often.
+    const auto worst = std::max_element(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) {
+      return a.free_bytes < b.free_bytes;
+    });
+    const auto largest = std::max_element(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) {
+      return a.extent_bytes < b.extent_bytes;
+    });
+    const std::ptrdiff_t kept[] = {worst - taken_.begin(), largest - taken_.begin()};
+    for (std::ptrdiff_t i = 0; 2 * i + 1 < std::ssize(taken_); ++i)
+      taken_[i] = taken_[2 * i + (kept[0] == 2 * i || kept[1] == 2 * i ? 0 : 1)];
+    taken_.resize(taken_.size() / 2);
     stride_ *= 2;
   }
   events_left_ = std::max(stride_, kEventsPerLiveBlock * static_cast<std::int64_t>(live.size()));
@@ -105,12 +125,24 @@ void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
 HeapFragmentation FragmentationSampler::finish(const LiveMap& live, Nanoseconds time) {
   take(live, time);
   HeapFragmentation result;
-  result.moments = std::move(moments_);
-  for (std::size_t i = 1; i < result.moments.size(); ++i) {
-    if (result.moments[i].free_bytes > result.moments[result.worst].free_bytes) result.worst = i;
-    if (result.moments[i].extent_bytes > result.moments[result.largest].extent_bytes) result.largest = i;
+  for (const Taken& taken : taken_) {
+    result.moments.push_back(taken.moment);
+    extent_.taken = std::max(extent_.taken, taken.extent_bytes);
+    free_.taken = std::max(free_.taken, taken.free_bytes);
   }
+  taken_.clear();
+  result.find_extremes();
   return result;
+}
+
+std::vector<Nanoseconds> FragmentationSampler::passed_over(bool exactly) const {
+  std::vector<Nanoseconds> times;
+  const auto look_at = [&](const Most& most, std::int64_t part) {
+    if (most.taken < most.bytes - (exactly ? 0 : most.bytes / part)) times.push_back(most.time);
+  };
+  look_at(extent_, 32);
+  look_at(free_, 8);
+  return times;
 }
 
 }  // namespace headroom::analysis

@@ -6,21 +6,20 @@
 // needs a full recording, and a hole at an extent's end (which the allocator gives back) does not count.
 //
 // Sorting the live blocks takes n log n, so moments come no denser than one in 32 events a live block: under
-// 2 ns an event.
+// 2 ns an event. What that passes over (a heap that is built up and torn down in fewer events has one moment,
+// the end) HeapExtents notices, and a second pass looks at it (fragmentation_moments.h).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "analysis/heap_extents.h"
 #include "analysis/live_map.h"
 #include "base/units.h"
 #include "model/memory_event.h"
 
 namespace headroom::analysis {
-
-// Half of the 64 MiB that glibc reserves for a thread's arena: what is further apart is not one heap.
-inline constexpr std::uint64_t kLargestHole = 32 << 20;
 
 // The live allocation that keeps two holes from being one. Of all of them, that which would set free most.
 struct Blocker {
@@ -56,6 +55,8 @@ struct HeapFragmentation {
   std::vector<FragmentationMoment> moments;  // ascending; the last is the end of the recording
   std::size_t worst = 0;                     // the moment with most free bytes in holes
   std::size_t largest = 0;                   // the moment when the extents were largest: what the heap costs
+
+  void find_extremes();
 };
 
 // Those that lie in the heap, by address: not what glibc mapped for one block alone. Such a block begins
@@ -65,20 +66,56 @@ std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks);
 // One moment, of any set of live blocks.
 FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time);
 
+std::vector<LiveBlock> blocks_of(const LiveMap& live);
+
 class FragmentationSampler {
  public:
-  // Call after every event that changed the heap; takes a moment when it is time for one.
-  void changed(const LiveMap& live, Nanoseconds time) {
-    if (--events_left_ == 0) take(live, time);
+  // Call after every event that changed the heap, and so `live`; takes a moment when it is time for one.
+  void allocated(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
+    extents_.add(block);
+    changed(live, time);
   }
+  void released(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
+    extents_.remove(block);
+    changed(live, time);
+  }
+  // A block whose release is not in the recording: another was allocated where it lay.
+  void replaced(const LiveBlock& block) { extents_.remove(block); }
+
   HeapFragmentation finish(const LiveMap& live, Nanoseconds time);
+  // After that: the moments of the largest extents and of most holes, if a moment that was taken does not
+  // come close to them (by 3 % and 12 %; `exactly`: at all).
+  std::vector<Nanoseconds> passed_over(bool exactly) const;
 
  private:
   static constexpr std::int64_t kFirstStride = 1 << 10;
+  // The most bytes that there were, when, and the most at the moments that were taken.
+  struct Most {
+    std::int64_t bytes = 0, taken = 0;
+    Nanoseconds time;
+
+    void note(std::int64_t now, Nanoseconds at) {
+      if (now <= bytes) return;
+      bytes = now;
+      time = at;
+    }
+  };
+
+  void changed(const LiveMap& live, Nanoseconds time) {
+    extent_.note(extents_.extent_bytes(), time);
+    free_.note(extents_.free_bytes(), time);
+    if (--events_left_ == 0) take(live, time);
+  }
   void take(const LiveMap& live, Nanoseconds time);
 
   std::int64_t stride_ = kFirstStride, events_left_ = kFirstStride;
-  std::vector<FragmentationMoment> moments_;
+  HeapExtents extents_;
+  Most extent_, free_;
+  struct Taken {
+    FragmentationMoment moment;
+    std::int64_t extent_bytes = 0, free_bytes = 0;  // by HeapExtents
+  };
+  std::vector<Taken> taken_;
 };
 
 }  // namespace headroom::analysis

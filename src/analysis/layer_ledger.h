@@ -68,10 +68,13 @@ class LayerLedger {
   const LayerTree& tree() const { return tree_; }
   std::size_t size() const { return accounts_.size(); }
 
-  void allocated(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks, Mark peak,
-                 Mark bucket) {
-    const LiveBytes chunks = reserved_for(block, bytes);
-    for (LayerIndex layer = change_self(block, bytes, blocks, peak, bucket);;
+  static LiveShare share_of(const LiveBlock& block) {
+    return LiveShare::of(block, static_cast<std::int64_t>(chunk_bytes(block.size) - block.size));
+  }
+  // `share`: share_of() this block.
+  void allocated(const LiveBlock& block, const LiveShare& share, Mark peak, Mark bucket) {
+    const LiveBytes &bytes = share.bytes, &chunks = share.with_more;
+    for (LayerIndex layer = change_self(block, bytes, share.blocks, peak, bucket);;
          layer = accounts_[layer].parent) {
       LayerAccount& account = accounts_[layer];
       account.held.change(bytes.a, bytes.b);
@@ -83,9 +86,9 @@ class LayerLedger {
       if (account.parent == 0) break;
     }
   }
-  void released(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks, Mark peak, Mark bucket) {
-    const LiveBytes chunks = reserved_for(block, bytes);
-    for (LayerIndex layer = change_self(block, -bytes, -blocks, peak, bucket);;
+  void released(const LiveBlock& block, const LiveShare& share, Mark peak, Mark bucket) {
+    const LiveBytes &bytes = share.bytes, &chunks = share.with_more;
+    for (LayerIndex layer = change_self(block, -bytes, -share.blocks, peak, bucket);;
          layer = accounts_[layer].parent) {
       LayerAccount& account = accounts_[layer];
       account.held.change(-bytes.a, -bytes.b);
@@ -103,13 +106,6 @@ class LayerLedger {
     accounts_[block.layer].self.change(bytes.all, blocks, peak);
     accounts_[block.layer].self_in_bucket.change(bytes.b, blocks, bucket);
     return block.layer;
-  }
-  static LiveBytes reserved_for(const LiveBlock& block, const LiveBytes& bytes) {
-    const auto chunk = static_cast<std::int64_t>(chunk_bytes(block.size));
-    if (block.weight == 1) return {chunk, chunk, chunk, 0};
-    const std::int64_t more = chunk - static_cast<std::int64_t>(block.size);
-    return {bytes.all + more * block.blocks(), bytes.a + more * block.blocks_in(SampleHalf::a),
-            bytes.b + more * block.blocks_in(SampleHalf::b), 0};
   }
   void adopt_new_layers() {
     for (std::size_t i = accounts_.size(); i < tree_.size(); ++i)

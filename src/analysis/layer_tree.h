@@ -1,5 +1,6 @@
-// The layers of a recording: its scopes by path. Two scopes of one path (a name pushed again after a dlclose,
-// or by two threads at once) are one layer. Parents come before their children.
+// The layers of a recording: its scopes by the names of them and their parents. Two scopes with the same of
+// those (a name pushed again after a dlclose, or by two threads at once) are one layer. Parents come before
+// their children.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,9 @@ namespace headroom::analysis {
 using LayerIndex = std::uint32_t;  // 0 is outside of any layer
 
 struct Layer {
-  std::string path, name;
+  std::string path;  // the names joined by "/"; no other layer's
+  std::string key;   // the same with each name's own slashes escaped: one layer's in every recording
+  std::string name;
   LayerIndex parent = 0;
   std::uint32_t depth = 0;  // 0 for "outside", 1 for those directly below
   recording::ScopeSource source = recording::ScopeSource::program;
@@ -37,6 +40,7 @@ class LayerTree {
  private:
   static constexpr LayerIndex kUnknown = ~LayerIndex{0};
   LayerIndex add_nameless(ScopeId scope);
+  void tell_paths_apart();
 
   std::vector<Layer> layers_;
   std::vector<LayerIndex> by_scope_;

@@ -31,30 +31,33 @@ struct LiveBlock {
   // The bytes that it stands for; the same number whenever it is asked, so that sums come back to zero.
   std::int64_t bytes() const {
     if (weight == 1) return static_cast<std::int64_t>(size);
-    return std::llround(static_cast<double>(size) * static_cast<double>(weight));
+    return rounded(static_cast<double>(size) * static_cast<double>(weight));
   }
-  std::int64_t blocks() const { return weight == 1 ? 1 : std::llround(weight); }
+  std::int64_t blocks() const { return weight == 1 ? 1 : rounded(static_cast<double>(weight)); }
 
   // The same among the samples of one half; 0 if it is not in it.
   std::int64_t bytes_in(SampleHalf half) const {
     if (weight == 1 || half == SampleHalf::both) return bytes();
-    return is_in(half) ? std::llround(static_cast<double>(size) * half_weight()) : 0;
+    return is_in(half) ? rounded(static_cast<double>(size) * half_weight()) : 0;
   }
   std::int64_t blocks_in(SampleHalf half) const {
     if (weight == 1 || half == SampleHalf::both) return blocks();
-    return is_in(half) ? std::llround(half_weight()) : 0;
+    return is_in(half) ? rounded(half_weight()) : 0;
   }
   // With p = 1/weight a half has it with probability 1 − √(1 − p) (recording/sample_half.h).
   double half_weight() const {
     const auto whole = static_cast<double>(weight);
     return whole * (1 + std::sqrt(1 - 1 / whole));
   }
-
- private:
   bool is_in(SampleHalf half) const {
     return half_bits == static_cast<std::uint32_t>(SampleHalf::both) ||
            half_bits == static_cast<std::uint32_t>(half);
   }
+
+ private:
+  // Of what is not negative. std::llround is a call.
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings)
+  static std::int64_t rounded(double value) { return static_cast<std::int64_t>(value + 0.5); }
 };
 static_assert(sizeof(LiveBlock) == 40);
 
@@ -71,12 +74,33 @@ struct LiveBytes {
   std::int64_t all = 0, a = 0, b = 0;
   std::int64_t b_cut = 0;  // what b was brought down by, as more cannot be (small_allocations.h)
 
-  static LiveBytes of(const LiveBlock& block) {
-    const std::int64_t all = block.bytes();
-    if (block.weight == 1) return {all, all, all, 0};
-    return {all, block.bytes_in(SampleHalf::a), block.bytes_in(SampleHalf::b), 0};
-  }
   LiveBytes operator-() const { return {-all, -a, -b, 0}; }
+};
+
+// What a block stands for, with `more` bytes added to each of the allocations (an allocator's headers).
+struct LiveShare {
+  LiveBytes bytes, with_more;
+  std::int64_t blocks = 0;
+
+  static LiveShare of(const LiveBlock& block, std::int64_t more) {
+    LiveShare share;
+    const auto size = static_cast<std::int64_t>(block.size);
+    if (block.weight == 1) {
+      share.bytes = {size, size, size, 0};
+      share.with_more = {size + more, size + more, size + more, 0};
+      share.blocks = 1;
+      return share;
+    }
+    // A sample is in one half or in both, and stands for the same in each.
+    const SampleHalf its = block.is_in(SampleHalf::a) ? SampleHalf::a : SampleHalf::b;
+    const std::int64_t bytes = block.bytes_in(its), blocks = block.blocks_in(its);
+    const std::int64_t in_a = block.is_in(SampleHalf::a) ? 1 : 0, in_b = block.is_in(SampleHalf::b) ? 1 : 0;
+    share.blocks = block.blocks();
+    share.bytes = {block.bytes(), in_a * bytes, in_b * bytes, 0};
+    share.with_more = {share.bytes.all + more * share.blocks, in_a * (bytes + more * blocks),
+                       in_b * (bytes + more * blocks), 0};
+    return share;
+  }
 };
 
 inline bool is_allocation(const MemoryEvent& event) {

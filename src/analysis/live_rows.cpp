@@ -40,10 +40,8 @@ LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, MappedRows&
       live.take(event.address, block);
     else if (is_allocation(event) && make_block(event, layer, event.time.count, block))
       live.insert(block, replaced);
-    else if (event.kind == MemoryEventKind::map)
-      mappings.map(event.address, event.size, {event.stack, layer});
-    else if (event.kind == MemoryEventKind::unmap)
-      mappings.unmap(event.address, event.size);
+    else
+      mappings.apply(event, layer);
   });
   mapped = mapped_rows(mappings);
   return live;

@@ -17,6 +17,9 @@ namespace {
 // A profile misses a node now and then (its own limit, a run that was cut short).
 constexpr double kRecordedNodes = 0.9;
 
+// What a runtime keeps of each node's run is about 3 KiB, by its names and shapes.
+constexpr double kMostOfARecord = 6 << 10;
+
 // The profiled runs of a session.
 struct Window {
   std::size_t profile = 0;        // index of RecordingInfo::profiles
@@ -107,15 +110,15 @@ struct Findings {
   std::unordered_map<std::uint32_t, Kept> kept;  // by path
   std::unordered_set<std::uint32_t> node_paths;
 
-  // The profile's own, as it was at the heap's peak.
-  BytesByLayer profile_at_peak(const PathsInRuntime& paths, std::size_t node_runs) const {
+  // Those by which the runtime allocates for its profile.
+  std::vector<std::uint32_t> profile_paths(const PathsInRuntime& paths, std::size_t node_runs) const {
     std::vector<std::uint32_t> of_every_node;
     const auto needed = static_cast<std::int64_t>(kRecordedNodes * static_cast<double>(node_runs));
     for (const auto& [path, blocks] : kept)
       if (blocks.blocks >= std::max<std::int64_t>(1, needed)) of_every_node.push_back(path);
     const auto call = common_call(paths, of_every_node);
-    BytesByLayer bytes;
-    if (!call) return bytes;
+    std::vector<std::uint32_t> found;
+    if (!call) return found;
     // What else is allocated behind that call (the list of the records) is the profile's too, unless nodes
     // allocate behind it as well: then the call is not the profile's own.
     const bool shared = std::any_of(node_paths.begin(), node_paths.end(), [&](std::uint32_t path) {
@@ -124,10 +127,9 @@ struct Findings {
     for (const auto& [path, blocks] : kept) {
       const bool recorded =
           std::find(of_every_node.begin(), of_every_node.end(), path) != of_every_node.end();
-      if (!recorded && (shared || !passes_through(paths.frames(path), *call))) continue;
-      for (const auto& [layer, held] : blocks.bytes_at_peak) bytes[layer] += held;
+      if (recorded || (!shared && passes_through(paths.frames(path), *call))) found.push_back(path);
     }
-    return bytes;
+    return found;
   }
 };
 
@@ -228,25 +230,37 @@ class ProfileSearch {
 
 }  // namespace
 
-void find_profile_memory(recording::Recording& recording, RecordingAnalysis& analysis) {
+TracersOwnMemory find_profile_memory(recording::Recording& recording, RecordingAnalysis& analysis) {
+  TracersOwnMemory tracers_own;
   analysis.sessions.resize(recording.info().profiles.size());
-  if (!analysis.full) return;
   const SessionLayers sessions(LayerTree(recording), recording.info());
   const std::vector<Window> windows = profiled_windows(recording.info(), sessions);
-  if (windows.empty()) return;
+  if (!analysis.full)
+    for (const Window& window : windows)
+      tracers_own.profiles.push_back(
+          {window.from, window.to, kMostOfARecord * static_cast<double>(window.node_runs)});
+  if (windows.empty() || !analysis.full) return tracers_own;
+  tracers_own.stacks.resize(recording.stacks().size());
   PathsInRuntime paths(recording);
   const std::vector<Findings> findings =
       ProfileSearch(recording, paths, sessions, windows, analysis.peak_time.count).search();
   BytesByLayer by_layer;
+  std::unordered_set<std::uint32_t> profile_paths;
   for (std::size_t i = 0; i < windows.size(); ++i)
-    for (const auto& [layer, bytes] : findings[i].profile_at_peak(paths, windows[i].node_runs)) {
-      by_layer[layer] += bytes;
-      analysis.sessions[windows[i].profile].tracing_bytes += bytes;
+    for (const std::uint32_t path : findings[i].profile_paths(paths, windows[i].node_runs)) {
+      profile_paths.insert(path);
+      for (const auto& [layer, bytes] : findings[i].kept.at(path).bytes_at_peak) {
+        by_layer[layer] += bytes;
+        analysis.sessions[windows[i].profile].tracing_bytes += bytes;
+      }
     }
   for (const auto& [index, bytes] : by_layer) {
     LayerFigures& layer = analysis.layers[index];
     layer.tracing_peak_bytes = std::min(layer.self.peak_bytes, std::max(layer.tracing_peak_bytes, bytes));
   }
+  for (std::uint32_t stack = 1; stack < recording.stacks().size(); ++stack)
+    tracers_own.stacks[stack] = profile_paths.contains(paths.of(StackId{stack}));
+  return tracers_own;
 }
 
 }  // namespace headroom::analysis

@@ -5,6 +5,7 @@
 // runtime.
 #pragma once
 
+#include "analysis/cycle_leaks.h"
 #include "analysis/recording_analysis.h"
 #include "recording/recording.h"
 
@@ -12,7 +13,8 @@ namespace headroom::analysis {
 
 // Adds them to tracing_peak_bytes of the layers in which the sessions ran, and to analysis.sessions. One more
 // pass, up to the heap's peak or the end of the last profile, whichever is later; nothing without profiles,
-// or in a recording of samples, where single small blocks are not seen.
-void find_profile_memory(recording::Recording& recording, RecordingAnalysis& analysis);
+// or in a recording of samples, where single small blocks are not seen. The answer is for the verdict on
+// leaks.
+TracersOwnMemory find_profile_memory(recording::Recording& recording, RecordingAnalysis& analysis);
 
 }  // namespace headroom::analysis

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 
+#include "analysis/fragmentation_moments.h"
 #include "analysis/peak_moment.h"
 #include "analysis/profile_memory.h"
 #include "analysis/recording_analyzer.h"
@@ -34,7 +35,14 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
   });
   visit_batch();
   RecordingAnalysis analysis = analyzer.finish(recording);
-  find_profile_memory(recording, analysis);
+  if (analysis.fragmentation)
+    add_fragmentation_moments(
+        recording, analyzer.fragmentation_passed_over(analysis.events <= kCheaplyReadAgain), analysis);
+  const TracersOwnMemory tracers_own = find_profile_memory(recording, analysis);
+  analysis.leaks = analyzer.leaks(tracers_own);
+  std::erase_if(analysis.reuse, [&](const ReuseCandidate& candidate) {
+    return tracers_own.allocates(candidate.stack.index);
+  });
   find_session_peaks(recording, analysis);
   return analysis;
 }

@@ -4,8 +4,8 @@
 //   const RecordingAnalysis analysis = analyze_recording(*recording, {});
 //
 // One pass over the events in the order of time. Memory is that of the live allocations at the fullest moment
-// (160 bytes each), of the distinct stacks and of the layers; the number of events does not matter. All
-// figures are defined in docs/trace-report.md.
+// (80 to 160 bytes each, 240 while their table grows), of the distinct stacks and of the layers; the number
+// of events does not matter. All figures are defined in docs/trace-report.md.
 //
 // A recording in default mode holds large allocations each and small ones as exact counters and samples. What
 // was counted is exact; what is live of the small ones is estimated from the samples, and such figures carry
@@ -86,6 +86,7 @@ struct StackFigures {
 // what was allocated in them and in the layers inside them, except for `self`.
 struct LayerFigures {
   std::string path;  // "session/Run/conv1"; empty for what lies outside of any layer
+  std::string key;   // layer_tree.h: by this a layer is found in another recording
   std::optional<std::size_t> parent;
   recording::ScopeSource source = recording::ScopeSource::program;
   std::int64_t entries = 0;
@@ -140,6 +141,8 @@ struct MappedFigures {
   std::int64_t peak_bytes = 0, end_bytes = 0;  // most mapped at once, and what still was at the end
   Nanoseconds peak_time;                       // the first moment when most was mapped
   std::int64_t bytes_at_heap_peak = 0;
+  // Addresses that were reserved without access: no part of the above until access is given.
+  std::int64_t reserved_peak_bytes = 0, reserved_end_bytes = 0;
   // Of peak_bytes and end_bytes, to which each list adds up; the largest first. Layers are without those
   // inside them.
   std::vector<MappingShare> stacks, layers;

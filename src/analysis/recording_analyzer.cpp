@@ -40,14 +40,13 @@ void RecordingAnalyzer::count(const MemoryEvent& event) {
 }
 
 void RecordingAnalyzer::change_mappings(const MemoryEvent& event, std::int64_t time) {
-  if (event.kind == MemoryEventKind::unmap) {
-    ++mapped_.unmaps;
-    mappings_.unmap(event.address, event.size);
-    return;
+  const bool is_unmap = event.kind == MemoryEventKind::unmap;
+  if (is_unmap) ++mapped_.unmaps;
+  if (event.kind == MemoryEventKind::map) {
+    ++mapped_.maps;
+    add_wrapping(mapped_.mapped_bytes, static_cast<std::int64_t>(event.size));
   }
-  ++mapped_.maps;
-  add_wrapping(mapped_.mapped_bytes, static_cast<std::int64_t>(event.size));
-  mappings_.map(event.address, event.size, {event.stack, layers_.layer_of(event.scope)});
+  mappings_.apply(event, is_unmap ? 0 : layers_.layer_of(event.scope));
   if (mappings_.peak_bytes() > mapped_.peak_bytes) {
     mapped_.peak_bytes = mappings_.peak_bytes();
     mapped_.peak_time = {time};
@@ -85,7 +84,7 @@ void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
   // A layer that is only a part of others' paths (a session, of which only the runs are marked) is no cycle.
   for (LayerIndex layer = from; layer != common; layer = tree[layer].parent)
     if (layers_[layer].visited)
-      cycles_.ended(tree, layer, heap_.bytes, layers_[layer].held.a, stacks_.size(),
+      cycles_.ended(tree, layer, last_time_, heap_.bytes, layers_[layer].held.a, stacks_.size(),
                     [&](std::size_t stack) { return stacks_[stack].live.bytes; });
   layers_[to].visited = true;
   for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {
@@ -226,11 +225,15 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
 
   result.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
+  if (full_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
+  live_ = LiveMap();  // another pass may have one of its own
+  return result;
+}
+
+LeakVerdict RecordingAnalyzer::leaks(const TracersOwnMemory& tracers_own) const {
   std::vector<bool> sampled(stacks_.size());
   for (std::size_t i = 0; i < stacks_.size(); ++i) sampled[i] = stacks_[i].sampled;
-  result.leaks = cycles_.verdict(layers_.tree(), sample_period_, sampled);
-  if (full_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
-  return result;
+  return cycles_.verdict(layers_.tree(), sample_period_, sampled, tracers_own);
 }
 
 }  // namespace headroom::analysis

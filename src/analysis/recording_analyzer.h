@@ -80,7 +80,14 @@ class RecordingAnalyzer {
   bool needs_prefetch() const { return live_.outgrew_the_cache(); }
   void prefetch(const MemoryEvent& event) const { live_.prefetch(event.address); }
   void visit(const MemoryEvent& event);
+  // All but the leaks.
   RecordingAnalysis finish(const recording::Recording& recording);
+  // Then: the moments at which the heap's holes were passed over, of a full recording (heap_fragmentation.h).
+  std::vector<Nanoseconds> fragmentation_passed_over(bool exactly) const {
+    return fragmentation_.passed_over(exactly);
+  }
+  // And the leaks: what is live for the tracer's sake is found with the figures above.
+  LeakVerdict leaks(const TracersOwnMemory& tracers_own) const;
 
  private:
   void allocate(const MemoryEvent& event, std::int64_t time);
@@ -202,6 +209,8 @@ inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
       return release(event, time);
     case MemoryEventKind::map:
     case MemoryEventKind::unmap:
+    case MemoryEventKind::reserve:
+    case MemoryEventKind::make_accessible:
       ++events_;
       return change_mappings(event, time);
     case MemoryEventKind::enter_scope:
@@ -239,9 +248,10 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
   if (live_.insert(block, replaced)) {
     ++missed_releases_;
     remove(replaced, time, false);
+    if (full_) fragmentation_.replaced(replaced);
   }
-  const LiveBytes halves = LiveBytes::of(block);
-  const std::int64_t bytes = halves.all, blocks = block.blocks();
+  const LiveShare share = LayerLedger::share_of(block);
+  const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
   const auto size = static_cast<std::int64_t>(block.size);
   ++allocations_;
   add_wrapping(allocated_bytes_, size);
@@ -265,7 +275,7 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
   add_wrapping(size_class.allocated_bytes, bytes);
   size_class.live.change(bytes, blocks, peak_mark_);
 
-  layers_.allocated(block, halves, blocks, peak_mark_, timeline_.mark());
+  layers_.allocated(block, share, peak_mark_, timeline_.mark());
   LayerAccount& layer = layers_[block.layer];
   ++layer.allocations;
   add_wrapping(layer.allocated_bytes, size);
@@ -275,7 +285,7 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
     add_wrapping(small_bytes_, size);
     stack.sampled = true;
   }
-  change_heap(block, halves, blocks);
+  change_heap(block, share.bytes, blocks);
   if (!full_) most_large_ = std::max(most_large_, large_live());
   const LiveBytes live = live_bytes();
   layer.process.note(live.a, live.b);
@@ -286,7 +296,7 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
     mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
   }
   timeline_.changed(live);
-  if (full_) fragmentation_.changed(live_, {time});
+  if (full_) fragmentation_.allocated(block, live_, {time});
 }
 
 inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t time) {
@@ -305,13 +315,13 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
   }
   if (thread.is_in_tracers_own) released_by_tracer(block);
   remove(block, time, temporary);
-  if (full_) fragmentation_.changed(live_, {time});
+  if (full_) fragmentation_.released(block, live_, {time});
 }
 
 // Takes a block that is no longer in the map off all accounts.
 inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time, bool temporary) {
-  const LiveBytes halves = LiveBytes::of(block);
-  const std::int64_t bytes = halves.all, blocks = block.blocks();
+  const LiveShare share = LayerLedger::share_of(block);
+  const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
   StackAccount& stack = stacks_[block.stack];
   stack.live.change(-bytes, -blocks, peak_mark_);
   if (block.layer != 0) stack.layered.change(-bytes, -blocks, peak_mark_);
@@ -319,12 +329,12 @@ inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time,
   temporary_ += temporary ? 1 : 0;
   classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);
   threads_[block.thread].live.change(-bytes, -blocks, peak_mark_);
-  layers_.released(block, halves, blocks, peak_mark_, timeline_.mark());
+  layers_.released(block, share, peak_mark_, timeline_.mark());
   Lifetime& lifetime =
       lifetimes_[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time - block.time_ns)))];
   lifetime.blocks += blocks;
   add_wrapping(lifetime.bytes, bytes);
-  change_heap(block, -halves, -blocks);
+  change_heap(block, -share.bytes, -blocks);
   timeline_.changed(live_bytes());
 }
 

@@ -55,6 +55,8 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
   if (full_) result.temporary = temporary_;
   result.mapped = mapped_;
   result.mapped.end_bytes = mappings_.mapped_bytes();
+  result.mapped.reserved_peak_bytes = mappings_.peak_reserved_bytes();
+  result.mapped.reserved_end_bytes = mappings_.reserved_bytes();
   result.mapped.stacks = mappings_.by_stack();
   result.mapped.layers = mappings_.by_layer();
 }
@@ -116,6 +118,7 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     const LayerAccount& account = layers_[i];
     LayerFigures& layer = result.layers[i];
     layer.path = tree[i].path;
+    layer.key = tree[i].key;
     layer.source = tree[i].source;
     layer.counts_known = full_ || layer.source != recording::ScopeSource::node;
     layer.entries = account.entries;

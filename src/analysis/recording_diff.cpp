@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "analysis/live_counter.h"
 #include "analysis/peak_shares.h"
@@ -62,19 +63,18 @@ class StackKeys {
   Groups& stacks() { return stacks_; }
   Groups& modules() { return modules_; }
 
- private:
   struct NamedStack {
     std::string key;
     std::vector<std::string> frames;
     std::string module_key, module;
   };
-
   const NamedStack& stack_of(StackId stack) {
     const auto [found, is_new] = by_id_.try_emplace(stack.index);
     if (is_new) found->second = name_stack(recording_.stacks().frames(stack));
     return found->second;
   }
 
+ private:
   NamedStack name_stack(std::span<const std::uint64_t> addresses) const {
     NamedStack stack;
     std::string last;
@@ -127,7 +127,8 @@ std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const Gr
   std::vector<NamedGroup> groups(analysis.layers.size());
   std::unordered_map<std::string_view, std::size_t> by_path;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    groups[i].key = groups[i].name = analysis.layers[i].path;
+    groups[i].key = analysis.layers[i].key;
+    groups[i].name = analysis.layers[i].path;
     by_path.emplace(analysis.layers[i].path, i);
   }
   for (std::size_t i = 0; i < figures.size(); ++i)
@@ -144,6 +145,48 @@ std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const Gr
     add_wrapping(groups[*layer.parent].figures.allocated_bytes, -layer.allocated_bytes);
   }
   return groups;
+}
+
+// The shares of one list by their groups; `named(share)` has the key, the name and the frames of each.
+template <class Named>
+std::vector<NamedMapping> mapped_groups(const std::vector<MappingShare>& shares, Named&& named) {
+  std::map<std::string, NamedMapping> groups;
+  for (const MappingShare& share : shares) {
+    NamedMapping one = named(share);
+    NamedMapping& group = groups.try_emplace(one.key, one).first->second;
+    add_wrapping(group.at_peak_bytes, share.at_peak_bytes);
+    add_wrapping(group.end_bytes, share.end_bytes);
+  }
+  std::vector<NamedMapping> list;
+  for (auto& [key, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
+std::vector<MappedDiffRow> join_mapped(const std::vector<NamedMapping>& before,
+                                       const std::vector<NamedMapping>& after) {
+  std::map<std::string_view, MappedDiffRow> rows;
+  for (const NamedMapping& group : before) {
+    MappedDiffRow& row = rows[group.key];
+    row.name = group.name;
+    row.frames = group.frames;
+    row.in_before = true;
+    row.at_peak_before = group.at_peak_bytes;
+    row.end_before = group.end_bytes;
+  }
+  for (const NamedMapping& group : after) {
+    MappedDiffRow& row = rows[group.key];
+    row.name = group.name;  // the newer names
+    row.frames = group.frames;
+    row.in_after = true;
+    row.at_peak_after = group.at_peak_bytes;
+    row.end_after = group.end_bytes;
+  }
+  std::vector<MappedDiffRow> list;
+  for (auto& [key, row] : rows) list.push_back(std::move(row));
+  std::stable_sort(list.begin(), list.end(), [](const MappedDiffRow& a, const MappedDiffRow& b) {
+    return std::pair(a.peak_change(), a.end_change()) > std::pair(b.peak_change(), b.end_change());
+  });
+  return list;
 }
 
 bool counts_nodes(const RecordingAnalysis& analysis) {
@@ -244,6 +287,21 @@ GroupedRecording group_recording(recording::Recording& recording, const FrameLoo
                                  [&](LayerIndex, StackId stack) { return keys.module_group(stack); }});
   result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0]),
                    keys.stacks().take(accounts.figures[1]), keys.modules().take(accounts.figures[2])};
+  const MappedFigures& mapped = result.analysis.mapped;
+  result.mapped = {mapped_groups(mapped.layers,
+                                 [&](const MappingShare& share) {
+                                   const LayerFigures& layer = result.analysis.layers[share.index];
+                                   return NamedMapping{layer.key, layer.path, {}};
+                                 }),
+                   mapped_groups(mapped.stacks,
+                                 [&](const MappingShare& share) {
+                                   const auto& stack = keys.stack_of(StackId{share.index});
+                                   return NamedMapping{stack.key, {}, stack.frames};
+                                 }),
+                   mapped_groups(mapped.stacks, [&](const MappingShare& share) {
+                     const auto& stack = keys.stack_of(StackId{share.index});
+                     return NamedMapping{stack.module_key, stack.module, {}};
+                   })};
   GroupFigures all;
   for (const GroupFigures& figures : accounts.figures[0]) {
     add_wrapping(all.released_blocks, figures.released_blocks);
@@ -278,6 +336,7 @@ RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecor
   diff.allocated_bytes = {{a.total_allocated_bytes, {}}, {b.total_allocated_bytes, {}}};
   for (const DiffBy by : kDiffBy) {
     const auto i = static_cast<std::size_t>(by);
+    diff.mapped[i] = join_mapped(before.mapped[i], after.mapped[i]);
     if (by == DiffBy::layer && !(counts_nodes(a) && counts_nodes(b)))
       diff.rows[i] = join(with_counts_by_run(before), with_counts_by_run(after));
     else

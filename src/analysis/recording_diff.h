@@ -40,10 +40,18 @@ struct NamedGroup {
   bool counts_known = true;
 };
 
+// What the program mapped itself, by the same groups; exact.
+struct NamedMapping {
+  std::string key, name;
+  std::vector<std::string> frames;
+  std::int64_t at_peak_bytes = 0, end_bytes = 0;  // when most was mapped, and at the end
+};
+
 struct GroupedRecording {
   RecordingAnalysis analysis;
-  std::optional<Nanoseconds> average_lifetime;    // of all blocks that were released
-  std::array<std::vector<NamedGroup>, 3> groups;  // by DiffBy
+  std::optional<Nanoseconds> average_lifetime;      // of all blocks that were released
+  std::array<std::vector<NamedGroup>, 3> groups;    // by DiffBy
+  std::array<std::vector<NamedMapping>, 3> mapped;  // by DiffBy
 };
 
 // File names of the modules of which both recordings had the same build, by its id: there an address within
@@ -73,6 +81,17 @@ struct DiffRow {
   }
 };
 
+// The same of what was mapped; zeros where it is absent.
+struct MappedDiffRow {
+  std::string name;
+  std::vector<std::string> frames;
+  bool in_before = false, in_after = false;
+  std::int64_t at_peak_before = 0, at_peak_after = 0, end_before = 0, end_after = 0;
+
+  std::int64_t peak_change() const { return at_peak_after - at_peak_before; }
+  std::int64_t end_change() const { return end_after - end_before; }
+};
+
 // A figure of both recordings.
 struct FigureChange {
   Figure before, after;
@@ -89,8 +108,13 @@ struct RecordingDiff {
   // By DiffBy; by the growth of what was live at the peak, the largest first, so the last shrank most. Those
   // that never held nor allocated anything are left out.
   std::array<std::vector<DiffRow>, 3> rows;
+  // The same of what the program mapped itself, by the growth of what was mapped when most was.
+  std::array<std::vector<MappedDiffRow>, 3> mapped;
 
   const std::vector<DiffRow>& by(DiffBy what) const { return rows[static_cast<std::size_t>(what)]; }
+  const std::vector<MappedDiffRow>& mapped_by(DiffBy what) const {
+    return mapped[static_cast<std::size_t>(what)];
+  }
 };
 
 RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecording& after);

@@ -38,4 +38,10 @@ std::vector<SmallAllocations> small_allocations_until(recording::Recording& reco
   return until;
 }
 
+SmallAllocations bound_of_samples(recording::Recording& recording) {
+  if (recording.info().full) return kNoBound;
+  const Nanoseconds end{std::numeric_limits<std::int64_t>::max()};
+  return small_allocations_until(recording, {&end, 1}).front();
+}
+
 }  // namespace headroom::analysis

@@ -28,6 +28,10 @@ inline constexpr SmallAllocations kNoBound{std::numeric_limits<std::int64_t>::ma
 std::vector<SmallAllocations> small_allocations_until(recording::Recording& recording,
                                                       std::span<const Nanoseconds> times);
 
+// The same over the whole recording: no more can be live at any time. No pass, and no bound, where every
+// allocation was recorded.
+SmallAllocations bound_of_samples(recording::Recording& recording);
+
 // Brings what samples stand for down to what there can be, each by the same part, so that sums over any
 // groups of them still agree.
 class BoundedSamples {

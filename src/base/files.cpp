@@ -168,7 +168,8 @@ std::string_view what_else_it_is(const fs::path& path) {
 
 }  // namespace
 
-Result<std::string> file_fingerprint(const fs::path& path, const std::function<void()>& on_piece) {
+Result<std::string> file_fingerprint(const fs::path& path,
+                                     const std::function<void(std::string_view)>& on_piece) {
   if (const std::string_view other = what_else_it_is(path); !other.empty())
     return input_error(fmt::format("{} is {}, not a file", path.string(), other), "", "check the path");
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -187,7 +188,7 @@ Result<std::string> file_fingerprint(const fs::path& path, const std::function<v
       hash ^= static_cast<unsigned char>(buffer[static_cast<std::size_t>(i)]);
       hash *= 0x100000001b3ULL;
     }
-    if (on_piece) on_piece();
+    if (on_piece) on_piece({buffer.data(), static_cast<std::size_t>(got)});
   }
   return fmt::format("{:016x}", hash);
 }

@@ -70,9 +70,9 @@ std::filesystem::path executable_folder();
 std::vector<std::filesystem::path> plugin_folders();
 
 // Fingerprint of a file's content (64-bit FNV-1a of its bytes, as 16 hex digits): tells whether a file
-// changed; not cryptographic. `on_piece` is called after each 64 KiB. Errors: absent, unreadable, or no
+// changed; not cryptographic. `on_piece` is called with each 64 KiB. Errors: absent, unreadable, or no
 // regular file; a FIFO or a device is not opened, which could block for ever.
 Result<std::string> file_fingerprint(const std::filesystem::path& path,
-                                     const std::function<void()>& on_piece = {});
+                                     const std::function<void(std::string_view)>& on_piece = {});
 
 }  // namespace headroom

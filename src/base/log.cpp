@@ -66,6 +66,7 @@ void close_file() {
 
 void write(Level level, std::string_view message) {
   // Runtimes colour what they say, and file names may hold anything.
+  if (to_spdlog(level) >= sinks().console->level()) ProgressLine::clear_drawn();
   sinks().logger->log(to_spdlog(level), "{}", without_terminal_control(message));
 }
 

@@ -118,6 +118,7 @@ Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGXFSZ, SIG_DFL);
     // The hook first: it may use a descriptor whose number the child's own will take.
     if (options.before_exec)
       if (const int code = options.before_exec(); code != 0) report_and_exit(report_fd, code);

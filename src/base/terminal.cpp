@@ -94,6 +94,10 @@ int terminal_width(int fd) {
   return 80;
 }
 
+namespace {
+ProgressLine* drawn_line = nullptr;  // there is one terminal
+}
+
 ProgressLine::ProgressLine() : enabled_(is_terminal(STDERR_FILENO)) {}
 
 ProgressLine::~ProgressLine() { clear(); }
@@ -104,6 +108,7 @@ void ProgressLine::update(std::string_view label, double fraction, std::string_v
   if (drawn_ && now - last_draw_ < Nanoseconds{100'000'000}) return;
   last_draw_ = now;
   drawn_ = true;
+  drawn_line = this;
   std::string bar;
   if (fraction >= 0) {
     constexpr int kCells = 24;
@@ -118,9 +123,14 @@ void ProgressLine::update(std::string_view label, double fraction, std::string_v
 }
 
 void ProgressLine::clear() {
+  if (drawn_line == this) drawn_line = nullptr;
   if (!drawn_) return;
   [[maybe_unused]] auto ignored = write_all(STDERR_FILENO, "\r\033[K");
   drawn_ = false;
+}
+
+void ProgressLine::clear_drawn() {
+  if (drawn_line != nullptr) drawn_line->clear();
 }
 
 }  // namespace headroom

@@ -35,6 +35,8 @@ class ProgressLine {
   // Redraws at most 10 times a second. `fraction` in [0, 1], or negative when the total is unknown.
   void update(std::string_view label, double fraction, std::string_view detail);
   void clear();
+  // Clears whichever line is drawn, so that a message does not begin behind it.
+  static void clear_drawn();
 
  private:
   bool enabled_;

@@ -17,7 +17,7 @@ void tell_apart_at_common_limit(std::vector<ModelResult>& together, const std::v
     const auto same = [&](const ModelResult& other) { return other.name == model.name; };
     const auto by_itself = std::find_if(alone.begin(), alone.end(), same);
     if (by_itself == alone.end()) continue;
-    model.error += ", which all models share; ";
+    model.error += "; all models share that limit, and ";  // whatever the error says besides
     if (by_itself->status == ModelStatus::oom) {
       model.error += "alone it exceeds it, too";
     } else if (by_itself->status == ModelStatus::ok) {
@@ -29,6 +29,28 @@ void tell_apart_at_common_limit(std::vector<ModelResult>& together, const std::v
       model.error += "what it needs alone is not known";
     }
   }
+}
+
+std::optional<Bytes> joint_share(const std::vector<WorkerRun*>& runs) {
+  Bytes joint;
+  for (const WorkerRun* run : runs) {
+    const ProcessMemory& sample = run->last_sample();
+    if (run->has_ended() || !sample.rss) continue;
+    if (!sample.pss) return std::nullopt;
+    joint += *sample.pss;
+  }
+  return joint;
+}
+
+std::optional<bool> kept_common_limit(const ParallelResult& result, const std::optional<Bytes>& limit,
+                                      bool was_cut_short) {
+  if (!limit) return std::nullopt;
+  const auto is_over = [](const ModelResult& model) {
+    return model.status == ModelStatus::oom || model.memory.violations > 0;
+  };
+  if (std::any_of(result.together.begin(), result.together.end(), is_over)) return false;
+  if (result.joint_peak && *result.joint_peak > *limit) return false;
+  return was_cut_short ? std::nullopt : std::optional(true);
 }
 
 }  // namespace headroom::bench

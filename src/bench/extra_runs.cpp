@@ -49,6 +49,9 @@ class Extras {
       for (const std::string& warning : model.warnings)
         warn(fmt::format("all at once, {}: {}", model.name, warning));
     warn_of_deaths(result_.parallel->together);
+    if (result_.parallel->within_limit == false && result_.limit)
+      log::error("all at once: the models did not stay inside the limit of {}",
+                 format_bytes(result_.limit->bytes));
     finish_step("all models ran at once");
   }
 
@@ -79,6 +82,8 @@ class Extras {
     result_.frames_held_peak = std::max(result_.frames_held_peak, pipeline->frames_held);
     result_.pipeline = std::move(*pipeline);
     for (const std::string& warning : warnings) warn("pipeline: " + warning);
+    if (result_.pipeline->memory.within_limit == false && result_.limit)
+      log::error("pipeline: over the limit of {}", format_bytes(result_.limit->bytes));
     finish_step("the pipeline ran");
   }
 

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "bench/helper_process.h"
+#include "cuda/driver.h"
 #include "cuda/probe_routes.h"
 #include "model/device_name.h"
 #include "trace/tracer_environment.h"
@@ -21,6 +22,8 @@ Result<Json> probe(const Json& job) {
                                    get_bytes(job, "target_bytes").value_or(kProbeTarget), kProbeStep);
   if (!outcomes) return forward_error(outcomes);
   Json answer;
+  const auto driver = cuda::Driver::open();
+  answer["devices"] = driver ? (*driver)->device_count() : 0;
   answer["routes"] = Json::array();
   for (const cuda::RouteOutcome& outcome : *outcomes) {
     Json entry;
@@ -33,14 +36,45 @@ Result<Json> probe(const Json& job) {
   return answer;
 }
 
-LimitRoute route_of(const Json& entry, Bytes limit) {
+LimitRoute route_of(const Json& entry, Bytes limit, const std::string& device) {
   const Bytes taken = get_bytes(entry, "taken_bytes").value_or(Bytes{});
-  const std::string name = get_text(entry, "name"), stopped_by = get_text(entry, "stopped_by");
+  const std::string name = device + get_text(entry, "name"), stopped_by = get_text(entry, "stopped_by");
   if (get_bool(entry, "is_there") == false) return {name, "not_tried", "the driver has no such way"};
   if (taken > limit)
     return {name, "escaped",
             fmt::format("took {} under a limit of {}", format_bytes(taken), format_bytes(limit))};
   return {name, "refused", fmt::format("{} after {}", stopped_by, format_bytes(taken))};
+}
+
+// What became of each way on one device, in a child under a small limit. Of several devices the routes are
+// told apart by their names.
+struct Probed {
+  std::vector<LimitRoute> routes;
+  std::int64_t devices = 0;  // that the driver shows
+};
+Result<Probed> probe_device(unsigned device, Bytes limit, bool is_one_of_several, Interrupt& interrupt) {
+  HelperPlan plan;
+  plan.verb = "_gpu_probe";
+  plan.purpose = fmt::format("probing the limit on the memory of cuda:{}", device);
+  ledger::Limits small;
+  small.bytes[device] = static_cast<std::uint64_t>(limit.count);
+  plan.environment = trace::ledger_environment(trace::tracer_library(), small, "");
+  Json job;
+  job["ordinal"] = device;
+  job["target_bytes"] = kProbeTarget.count;
+  auto answer = run_helper(plan, job, interrupt);
+  if (!answer) return forward_error(answer);
+  Probed probed;
+  probed.devices = get_integer(*answer, "devices").value_or(0);
+  const std::string prefix =
+      is_one_of_several && probed.devices > 1 ? fmt::format("cuda:{} ", device) : std::string();
+  for (const Json& entry : get_member(*answer, "routes"))
+    probed.routes.push_back(route_of(entry, limit, prefix));
+  return probed;
+}
+
+void add_note(Limit& limit, const std::string& note) {
+  limit.note += (limit.note.empty() ? "" : "; ") + note;
 }
 
 }  // namespace
@@ -50,14 +84,9 @@ const std::string& device_of(const ModelSpec& model, const BenchOptions& options
 }
 
 std::vector<unsigned> cuda_devices(const BenchOptions& options) {
-  std::vector<unsigned> ordinals;
-  for (const ModelSpec& model : options.models) {
-    const auto device = parse_device_name(device_of(model, options));
-    if (device && device->is_cuda &&
-        std::find(ordinals.begin(), ordinals.end(), device->ordinal) == ordinals.end())
-      ordinals.push_back(device->ordinal);
-  }
-  return ordinals;
+  std::vector<std::string> names;
+  for (const ModelSpec& model : options.models) names.push_back(device_of(model, options));
+  return cuda_ordinals(names);
 }
 
 Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptions& options) {
@@ -84,34 +113,40 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
                       Interrupt& interrupt) {
   Limit limit;
   limit.mechanism = LimitMechanism::device_ledger;
-  const auto has_limit = [&](unsigned device) { return limits.bytes[device] != ledger::kNoLimit; };
-  const auto limited = std::find_if(devices.begin(), devices.end(), has_limit);
-  if (limited == devices.end()) {
+  std::vector<unsigned> limited;
+  for (const unsigned device : devices)
+    if (limits.bytes[device] != ledger::kNoLimit) limited.push_back(device);
+  if (limited.empty()) {
     limit.note = "no model runs on a device that has a limit";
     return limit;
   }
-  limit.bytes = Bytes{static_cast<std::int64_t>(limits.bytes[*limited])};
-  const Bytes tried = std::min(limit.bytes, kProbeLimit);
-  HelperPlan plan;
-  plan.verb = "_gpu_probe";
-  plan.purpose = "probing the limit on GPU memory";
-  ledger::Limits small;
-  small.bytes[*limited] = static_cast<std::uint64_t>(tried.count);
-  plan.environment = trace::ledger_environment(trace::tracer_library(), small, "");
-  Json job;
-  job["ordinal"] = *limited;
-  job["target_bytes"] = kProbeTarget.count;
-  auto answer = run_helper(plan, job, interrupt);
-  if (!answer) {
-    limit.note = answer.error().sentence();
-    return limit;
+  limit.bytes = Bytes{static_cast<std::int64_t>(limits.bytes[limited.front()])};
+  bool every_device_refuses = true;
+  std::int64_t devices_there = ledger::kMostDevices;
+  for (const unsigned device : limited) {
+    if (device >= devices_there) break;  // a limit for all: also for devices that are not there
+    const std::string name = fmt::format("cuda:{}", device);
+    const Bytes its_limit{static_cast<std::int64_t>(limits.bytes[device])};
+    if (its_limit != limit.bytes) add_note(limit, fmt::format("{} has {}", name, format_bytes(its_limit)));
+    auto probed = probe_device(device, std::min(its_limit, kProbeLimit), limited.size() > 1, interrupt);
+    if (!probed) {
+      add_note(limit, probed.error().sentence());
+      every_device_refuses = false;
+      if (device == limited.front()) break;  // no driver: the next would say the same
+      continue;
+    }
+    devices_there = probed->devices;
+    every_device_refuses = every_device_refuses &&
+                           std::any_of(probed->routes.begin(), probed->routes.end(),
+                                       [](const LimitRoute& route) { return route.outcome == "refused"; });
+    limit.routes.insert(limit.routes.end(), probed->routes.begin(), probed->routes.end());
   }
-  for (const Json& entry : get_member(*answer, "routes")) limit.routes.push_back(route_of(entry, tried));
   const auto came_out = [&](std::string_view outcome) {
     return std::any_of(limit.routes.begin(), limit.routes.end(),
                        [&](const LimitRoute& route) { return route.outcome == outcome; });
   };
-  if (came_out("refused")) limit.type = came_out("escaped") ? LimitType::soft : LimitType::hard;
+  if (came_out("refused"))
+    limit.type = came_out("escaped") || !every_device_refuses ? LimitType::soft : LimitType::hard;
   return limit;
 }
 

@@ -22,8 +22,9 @@ std::vector<unsigned> cuda_devices(const BenchOptions& options);
 // runs on a GPU. Errors: the preload library is absent though there is a limit, or /dev/shm cannot be used.
 Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptions& options);
 
-// Tries, in a child under the same mechanism with a small limit, every way to take memory of the first device
-// that has a limit. A probe that cannot run makes the limit unavailable, with the reason; never an error.
+// Tries, in children under the same mechanism with a small limit, every way to take memory of each of the
+// devices that has a limit. Hard: each refuses. A device that cannot be probed is no proof: the limit is then
+// soft, or unavailable if there is no other, with the reason; never an error.
 Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>& devices,
                       Interrupt& interrupt);
 

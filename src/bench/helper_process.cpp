@@ -19,6 +19,7 @@ namespace headroom::bench {
 namespace {
 
 constexpr const char* kInterrupted = "interrupted";
+constexpr const char* kSilent = "no sign of life";
 constexpr Nanoseconds kPoliteWait{3'000'000'000};
 
 Json to_json(const Error& error) {
@@ -50,14 +51,15 @@ std::string how_it_died(const HelperPlan& plan, const ExitStatus& status, std::i
   const bool at_limit =
       plan.limit != nullptr && plan.limit->account().oom_kills.value_or(0) > oom_kills_before;
   if (at_limit)
-    return fmt::format("the kernel killed it at its limit of {}{}; raise --workspace",
-                       format_bytes(plan.limit->bytes()), while_under_way(plan));
+    return fmt::format("the kernel killed it at its limit of {}{}; raise {}",
+                       format_bytes(plan.limit->bytes()), while_under_way(plan), plan.limit_flag);
   return fmt::format("it ended with {}{}", status.describe(), while_under_way(plan));
 }
 
 }  // namespace
 
 bool was_interrupted(const Error& error) { return error.why == kInterrupted; }
+bool was_silent(const Error& error) { return error.why.starts_with(kSilent); }
 
 Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& interrupt) {
   auto job_pipe = Pipe::create();
@@ -99,7 +101,13 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
     else if (plan.on_event)
       plan.on_event(*event);
   };
-  const auto on_log = [&](std::string_view line) { log::debug("[{}] {}", plan.verb, line); };
+  const auto on_log = [&](std::string_view line) {
+    constexpr std::string_view kError = "error: ";
+    if (plan.repeats_errors && line.starts_with(kError))
+      log::error("{}", line.substr(kError.size()));
+    else
+      log::debug("[{}] {}", plan.verb, line);
+  };
   while (events.open()) {
     std::array<pollfd, 3> polled{
         {{interrupt.fd(), POLLIN, 0}, {events.fd(), POLLIN, 0}, {log_lines.fd(), POLLIN, 0}}};
@@ -117,7 +125,7 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
       child->wait();
       return failure(
           plan.purpose + " failed",
-          fmt::format("no sign of life for {}{}", format_duration(plan.timeout), while_under_way(plan)),
+          fmt::format("{} for {}{}", kSilent, format_duration(plan.timeout), while_under_way(plan)),
           "raise --timeout if it is only slow");
     }
   }

@@ -18,10 +18,13 @@ struct HelperPlan {
   std::string verb;     // "_scan"
   std::string purpose;  // for errors: "scanning the source"
   limits::MemoryLimit* limit = nullptr;
+  const char* limit_flag = "--workspace";                             // what raises it
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours
   Nanoseconds timeout{120'000'000'000};                               // without a sign of life
   // What the helper was at, for the error when it dies: "reading big.png"; may be absent or give nothing.
   std::function<std::string()> under_way;
+  // Errors in its log are ours, too: it goes on after them. (Of other helpers the answer is the error.)
+  bool repeats_errors = false;
   // Called for each event that is not the last.
   std::function<void(const nlohmann::ordered_json&)> on_event;
 };
@@ -31,6 +34,8 @@ struct HelperPlan {
 Result<nlohmann::ordered_json> run_helper(const HelperPlan& plan, const nlohmann::ordered_json& job,
                                           Interrupt& interrupt);
 bool was_interrupted(const Error& error);
+// It gave no sign of life for its timeout and was ended.
+bool was_silent(const Error& error);
 
 // The helper's side: reads the job, runs `work` and sends its answer or its error. Returns the exit code.
 int serve_helper(

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/latency_summary.h"
 #include "base/log.h"
@@ -11,6 +10,8 @@
 #include "bench/common_limit.h"
 #include "bench/gpu_limit.h"
 #include "bench/gpu_results.h"
+#include "bench/supervise.h"
+#include "bench/worker_result.h"
 #include "inference/task.h"
 #include "limits/memory_limit.h"
 
@@ -69,6 +70,7 @@ WorkerPlan plan_for(const BenchContext& context, const std::string& label, Worke
   plan.limit = limit;
   plan.device_account = context.device_account;
   plan.timeout = context.options.timeout;
+  plan.run_folder = context.run_folder;
   if (takes_frames && context.prepared.source) {
     const FrameWindow window = choose_frame_window(*context.prepared.source, context.options);
     const std::int64_t frames = std::max<std::int64_t>(1, window.frames / sharers);
@@ -137,6 +139,7 @@ void complete(ModelResult& result, const PreparedModel& model, const BenchOption
                                           model.backend, model.backend_version, result.backend_version));
   if (result.task.empty()) result.task = model.task;
   if (result.input.empty()) result.input = model.input;
+  result.file_size = model.file_size;
   result.settings = model.settings;
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
@@ -151,19 +154,30 @@ Result<std::unique_ptr<limits::MemoryLimit>> limit_for(const BenchContext& conte
                                    note);
 }
 
+// Every 5 s, and where there are so many frames that it takes long, no more than 2 % of the time.
 constexpr Nanoseconds kPartialInterval{5'000'000'000};
+constexpr std::int64_t kPartialShare = 50;
 
 // The ticker of a model that runs alone: also hands out what it has shown so far, for the case that nobody
 // lives to see its end.
 Tick ticker_with_partial_results(const BenchContext& context, const PreparedModel& model, const Tick& tick) {
-  return [&context, &model, tick, last = monotonic_now()](const std::vector<WorkerRun*>& runs) mutable {
+  return [&context, &model, tick,
+          next = monotonic_now() + kPartialInterval](const std::vector<WorkerRun*>& runs) mutable {
     tick(runs);
-    if (monotonic_now() - last < kPartialInterval) return;
-    last = monotonic_now();
+    const Nanoseconds started = monotonic_now();
+    if (started < next) return;
     ModelResult partial = runs.front()->result();
     complete(partial, model, context.options);
     context.partial_result(std::move(partial));
+    const Nanoseconds ended = monotonic_now();
+    next = ended + std::max(kPartialInterval, Nanoseconds{kPartialShare * (ended - started).count});
   };
+}
+
+// Where no control group keeps an account of all models at once, their shares of pages are its measure, of
+// each alone and of all together.
+bool needs_shares(const BenchContext& context, const limits::MemoryLimit& limit) {
+  return context.options.parallel && !limit.account().peak;
 }
 
 constexpr double kNoisyCv = 0.025;
@@ -224,12 +238,13 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
       !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
                  ticker_with_partial_results(
                      context, model,
-                     ticker(context, "inference", model.name, frames_expected(context, model.takes_frames))));
+                     ticker(context, "inference", model.name, frames_expected(context, model.takes_frames))),
+                 {needs_shares(context, **limit), {}});
   measured.result = (*run)->result();
   complete(measured.result, model, context.options);
   add_warnings(context, measured.result);
   measured.class_names = model.class_names;
-  measured.frames_held = (*run)->frames_held();
+  measured.frames_held = (*run)->account().frames_held;
   return measured;
 }
 
@@ -258,28 +273,21 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   for (const auto& run : runs) pointers.push_back(run.get());
   std::optional<Bytes> sampled_joint_peak;
   if (context.device_account != nullptr) context.device_account->reset_peaks();
-  const Tick record = ticker(context, "parallel", "all models at once", expected);
-  const Tick tick = [&](const std::vector<WorkerRun*>& running) {
-    record(running);
-    Bytes joint;
-    for (const WorkerRun* run : running)
-      if (!run->has_ended())
-        joint += run->last_sample().pss.value_or(run->last_sample().rss.value_or(Bytes{}));
-    sampled_joint_peak = std::max(sampled_joint_peak.value_or(joint), joint);
-  };
+  const ShareWatch shares{needs_shares(context, **limit), [&](const std::vector<WorkerRun*>& running) {
+                            sampled_joint_peak = std::max(sampled_joint_peak, joint_share(running));
+                          }};
   // What an interrupted run has shown is kept; its models say that they were cut short.
-  supervise(pointers, context.interrupt, context.options.metrics_interval, tick);
+  supervise(pointers, context.interrupt, context.options.metrics_interval,
+            ticker(context, "parallel", "all models at once", expected), shares);
 
   ParallelResult result;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     result.together.push_back(runs[i]->result());
     complete(result.together.back(), *models[i], context.options);
-    result.frames_held += runs[i]->frames_held();
+    result.frames_held += runs[i]->account().frames_held;
     // The common group's peak is no model's own.
     result.together.back().memory.cgroup_peak.reset();
     if (result.together.back().status != ModelStatus::ok) result.joint_peak_is_lower_bound = true;
-    if (result.together.back().status == ModelStatus::oom || result.together.back().memory.violations > 0)
-      result.within_limit = false;
   }
   // Other mechanisms bound each process by itself.
   if ((*limit)->mechanism() == LimitMechanism::cgroup_v1 ||
@@ -297,7 +305,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
       sum.reset();
       break;
     }
-    const auto peak = account.peak ? model->memory.cgroup_peak : model->memory.pss_run_peak;
+    const auto peak = account.peak ? model->memory.cgroup_peak : model->memory.pss_peak;
     sum = sum && peak ? std::optional(*sum + *peak) : std::nullopt;
   }
   if (sum && *sum > Bytes{}) result.sum_of_peaks = sum;
@@ -307,12 +315,13 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   } else if (sampled_joint_peak) {
     result.joint_peak = sampled_joint_peak;
     result.joint_peak_source = "pss_samples";
+    result.joint_peak_is_lower_bound = true;  // between two samples there may have been more
   }
   if (context.device_account != nullptr)
     result.gpu_memory =
         joint_gpu_memory(*context.device_account, cuda_devices(context.options), result.together, alone);
-  if (context.options.memory_limit && result.joint_peak && *result.joint_peak > *context.options.memory_limit)
-    result.within_limit = false;
+  result.within_limit =
+      kept_common_limit(result, context.options.memory_limit, context.interrupt.signal_number() != 0);
   return result;
 }
 
@@ -344,42 +353,27 @@ Result<PipelineResult> measure_pipeline(const BenchContext& context, std::vector
   result.died_in = whole.died_in;
   result.runtime = whole.memory.runtime;
   result.loaded = whole.memory.loaded;
-  for (const PhaseAccount& phase : (*run)->phases())
+  for (const PhaseAccount& phase : (*run)->account().phases)
     if (phase.peak) result.peak = std::max(result.peak.value_or(Bytes{}), *phase.peak);
   result.peak = std::max({result.peak, whole.memory.load_peak, whole.memory.run_peak});
   result.skipped_frames = whole.skipped_frames;
-  result.frames_held = (*run)->frames_held();
+  result.frames_held = (*run)->account().frames_held;
   std::optional<Bytes> before = whole.memory.runtime;
-  std::vector<std::int64_t> frame_times;
-  std::int64_t frame_and_decode_time = 0;
-  for (const ModelAccount& account : (*run)->models()) {
+  const std::vector<ModelAccount>& accounts = (*run)->account().models;
+  for (const ModelAccount& account : accounts) {
     PipelineModel model;
     model.name = account.name;
     model.load_time = account.load_time;
     if (before && account.resident_after_load)
       model.memory_increment = *account.resident_after_load - *before;
     if (account.resident_after_load) before = account.resident_after_load;
-    std::vector<std::int64_t> times;
-    for (std::size_t i = 0; i < account.frames.size(); ++i) {
-      const KeptFrame& frame = account.frames[i];
-      times.push_back(std::llround(frame.inference));
-      const std::int64_t spent =
-          std::llround(double{frame.preprocess} + double{frame.inference} + double{frame.postprocess});
-      if (frame_times.size() <= i) {
-        frame_times.push_back(0);
-        frame_and_decode_time += std::llround(frame.decode);
-      }
-      frame_times[i] += spent;
-      frame_and_decode_time += spent;
-    }
-    if (!times.empty()) model.inference = analysis::summarise_latency(std::move(times));
+    if (!account.frames.empty()) model.inference = inference_latency(account.frames);
     result.models.push_back(std::move(model));
   }
-  result.frames = static_cast<std::int64_t>(frame_times.size());
-  if (!frame_times.empty()) {
-    result.frame = analysis::summarise_latency(frame_times);
-    result.fps = static_cast<double>(frame_times.size()) * 1e9 / static_cast<double>(frame_and_decode_time);
-  }
+  if (accounts.empty() || accounts.front().frames.empty()) return result;
+  result.frames = static_cast<std::int64_t>(accounts.front().frames.size());
+  result.frame = analysis::summarise_latency_in_passes(times_through_all(accounts, false));
+  result.fps = 1e9 / analysis::summarise_counts(times_through_all(accounts, true)).mean;
   return result;
 }
 

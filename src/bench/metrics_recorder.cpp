@@ -20,6 +20,7 @@ MetricsRecorder::MetricsRecorder(const std::filesystem::path& path)
 void MetricsRecorder::record(const std::string& phase, const std::vector<WorkerRun*>& runs) {
   report::MetricsLine line;
   line.system = sampler_.sample();
+  gpus_.add_to(line.system);
   line.since_start = monotonic_now() - started_;
   line.phase = phase;
   if (runs.size() == 1) line.model = runs.front()->label();

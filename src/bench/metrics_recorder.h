@@ -10,6 +10,7 @@
 
 #include "analysis/metric_summary.h"
 #include "base/files.h"
+#include "bench/gpu_sampler.h"
 #include "bench/worker_run.h"
 #include "model/bench_result.h"
 #include "model/sample.h"
@@ -27,12 +28,17 @@ class MetricsRecorder {
   const std::vector<MetricSummary>& summary() const { return totals_.summaries(); }
   // What counted up until now (kills and page faults of the limit's probe) is none of the run's.
   void restart_rates() { sampler_.sample(); }
+  // The facts of the machine's GPUs, as their driver tells them.
+  void add_gpus_to(HostInfo& host) { gpus_.add_to(host); }
+  // Said once: why metrics of GPUs ended before the run did.
+  std::optional<std::string> take_problem() { return gpus_.take_problem(); }
   // What is said of throttling since the last call: "the clock was throttled while it ran (GPU 0: software
   // power cap)". Nothing if there was none. `while_what` is "it ran".
   std::optional<std::string> take_throttling(std::string_view while_what);
 
  private:
   sources::SystemSampler sampler_;
+  GpuSampler gpus_;
   UniqueFd file_;
   Nanoseconds started_;
   analysis::MetricAccumulator totals_;

@@ -1,6 +1,5 @@
 #include "bench/model_fingerprint.h"
 
-#include "base/files.h"
 #include "base/json.h"
 #include "bench/helper_process.h"
 
@@ -11,22 +10,23 @@ constexpr Nanoseconds kSignInterval{500'000'000};
 
 Result<Json> read_fingerprint(const Json& job) {
   Nanoseconds last = monotonic_now();
-  auto fingerprint = file_fingerprint(get_text(job, "path"), [&] {
+  auto files = read_model_files(get_text(job, "path"), [&] {
     if (monotonic_now() - last < kSignInterval) return;
     last = monotonic_now();
     Json event;
     event["event"] = "alive";
     send_helper_event(event);
   });
-  if (!fingerprint) return forward_error(fingerprint);
+  if (!files) return forward_error(files);
   Json answer;
-  answer["fingerprint"] = *fingerprint;
+  answer["fingerprint"] = files->fingerprint;
+  answer["size_bytes"] = files->size.count;
   return answer;
 }
 
 }  // namespace
 
-Result<std::string> fingerprint_in_child(const std::string& path, Nanoseconds timeout, Interrupt& interrupt) {
+Result<ModelFiles> fingerprint_in_child(const std::string& path, Nanoseconds timeout, Interrupt& interrupt) {
   HelperPlan plan;
   plan.verb = "_fingerprint";
   plan.purpose = "reading " + path;
@@ -35,7 +35,7 @@ Result<std::string> fingerprint_in_child(const std::string& path, Nanoseconds ti
   job["path"] = path;
   const auto answer = run_helper(plan, job, interrupt);
   if (!answer) return tl::unexpected<Error>(answer.error());
-  return get_text(*answer, "fingerprint");
+  return ModelFiles{get_text(*answer, "fingerprint"), get_bytes(*answer, "size_bytes").value_or(Bytes{})};
 }
 
 int run_fingerprint_process() { return serve_helper(read_fingerprint); }

@@ -1,4 +1,4 @@
-// The fingerprint of a model's file, read in a child: a mount that hangs holds up that model and not the
+// The fingerprint of a model's files, read in a child: a mount that hangs holds up that model and not the
 // setup.
 #pragma once
 
@@ -7,13 +7,14 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "bench/interrupt.h"
+#include "bench/model_files.h"
 
 namespace headroom::bench {
 
-// As file_fingerprint(). `timeout`: without a sign of life of the child, which gives one with every 64 KiB
-// that it reads, twice a second at most. Errors: those of file_fingerprint(), silence, an interrupt
+// As read_model_files(). `timeout`: without a sign of life of the child, which gives one with every 64 KiB
+// that it reads, twice a second at most. Errors: those of read_model_files(), silence, an interrupt
 // (was_interrupted()).
-Result<std::string> fingerprint_in_child(const std::string& path, Nanoseconds timeout, Interrupt& interrupt);
+Result<ModelFiles> fingerprint_in_child(const std::string& path, Nanoseconds timeout, Interrupt& interrupt);
 
 // The child, hidden verb `_fingerprint`; returns its exit code.
 int run_fingerprint_process();

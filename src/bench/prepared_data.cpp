@@ -79,6 +79,7 @@ Json to_json(const PreparedModel& model) {
   object["name"] = model.name;
   object["path"] = model.path;
   object["fingerprint"] = model.fingerprint;
+  set_if(object, "file_size_bytes", model.file_size);
   object["backend"] = model.backend;
   object["backend_path"] = model.backend_path;
   object["backend_version"] = model.backend_version;
@@ -90,7 +91,7 @@ Json to_json(const PreparedModel& model) {
   if (!model.class_names.empty()) object["class_names"] = model.class_names;
   object["status"] = name_of(model.status);
   set_if(object, "error", model.error);
-  if (model.failed_trial) object["failed_trial"] = report::to_json(*model.failed_trial);
+  if (model.trial) object["trial"] = report::to_json(*model.trial);
   object["settings"] = report::to_json(model.settings);
   if (model.smallest_settings) object["smallest_settings"] = report::to_json(*model.smallest_settings);
   for (const TuneTrial& trial : model.trials) object["trials"].push_back(to_json(trial));
@@ -103,6 +104,7 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
   model.path = get_text(document, "path");
   if (model.name.empty() || model.path.empty()) return input_error("a prepared model has no name or no path");
   model.fingerprint = get_text(document, "fingerprint");
+  model.file_size = get_bytes(document, "file_size_bytes");
   model.backend = get_text(document, "backend");
   model.backend_path = get_text(document, "backend_path");
   model.backend_version = get_text(document, "backend_version");
@@ -117,10 +119,10 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
   if (!status) return input_error(fmt::format("the prepared model {} has no known status", model.name));
   model.status = *status;
   model.error = get_text(document, "error");
-  if (document.contains("failed_trial")) {
-    auto trial = report::model_result_from_json(document["failed_trial"]);
+  if (document.contains("trial")) {
+    auto trial = report::model_result_from_json(document["trial"]);
     if (!trial) return forward_error(trial);
-    model.failed_trial = std::move(*trial);
+    model.trial = std::move(*trial);
   }
   auto settings = report::settings_from_json(get_member(document, "settings"));
   if (!settings) return forward_error(settings);
@@ -217,7 +219,8 @@ Result<PreparedData> prepared_data_from_json(const Json& document, const fs::pat
   return data;
 }
 
-std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options) {
+std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options,
+                                    const ModelFingerprint& fingerprint_of) {
   const fs::path folder = options.prepared_dir;
   if (options.source && !data.source) return not_usable(folder, "it was made without --source");
   if (options.source && options.source->describe() != data.source->spec.describe())
@@ -262,7 +265,9 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     if (found->path != model.path)
       return not_usable(folder,
                         fmt::format("its model {} is {}, not {}", model.name, found->path, model.path));
-    const auto fingerprint = file_fingerprint(model.path);
+    if (found->fingerprint.empty())
+      return not_usable(folder, fmt::format("{} could not be read when it was made", model.path));
+    const auto fingerprint = fingerprint_of(*found);
     if (!fingerprint) return not_usable(folder, fingerprint.error().sentence());
     if (*fingerprint != found->fingerprint)
       return not_usable(folder, fmt::format("{} has changed since", model.path));

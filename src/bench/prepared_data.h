@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -21,7 +22,8 @@ inline constexpr int kSetupSchemaVersion = 5;
 // One model as the setup phase found it.
 struct PreparedModel {
   std::string name, path;
-  std::string fingerprint;  // of the model file
+  std::string fingerprint;  // of the model's files (model_files.h)
+  std::optional<Bytes> file_size;
   std::string backend, backend_path, backend_version;
   std::string passed_over;  // a sentence, if a backend that comes before could not be loaded
   std::string forced_task;  // as asked for; empty: recognised
@@ -30,8 +32,10 @@ struct PreparedModel {
   std::vector<std::string> class_names;
   ModelStatus status = ModelStatus::skipped;
   std::string error;
-  std::optional<ModelResult> failed_trial;  // what was measured of a model that failed, its memory above all
-  RuntimeSettings settings;                 // what the inference phase uses
+  // What the warm-up showed, with the settings that are kept: of a model that failed all that was measured,
+  // of one that came through its memory alone.
+  std::optional<ModelResult> trial;
+  RuntimeSettings settings;  // what the inference phase uses
   std::optional<RuntimeSettings> smallest_settings;
   std::vector<TuneTrial> trials;
 };
@@ -62,7 +66,10 @@ Result<PreparedData> read_prepared_data(const std::filesystem::path& folder);
 // Why this data cannot serve these options, or nothing: another source, a source or model file that changed
 // since, another machine, other limits or settings, a model that was not prepared, a verdict of "out of
 // memory" that was found under another limit.
-std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options);
+// `fingerprint_of` reads the model's files as they are now.
+using ModelFingerprint = std::function<Result<std::string>(const PreparedModel& model)>;
+std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options,
+                                    const ModelFingerprint& fingerprint_of);
 
 // "hostname, CPU model": settings tuned on one machine are foreign to another.
 std::string this_host();

@@ -1,6 +1,9 @@
 #include "bench/run_reports.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +37,21 @@ bool remove_views(const fs::path& folder) {
 
 bool is_full_disk(const Error& error) {
   return error.why == errno_text(ENOSPC) || error.why == errno_text(EDQUOT);
+}
+
+// Replaces the content in place, where it and what is free have the room: for a moment the file is not whole.
+// False if it does not fit; then the file is as it was, or gone.
+bool overwrite(const fs::path& path, std::string_view content) {
+  struct stat now {};
+  struct statvfs disk {};
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd || ::fstat(fd.get(), &now) != 0 || ::fstatvfs(fd.get(), &disk) != 0) return false;
+  const std::uint64_t room = std::uint64_t{512} * static_cast<std::uint64_t>(now.st_blocks) +
+                             std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (content.size() > room) return false;
+  if (::ftruncate(fd.get(), 0) == 0 && write_all(fd.get(), content) && ::fsync(fd.get()) == 0) return true;
+  ::unlink(path.c_str());  // somebody else took the room
+  return false;
 }
 
 // Why the child could not write `page`, from the one line that it said: "error: WHAT: WHY; FIX".
@@ -70,15 +88,20 @@ Status write_page(const fs::path& folder) {
 
 }  // namespace
 
-// The figures before all else: where there is too little room they take that of the views, and have no
-// indentation if need be, which is half of them.
+// The figures before all else: where there is too little room they take that of the views, have no
+// indentation if need be, which is half of them, and at last stand in the room of the report before.
 Status write_report_json(const BenchResult& result, const fs::path& folder) {
   const fs::path path = folder / "report.json";
-  const Json document = report::to_json(result);
-  auto written = write_file_atomically(path, to_text(document));
+  const std::string text = report::report_text(result);
+  auto written = write_file_atomically(path, text);
   if (written || !is_full_disk(written.error())) return written;
-  if (remove_views(folder)) written = write_file_atomically(path, to_text(document));
-  if (!written) written = write_file_atomically(path, to_line(document) + "\n");
+  if (remove_views(folder)) written = write_file_atomically(path, text);
+  const std::string line = report::report_text(result, false);
+  if (!written) written = write_file_atomically(path, line);
+  if (!written && overwrite(path, line)) return {};
+  // While the run goes on, the one that is there says that it is incomplete, and is right.
+  std::error_code ignored;
+  if (!written && result.complete) fs::remove(path, ignored);
   return written;
 }
 

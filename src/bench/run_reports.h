@@ -10,6 +10,7 @@
 namespace headroom::bench {
 
 // report.json alone: written after every model, so that a conductor that is killed leaves what was measured.
+// A whole one that a full disk does not take leaves none: what lay there lacks figures that were measured.
 Status write_report_json(const BenchResult& result, const std::filesystem::path& folder);
 // report.json, report.md, summary.csv and report.html. Tries all of them; the error names the first that
 // failed.

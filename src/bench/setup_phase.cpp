@@ -14,15 +14,11 @@
 #include "bench/gpu_limit.h"
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"
-#include "bench/model_fingerprint.h"
+#include "bench/model_preparation.h"
 #include "bench/setup_job.h"
-#include "bench/trial.h"
-#include "bench/tuner.h"
-#include "inference/backend.h"
 #include "media/media_engine.h"
 #include "media/source_json.h"
 #include "media/source_scan.h"
-#include "sources/host_info.h"
 #include "sources/process_memory.h"
 
 namespace headroom::bench {
@@ -155,106 +151,6 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::str
   return media::source_from_json(*document);
 }
 
-// --- models
-// -------------------------------------------------------------------------------------------------
-
-PreparedModel failed_model(PreparedModel model, const Error& error) {
-  model.status = ModelStatus::failed;
-  model.error = error.sentence();
-  return model;
-}
-
-// `frames_held`: what decoded frames will take of the limit in the run itself; a trial has none.
-Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const BenchOptions& options,
-                           Bytes frames_held, Interrupt& interrupt,
-                           const trace::DeviceAccount* device_account) {
-  const int cores = sources::read_host_info().cpus;
-  const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
-    worker.settings = settings;
-    auto outcome = run_trial(worker, WorkerKind::tune, options, interrupt, device_account, frames_held);
-    if (!outcome) return forward_error(outcome);
-    TuneTrial trial;
-    trial.settings = settings;
-    trial.status = outcome->result.status;
-    trial.error = outcome->result.error;
-    trial.peak = outcome->result.memory.run_peak;
-    trial.within_limit = outcome->result.memory.within_limit;
-    for (const GpuMemory& gpu : outcome->result.gpu_memory) {
-      trial.gpu_peak = std::max(gpu.load_peak, gpu.run_peak);
-      if (gpu.within_limit == false) trial.within_limit = false;
-    }
-    if (outcome->result.inference) trial.p50 = outcome->result.inference->p50;
-    say(fmt::format("{}: {} → {}", model.name, settings.describe(),
-                    trial.p50 ? format_duration(*trial.p50) : trial.error));
-    model.trials.push_back(trial);
-    report_model(model);
-    return trial;
-  };
-  auto found = search_settings(model.settings, cores, attempt);
-  if (!found) return forward_error(found);
-  const auto keeps_limit = [](const TuneTrial& trial) { return trial.within_limit != false; };
-  if (std::none_of(found->trials.begin(), found->trials.end(), keeps_limit))
-    say(fmt::format("{}: none of {} settings stays within the limit; the ones asked for are kept", model.name,
-                    found->trials.size()));
-  model.settings = found->fastest;
-  model.smallest_settings = found->smallest;
-  model.trials = std::move(found->trials);
-  return model;
-}
-
-// Errors only when the whole setup must end; a model that fails is named in the result.
-Result<PreparedModel> prepare_model(const ModelSpec& spec, const BenchOptions& options, Bytes frames_held,
-                                    Interrupt& interrupt, const trace::DeviceAccount* device_account) {
-  PreparedModel model;
-  model.name = spec.name;
-  model.path = spec.path;
-  model.forced_task = spec.task.empty() ? options.task : spec.task;
-  model.settings.threads = options.threads;
-  model.settings.device = device_of(spec, options);
-  if (model.settings.device != "cpu") {
-    model.settings.conv_search = options.conv_search;
-    model.settings.device_graph = options.capture_graph;
-  }
-  auto fingerprint = fingerprint_in_child(spec.path, options.timeout, interrupt);
-  if (!fingerprint && was_interrupted(fingerprint.error())) return forward_error(fingerprint);
-  if (!fingerprint) return failed_model(std::move(model), fingerprint.error());
-  model.fingerprint = *fingerprint;
-  const auto backends =
-      inference::choose_backends(spec.path, spec.backend.empty() ? options.backend : spec.backend);
-  if (!backends) return failed_model(std::move(model), backends.error());
-
-  WorkerModel worker;
-  Result<TrialOutcome> outcome = input_error("no backend was tried");
-  for (const inference::BackendFile& backend : *backends) {
-    model.backend = backend.name;
-    model.backend_path = backend.path.string();
-    worker = {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
-    outcome = run_trial(worker, WorkerKind::setup, options, interrupt, device_account);
-    if (!outcome) return forward_error(outcome);
-    // Only a plug-in that could not be loaded leaves the model to the next one: it told no version of its
-    // runtime.
-    if (outcome->result.status != ModelStatus::failed || !outcome->result.backend_version.empty()) break;
-    if (&backend == &backends->back()) break;
-    model.passed_over = fmt::format("backend {} cannot be used, so the next was tried: {}", backend.name,
-                                    outcome->result.error);
-    say(fmt::format("{}: {}", model.name, model.passed_over));
-  }
-  model.status = outcome->result.status;
-  model.error = outcome->result.error;
-  model.backend_version = outcome->result.backend_version;
-  model.task = outcome->result.task;
-  model.input = outcome->result.input;
-  model.takes_frames = outcome->takes_frames;
-  model.class_names = outcome->class_names;
-  if (model.status != ModelStatus::ok) model.failed_trial = std::move(outcome->result);
-  if (model.status == ModelStatus::ok && model.takes_frames && !options.source)
-    return failed_model(std::move(model),
-                        {ErrorKind::usage, "it takes frames, so it needs --source", "", ""});
-  if (model.status != ModelStatus::ok || !options.tune) return model;
-  const Bytes held = model.takes_frames ? frames_held : Bytes{};
-  return tune(std::move(model), std::move(worker), options, held, interrupt, device_account);
-}
-
 // --- the whole
 // ----------------------------------------------------------------------------------------------
 
@@ -283,10 +179,11 @@ Result<Json> set_up(const Json& job) {
   const Bytes frames_held = data.source ? choose_frame_window(*data.source, *options).arena : Bytes{};
   auto device_account = open_device_account(*options);
   if (!device_account) return forward_error(device_account);
+  const PreparationContext context{
+      *options, frames_held, *interrupt, *device_account ? &**device_account : nullptr, say, report_model};
   for (const ModelSpec& spec : options->models) {
     say(fmt::format("trying {}", spec.name));
-    auto model =
-        prepare_model(spec, *options, frames_held, *interrupt, *device_account ? &**device_account : nullptr);
+    auto model = prepare_model(spec, context);
     if (!model) return forward_error(model);
     if (model->status == ModelStatus::ok)
       say(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
@@ -328,6 +225,7 @@ Result<PreparedData> run_setup_phase(const BenchOptions& options, const fs::path
                                      Interrupt& interrupt, const SetupProgress& progress) {
   HelperPlan plan;
   plan.verb = "_setup";
+  plan.repeats_errors = true;  // a limit that is exceeded
   plan.purpose = "the setup phase";
   // Its own children are watched with --timeout each; this one is only the net below them.
   plan.timeout = Nanoseconds{options.timeout.count * 12};

@@ -16,13 +16,14 @@ std::vector<ModelResult> models_not_reached(const BenchOptions& options) {
 }
 
 ModelResult result_of_setup(const PreparedModel& model) {
-  ModelResult result = model.failed_trial.value_or(ModelResult{});
+  ModelResult result = model.trial.value_or(ModelResult{});
   result.name = model.name;
   result.path = model.path;
   result.backend = model.backend;
   result.backend_version = model.backend_version;
   result.task = model.task;
   result.input = model.input;
+  result.file_size = model.file_size;
   result.status = model.status;
   result.error = model.error;
   result.settings = model.settings;
@@ -37,6 +38,8 @@ ModelResult not_yet_measured(const PreparedModel& model) {
   if (result.status != ModelStatus::ok) return result;
   result.status = ModelStatus::skipped;
   result.error = report::kNotReached;
+  result.memory = {};  // the warm-up's, which is no figure of a run
+  result.gpu_memory.clear();
   return result;
 }
 

@@ -1,6 +1,6 @@
 #include "bench/trial.h"
 
-#include "bench/helper_process.h"
+#include "bench/supervise.h"
 #include "limits/memory_limit.h"
 
 namespace headroom::bench {
@@ -31,9 +31,9 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
     return failure("trying model " + model.name + " was stopped", "interrupted");
   TrialOutcome outcome;
   outcome.result = (*run)->result();
-  if (!(*run)->models().empty()) {
-    outcome.takes_frames = (*run)->models().front().takes_frames;
-    outcome.class_names = (*run)->models().front().class_names;
+  if (const auto& models = (*run)->account().models; !models.empty()) {
+    outcome.takes_frames = models.front().takes_frames;
+    outcome.class_names = models.front().class_names;
   }
   return outcome;
 }

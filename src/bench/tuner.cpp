@@ -7,9 +7,17 @@ namespace {
 
 // Faster by less than this is noise on a shared machine.
 constexpr double kClearlyFaster = 0.99;
+// Each costs all of --timeout, 2 minutes by default.
+constexpr std::int64_t kMostTimeouts = 3;
 
 bool fits(const TuneTrial& trial) {
   return trial.status == ModelStatus::ok && trial.within_limit != false && trial.p50 && trial.p50->count > 0;
+}
+
+// It did not fit, and less memory may be what it lacks: a machine that reclaims pages all the time is slow.
+bool may_lack_memory(const TuneTrial& trial) {
+  return trial.status == ModelStatus::oom || trial.status == ModelStatus::timeout ||
+         (trial.status == ModelStatus::ok && trial.within_limit == false);
 }
 
 double ratio(const TuneTrial& a, const TuneTrial& b) {
@@ -29,6 +37,7 @@ bool better(const TuneTrial& a, const TuneTrial& b, const TuneTrial& fastest) {
 }
 
 using Variants = std::vector<RuntimeSettings>;
+using Change = std::function<void(RuntimeSettings&)>;
 
 Variants thread_variants(const RuntimeSettings& base, int cores) {
   Variants variants;
@@ -46,7 +55,7 @@ Variants thread_variants(const RuntimeSettings& base, int cores) {
 }
 
 // The values of the knobs after threads, each tried from the best settings so far.
-std::vector<std::function<void(RuntimeSettings&)>> single_changes() {
+std::vector<Change> single_changes() {
   return {
       [](RuntimeSettings& s) { s.arena = false; },
       [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
@@ -59,13 +68,33 @@ std::vector<std::function<void(RuntimeSettings&)>> single_changes() {
 }
 
 // On a GPU the processor only hands out work: its threads and arena are not what costs.
-std::vector<std::function<void(RuntimeSettings&)>> changes_on_a_gpu() {
+std::vector<Change> changes_on_a_gpu() {
   return {
       [](RuntimeSettings& s) { s.conv_search = ConvSearch::heuristic; },
       [](RuntimeSettings& s) { s.conv_search = ConvSearch::standard; },
       [](RuntimeSettings& s) { s.conv_small_workspace = true; },
       [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
       [](RuntimeSettings& s) { s.device_graph = true; },
+  };
+}
+
+// What saves memory, the cheapest in time first.
+std::vector<Change> savings(bool on_gpu) {
+  if (on_gpu)
+    return {
+        [](RuntimeSettings& s) { s.conv_small_workspace = true; },
+        [](RuntimeSettings& s) { s.conv_search = ConvSearch::heuristic; },
+        [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
+    };
+  return {
+      [](RuntimeSettings& s) { s.memory_pattern = false; },
+      [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
+      [](RuntimeSettings& s) {
+        s.arena = false;
+        s.arena_extend = ArenaExtend::next_power_of_two;  // of no meaning without one
+      },
+      [](RuntimeSettings& s) { s.prepacking = false; },
+      [](RuntimeSettings& s) { s.threads = 1; },
   };
 }
 
@@ -79,13 +108,16 @@ bool pointless(const RuntimeSettings& settings) {
 Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, const TryFunction& attempt) {
   TuneOutcome outcome;
   std::size_t best = 0, quickest = 0;
+  std::int64_t timeouts = 0;
   const auto consider = [&](const RuntimeSettings& settings) -> Status {
     const auto tried = [&](const TuneTrial& trial) { return trial.settings == settings; };
     if (pointless(settings) || std::any_of(outcome.trials.begin(), outcome.trials.end(), tried)) return {};
+    if (timeouts == kMostTimeouts) return {};
     auto trial = attempt(settings);
     if (!trial) return forward_error(trial);
     outcome.trials.push_back(std::move(*trial));
     const TuneTrial& last = outcome.trials.back();
+    if (last.status == ModelStatus::timeout) ++timeouts;
     if (fits(last) && (!fits(outcome.trials[quickest]) || ratio(last, outcome.trials[quickest]) < 1))
       quickest = outcome.trials.size() - 1;
     if (better(last, outcome.trials[best], outcome.trials[quickest])) best = outcome.trials.size() - 1;
@@ -93,8 +125,26 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   };
   if (auto tried = consider(start); !tried) return forward_error(tried);
   const bool on_gpu = start.device != "cpu";
+  outcome.fastest = start;
+  if (may_lack_memory(outcome.trials.front())) {
+    const std::vector<Change> all = savings(on_gpu);
+    std::size_t needed = 0;  // savings, until one fitted
+    RuntimeSettings smaller = start;
+    for (; needed < all.size() && !fits(outcome.trials[best]); ++needed) {
+      all[needed](smaller);
+      if (auto tried = consider(smaller); !tried) return forward_error(tried);
+    }
+    if (!fits(outcome.trials[best])) return outcome;
+    // The last one may do without those before it.
+    for (std::size_t left_out = 0; left_out + 1 < needed; ++left_out) {
+      RuntimeSettings settings = start;
+      for (std::size_t i = 0; i < needed; ++i)
+        if (i != left_out) all[i](settings);
+      if (auto tried = consider(settings); !tried) return forward_error(tried);
+    }
+  }
   if (!on_gpu)
-    for (const RuntimeSettings& settings : thread_variants(start, cores))
+    for (const RuntimeSettings& settings : thread_variants(outcome.trials[best].settings, cores))
       if (auto tried = consider(settings); !tried) return forward_error(tried);
   for (const auto& change : on_gpu ? changes_on_a_gpu() : single_changes()) {
     RuntimeSettings settings = outcome.trials[best].settings;

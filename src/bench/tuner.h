@@ -31,6 +31,9 @@ using TryFunction = std::function<Result<TuneTrial>(const RuntimeSettings&)>;
 // arena, capture as a graph), keeping a value when it is at least 1 % faster, or when it is as fast
 // and smaller. About a dozen trials where all combinations would be hundreds; a knob's effect hardly depends
 // on the others', except that the arena's extension matters only with an arena.
+// Where `start` itself runs out of memory, goes over the limit or times out, what saves memory comes first,
+// one saving added to the other until a trial fits; where none does, the search ends there. It also ends
+// after three trials that timed out, each of which took all of --timeout.
 Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, const TryFunction& attempt);
 
 }  // namespace headroom::bench

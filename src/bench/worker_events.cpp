@@ -71,6 +71,8 @@ void WorkerEvents::send_error(const Error& error, bool out_of_memory) {
   event["event"] = "error";
   event["kind"] = out_of_memory ? "oom" : "failed";
   event["message"] = message;
+  set_if(event, "peak_bytes",
+         sources::read_process_memory(::getpid(), sources::ProcessDetail::status).rss_peak);
   if (watch_ != nullptr) event["gpu"] = watch_->read_and_reset();
   send(event);
 }

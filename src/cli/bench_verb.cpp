@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/files.h"
@@ -79,6 +80,11 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!options->skip_setup)
     if (auto writable = check_writable(options->prepared_dir, "prepared-dir"); !writable)
       return forward_error(writable);
+  // For the plug-in onnxruntime_tensorrt, in every child: engines are kept where the setup phase keeps its
+  // data.
+  std::error_code code;
+  const fs::path engines = fs::absolute(fs::path(options->prepared_dir) / "engines", code);
+  if (!code) ::setenv("HEADROOM_ENGINE_CACHE", engines.c_str(), 0);
   std::vector<std::string> command{"headroom", "bench"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return bench::run_bench(*options, shell_command(command), warnings);

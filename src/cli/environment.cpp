@@ -11,9 +11,10 @@ namespace {
 
 constexpr std::string_view kPrefix = "HEADROOM_";
 // Read elsewhere: where plug-ins and runtimes lie, what the preload library is told, and the tests' own.
-constexpr std::array<std::string_view, 8> kNotFlags{
-    "HEADROOM_BACKEND_PATH",  "HEADROOM_ONNXRUNTIME", "HEADROOM_TRACER",        "HEADROOM_TRACE_FILE",
-    "HEADROOM_TRACE_OPTIONS", "HEADROOM_SHARED_DATA", "HEADROOM_UPDATE_GOLDEN", "HEADROOM_DEPS_DIR"};
+constexpr std::array<std::string_view, 10> kNotFlags{
+    "HEADROOM_BACKEND_PATH",  "HEADROOM_ONNXRUNTIME", "HEADROOM_TENSORRT",      "HEADROOM_ENGINE_CACHE",
+    "HEADROOM_TRACER",        "HEADROOM_TRACE_FILE",  "HEADROOM_TRACE_OPTIONS", "HEADROOM_SHARED_DATA",
+    "HEADROOM_UPDATE_GOLDEN", "HEADROOM_DEPS_DIR"};
 
 }  // namespace
 

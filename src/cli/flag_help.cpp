@@ -61,7 +61,7 @@ std::string program_help(const std::vector<const Verb*>& verbs) {
       "Headroom: does it fit, what does it really use, where does the memory go,\n"
       "how do I keep it inside the limit?\n\n"
       "Usage: headroom VERB [FLAGS] …\n\nVerbs:\n";
-  for (const Verb* verb : verbs) text += fmt::format("  {:<10} {}\n", verb->name, verb->summary);
+  for (const Verb* verb : verbs) text += fmt::format("  {:<12} {}\n", verb->name, verb->summary);
   text +=
       "\nExamples:\n"
       "  headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB\n"

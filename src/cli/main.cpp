@@ -70,6 +70,8 @@ int main(int count, char** arguments) {
   occupy_standard_descriptors();
   // A closed pipe (`headroom … | head`) is not an error: print_output takes note of it and the verb goes on.
   ::signal(SIGPIPE, SIG_IGN);
+  // A limit on file sizes (ulimit -f) is an error of the write, which each writer says in words.
+  ::signal(SIGXFSZ, SIG_IGN);
   const std::vector<std::string> words(arguments + 1, arguments + count);
   // Headroom's own children: they have protocols of their own, and an unforeseen end of them is a crash.
   if (!words.empty())

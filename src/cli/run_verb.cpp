@@ -1,14 +1,10 @@
 #include "cli/run_verb.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "cli/common_flags.h"
-#include "cli/environment.h"
 #include "cli/exit_code.h"
+#include "cli/wrapped_command.h"
 #include "trace/device_account.h"
 
 namespace headroom::cli {
@@ -61,20 +57,11 @@ const Verb& run_verb() {
 }
 
 Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>& arguments) {
-  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
-  auto command_line = parse_flags(run_verb(), {arguments.begin(), separator});
-  if (!command_line) return forward_error(command_line);
-  if (!command_line->positionals().empty())
-    return usage_error(fmt::format("'{}' stands before --", command_line->positionals().front()), "",
-                       fmt::format("write the command after it, as headroom run --limit 2GiB -- {}",
-                                   fmt::join(command_line->positionals(), " ")));
-  std::vector<std::string> of_other_verbs;
-  auto merged = read_environment(run_verb(), of_other_verbs);
-  if (!merged) return forward_error(merged);
-  for (const auto& [name, entry] : command_line->entries_) merged->entries_[name] = entry;
-  const FlagValues& values = *merged;
+  auto wrapped = parse_wrapped_command(run_verb(), arguments, "headroom run --limit 2GiB --");
+  if (!wrapped) return forward_error(wrapped);
+  const FlagValues values = wrapped->merged();
   bench::RunLimitedOptions options;
-  if (separator != arguments.end()) options.command.assign(std::next(separator), arguments.end());
+  options.command = std::move(wrapped->command);
   if (values.has("limit")) options.limit = *parse_size(values.text("limit"));
   if (values.has("limit-mechanism")) options.mechanism = values.text("limit-mechanism");
   if (values.has("gpu-limit")) {

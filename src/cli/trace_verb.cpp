@@ -6,8 +6,8 @@
 #include <array>
 #include <iterator>
 
-#include "cli/environment.h"
 #include "cli/exit_code.h"
+#include "cli/wrapped_command.h"
 #include "trace/device_account.h"
 #include "trace/run_trace.h"
 #include "trace/tracer_environment.h"
@@ -141,43 +141,35 @@ const Verb& trace_verb() {
 }
 
 Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& arguments) {
-  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
-  auto command_line = parse_flags(trace_verb(), {arguments.begin(), separator});
-  if (!command_line) return forward_error(command_line);
-  if (!command_line->positionals().empty())
-    return usage_error(fmt::format("'{}' stands before --", command_line->positionals().front()), "",
-                       fmt::format("write the command after it, as headroom trace -- {}",
-                                   fmt::join(command_line->positionals(), " ")));
-  std::vector<std::string> of_other_verbs;
-  auto values = read_environment(trace_verb(), of_other_verbs);
-  if (!values) return forward_error(values);
-  drop_contradicted(*command_line, *values);
-  for (const auto& [name, entry] : command_line->entries_) values->entries_[name] = entry;
-  if (auto bound = at_most_one_bound(*values); !bound) return forward_error(bound);
-  if (auto flags = no_flag_without_effect(*values); !flags) return forward_error(flags);
+  auto wrapped = parse_wrapped_command(trace_verb(), arguments, "headroom trace --");
+  if (!wrapped) return forward_error(wrapped);
+  drop_contradicted(wrapped->command_line, wrapped->environment);
+  const FlagValues values = wrapped->merged();
+  if (auto bound = at_most_one_bound(values); !bound) return forward_error(bound);
+  if (auto flags = no_flag_without_effect(values); !flags) return forward_error(flags);
 
   trace::TraceOptions options;
-  if (separator != arguments.end()) options.command.assign(std::next(separator), arguments.end());
+  options.command = std::move(wrapped->command);
   options.library = trace::tracer_library();
-  options.output = values->text("out");
-  options.replace_output = values->toggle("force");
-  options.full = values->toggle("full");
-  options.layers = values->text("layers") != "off";
-  if (values->has("stacks")) options.stacks = values->text("stacks");
-  options.ring = optional_size(*values, "ring");
-  options.max_size = optional_size(*values, "max-size");
-  options.max_events = values->integer("max-events");
-  if (values->has("gpu-mem-limit")) {
-    auto limits = trace::parse_device_limits(values->text("gpu-mem-limit"));
+  options.output = values.text("out");
+  options.replace_output = values.toggle("force");
+  options.full = values.toggle("full");
+  options.layers = values.text("layers") != "off";
+  if (values.has("stacks")) options.stacks = values.text("stacks");
+  options.ring = optional_size(values, "ring");
+  options.max_size = optional_size(values, "max-size");
+  options.max_events = values.integer("max-events");
+  if (values.has("gpu-mem-limit")) {
+    auto limits = trace::parse_device_limits(values.text("gpu-mem-limit"));
     if (!limits) return forward_error(limits);
     options.device_limits = *limits;
   }
-  if (values->has("share")) {
-    options.share = values->text("share");
+  if (values.has("share")) {
+    options.share = values.text("share");
     if (auto sound = trace::check_share_name(options.share); !sound) return forward_error(sound);
   }
-  if (auto read = positive_size(*values, "large", options.large); !read) return forward_error(read);
-  if (auto read = positive_size(*values, "sample-period", options.sample_period); !read)
+  if (auto read = positive_size(values, "large", options.large); !read) return forward_error(read);
+  if (auto read = positive_size(values, "sample-period", options.sample_period); !read)
     return forward_error(read);
   return options;
 }

@@ -2,6 +2,7 @@
 
 #include "cli/bench_flags.h"
 #include "cli/bench_verb.h"
+#include "cli/build_engine_verb.h"
 #include "cli/diff_verb.h"
 #include "cli/export_verb.h"
 #include "cli/general_verbs.h"
@@ -14,9 +15,11 @@ namespace headroom::cli {
 
 const std::vector<VerbEntry>& verb_list() {
   static const std::vector<VerbEntry> kVerbs{
-      {bench_verb(), run_bench_verb},     {run_verb(), run_run_verb},   {trace_verb(), run_trace_verb},
-      {report_verb(), run_report_verb},   {diff_verb(), run_diff_verb}, {export_verb(), run_export_verb},
-      {symbols_verb(), run_symbols_verb}, {help_verb(), run_help_verb}, {generate_verb(), run_generate_verb},
+      {bench_verb(), run_bench_verb},     {run_verb(), run_run_verb},
+      {trace_verb(), run_trace_verb},     {report_verb(), run_report_verb},
+      {diff_verb(), run_diff_verb},       {export_verb(), run_export_verb},
+      {symbols_verb(), run_symbols_verb}, {build_engine_verb(), run_build_engine_verb},
+      {help_verb(), run_help_verb},       {generate_verb(), run_generate_verb},
   };
   return kVerbs;
 }

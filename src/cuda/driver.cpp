@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "model/device_name.h"
+
 namespace headroom::cuda {
 namespace {
 
@@ -99,10 +101,9 @@ DeviceFacts Driver::facts(unsigned ordinal) const {
   std::array<char, 128> name{};
   if (functions_.cuDeviceGetName(name.data(), static_cast<int>(name.size()) - 1, device) == kSuccess)
     facts.name = name.data();
-  std::array<unsigned char, 16> uuid{};
-  if (functions_.cuDeviceGetUuid_v2 != nullptr &&
-      functions_.cuDeviceGetUuid_v2(uuid.data(), device) == kSuccess)
-    facts.uuid = uuid_text(uuid.data());
+  std::uint8_t uuid[16] = {};
+  if (functions_.cuDeviceGetUuid_v2 != nullptr && functions_.cuDeviceGetUuid_v2(uuid, device) == kSuccess)
+    facts.uuid = gpu_uuid_text(uuid);
   std::size_t total = 0;
   if (functions_.cuDeviceTotalMem_v2(&total, device) == kSuccess)
     facts.total = Bytes{static_cast<std::int64_t>(total)};
@@ -117,15 +118,6 @@ std::string Driver::name_of(Code code) const {
       name != nullptr)
     return name;
   return fmt::format("error {}", code);
-}
-
-std::string uuid_text(const unsigned char* bytes) {
-  std::string text = "GPU";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", bytes[i]);
-  }
-  return text;
 }
 
 }  // namespace headroom::cuda

@@ -77,7 +77,4 @@ class Driver {
   int devices_ = 0;
 };
 
-// "GPU-12345678-1234-1234-1234-123456789abc" of 16 bytes.
-std::string uuid_text(const unsigned char* bytes);
-
 }  // namespace headroom::cuda

@@ -1,5 +1,9 @@
-// Layers and stacks as one table, by RFC 4180: `kind` tells them apart, a figure that a row does not have is
-// an empty cell.
+// Layers and stacks as one table, by RFC 4180: `kind` tells them apart, and the heap from mapped memory and
+// from GPUs; a figure that a row does not have is an empty cell.
+#include <optional>
+#include <string>
+
+#include "analysis/live_counter.h"
 #include "analysis/recording_analysis.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
@@ -26,9 +30,9 @@ void write_layer(const analysis::LayerFigures& layer, bool is_outside, OutputSin
   sink.print(",,,{},{},{},{},{},{},{}", layer.live.peak_bytes, layer.live.peak_blocks, layer.live.end_bytes,
              layer.live.end_blocks, layer.peak_allocated, layer.peak_reserved, layer.average_fragmentation);
   if (is_outside)
-    sink.write(",,\r\n");
+    sink.write(",,,\r\n");
   else
-    sink.print(",{},{}\r\n", layer.entries, layer.duration.milliseconds());
+    sink.print(",{},{},\r\n", layer.entries, layer.duration.milliseconds());
 }
 
 void write_stack(const NamedStacks& named, const NamedStack& stack, OutputSink& sink) {
@@ -41,7 +45,92 @@ void write_stack(const NamedStacks& named, const NamedStack& stack, OutputSink& 
     sink.print("{},{}", temporary.blocks, temporary.bytes);
   else
     sink.write(",");
-  sink.print(",{},{},{},{},,,,,\r\n", peak.bytes, peak.blocks, leaked.bytes, leaked.blocks);
+  sink.print(",{},{},{},{},,,,,,\r\n", peak.bytes, peak.blocks, leaked.bytes, leaked.blocks);
+}
+
+// What mapped memory and GPUs have of the columns; `device` is empty for mapped memory.
+struct Row {
+  std::string_view kind;
+  std::string layer, stack;
+  std::optional<std::int64_t> allocations, releases, allocated_bytes;
+  std::int64_t at_peak_bytes = 0, at_end_bytes = 0;
+  std::string device;
+};
+std::string cell(const std::optional<std::int64_t>& count) {
+  return count ? std::to_string(*count) : std::string();
+}
+void write_row(const Row& row, OutputSink& sink) {
+  sink.print("{},{},{},{},{},{},,,{},,{},,,,,,,{}\r\n", row.kind, cell(row.layer), cell(row.stack),
+             cell(row.allocations), cell(row.releases), cell(row.allocated_bytes), row.at_peak_bytes,
+             row.at_end_bytes, cell(row.device));
+}
+
+void write_mapped(const ExportInput& input, const analysis::RecordingAnalysis& analysis, OutputSink& sink) {
+  const analysis::MappedFigures& mapped = analysis.mapped;
+  if (mapped.maps == 0 && mapped.unmaps == 0) return;
+  write_row({"mapped", "", "", mapped.maps, mapped.unmaps, mapped.mapped_bytes, mapped.peak_bytes,
+             mapped.end_bytes, ""},
+            sink);
+  for (const analysis::MappingShare& share : mapped.layers)
+    write_row({"mapped_layer",
+               analysis.layers[share.index].path,
+               "",
+               {},
+               {},
+               {},
+               share.at_peak_bytes,
+               share.end_bytes,
+               ""},
+              sink);
+  for (const analysis::MappingShare& share : mapped.stacks)
+    write_row({"mapped_stack",
+               "",
+               joined_stack(input, StackId{share.index}),
+               {},
+               {},
+               {},
+               share.at_peak_bytes,
+               share.end_bytes,
+               ""},
+              sink);
+}
+
+// Of the total alone: what takes up the device's memory.
+void write_device(const ExportInput& input, const analysis::RecordingAnalysis& analysis,
+                  const analysis::DeviceFigures& figures, OutputSink& sink) {
+  const std::string device = std::to_string(figures.ordinal);
+  std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
+  for (const analysis::DeviceKindFigures& kind : figures.kinds) {
+    if (!kind.in_total) continue;
+    allocations += kind.allocations;
+    releases += kind.releases;
+    analysis::add_wrapping(allocated_bytes, kind.allocated_bytes);
+  }
+  write_row({"device", "", "", allocations, releases, allocated_bytes, figures.peak_bytes, figures.end_bytes,
+             device},
+            sink);
+  for (const analysis::DeviceShare& share : figures.layers)
+    write_row({"device_layer",
+               analysis.layers[share.index].path,
+               "",
+               share.allocations,
+               {},
+               share.allocated_bytes,
+               share.at_peak_bytes,
+               share.end_bytes,
+               device},
+              sink);
+  for (const analysis::DeviceShare& share : figures.stacks)
+    write_row({"device_stack",
+               "",
+               joined_stack(input, StackId{share.index}),
+               share.allocations,
+               {},
+               share.allocated_bytes,
+               share.at_peak_bytes,
+               share.end_bytes,
+               device},
+              sink);
 }
 
 }  // namespace
@@ -52,13 +141,16 @@ Status write_csv(const ExportInput& input, OutputSink& sink) {
   sink.write(
       "kind,layer,stack,allocations,deallocations,allocated_bytes,temporary_allocations,temporary_bytes,"
       "at_peak_bytes,at_peak_blocks,at_end_bytes,at_end_blocks,peak_allocated_bytes,peak_reserved_bytes,"
-      "avg_fragmentation,entries,duration_ms\r\n");
+      "avg_fragmentation,entries,duration_ms,device\r\n");
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
     const analysis::LayerFigures& layer = analysis.layers[i];
     if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
     write_layer(layer, i == 0, sink);
   }
   for (const NamedStack& stack : named.stacks) write_stack(named, stack, sink);
+  write_mapped(input, analysis, sink);
+  for (const analysis::DeviceFigures& figures : analysis.devices)
+    write_device(input, analysis, figures, sink);
   return {};
 }
 

@@ -24,6 +24,9 @@ class HeaptrackWriter {
     std::string command = fmt::format("{}", fmt::join(input_.recording.info().command, " "));
     std::replace(command.begin(), command.end(), '\n', ' ');
     sink_.print("X {}\n", command);
+    // After a release heaptrack takes info 0 for the last that was allocated, so that a release of it would
+    // count as temporary: one of nothing has the number, and no block.
+    sink_.print("a 0 0\n");
   }
 
   void visit(const MemoryEvent& event) {
@@ -108,7 +111,7 @@ class HeaptrackWriter {
   std::unordered_map<std::uint64_t, std::uint32_t> instructions_, traces_;
   std::vector<std::uint32_t> traces_of_stacks_;
   std::unordered_map<std::uint32_t, std::unordered_map<std::uint64_t, std::uint32_t>> infos_;  // by trace
-  std::uint32_t next_info_ = 0;
+  std::uint32_t next_info_ = 1;
   std::int64_t milliseconds_ = 0;
 };
 

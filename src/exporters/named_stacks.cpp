@@ -33,6 +33,12 @@ class StackNamer {
     return std::move(result_);
   }
 
+  std::string text_of(StackId stack) {
+    std::vector<std::uint32_t> frames;
+    add_functions(stack, frames);
+    return joined(result_, frames);
+  }
+
  private:
   void add_functions(StackId stack, std::vector<std::uint32_t>& frames) {
     const std::span<const std::uint64_t> addresses = input_.recording.stacks().frames(stack);
@@ -90,6 +96,8 @@ NamedStacks name_stacks(const ExportInput& input) {
   prepare_symbols(input);
   return StackNamer(input).name(accounts);
 }
+
+std::string joined_stack(const ExportInput& input, StackId stack) { return StackNamer(input).text_of(stack); }
 
 void prepare_symbols(const ExportInput& input) {
   const recording::StackTable& stacks = input.recording.stacks();

@@ -38,6 +38,9 @@ NamedStacks name_stacks(const ExportInput& input);
 // Looks all addresses of the recording's stacks up at once, which is much faster than one by one.
 void prepare_symbols(const ExportInput& input);
 
+// One stack as joined() writes it; "(no stack)" where none was recorded. prepare_symbols() comes before.
+std::string joined_stack(const ExportInput& input, StackId stack);
+
 // Stacks and layers as one text, outermost first: "main;load;malloc". What separates frames or lines in the
 // formats that have no escapes is replaced.
 std::string joined(const NamedStacks& named, std::span<const std::uint32_t> frames);

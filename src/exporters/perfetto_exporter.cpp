@@ -1,12 +1,17 @@
-// A Perfetto trace (https://perfetto.dev/docs/reference/trace-packet-proto): the heap and the program's own
-// mappings as counters of the process, and each thread's layers as slices. Field numbers are those of the
-// schema.
+// A Perfetto trace (https://perfetto.dev/docs/reference/trace-packet-proto): the heap, the program's own
+// mappings and what it has of each GPU as counters of the process, and each thread's layers as slices. Field
+// numbers are those of the schema.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "analysis/device_memory.h"
 #include "analysis/live_counter.h"
 #include "analysis/live_map.h"
 #include "analysis/mapping_ledger.h"
+#include "analysis/small_allocations.h"
 #include "exporters/exporter_list.h"
 #include "exporters/layer_walk.h"
 #include "exporters/protobuf_message.h"
@@ -19,6 +24,7 @@ using analysis::LiveBlock;
 
 enum EventType { kSliceBegin = 1, kSliceEnd = 2, kCounter = 4 };
 enum Track : std::uint64_t { kProcess = 1, kHeap = 2, kMapped = 3, kFirstThread = 16 };
+constexpr std::uint64_t kFirstDevice = std::uint64_t{1} << 40;  // beyond those of 2^32 threads
 constexpr int kUnitBytes = 3;
 
 class TraceWriter {
@@ -35,10 +41,18 @@ class TraceWriter {
     put_counter_track(kMapped, "mapped by the program");
   }
 
-  void counter(Track track, std::int64_t time, std::int64_t value) {
+  // "GPU 0, NVIDIA H200"
+  std::uint64_t add_device(std::uint32_t ordinal) {
+    std::string name = fmt::format("GPU {}", ordinal);
+    for (const recording::Device& device : info_.devices)
+      if (device.ordinal == ordinal && !device.name.empty()) name += ", " + valid_utf8(device.name);
+    put_counter_track(kFirstDevice + ordinal, name);
+    return kFirstDevice + ordinal;
+  }
+  void counter(std::uint64_t track, std::int64_t time, std::int64_t value) {
     ProtobufMessage event;
     event.integer(9, kCounter);
-    event.integer(11, std::uint64_t{track});
+    event.integer(11, track);
     event.integer(30, value);
     put_event(time, event);
   }
@@ -75,11 +89,11 @@ class TraceWriter {
     return uuid;
   }
 
-  void put_counter_track(Track uuid, std::string_view name) {
+  void put_counter_track(std::uint64_t uuid, std::string_view name) {
     ProtobufMessage counter;
     counter.integer(3, kUnitBytes);
     ProtobufMessage track;
-    track.integer(1, std::uint64_t{uuid});
+    track.integer(1, uuid);
     track.text(2, name);
     track.integer(5, std::uint64_t{kProcess});
     track.message(8, counter);
@@ -115,7 +129,7 @@ class TraceWriter {
 // A counter with no more than two values for each stretch of time: its highest and its last.
 class CounterCurve {
  public:
-  CounterCurve(TraceWriter& writer, Track track, Nanoseconds duration)
+  CounterCurve(TraceWriter& writer, std::uint64_t track, Nanoseconds duration)
       : writer_(writer), track_(track), width_(std::max<std::int64_t>(1, duration.count / kStretches)) {}
 
   void set(std::int64_t time, std::int64_t value) {
@@ -138,7 +152,7 @@ class CounterCurve {
     std::int64_t time = 0, value = 0;
   };
   TraceWriter& writer_;
-  Track track_;
+  std::uint64_t track_;
   std::int64_t width_, end_ = 0;
   Point highest_, last_;
   bool has_value_ = false;
@@ -146,18 +160,28 @@ class CounterCurve {
 
 class EventWalk {
  public:
-  EventWalk(const recording::Recording& recording, OutputSink& sink)
-      : writer_(recording.info(), sink),
+  // `most`: all that was allocated in small blocks, which bounds what samples stand for.
+  EventWalk(const recording::Recording& recording, OutputSink& sink, analysis::SmallAllocations most)
+      : info_(recording.info()),
+        writer_(recording.info(), sink),
         walk_(recording),
         heap_(writer_, kHeap, recording.info().duration),
         mapped_(writer_, kMapped, recording.info().duration),
-        mappings_(recording.info().page_bytes) {}
+        mappings_(recording.info().page_bytes),
+        most_sampled_(most.bytes) {
+    for (const recording::Device& device : info_.devices)
+      if (device.integrated) devices_.set_integrated(device.ordinal);
+  }
 
   void visit(const MemoryEvent& event) {
     time_ns_ = std::max(time_ns_, event.time.count);
     LiveBlock block;
-    if (event.kind == MemoryEventKind::map || event.kind == MemoryEventKind::unmap) {
+    if (event.kind == MemoryEventKind::map || event.kind == MemoryEventKind::unmap ||
+        event.kind == MemoryEventKind::reserve || event.kind == MemoryEventKind::make_accessible) {
       change_mappings(event);
+    } else if (event.kind == MemoryEventKind::device_allocate ||
+               event.kind == MemoryEventKind::device_release) {
+      change_device(event);
     } else if (event.kind == MemoryEventKind::enter_scope) {
       enter(event);
     } else if (event.kind == MemoryEventKind::release) {
@@ -175,6 +199,7 @@ class EventWalk {
   void finish() {
     heap_.flush();
     mapped_.flush();
+    for (auto& [ordinal, curve] : device_curves_) curve.flush();
   }
 
  private:
@@ -184,29 +209,44 @@ class EventWalk {
         [&](LayerIndex layer) { writer_.begin(event.thread, time_ns_, walk_.layers()[layer].name); });
   }
   void change(const LiveBlock& block, std::int64_t sign) {
-    analysis::add_wrapping(live_bytes_, sign * block.bytes());
-    heap_.set(time_ns_, live_bytes_);
+    std::int64_t& live = block.weight == 1 ? live_bytes_ : sampled_bytes_;
+    analysis::add_wrapping(live, sign * block.bytes());
+    std::int64_t heap = std::min(sampled_bytes_, most_sampled_);
+    analysis::add_wrapping(heap, live_bytes_);
+    heap_.set(time_ns_, heap);
   }
   void change_mappings(const MemoryEvent& event) {
-    if (event.kind == MemoryEventKind::map)
-      mappings_.map(event.address, event.size);
-    else
-      mappings_.unmap(event.address, event.size);
+    mappings_.apply(event);
     mapped_.set(time_ns_, mappings_.mapped_bytes());
   }
 
+  void change_device(const MemoryEvent& event) {
+    devices_.visit(event, 0, time_ns_);
+    auto found = device_curves_.find(event.device);
+    if (found == device_curves_.end())
+      found =
+          device_curves_.try_emplace(event.device, writer_, writer_.add_device(event.device), info_.duration)
+              .first;
+    found->second.set(time_ns_, devices_.total_of(event.device));
+  }
+
+  const recording::RecordingInfo& info_;
   TraceWriter writer_;
   LayerWalk walk_;
   CounterCurve heap_, mapped_;
   analysis::MappingLedger mappings_;
   analysis::LiveMap live_;
-  std::int64_t time_ns_ = 0, live_bytes_ = 0;
+  analysis::DeviceLedgers devices_;
+  std::map<std::uint32_t, CounterCurve> device_curves_;
+  std::int64_t time_ns_ = 0;
+  std::int64_t live_bytes_ = 0, sampled_bytes_ = 0;  // recorded for themselves, and what samples stand for
+  std::int64_t most_sampled_;
 };
 
 }  // namespace
 
 Status write_perfetto(const ExportInput& input, OutputSink& sink) {
-  EventWalk walk(input.recording, sink);
+  EventWalk walk(input.recording, sink, analysis::bound_of_samples(input.recording));
   input.recording.for_each_event([&](const MemoryEvent& event) { walk.visit(event); });
   walk.finish();
   return {};

@@ -1,9 +1,16 @@
-// Every event with what was allocated and reserved after it, the layers' figures, and a summary: a JSON
-// object of `events`, `layer_stats` and `summary`. Written event by event, so memory does not grow with the
-// recording.
+// Every event with what was allocated and reserved after it, on the heap, mapped and on GPUs, the layers'
+// figures, and a summary: a JSON object of `events`, `layer_stats` and `summary`. Written event by event, so
+// memory does not grow with the recording.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "analysis/device_memory.h"
 #include "analysis/glibc_chunk.h"
 #include "analysis/live_counter.h"
 #include "analysis/live_map.h"
+#include "analysis/mapping_ledger.h"
 #include "analysis/recording_analysis.h"
 #include "base/json.h"
 #include "exporters/exporter_list.h"
@@ -24,7 +31,10 @@ std::int64_t reserved_for(const LiveBlock& block) {
 class EventWriter {
  public:
   EventWriter(const recording::Recording& recording, OutputSink& sink)
-      : walk_(recording), layers_(walk_.layers()), sink_(sink) {}
+      : walk_(recording), layers_(walk_.layers()), sink_(sink), mappings_(recording.info().page_bytes) {
+    for (const recording::Device& device : recording.info().devices)
+      if (device.integrated) devices_.set_integrated(device.ordinal);
+  }
 
   void visit(const MemoryEvent& event) {
     // As the analysis does: time never runs backwards, and a segment's header may tell of another layer.
@@ -39,8 +49,19 @@ class EventWriter {
         return release(event);
       case MemoryEventKind::enter_scope:
         return enter(event);
+      case MemoryEventKind::map:
+      case MemoryEventKind::unmap:
+      case MemoryEventKind::reserve:
+      case MemoryEventKind::make_accessible:
+        enter(event);
+        return change_mappings(event);
+      case MemoryEventKind::device_allocate:
+      case MemoryEventKind::device_release:
+      case MemoryEventKind::device_refused:
+        enter(event);
+        return change_device(event);
       default:
-        return;  // counted, mapped or lost: nothing of the heap's live blocks changes
+        return;  // counted or lost: nothing that is live changes
     }
   }
 
@@ -65,6 +86,31 @@ class EventWriter {
     write("free", known ? block.bytes() : 0, layers_.of(event.scope));
   }
 
+  // What changed nothing, as addresses that are only reserved, is left out.
+  void change_mappings(const MemoryEvent& event) {
+    const std::int64_t before = mappings_.mapped_bytes();
+    mappings_.apply(event);
+    const std::int64_t change = mappings_.mapped_bytes() - before;
+    if (change != 0)
+      write(change > 0 ? "map" : "unmap", std::abs(change), layers_.of(event.scope),
+            fmt::format(",\"mapped_bytes\":{}", mappings_.mapped_bytes()));
+  }
+
+  void change_device(const MemoryEvent& event) {
+    const bool released = event.kind == MemoryEventKind::device_release;
+    const std::string_view type = event.kind == MemoryEventKind::device_allocate ? "device_alloc"
+                                  : released                                     ? "device_free"
+                                                                                 : "device_refused";
+    std::int64_t bytes = released ? devices_.live_at(event.device, event.device_kind, event.address) : 0;
+    devices_.visit(event, layers_.of(event.scope), time_ns_);
+    if (event.kind == MemoryEventKind::device_allocate)
+      bytes = devices_.live_at(event.device, event.device_kind, event.address);
+    if (event.kind == MemoryEventKind::device_refused) bytes = static_cast<std::int64_t>(event.size);
+    write(type, bytes, layers_.of(event.scope),
+          fmt::format(",\"device\":{},\"memory_kind\":\"{}\",\"device_bytes\":{}", event.device,
+                      analysis::name_of(event.device_kind), devices_.total_of(event.device)));
+  }
+
   void enter(const MemoryEvent& event) {
     walk_.go(
         event, [&](LayerIndex layer) { write("layer_exit", 0, layer); },
@@ -76,14 +122,15 @@ class EventWriter {
     analysis::add_wrapping(reserved_, sign * reserved_for(block));
   }
 
-  void write(std::string_view type, std::int64_t bytes, LayerIndex layer) {
+  // `more`: keys of this type of event, each after a comma.
+  void write(std::string_view type, std::int64_t bytes, LayerIndex layer, std::string_view more = {}) {
     const double fragmentation =
         reserved_ > 0 ? static_cast<double>(reserved_ - allocated_) / static_cast<double>(reserved_) : 0;
     sink_.print(
         "{}\n{{\"timestamp\":{}.{:09},\"event_type\":\"{}\",\"size_bytes\":{},\"layer_name\":{},"
-        "\"allocated_bytes\":{},\"reserved_bytes\":{},\"fragmentation_ratio\":{:.6f}}}",
+        "\"allocated_bytes\":{},\"reserved_bytes\":{},\"fragmentation_ratio\":{:.6f}{}}}",
         separator_, time_ns_ / 1'000'000'000, time_ns_ % 1'000'000'000, type, bytes, name_of_layer(layer),
-        allocated_, reserved_, fragmentation);
+        allocated_, reserved_, fragmentation, more);
     separator_ = ",";
   }
 
@@ -99,6 +146,8 @@ class EventWriter {
   analysis::LayerTree& layers_;
   OutputSink& sink_;
   analysis::LiveMap live_;
+  analysis::MappingLedger mappings_;
+  analysis::DeviceLedgers devices_;
   std::vector<std::string> names_;  // of layers, as JSON
   std::int64_t time_ns_ = 0, allocated_ = 0, reserved_ = 0;
   std::string_view separator_;
@@ -121,6 +170,25 @@ Json layer_stats(const analysis::RecordingAnalysis& analysis) {
   return stats;
 }
 
+Json devices_of(const ExportInput& input, const analysis::RecordingAnalysis& analysis) {
+  Json devices = Json::array();
+  for (const analysis::DeviceFigures& figures : analysis.devices) {
+    Json device = {{"device", figures.ordinal},
+                   {"peak_bytes", figures.peak_bytes},
+                   {"peak_time_seconds", figures.peak_time.seconds()},
+                   {"at_end_bytes", figures.end_bytes},
+                   {"refused_count", figures.refused_count},
+                   {"refused_bytes", figures.refused_bytes}};
+    for (const recording::Device& known : input.recording.info().devices) {
+      if (known.ordinal != figures.ordinal) continue;
+      device["name"] = known.name;
+      if (known.limit_bytes) device["limit_bytes"] = *known.limit_bytes;
+    }
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
 Json summary(const ExportInput& input, const analysis::RecordingAnalysis& analysis) {
   return {{"recording", input.file},
           {"command", input.recording.info().command},
@@ -131,6 +199,9 @@ Json summary(const ExportInput& input, const analysis::RecordingAnalysis& analys
           {"peak_bytes", analysis.peak_bytes.value},
           {"peak_time_seconds", analysis.peak_time.seconds()},
           {"leaked_bytes", analysis.leaked_bytes.value},
+          {"mapped_peak_bytes", analysis.mapped.peak_bytes},
+          {"mapped_end_bytes", analysis.mapped.end_bytes},
+          {"devices", devices_of(input, analysis)},
           {"dropped_events", analysis.dropped_events},
           {"sampled", !analysis.full},
           {"complete", analysis.complete}};

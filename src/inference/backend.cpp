@@ -51,6 +51,11 @@ Status check_model_file(const fs::path& path) {
   if (fs::is_directory(status))
     return input_error(fmt::format("cannot open model {}", path.string()), "it is a folder",
                        "give the model file inside it");
+  if (!fs::is_regular_file(status))  // to open it could block for ever
+    return input_error(
+        fmt::format("cannot open model {}", path.string()),
+        fmt::format("it is {}, not a file", fs::is_fifo(status) ? "a FIFO" : "a device or socket"),
+        "give the path of a file");
   const auto size = fs::file_size(path, error);
   if (!error && size == 0)
     return input_error(fmt::format("cannot open model {}", path.string()), "the file is empty",

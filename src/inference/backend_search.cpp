@@ -27,9 +27,9 @@ struct KnownBackend {
 constexpr std::array<KnownBackend, 3> kKnownBackends{{
     {"tensorrt",
      {".engine", ".plan", ".onnx"},
-     "Headroom does not come with a TensorRT plug-in yet: use the model as .onnx with ONNX Runtime, or write "
-     "the "
-     "plug-in (docs/how-to-add-a-backend.md)"},
+     "build Headroom where TensorRT's headers are (-DTENSORRT_INCLUDE_DIR=…, docs/tensorrt.md), or use the "
+     "model as .onnx "
+     "with ONNX Runtime"},
     {"onnxruntime",
      {".onnx", ".ort"},
      "run scripts/install_dependencies.sh and build again, or name the folder of the plug-in in "

@@ -84,11 +84,13 @@ class Ledger {
   // With the driver's figure for the pool: what it gave back is not charged any more.
   // True if the figure is another than before.
   bool settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes);
+  // A pool that was made for this device, whatever is current when it is used. Nothing is charged yet.
+  void adopt_pool(std::uint64_t pool, unsigned device);
   void destroy_pool(std::uint64_t pool);
   // Whether a pool of the device is charged for more than is in use; its address. 0 if none, or after the
   // `skip` first.
   std::uint64_t pool_to_settle(unsigned device, unsigned skip);
-  bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: nothing was allocated from it
+  bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: it is not known yet
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
 

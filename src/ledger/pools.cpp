@@ -30,6 +30,17 @@ bool Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes) {
   return is_new;
 }
 
+void Ledger::adopt_pool(std::uint64_t pool, unsigned device) {
+  const Locked locked(*this);
+  if (table_.find(Space::pool, pool) != nullptr) return;
+  Entry entry;
+  entry.space = Space::pool;
+  entry.address = pool;
+  entry.device = static_cast<std::uint16_t>(device);
+  entry.kind = DeviceMemoryKind::pool_reserved;
+  table_.insert(entry);
+}
+
 void Ledger::destroy_pool(std::uint64_t pool) {
   const Locked locked(*this);
   Entry* const entry = table_.find(Space::pool, pool);

@@ -61,6 +61,9 @@ struct ModelMemory {
   std::int64_t violations = 0;  // samples over the limit
   // Largest sampled VmData (private, writable, reserved), where RLIMIT_DATA enforces the limit.
   std::optional<Bytes> data_peak = std::nullopt;
+  // Largest sampled proportional share since the process began, its load included. A process of --parallel
+  // shares pages with the others, one alone does not.
+  std::optional<Bytes> pss_peak = std::nullopt;
   friend bool operator==(const ModelMemory&, const ModelMemory&) = default;
 };
 
@@ -143,8 +146,8 @@ struct ParallelResult {
   std::optional<Bytes> sum_of_peaks;  // of the models alone
   std::optional<Bytes> joint_peak;    // of all at once, as sampled (PSS) or by the kernel (control group)
   std::string joint_peak_source;      // "cgroup_v1", "cgroup_v2", "pss_samples"
-  bool within_limit = true;
-  // Not every model lived to the end: what all would have taken at once is at least the joint peak.
+  std::optional<bool> within_limit;   // absent where the run ended before it could be known
+  // The joint peak was sampled, or not every model lived to the end: what all take at once is at least that.
   bool joint_peak_is_lower_bound = false;
   std::int64_t frames_held = 0;  // most decoded frames in memory at once, of all models
   std::vector<JointGpuMemory> gpu_memory;

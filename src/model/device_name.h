@@ -1,9 +1,11 @@
 // Where a model runs, as a person names it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headroom {
 
@@ -19,5 +21,11 @@ struct DeviceName {
 
 // "cpu", "cuda:N", or "cuda" for the first. Nothing for anything else.
 std::optional<DeviceName> parse_device_name(std::string_view text);
+
+// The ordinals of the CUDA devices among these names, each once, in the order of their first use.
+std::vector<unsigned> cuda_ordinals(const std::vector<std::string>& devices);
+
+// "GPU-12345678-1234-1234-1234-123456789abc", as NVIDIA's tools write a device's 16 bytes.
+std::string gpu_uuid_text(const std::uint8_t (&uuid)[16]);
 
 }  // namespace headroom

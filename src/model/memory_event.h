@@ -43,6 +43,8 @@ enum class MemoryEventKind : std::uint8_t {
   device_release = 11,   // of `address`
   device_refused = 12,   // `size` bytes were refused, with `count` charged of the limit in `address`
   device_figure = 13,    // what is no allocation comes to `size` bytes from now on
+  reserve = 14,          // mmap of `size` bytes of addresses without access: no memory
+  make_accessible = 15,  // mprotect of `size` bytes: what of them was reserved is memory from now on
 };
 
 // Samples are split at random in two halves, each a sample of its own: half A chooses the moment of a peak,

@@ -30,6 +30,7 @@ enum HeaderFlags : std::uint32_t {
   kFlagFull = 1,    // every allocation is recorded, not only large ones and samples
   kFlagRing = 2,    // segments are reused: the recording holds the last ones only
   kFlagClosed = 4,  // the process ended its recording itself (absent after a kill)
+  kFlagSealed = 8,  // and wrote a RecordingEnd, with checksums
 };
 
 struct FileHeader {
@@ -54,11 +55,12 @@ struct FileHeader {
   std::atomic<std::uint64_t> threads_seen;
   std::atomic<std::uint64_t> events_dropped;  // of threads that had no segment to write a gap into
   std::uint32_t exec_generation;              // how many programs this process had run before (execve)
-  std::uint32_t reserved;
+  std::uint32_t checksum;  // of what does not change (checksum.h); 0: an earlier version's, without checksums
   // The file has been this long: a shorter one was cut off. A slot may be claimed before the file reaches it.
   std::atomic<std::uint64_t> file_bytes;
 };
-static_assert(sizeof(FileHeader) <= kHeaderBytes);
+inline constexpr std::size_t kCheckedHeaderBytes = 160;
+static_assert(sizeof(FileHeader) == kCheckedHeaderBytes);
 
 enum class MetadataKind : std::uint32_t {
   command = 1,          // argv, separated by NUL
@@ -73,6 +75,8 @@ enum class MetadataKind : std::uint32_t {
   note = 10,            // a sentence for the reader: why the recording ended early
   device = 11,          // DeviceRecord · name: a GPU that the process used; `id` is its ordinal
   open_profile = 12,    // ProfileRecord without a time or a path: a runtime keeps a profile in its memory
+  segment_seal = 13,    // SegmentSeal of a segment that was open at the end; `id` is its slot
+  end = 14,             // RecordingEnd
 };
 
 struct MetadataHeader {
@@ -134,11 +138,33 @@ struct SegmentHeader {
   // What the thread counted after its last counters record, in the scope below: to be read as one more such
   // record at the segment's end. In place, so that a process that is killed loses none of it.
   std::atomic<std::uint64_t> counted_allocations, counted_bytes, counted_releases;
-  std::uint32_t counted_scope;
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> counted_scope;
+  // Not 0: the segment was left, and this is the checksum of what lies above and of the committed records.
+  std::atomic<std::uint32_t> checksum;
 };
 inline constexpr std::uint32_t kSegmentMagic = 0x47455348;  // "HSEG"
 static_assert(sizeof(SegmentHeader) == 64);
+
+// A segment's header as it was when the recording ended, with the checksum that it has no place for while its
+// thread may go on. Whatever that thread writes later lies behind it.
+struct SegmentSeal {
+  std::uint32_t magic, thread;
+  std::uint64_t number, base_time;
+  std::uint32_t scope, committed;
+  std::uint64_t counted_allocations, counted_bytes, counted_releases;
+  std::uint32_t counted_scope, checksum;
+};
+static_assert(sizeof(SegmentSeal) == sizeof(SegmentHeader));
+
+// What the process writes last: fields of the file header as they were then, and a checksum of the metadata
+// before it.
+struct RecordingEnd {
+  std::uint64_t metadata_bytes;  // so many from the start of the area on have the checksum
+  std::uint64_t last_ticks, last_monotonic_ns;
+  std::uint64_t segments_claimed, threads_seen, events_dropped;
+  std::uint64_t checksum;  // of those bytes, and of the fields above
+};
+static_assert(sizeof(RecordingEnd) == 56);
 
 // The low four bits of a record's tag. The high four are the time since the record before in this segment, in
 // units; 15 means that a varint of the rest follows the tag.
@@ -157,13 +183,15 @@ enum RecordTag : std::uint8_t {
   kTagThread = 10,     // thread index: the records that follow are another thread's; its scope begins at 0
   kTagExtension = 15,  // ExtensionKind · bytes · payload: an older reader steps over what it does not know
 };
-// Memory of GPUs. Device is an ordinal, kind a DeviceMemoryKind, handle an address or what else the driver
-// calls it by; all are varints.
+// Device is an ordinal of a GPU, kind a DeviceMemoryKind, handle an address or what else the driver calls it
+// by; all are varints.
 enum class ExtensionKind : std::uint8_t {
   device_allocate = 1,  // device · kind · handle · size · stack
   device_release = 2,   // device · kind · handle
   device_refused = 3,   // device · kind · size · charged · limit · stack
   device_figure = 4,    // device · kind · bytes: what it is now, for kinds that are no allocations
+  reserve = 5,          // address/8 · size · stack: addresses without access (PROT_NONE)
+  make_accessible = 6,  // address/8 · size · stack: what of this was reserved is memory from now on
 };
 inline constexpr unsigned kInlineTimeLimit = 15;
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "recording/checksum.h"
 #include "recording/format.h"
 #include "recording/varint.h"
 
@@ -23,11 +24,13 @@ class RecordWriter {
     begin_ = static_cast<std::uint8_t*>(segment) + sizeof(SegmentHeader);
     at_ = begin_;
     end_ = static_cast<std::uint8_t*>(segment) + usable_bytes;
+    // A slot of a ring loses the checksum of its former segment before anything else.
+    header_->checksum.exchange(0, std::memory_order_acq_rel);
     header_->committed.store(0, std::memory_order_relaxed);
     header_->counted_allocations.store(0, std::memory_order_relaxed);
     header_->counted_bytes.store(0, std::memory_order_relaxed);
     header_->counted_releases.store(0, std::memory_order_relaxed);
-    header_->counted_scope = scope;
+    header_->counted_scope.store(scope, std::memory_order_relaxed);
     header_->thread = thread;
     header_->number = number;
     header_->base_time = time;
@@ -37,6 +40,13 @@ class RecordWriter {
     last_address_ = 0;
     last_frame_count_ = 0;
     stacks_ = 0;
+  }
+  // The segment is full, or left for another reason: nothing is written to it any more.
+  void seal_and_close() {
+    SegmentSeal seal;
+    if (is_open() && take_seal(*header_, seal))
+      header_->checksum.store(checksum_of(seal, begin_), std::memory_order_release);
+    close();
   }
   void close() { at_ = end_ = nullptr; }
   void extend(std::size_t usable_bytes) { end_ = reinterpret_cast<std::uint8_t*>(header_) + usable_bytes; }
@@ -74,6 +84,12 @@ class RecordWriter {
     sized(kTagUnmap, time, address, size);
     commit();
   }
+  void reserve(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
+    extension(ExtensionKind::reserve, time, {address >> kAddressShift, size, stack});
+  }
+  void make_accessible(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
+    extension(ExtensionKind::make_accessible, time, {address >> kAddressShift, size, stack});
+  }
   void scope(std::uint64_t time, std::uint32_t scope_id) {
     tag(kTagScope, time);
     at_ = put_varint(at_, scope_id);
@@ -100,13 +116,15 @@ class RecordWriter {
                               header_->counted_releases.load(std::memory_order_relaxed)) != 0;
   }
   // Before the scope changes, flush_counters() must have emptied them.
-  void set_counted_scope(std::uint32_t scope_id) { header_->counted_scope = scope_id; }
+  void set_counted_scope(std::uint32_t scope_id) {
+    header_->counted_scope.store(scope_id, std::memory_order_relaxed);
+  }
   // Turns the counts into a record. A kill in between loses them rather than showing them twice.
   void flush_counters(std::uint64_t time) {
     const std::uint64_t allocations = header_->counted_allocations.exchange(0, std::memory_order_relaxed);
     const std::uint64_t bytes = header_->counted_bytes.exchange(0, std::memory_order_relaxed);
     const std::uint64_t releases = header_->counted_releases.exchange(0, std::memory_order_relaxed);
-    counters(time, header_->counted_scope, allocations, bytes, releases);
+    counters(time, header_->counted_scope.load(std::memory_order_relaxed), allocations, bytes, releases);
   }
   void gap(std::uint64_t time, std::uint64_t events) {
     tag(kTagGap, time);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/utf8.h"
+#include "model/device_name.h"
 
 namespace headroom::recording {
 namespace {
@@ -55,14 +57,6 @@ std::vector<std::string> split_at_nul(const std::string& text) {
   return parts;
 }
 
-std::string hex_digits(const std::string& bytes);
-// Eight, four, four, four and twelve digits.
-std::string uuid_text(const std::uint8_t (&uuid)[16]) {
-  std::string text = "GPU-" + hex_digits({reinterpret_cast<const char*>(uuid), sizeof uuid});
-  for (const std::size_t at : {24, 20, 16, 12}) text.insert(at, "-");
-  return text;
-}
-
 std::string hex_digits(const std::string& bytes) {
   std::string digits;
   for (const char byte : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
@@ -93,8 +87,11 @@ Recording& Recording::operator=(Recording&& other) noexcept {
   first_ticks_ = other.first_ticks_;
   scale_time_shift_ = other.scale_time_shift_;
   metadata_bytes_ = other.metadata_bytes_;
+  end_ = other.end_;
+  seals_ = std::move(other.seals_);
   segments_ = std::move(other.segments_);
   stacks_ = std::move(other.stacks_);
+  weights_ = std::move(other.weights_);
   nodes_ = std::move(other.nodes_);
   places_ = std::move(other.places_);
   problems_ = std::move(other.problems_);
@@ -110,10 +107,15 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
   Recording recording;
   if (auto status = recording.map(path); !status) return forward_error(status);
   if (auto status = recording.read_header(path); !status) return forward_error(status);
+  recording.check_header();
+  recording.find_end();
+  recording.check_sizes();
+  recording.set_times();
   recording.info_.scopes.resize(1);
   recording.read_metadata();
   recording.places_.settle(recording.info_.modules);
   recording.find_segments();
+  ::madvise(const_cast<std::uint8_t*>(recording.bytes_), recording.size_, MADV_DONTNEED);  // as let_go_of()
   recording.read_profiles(path);
   recording.note_unwritten_profiles();
   recording.problems_ = recording.open_problems_;
@@ -163,11 +165,16 @@ Status Recording::read_header(const std::filesystem::path& path) {
   info_.started_realtime_ns = static_cast<std::int64_t>(header.first_realtime_ns);
   info_.large_bytes = header.large_bytes;
   info_.sample_period_bytes = header.sample_period_bytes;
+  weights_ = SampleWeights(info_.sample_period_bytes);
   info_.file_bytes = size_;
-  info_.events_dropped = header.events_dropped.load();
+  return {};
+}
+
+void Recording::set_times() {
+  const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
   first_ticks_ = header.first_ticks;
-  const std::uint64_t ticks = header.last_ticks.load() - header.first_ticks;
-  const std::uint64_t nanoseconds = header.last_monotonic_ns.load() - header.first_monotonic_ns;
+  const std::uint64_t ticks = end_.last_ticks - header.first_ticks;
+  const std::uint64_t nanoseconds = end_.last_monotonic_ns - header.first_monotonic_ns;
   // A recording that ended before its first segment was full has the two points close together; they are
   // still taken a known time apart (docs/recording-format.md).
   const double per_tick = ticks > 0 ? static_cast<double>(nanoseconds) / static_cast<double>(ticks) : 1;
@@ -176,7 +183,6 @@ Status Recording::read_header(const std::filesystem::path& path) {
                                        ? static_cast<std::uint64_t>(per_unit_32)
                                        : std::uint64_t{1} << 32;
   scale_time_shift_ = header.time_shift;
-  return {};
 }
 
 Nanoseconds Recording::time_of_ticks(std::uint64_t ticks) const {
@@ -292,7 +298,7 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       Device device;
       device.ordinal = id;
       device.name = payload.rest();
-      device.uuid = uuid_text(record.uuid);
+      device.uuid = gpu_uuid_text(record.uuid);
       device.total_bytes = record.total_bytes;
       if ((record.flags & kDeviceLimited) != 0) device.limit_bytes = record.limit_bytes;
       device.integrated = (record.flags & kDeviceIntegrated) != 0;
@@ -300,6 +306,9 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       info_.devices.push_back(std::move(device));
       return;
     }
+    case MetadataKind::segment_seal:
+    case MetadataKind::end:
+      return;  // find_end()
     case MetadataKind::note: {
       std::string sentence = payload.rest();
       // Large blocks without a record are missing from every figure of what is live.
@@ -322,7 +331,7 @@ void Recording::walk_places(const std::function<void(const MemoryEvent&)>& visit
 
 void Recording::find_segments() {
   const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
-  const std::uint64_t claimed = header.segments_claimed.load();
+  const std::uint64_t claimed = end_.segments_claimed;
   const std::uint64_t begin = std::uint64_t{kHeaderBytes} + header.metadata_bytes;
   const std::uint64_t slots = info_.ring ? std::min(claimed, header.segments_limit) : claimed;
   if (info_.ring && claimed > header.segments_limit)
@@ -340,7 +349,7 @@ void Recording::find_segments() {
     const std::uint32_t committed = segment.committed.load(std::memory_order_acquire);
     if (segment.magic != kSegmentMagic) {
       // Claimed, and the process ended before the first record: a hole, unless something else lies there.
-      if (segment.magic != 0)
+      if (segment.magic != 0 || seals_.count(i) != 0)
         open_problems_.push_back(fmt::format("segment {} is damaged: it was left out", i));
       continue;
     }
@@ -358,7 +367,9 @@ void Recording::find_segments() {
     span.counted_allocations = segment.counted_allocations.load(std::memory_order_relaxed);
     span.counted_bytes = segment.counted_bytes.load(std::memory_order_relaxed);
     span.counted_releases = segment.counted_releases.load(std::memory_order_relaxed);
-    span.counted_scope = segment.counted_scope;
+    span.counted_scope = segment.counted_scope.load(std::memory_order_relaxed);
+    span.slot = i;
+    take_seal_of(span, segment);
     if (span.begin != span.end || span.has_counted()) segments_.push_back(span);
   }
   if (lost > 0)
@@ -367,30 +378,15 @@ void Recording::find_segments() {
     return a.base_time != b.base_time ? a.base_time < b.base_time : a.number < b.number;
   });
   info_.segments = segments_.size();
-  info_.duration = time_of_ticks(first_ticks_ + (header.last_ticks.load() - header.first_ticks));
+  info_.duration = time_of_ticks(end_.last_ticks);
 }
 
-// A runtime keeps a profile in its memory until it is ended: of a process that was killed before there is
-// nothing to read.
-void Recording::note_unwritten_profiles() {
-  constexpr std::size_t kMostNotes = 100;  // a recording that may come from anyone can begin 100,000
-  std::set<std::uint32_t> sessions;
-  for (const auto& [number, session] : begun_profiles_)
-    if (written_profiles_.count(number) == 0 && sessions.size() < kMostNotes) sessions.insert(session.index);
-  for (const std::uint32_t session : sessions)
-    info_.notes.push_back(fmt::format(
-        "the recording ends before the third run of {} was over and its profile written: what its nodes "
-        "took is told as its runs'",
-        path_of(ScopeId{session})));
-}
-
-void Recording::report_damage(const SegmentDecoder& decoder) {
-  if (decoder.damage() == nullptr) return;
-  constexpr std::size_t kMostProblems = 100;
-  if (problems_.size() < kMostProblems)
-    problems_.push_back(fmt::format("segment {} is damaged at byte {}: {}; {} bytes were not read",
-                                    decoder.number(), decoder.offset(), decoder.damage(),
-                                    decoder.bytes_left()));
+// So that the process' memory grows with the threads that record at a time and not with the file, which may
+// be larger than the machine's. The pages stay in the page cache; the next pass maps them again.
+void Recording::let_go_of(const SegmentDecoder& decoder) const {
+  const auto page = static_cast<std::ptrdiff_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint8_t* const begin = bytes_ + (decoder.begin() - bytes_) / page * page;
+  ::madvise(const_cast<std::uint8_t*>(begin), static_cast<std::size_t>(decoder.end() - begin), MADV_DONTNEED);
 }
 
 std::string path_of(const RecordingInfo& info, ScopeId scope) {

@@ -107,6 +107,14 @@ class Recording {
   Recording() = default;
   Status map(const std::filesystem::path& path);
   Status read_header(const std::filesystem::path& path);
+  void set_times();
+  // Checksums (recording_checks.cpp). What does not match is a problem, and read all the same.
+  void check_header();
+  void find_end();
+  void check_sizes();
+  void take_seal_of(SegmentSpan& span, const SegmentHeader& segment);
+  void check_segment(SegmentSpan& span);
+  void add_problem(std::string problem);
   void read_metadata();
   void read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at, std::size_t bytes);
   void find_segments();
@@ -122,6 +130,7 @@ class Recording {
   template <class Visit>
   void walk(Visit&& visit);  // the events as they were recorded
   void report_damage(const SegmentDecoder& decoder);
+  void let_go_of(const SegmentDecoder& decoder) const;
 
   const std::uint8_t* bytes_ = nullptr;
   std::size_t size_ = 0;
@@ -130,11 +139,15 @@ class Recording {
   std::uint64_t first_ticks_ = 0;
   unsigned scale_time_shift_ = 0;
   std::size_t metadata_bytes_ = 0;  // of records that the file has
+  // What changes in the file header: where the process ended its recording itself, as it was then.
+  RecordingEnd end_{};
+  std::map<std::uint64_t, SegmentSeal> seals_;  // by slot
   // Numbers of profiles that were begun, with their sessions, and those that were written.
   std::map<std::uint32_t, ScopeId> begun_profiles_;
   std::set<std::uint32_t> written_profiles_;
   std::vector<SegmentSpan> segments_;  // by base time
   StackTable stacks_;
+  SampleWeights weights_;
   NodeRanges nodes_;
   ModulePlaces places_;
   std::vector<std::string> problems_, open_problems_;
@@ -167,7 +180,9 @@ void Recording::walk(Visit&& visit) {
       if (active[i].comes_before(active[first])) first = i;
     if (upcoming < segments_.size() &&
         (active.empty() || segments_[upcoming].base_time <= active[first].next_time())) {
-      SegmentDecoder decoder(segments_[upcoming++], scale_, info_.sample_period_bytes, coin_key, stacks_);
+      SegmentSpan& segment = segments_[upcoming++];
+      if (!segment.is_checked) check_segment(segment);
+      SegmentDecoder decoder(segment, scale_, weights_, coin_key, stacks_);
       if (decoder.advance())
         active.push_back(std::move(decoder));
       else
@@ -186,6 +201,7 @@ void Recording::walk(Visit&& visit) {
     } while (more && decoder.next_time() < horizon);
     if (more) continue;
     report_damage(decoder);
+    let_go_of(decoder);
     active.erase(active.begin() + static_cast<std::ptrdiff_t>(first));
   }
 }

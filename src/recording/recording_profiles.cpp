@@ -82,4 +82,18 @@ void Recording::add_nodes(std::uint32_t index, NodeScopes& known) {
   }
 }
 
+// A runtime keeps a profile in its memory until it is ended: of a process that was killed before there is
+// nothing to read.
+void Recording::note_unwritten_profiles() {
+  constexpr std::size_t kMostNotes = 100;  // a recording that may come from anyone can begin 100,000
+  std::set<std::uint32_t> sessions;
+  for (const auto& [number, session] : begun_profiles_)
+    if (written_profiles_.count(number) == 0 && sessions.size() < kMostNotes) sessions.insert(session.index);
+  for (const std::uint32_t session : sessions)
+    info_.notes.push_back(fmt::format(
+        "the recording ends before the third run of {} was over and its profile written: what its nodes "
+        "took is told as its runs'",
+        path_of(ScopeId{session})));
+}
+
 }  // namespace headroom::recording

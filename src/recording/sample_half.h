@@ -32,9 +32,12 @@ inline double coin_of_record(std::uint64_t key, std::uint64_t segment_number, st
 
 // Of a sample that was chosen with this probability 1 − e^(−s/P). With r = e^(−s/2P) it is in half A alone
 // with probability r/(1 + r), in half B alone with as much, and else in both.
-inline SampleHalf half_of_sample(double chance, double coin) {
+inline double chance_alone(double chance) {
   const double missed = std::sqrt(1 - chance);
-  const double alone = missed / (1 + missed);
+  return missed / (1 + missed);
+}
+// `alone`: chance_alone() of it.
+inline SampleHalf half_of_sample(double alone, double coin) {
   if (coin < alone) return SampleHalf::a;
   return coin < 2 * alone ? SampleHalf::b : SampleHalf::both;
 }

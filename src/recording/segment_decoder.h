@@ -2,7 +2,6 @@
 // its header, its addresses from 0, and the stacks that it names are defined in it.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "model/memory_event.h"
 #include "recording/format.h"
 #include "recording/sample_half.h"
+#include "recording/sample_weights.h"
 #include "recording/stack_table.h"
 #include "recording/varint.h"
 
@@ -33,20 +33,23 @@ struct SegmentSpan {
   // What the thread counted after its last counters record.
   std::uint64_t counted_allocations = 0, counted_bytes = 0, counted_releases = 0;
   std::uint32_t counted_scope = 0;
+  std::uint64_t slot = 0;   // its place in the file
+  bool is_checked = false;  // its checksum was looked at, or it has none
   bool has_counted() const { return (counted_allocations | counted_bytes | counted_releases) != 0; }
 };
 
 class SegmentDecoder {
  public:
-  // `coin_key`: mixed() of when the recording began (sample_half.h).
-  SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, std::uint64_t sample_period_bytes,
+  // `coin_key`: mixed() of when the recording began (sample_half.h). `weights` and `stacks` are the
+  // recording's, and outlive the decoder.
+  SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, SampleWeights& weights,
                  std::uint64_t coin_key, StackTable& stacks)
       : at_(segment.begin),
         begin_(segment.begin),
         end_(segment.end),
         scale_(scale),
         table_(&stacks),
-        sample_period_(static_cast<double>(sample_period_bytes)),
+        weights_(&weights),
         coin_key_(coin_key),
         number_(segment.number),
         time_(segment.base_time),
@@ -69,6 +72,8 @@ class SegmentDecoder {
   const char* damage() const { return damage_; }  // null where there is none
   std::uint64_t number() const { return number_; }
   std::size_t offset() const { return static_cast<std::size_t>(at_ - begin_); }
+  const std::uint8_t* begin() const { return begin_; }
+  const std::uint8_t* end() const { return end_; }
   std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
 
  private:
@@ -90,6 +95,7 @@ class SegmentDecoder {
     return kind == MemoryEventKind::release || kind == MemoryEventKind::device_release;
   }
   bool define_stack(const std::uint8_t*& p);
+  const char* read_reservation(ExtensionKind kind, const std::uint8_t* at, const std::uint8_t* end);
   // Null, or what is wrong with it. What is of a later version is no event.
   const char* read_extension(const std::uint8_t*& p, bool& is_event);
   bool take_counted();
@@ -100,7 +106,7 @@ class SegmentDecoder {
   const std::uint8_t* end_;
   TimeScale scale_;
   StackTable* table_;
-  double sample_period_;
+  SampleWeights* weights_;
   std::uint64_t coin_key_, number_, time_, address_ = 0;
   MemoryEvent event_;
   // A counters record is two events: what was allocated, and then what was released.
@@ -130,6 +136,18 @@ inline bool SegmentDecoder::define_stack(const std::uint8_t*& p) {
   return true;
 }
 
+inline const char* SegmentDecoder::read_reservation(ExtensionKind kind, const std::uint8_t* at,
+                                                    const std::uint8_t* end) {
+  const std::uint64_t eighths = get_varint(at, end), size = get_varint(at, end), stack = get_varint(at, end);
+  if (at == nullptr) return "a record of a mapping is cut off";
+  if (stack >= local_stacks_.size()) return "a stack is named before it is defined";
+  event_.kind = kind == ExtensionKind::reserve ? MemoryEventKind::reserve : MemoryEventKind::make_accessible;
+  event_.address = eighths << kAddressShift;
+  event_.size = size;
+  event_.stack = local_stacks_[stack];
+  return nullptr;
+}
+
 inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& is_event) {
   const std::uint64_t kind = get_varint(p, end_);
   const std::uint64_t bytes = get_varint(p, end_);
@@ -138,8 +156,10 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
   const std::uint8_t* const end = p + bytes;
   const std::uint8_t* at = p;
   p = end;
-  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::device_figure);
+  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::make_accessible);
   if (!is_event) return nullptr;
+  if (kind >= static_cast<std::uint64_t>(ExtensionKind::reserve))
+    return read_reservation(static_cast<ExtensionKind>(kind), at, end);
   const std::uint64_t device = get_varint(at, end), memory = get_varint(at, end);
   // A field may be added behind those that are known.
   constexpr std::size_t kFields[] = {0, 3, 1, 4, 1};
@@ -176,6 +196,9 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
       event_.kind = MemoryEventKind::device_figure;
       event_.size = fields[0];
       break;
+    case ExtensionKind::reserve:
+    case ExtensionKind::make_accessible:
+      break;  // read above
   }
   if (stack >= local_stacks_.size()) return "a stack is named before it is defined";
   event_.stack = local_stacks_[stack];
@@ -199,11 +222,10 @@ inline bool SegmentDecoder::take_counted() {
   return true;
 }
 
-// A byte is sampled with probability 1/period: an allocation of `size` is with 1 − e^(−size/period).
 inline void SegmentDecoder::weigh_sample() {
-  const double chance = -std::expm1(-static_cast<double>(event_.size) / sample_period_);
-  event_.weight = 1 / chance;
-  event_.half = half_of_sample(chance, coin_of_record(coin_key_, number_, offset()));
+  const SampleWeights::Weight& known = weights_->of(event_.size);
+  event_.weight = known.weight;
+  event_.half = half_of_sample(known.alone, coin_of_record(coin_key_, number_, offset()));
 }
 
 inline bool SegmentDecoder::advance() {
@@ -237,7 +259,7 @@ inline bool SegmentDecoder::advance() {
         read_address(p);
         event_.size = get_varint(p, end_);
         if (!read_stack_reference(p)) return fail("a stack is named before it is defined");
-        if ((tag & 15) == kTagSample && sample_period_ > 0 && event_.size > 0) weigh_sample();
+        if ((tag & 15) == kTagSample && event_.size > 0 && weights_->are_needed()) weigh_sample();
         break;
       case kTagRelease:
         event_.kind = MemoryEventKind::release;

@@ -88,6 +88,8 @@ Json words_of(const BenchResult& result) {
   if (result.limit)
     words["limit"] = {{"meaning", meaning_of(*result.limit)},
                       {"notes", notes_on(*result.limit, result.host)}};
+  if (result.gpu_limit)
+    words["gpu_limit"] = {{"meaning", meaning_of(*result.gpu_limit)}, {"notes", result.gpu_limit->note}};
   return words;
 }
 

@@ -28,12 +28,29 @@ std::string words_for_leaks(const LeakVerdict& leaks) {
       return fmt::format("None: what is live at the end of {} does not grow over {} cycles.", leaks.cycle,
                          grouped(leaks.cycles));
     case Growth::grew_then_stayed:
-      return fmt::format("None: memory grew in the first cycles of {} and then stayed over {} cycles.",
-                         leaks.cycle, grouped(leaks.cycles));
+      if (leaks.last_step > 0)
+        return fmt::format("None: memory grew until cycle {} of {} and then stayed, over {} cycles.",
+                           grouped(leaks.last_step), leaks.cycle, grouped(leaks.cycles));
+      return fmt::format(
+          "None: after {} cycles of {} more is live than after the first ones, but it no longer grows.",
+          grouped(leaks.cycles), leaks.cycle);
+    case Growth::grew_late:
+      return fmt::format(
+          "Not clear: {} leaves {} more behind than after its warm-up, and grew as late as at cycle {} of "
+          "{}. "
+          "More cycles would tell whether it stays.",
+          leaks.cycle, format_bytes({leaks.late_bytes}), grouped(leaks.last_step), grouped(leaks.cycles));
     case Growth::leak:
       if (leaks.same_places)
         return fmt::format("The same places grow over the {} cycles of {}.", grouped(leaks.cycles),
                            leaks.cycle);
+      if (leaks.last_step > 0)
+        return fmt::format(
+            "Leak: {} leaves {} more behind with each of {} cycles on average, in steps, as a container does "
+            "that "
+            "is never emptied (the last at cycle {}).",
+            leaks.cycle, words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles),
+            grouped(leaks.last_step));
       return fmt::format("Leak: {} leaves {} more behind with each of {} cycles.", leaks.cycle,
                          words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles));
   }

@@ -43,7 +43,7 @@ std::string peak_against(const ModelResult& model, const std::optional<Limit>& l
 }
 
 bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit) {
-  if (!limit || !counts_by_group(*limit)) return false;
+  if (!limit || (!counts_by_group(*limit) && !counts_by_reservation(*limit))) return false;
   const auto resident = peak_of(model);
   const auto counted = limit_peak(model.memory, limit);
   return resident && counted && *resident > limit->bytes && *counted <= limit->bytes;

@@ -71,7 +71,10 @@ std::string prepared_overview(const BenchResult& result) {
     table.add({escaped(model->name), status_of(*model), escaped(model->task), code(model->input),
                escaped(model->backend),
                model->trials.empty() ? std::string(kAbsent) : std::to_string(model->trials.size())});
-  return "The models were prepared and not measured (`--skip-inference`).\n\n" + table.text();
+  const bool has_memory = std::any_of(result.models.begin(), result.models.end(),
+                                      [](const ModelResult& model) { return peak_of(model).has_value(); });
+  return fmt::format("The models were prepared and not measured (`--skip-inference`).{}\n\n{}",
+                     has_memory ? " Their memory is that of the warm-up." : "", table.text());
 }
 
 std::string overview(const BenchResult& result) {
@@ -124,7 +127,7 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
   add("After unload", memory.residual, true);
   if (table.empty()) return {};
 
-  std::string text = "**Memory**";
+  std::string text = outcome_of(model) == Outcome::prepared ? "**Memory of the warm-up**" : "**Memory**";
   if (limit) {
     text += fmt::format(" {} of {}", exceeded_limit(model) ? "❌ over the limit" : "✅ within the limit",
                         format_bytes(limit->bytes));
@@ -142,9 +145,11 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
         fmt::format("control group's peak, page cache included: {}", format_bytes(*memory.cgroup_peak)));
   if (!notes.empty()) text += fmt::format("Also {}.\n\n", fmt::join(notes, "; "));
   if (resident_is_above(model, limit))
-    text +=
-        "Resident is above the limit and the group's account is not: pages that another group touched first, "
-        "such as those of shared libraries, are not charged to this one.\n\n";
+    text += counts_by_reservation(*limit)
+                ? "Resident is above the limit and the reserved private memory is not: RLIMIT_DATA counts "
+                  "neither pages of files and libraries nor shared memory.\n\n"
+                : "Resident is above the limit and the group's account is not: pages that another group "
+                  "touched first, such as those of shared libraries, are not charged to this one.\n\n";
   return text;
 }
 
@@ -160,7 +165,7 @@ std::string trials_table(const ModelResult& model) {
   if (model.trials.empty()) return {};
   MarkdownTable table(2, {"Settings tried", "Kept as", "P50", "Peak", "Status"});
   for (const TuneTrial& trial : model.trials) {
-    std::string status(words_for(trial.status));
+    std::string status(trial.within_limit == false ? "over the limit" : words_for(trial.status));
     if (!trial.error.empty()) status += ": " + escaped(trial.error);
     table.add({code(trial.settings.describe()), kept_as(model, trial), words_for(trial.p50),
                words_for(trial.counted_peak()), status});

@@ -20,6 +20,12 @@ bool has_unbounded(const PipelineResult& pipeline) {
                      [&](const PipelineModel& model) { return lacks_a_bound(model.inference); });
 }
 
+std::string words_for_common_limit(const ParallelResult& parallel) {
+  if (!parallel.within_limit) return "; whether it was kept is not known: the run ended before";
+  if (!*parallel.within_limit) return " ❌ not kept";
+  return parallel.joint_peak_source == "pss_samples" ? " ✅ no sample was over it" : " ✅ kept";
+}
+
 }  // namespace
 
 std::string parallel_section(const BenchResult& result) {
@@ -33,8 +39,7 @@ std::string parallel_section(const BenchResult& result) {
   add_line(text, "Joint peak", joint);
   if (result.limit)
     add_line(text, "Common limit",
-             fmt::format("{} {}", format_bytes(result.limit->bytes),
-                         parallel.within_limit ? "✅ kept" : "❌ not kept"));
+             fmt::format("{}{}", format_bytes(result.limit->bytes), words_for_common_limit(parallel)));
   text += "\n";
   MarkdownTable table(2, {"Model", "Together", "FPS alone", "FPS together", "P50 alone", "P50 together",
                           "Run peak alone", "Run peak together"});
@@ -56,7 +61,7 @@ std::string pipeline_section(const BenchResult& result) {
   const PipelineResult& pipeline = *result.pipeline;
   std::string text = "## Full Pipeline in One Process\n\n";
   add_line(text, "Status",
-           fmt::format("{}{}{}", words_for(pipeline.status), pipeline.error.empty() ? "" : ": ",
+           fmt::format("{}{}{}", words_for_outcome(pipeline), pipeline.error.empty() ? "" : ": ",
                        escaped(pipeline.error)));
   add_line(text, "Frames", std::to_string(pipeline.frames));
   if (pipeline.fps) add_line(text, "FPS", words_for_rate(pipeline.fps));

@@ -21,7 +21,8 @@ Outcome outcome_of(const ModelResult& model) {
     return model.error == kNotReached ? Outcome::not_reached : Outcome::skipped;
   if (model.status != ModelStatus::ok) return model.error == kCutShort ? Outcome::cut_short : Outcome::fallen;
   if (exceeded_limit(model)) return Outcome::over;
-  return model.inference || model.frames > 0 || peak_of(model) ? Outcome::ok : Outcome::prepared;
+  // The memory of one that was only prepared is its warm-up's.
+  return model.inference || model.frames > 0 ? Outcome::ok : Outcome::prepared;
 }
 
 std::string_view words_for_outcome(const ModelResult& model) {
@@ -37,6 +38,16 @@ std::string_view words_for_outcome(const ModelResult& model) {
     default:
       return words_for(model.status);
   }
+}
+
+bool was_cut_short(const PipelineResult& pipeline) {
+  return pipeline.status == ModelStatus::failed && pipeline.error == kCutShort;
+}
+
+std::string_view words_for_outcome(const PipelineResult& pipeline) {
+  if (was_cut_short(pipeline)) return "cut short";
+  if (pipeline.status == ModelStatus::skipped && pipeline.error == kNotReached) return "not reached";
+  return words_for(pipeline.status);
 }
 
 bool was_measured(const ModelResult& model) {

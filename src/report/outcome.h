@@ -24,6 +24,11 @@ enum class Outcome {
 Outcome outcome_of(const ModelResult& model);
 // "ok", "over the limit", "prepared", "out of memory", "cut short", "not reached", "skipped".
 std::string_view words_for_outcome(const ModelResult& model);
+// Of the process with all models, where a run that ended early did not let it end: nothing is known against
+// it.
+bool was_cut_short(const PipelineResult& pipeline);
+// As words_for_outcome() of a model.
+std::string_view words_for_outcome(const PipelineResult& pipeline);
 // ok, over and fallen: the measurement came to an end of its own.
 bool was_measured(const ModelResult& model);
 

@@ -97,6 +97,22 @@ Json row_json(const DiffRow& row, DiffBy by) {
   return json;
 }
 
+// Of one grouping; a side that has none of it is null.
+Json mapped_row_json(const MappedDiffRow& row, DiffBy by) {
+  Json json;
+  if (by == DiffBy::stack)
+    json["frames"] = row.frames;
+  else
+    json[by == DiffBy::layer ? "layer_name" : "module"] = row.name;
+  const auto side = [](std::int64_t at_peak, std::int64_t at_end) {
+    return Json{{"at_peak_bytes", at_peak}, {"at_end_bytes", at_end}};
+  };
+  json["change"] = side(row.peak_change(), row.end_change());
+  json["before"] = row.in_before ? side(row.at_peak_before, row.end_before) : Json();
+  json["after"] = row.in_after ? side(row.at_peak_after, row.end_after) : Json();
+  return json;
+}
+
 std::vector<DiffBy> chosen_groupings(const DiffReport& report) {
   if (report.choice.by) return {*report.choice.by};
   return {kDiffBy.begin(), kDiffBy.end()};
@@ -142,6 +158,15 @@ Json diff_to_json(const DiffReport& report) {
     Json& list = json[key] = Json::array();
     for (const DiffRow* row : rows) list.push_back(row_json(*row, by));
     json[key + "_left_out"] = report.diff.by(by).size() - rows.size();
+  }
+  Json& mapped = json["mapped"] = Json::object();
+  for (const DiffBy by : chosen_groupings(report)) {
+    const auto rows = chosen_rows(report.diff.mapped_by(by), report.choice.at_least.value_or(0),
+                                  report.choice.top.value_or(std::numeric_limits<std::size_t>::max()));
+    const std::string key = std::string(name_of(by)) + "s";
+    Json& list = mapped[key] = Json::array();
+    for (const MappedDiffRow* row : rows) list.push_back(mapped_row_json(*row, by));
+    mapped[key + "_left_out"] = report.diff.mapped_by(by).size() - rows.size();
   }
   if (report.before.others.empty() && report.after.others.empty()) return json;
   Json& processes = json["other_processes"] = Json::array();

@@ -50,11 +50,13 @@ class Screen {
     figures();
     if (report_.choice.by) {
       table(*report_.choice.by, kRowsOfTheOnlyTable);
+      mapped(*report_.choice.by, kRowsOfTheOnlyTable);
     } else {
       if (has_layers()) table(DiffBy::layer, kRowsOfATable);
       table(DiffBy::stack, kRowsOfATable);
       at_the_end();
       churn();
+      mapped(DiffBy::stack, kRowsOfAHint);
     }
     processes();
     caveats();
@@ -134,7 +136,8 @@ class Screen {
     const int room = std::max(kShortestPlace, width_ - display_width(figures));
     line(figures + name_of_row(row, room));
   }
-  static std::string name_of_row(const DiffRow& row, int room) {
+  template <class Row>
+  static std::string name_of_row(const Row& row, int room) {
     if (!row.frames.empty()) return one_line_stack(row.frames, room);
     return fit_to_width(row.name.empty() ? "(outside of any layer)" : row.name, room);
   }
@@ -164,6 +167,26 @@ class Screen {
     if (chosen.empty())
       line(report_.choice.at_least ? fmt::format("  none changed by {} or more", format_bytes({at_least}))
                                    : "  none changed");
+    const auto left =
+        static_cast<std::int64_t>(chosen_rows(all, at_least, all.size()).size() - chosen.size());
+    if (left > 0) line(fmt::format("  and {} more that changed", grouped(left)));
+  }
+
+  // What the program mapped itself: the rows that changed by a mebibyte or as much as was asked for.
+  void mapped(DiffBy by, std::size_t rows) {
+    constexpr std::int64_t kMuch = 1 << 20;
+    const auto& all = report_.diff.mapped_by(by);
+    const std::int64_t at_least = report_.choice.at_least.value_or(kMuch);
+    const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
+    if (chosen.empty()) return;
+    heading(fmt::format("Mapped by the program itself, by {}: when most was",
+                        by == DiffBy::stack ? "place" : name_of(by)));
+    for (const MappedDiffRow* row : chosen) {
+      const std::string figures = fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(row->peak_change()),
+                                              row->in_before ? format_bytes({row->at_peak_before}) : "new",
+                                              row->in_after ? format_bytes({row->at_peak_after}) : "gone");
+      line(figures + name_of_row(*row, std::max(kShortestPlace, width_ - display_width(figures))));
+    }
     const auto left =
         static_cast<std::int64_t>(chosen_rows(all, at_least, all.size()).size() - chosen.size());
     if (left > 0) line(fmt::format("  and {} more that changed", grouped(left)));

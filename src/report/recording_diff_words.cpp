@@ -155,22 +155,38 @@ std::string signed_percent(std::int64_t before, std::int64_t after) {
   return fmt::format("{:+.1f} %", 100 * (static_cast<double>(after) / static_cast<double>(before) - 1));
 }
 
-std::vector<const DiffRow*> chosen_rows(const std::vector<DiffRow>& rows, std::int64_t at_least,
-                                        std::size_t top) {
-  std::vector<const DiffRow*> chosen;
-  for (const DiffRow& row : rows)
+namespace {
+
+std::int64_t allocated_change(const DiffRow& row) { return row.allocated_change(); }
+std::int64_t allocated_change(const MappedDiffRow&) { return 0; }
+
+template <class Row>
+std::vector<const Row*> choose_rows(const std::vector<Row>& rows, std::int64_t at_least, std::size_t top) {
+  std::vector<const Row*> chosen;
+  for (const Row& row : rows)
     if (std::max(std::abs(row.peak_change()), std::abs(row.end_change())) >= at_least) chosen.push_back(&row);
   if (chosen.size() > top) {
-    const auto size_of = [](const DiffRow* row) {
+    const auto size_of = [](const Row* row) {
       return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
-                        std::abs(row->allocated_change()));
+                        std::abs(allocated_change(*row)));
     };
     std::stable_sort(chosen.begin(), chosen.end(),
-                     [&](const DiffRow* a, const DiffRow* b) { return size_of(a) > size_of(b); });
+                     [&](const Row* a, const Row* b) { return size_of(a) > size_of(b); });
     chosen.resize(top);
     std::sort(chosen.begin(), chosen.end());  // they lie in one list, the largest growth first
   }
   return chosen;
+}
+
+}  // namespace
+
+std::vector<const DiffRow*> chosen_rows(const std::vector<DiffRow>& rows, std::int64_t at_least,
+                                        std::size_t top) {
+  return choose_rows(rows, at_least, top);
+}
+std::vector<const MappedDiffRow*> chosen_rows(const std::vector<MappedDiffRow>& rows, std::int64_t at_least,
+                                              std::size_t top) {
+  return choose_rows(rows, at_least, top);
 }
 
 std::vector<ProcessPair> paired_processes(const DiffReport& report) {

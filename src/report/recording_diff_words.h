@@ -24,6 +24,9 @@ std::string signed_percent(std::int64_t before, std::int64_t after);
 std::vector<const analysis::DiffRow*> chosen_rows(const std::vector<analysis::DiffRow>& rows,
                                                   std::int64_t at_least, std::size_t top);
 
+std::vector<const analysis::MappedDiffRow*> chosen_rows(const std::vector<analysis::MappedDiffRow>& rows,
+                                                        std::int64_t at_least, std::size_t top);
+
 // Processes of the two trees that ran the same command or, of the rest, the same program: the first with the
 // first and so on. One of the two is null where the other tree has no such process. The largest growth of the
 // peak first.

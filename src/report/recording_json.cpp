@@ -153,6 +153,8 @@ Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
   object["cycles"] = leaks.cycles;
   object["warm_up_cycles"] = leaks.warm_up_cycles;
   object["bytes_per_cycle"] = leaks.bytes_per_cycle;
+  object["late_bytes"] = leaks.late_bytes;
+  if (leaks.last_step > 0) object["last_step_cycle"] = leaks.last_step;
   if (leaks.smallest_visible > 0) object["smallest_visible_bytes_per_cycle"] = leaks.smallest_visible;
   object["at_cycles"] = leaks.at_cycles;
   object["live_bytes"] = leaks.live_bytes;
@@ -163,6 +165,7 @@ Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
                       {"bytes_per_cycle", growth.bytes_per_cycle},
                       {"first_bytes", growth.first_bytes},
                       {"last_bytes", growth.last_bytes},
+                      {"late_bytes", growth.late_bytes},
                       {"frames", frames_of(report, growth.stack)}});
   }
   if (leaks.same_places) object["same_places"] = true;

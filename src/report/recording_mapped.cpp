@@ -178,6 +178,11 @@ std::vector<std::string> mapped_lines(const RecordingReport& report, int width) 
                        format_bytes({mapped.peak_bytes}), format_duration(mapped.peak_time),
                        format_bytes({mapped.end_bytes})),
            width - kIndent, kIndent)};
+  if (mapped.reserved_peak_bytes > 0)
+    lines.push_back("  " + wrap(fmt::format("Besides, {} of addresses at most were reserved without access, "
+                                            "which is no memory.",
+                                            format_bytes({mapped.reserved_peak_bytes})),
+                                width - kIndent, kIndent));
   for (std::string& row :
        Tables(report, mapped.stacks, mapped.layers, mapped.peak_bytes, Tables::Of::whole_recording, width)
            .draw())
@@ -199,7 +204,9 @@ Json mapped_json(const RecordingReport& report) {
                {"peak_bytes", mapped.peak_bytes},
                {"peak_time_seconds", mapped.peak_time.seconds()},
                {"at_heap_peak_bytes", mapped.bytes_at_heap_peak},
-               {"at_end_bytes", mapped.end_bytes}};
+               {"at_end_bytes", mapped.end_bytes},
+               {"reserved_peak_bytes", mapped.reserved_peak_bytes},
+               {"reserved_at_end_bytes", mapped.reserved_end_bytes}};
   add_shares(json, report, mapped.stacks, mapped.layers, share_json);
   return json;
 }

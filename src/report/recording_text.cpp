@@ -229,21 +229,31 @@ class Screen {
     const bool is_blind = leaks.growth == Growth::none && leaks.smallest_visible > 0;
     if (leaks.growth == Growth::leak)
       sentence("✗", kRed, words_for_leaks(leaks));
+    else if (leaks.growth == Growth::grew_late)
+      sentence("!", kYellow, words_for_leaks(leaks));
     else if (leaks.growth == Growth::unknown || is_blind)
       sentence("·", kYellow, words_for_leaks(leaks));
     else
       sentence("✓", kGreen, words_for_leaks(leaks));
     if (leaks.same_places) return;
+    // Where no place has the verdict by itself, those that grew together have it.
+    const bool is_sum = leaks.growth >= Growth::grew_late &&
+                        std::none_of(leaks.stacks.begin(), leaks.stacks.end(),
+                                     [&](const StackGrowth& stack) { return stack.growth == leaks.growth; });
     std::size_t shown = 0;
-    for (const StackGrowth& growth : leaks.stacks) {
-      if (growth.growth != leaks.growth) continue;
-      const std::int64_t grown = growth.last_bytes - growth.first_bytes;
-      place(growth.growth == Growth::leak
-                ? fmt::format("  {:>9} a cycle  ", words_for_slow_growth(growth.bytes_per_cycle))
-                : fmt::format("  {:>9} in all   ", format_bytes({grown})),
-            growth.stack);
-      if (++shown == kRowsOfATable) break;
+    for (const StackGrowth& stack : leaks.stacks) {
+      if (is_sum ? stack.late_bytes <= 0 : stack.growth != leaks.growth) continue;
+      if (shown++ == kRowsOfATable) break;
+      place(words_for_growth(stack, leaks.growth), stack.stack);
     }
+  }
+
+  static std::string words_for_growth(const StackGrowth& stack, Growth verdict) {
+    if (stack.growth == Growth::leak)
+      return fmt::format("  {:>9} a cycle  ", words_for_slow_growth(stack.bytes_per_cycle));
+    if (verdict >= Growth::grew_late)
+      return fmt::format("  {:>9} late     ", format_bytes({stack.late_bytes}));
+    return fmt::format("  {:>9} in all   ", format_bytes({stack.last_bytes - stack.first_bytes}));
   }
 
   // The places with most bytes live at the end.
@@ -272,6 +282,7 @@ class Screen {
     if (!analysis_.fragmentation || analysis_.fragmentation->moments.empty()) return;
     const HeapFragmentation& fragmentation = *analysis_.fragmentation;
     const FragmentationMoment& moment = fragmentation.moments[fragmentation.largest];
+    const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
     if (moment.extent_bytes == 0) return;
     heading("Fragmentation");
     sentence(" ", "",
@@ -281,8 +292,14 @@ class Screen {
                  format_duration(moment.time), format_bytes({moment.free_bytes}),
                  format_bytes({moment.extent_bytes}), words_for_share(moment.external()),
                  format_bytes({moment.largest_free_bytes}), words_for_share(moment.internal())));
-    if (!moment.blocker) return;
-    const Blocker& blocker = *moment.blocker;
+    if (worst.free_bytes > moment.free_bytes)
+      sentence(
+          " ", "",
+          fmt::format("Holes took most at {}: {} of {} ({}), the largest {}.", format_duration(worst.time),
+                      format_bytes({worst.free_bytes}), format_bytes({worst.extent_bytes}),
+                      words_for_share(worst.external()), format_bytes({worst.largest_free_bytes})));
+    if (!worst.blocker) return;
+    const Blocker& blocker = *worst.blocker;
     place(fmt::format("  {} lie in the way of {} since {}: ", format_bytes({blocker.size}),
                       format_bytes({blocker.freed_if_gone}), format_duration(blocker.allocated_at)),
           blocker.stack);

@@ -63,6 +63,7 @@ void describe(auto& field, a<ModelMemory> auto& memory) {
   field("frames_bytes", memory.frames);
   field("cgroup_peak_bytes", memory.cgroup_peak);
   field("data_peak_bytes", memory.data_peak);
+  field("pss_peak_bytes", memory.pss_peak);
   field("pss_run_peak_bytes", memory.pss_run_peak);
   field("within_limit", memory.within_limit);
   field("violations", memory.violations);

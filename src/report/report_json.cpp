@@ -1,5 +1,8 @@
 #include "report/report_json.h"
 
+#include <fmt/format.h>
+
+#include "base/text.h"
 #include "report/report_fields.h"
 #include "report/words.h"
 
@@ -24,6 +27,9 @@ void describe(auto& field, a<Footprint> auto& footprint) {
 }
 
 namespace {
+
+// Stands for the list of models in a text; no name of a key or a state is like it.
+constexpr const char* kModelsGoHere = "@models go here@";
 
 template <class T>
 Json write_fields(const T& value, std::optional<int> schema_version) {
@@ -80,6 +86,37 @@ Json to_json(const BenchResult& result) {
   add_derived_figures(result, document);
   return document;
 }
+std::string report_text(const BenchResult& result, bool is_indented) {
+  BenchResult rest = result;
+  rest.models.clear();
+  Json document = to_json(rest);
+  document["models"] = kModelsGoHere;
+  const auto text_of = [&](const Json& part) { return is_indented ? to_text(part) : to_line(part); };
+  std::string text = text_of(document);
+  if (!is_indented) text += '\n';
+  const std::string key = is_indented ? "\"models\": " : "\"models\":";
+  const std::string mark = fmt::format("{}\"{}\"", key, kModelsGoHere);
+  const std::size_t at = text.find(mark);
+  const std::string behind = text.substr(at + mark.size());
+  text.resize(at + key.size());
+  text += '[';
+  for (const ModelResult& model : result.models) {
+    BenchResult one;
+    one.limit = result.limit;
+    one.models = {model};
+    Json alone = to_json(one);
+    if (&model != result.models.data()) text += ',';
+    const std::string model_text = text_of(alone["models"][0]);
+    if (!is_indented) {
+      text += model_text;
+      continue;
+    }
+    for (const std::string_view line : split(trim(model_text), '\n')) text.append("\n    ").append(line);
+  }
+  if (is_indented && !result.models.empty()) text += "\n  ";
+  return text += ']' + behind;
+}
+
 Json to_json(const RuntimeSettings& settings) { return write_fields(settings, std::nullopt); }
 Json to_json(const Footprint& footprint) { return write_fields(footprint, kFootprintSchemaVersion); }
 
@@ -87,6 +124,12 @@ Json to_json(const ModelResult& result) { return write_fields(result, std::nullo
 
 Result<ModelResult> model_result_from_json(const Json& document) {
   return read_fields<ModelResult>(document, "the result of a trial");
+}
+
+Json to_json(const HostInfo& host) { return write_fields(host, std::nullopt); }
+
+Result<HostInfo> host_info_from_json(const Json& document) {
+  return read_fields<HostInfo>(document, "what is said of the host");
 }
 
 Json to_json(const LayerMemory& layers) { return write_fields(layers, std::nullopt); }

@@ -15,7 +15,8 @@ namespace headroom::report {
 namespace {
 
 constexpr int kWorthwhileName = 16;
-constexpr int kWorthwhileSettings = 30;
+constexpr int kWorthwhileSettings = 30;  // the longest setting has 24 characters
+constexpr int kRoomForKeptAs = 64;       // where a table is narrower, its words stand behind the settings
 
 using Models = std::vector<const ModelResult*>;
 
@@ -156,25 +157,29 @@ std::string measured_table(const BenchResult& result, const Models& models, bool
 
 std::string trials_of(const ModelResult& model, bool color, int width) {
   const RuntimeSettings& base = model.trials.front().settings;
-  std::vector<Column> columns{
-      {"SETTINGS", 0, false}, {"STATUS", 2, false}, {"P50", 0}, {"PEAK", 1}, {"KEPT AS", 0, false}};
+  const bool has_room = width >= kRoomForKeptAs;
+  std::vector<Column> columns{{"SETTINGS", 0, false}, {"STATUS", 2, false}, {"P50", 0}, {"PEAK", 1}};
+  if (has_room) columns.push_back({"KEPT AS", 0, false});
   for (const TuneTrial& trial : model.trials) {
     const std::string change = difference(trial.settings, base);
     columns[0].cells.push_back(&trial == &model.trials.front() ? "the first"
                                : change.empty()                ? trial.settings.describe()
                                                                : change);
-    columns[1].cells.emplace_back(name_of(trial.status));
+    columns[1].cells.emplace_back(trial.within_limit == false ? "over" : name_of(trial.status));
     columns[2].cells.push_back(in_milliseconds(trial.p50));
     columns[3].cells.push_back(in_mebibytes(trial.counted_peak()));
-    columns[4].cells.push_back(kept_as(model, trial));
+    const std::string kept = kept_as(model, trial);
+    if (has_room)
+      columns[4].cells.push_back(kept);
+    else if (!kept.empty())
+      columns[0].cells.back() += fmt::format(" ({})", kept);
   }
-  fit_columns(columns, width, kWorthwhileSettings);
+  fit_columns(columns, width, kWorthwhileSettings, TooLong::goes_on_below);
   const bool on_gpu = std::any_of(model.trials.begin(), model.trials.end(),
                                   [](const TuneTrial& trial) { return trial.gpu_peak.has_value(); });
   return wrap(fmt::format("Tried for {}, P50 in ms, peak{} in MiB. The first: {}; the others by what they "
                           "change",
-                          fit_to_width(model.name, width / 2), on_gpu ? " of GPU memory" : "",
-                          base.describe()),
+                          model.name, on_gpu ? " of GPU memory" : "", base.describe()),
               width, 0) +
          "\n\n" + table_of(columns, color) + "\n";
 }
@@ -217,7 +222,11 @@ std::string phases_table(const BenchResult& result, bool color, int width) {
   std::vector<Column> columns{
       column_of(models, "MODEL", 0, [](const ModelResult& model) { return model.name; })};
   columns.front().to_the_right = false;
+  const bool prepared =
+      any_of(models, [](const ModelResult& model) { return outcome_of(model) == Outcome::prepared; });
   const auto add = [&](std::string title, int goes, std::optional<Bytes> ModelMemory::*figure) {
+    const auto has = [&](const ModelResult& model) { return (model.memory.*figure).has_value(); };
+    if (prepared && !any_of(models, has)) return;  // a warm-up has no mean and nothing is unloaded
     columns.push_back(column_of(models, std::move(title), goes, [&](const ModelResult& model) {
       return in_mebibytes(model.memory.*figure);
     }));
@@ -230,7 +239,10 @@ std::string phases_table(const BenchResult& result, bool color, int width) {
   add("RUN PEAK", 0, &ModelMemory::run_peak);
   add("UNLOADED", 4, &ModelMemory::residual);
   fit_columns(columns, width, kWorthwhileName);
-  return wrap("Resident memory by phase in MiB", width, 0) + "\n\n" + table_of(columns, color) + "\n";
+  const std::string_view legend = prepared
+                                      ? "Resident memory by phase in MiB, of the warm-up in the setup phase"
+                                      : "Resident memory by phase in MiB";
+  return wrap(legend, width, 0) + "\n\n" + table_of(columns, color) + "\n";
 }
 
 std::string gpu_table(const BenchResult& result, bool color, int width) {
@@ -264,46 +276,82 @@ std::string gpu_table(const BenchResult& result, bool color, int width) {
          "\n\n" + table_of(columns, color) + "\n";
 }
 
+// A column of the table of kinds: what a model's heap holds of them at its peak.
+struct KindsColumn {
+  std::string title;
+  std::vector<MemoryKind> kinds;
+
+  Bytes sum_of(const ModelResult& model) const {
+    Bytes sum;
+    for (const MemoryShare& share : model.layers->shares)
+      if (std::find(kinds.begin(), kinds.end(), share.kind) != kinds.end()) sum += share.bytes;
+    return sum;
+  }
+  Bytes largest_of(const Models& models) const {
+    Bytes largest;
+    for (const ModelResult* model : models) largest = std::max(largest, sum_of(*model));
+    return largest;
+  }
+};
+
+// The columns of a row add up to the heap's peak, so what there is no room for is part of OTHER: the kinds of
+// which every model holds the least.
 std::string kinds_table(const BenchResult& result, bool color, int width) {
   Models models = in_reading_order(result.models);
   std::erase_if(models, [](const ModelResult* model) { return !model->layers; });
   if (models.empty()) return {};
-  std::vector<Column> columns{
-      column_of(models, "MODEL", 0, [](const ModelResult& model) { return model.name; })};
-  columns.front().to_the_right = false;
-  const auto add = [&](std::string title, int goes, auto belongs) {
-    columns.push_back(column_of(models, std::move(title), goes, [&](const ModelResult& model) {
-      Bytes sum;
-      for (const MemoryShare& share : model.layers->shares)
-        if (belongs(share.kind)) sum += share.bytes;
-      return in_mebibytes(sum);
-    }));
-  };
-  const auto kind = [](MemoryKind wanted) { return [wanted](MemoryKind found) { return found == wanted; }; };
-  add("WEIGHTS", 0, kind(MemoryKind::weights));
-  add("GRAPH", 3, kind(MemoryKind::graph));
-  add("TENSORS", 0, kind(MemoryKind::tensors));
-  add("ARENA SLACK", 2, [](MemoryKind found) {
-    return found == MemoryKind::arena_rounding || found == MemoryKind::arena_unused;
+  std::vector<KindsColumn> parts{
+      {"WEIGHTS", {MemoryKind::weights}},
+      {"GRAPH", {MemoryKind::graph}},
+      {"TENSORS", {MemoryKind::tensors}},
+      {"ARENA SLACK", {MemoryKind::arena_rounding, MemoryKind::arena_unused}},
+      {"WORKSPACE", {MemoryKind::workspace}},
+      // Seldom: the arena grew after the profiled runs, or the profile tells of none.
+      {"RUNS, NOT TOLD APART", {MemoryKind::arena_later, MemoryKind::run_later, MemoryKind::run}},
+      {"OTHER", {MemoryKind::module, MemoryKind::tracing, MemoryKind::unnamed}}};
+  std::erase_if(parts, [&](const KindsColumn& part) {
+    return part.title == "RUNS, NOT TOLD APART" && part.largest_of(models).count == 0;
   });
-  add("WORKSPACE", 4, kind(MemoryKind::workspace));
-  // Seldom: the arena grew after the profiled runs, or the profile tells of none.
-  const auto is_untold = [](MemoryKind found) {
-    return found == MemoryKind::arena_later || found == MemoryKind::run_later || found == MemoryKind::run;
+  // Weights and tensors stay as long as there is room for more of a name than its title.
+  const auto stays_long = [](const KindsColumn& part) {
+    return part.title == "WEIGHTS" || part.title == "TENSORS" || part.title == "OTHER";
   };
-  const auto has_untold = [&](const ModelResult* model) {
-    return std::any_of(model->layers->shares.begin(), model->layers->shares.end(),
-                       [&](const MemoryShare& share) { return is_untold(share.kind); });
+  const auto goes = [&](const KindsColumn& part, bool is_last_try) {
+    if (part.title == "OTHER" || (stays_long(part) && !is_last_try)) return 0;
+    const auto is_smaller = [&](const KindsColumn& other) {
+      return other.largest_of(models) < part.largest_of(models);
+    };
+    return 1 + static_cast<int>(std::count_if(parts.begin(), parts.end(), is_smaller));
   };
-  if (std::any_of(models.begin(), models.end(), has_untold)) add("RUNS, NOT TOLD APART", 4, is_untold);
-  add("OTHER", 5, [](MemoryKind found) {
-    return found == MemoryKind::module || found == MemoryKind::tracing || found == MemoryKind::unnamed;
-  });
-  columns.push_back(column_of(models, "HEAP PEAK", 0,
-                              [](const ModelResult& model) { return in_mebibytes(model.layers->peak); }));
-  fit_columns(columns, width, kWorthwhileName);
-  return wrap("What the heap holds at its peak in MiB, of a traced run of its own", width, 0) + "\n\n" +
-         table_of(columns, color) + "\n";
+  std::vector<Column> columns;
+  std::string folded;
+  for (std::size_t left = 0; left != parts.size();) {
+    left = parts.size();
+    const bool is_last_try = std::all_of(parts.begin(), parts.end(), stays_long);
+    columns = {column_of(models, "MODEL", 0, [](const ModelResult& model) { return model.name; })};
+    columns.front().to_the_right = false;
+    for (const KindsColumn& part : parts)
+      columns.push_back(column_of(models, part.title, goes(part, is_last_try), [&](const ModelResult& model) {
+        return in_mebibytes(part.sum_of(model));
+      }));
+    columns.push_back(column_of(models, "HEAP PEAK", 0,
+                                [](const ModelResult& model) { return in_mebibytes(model.layers->peak); }));
+    fit_columns(columns, width, is_last_try ? display_width(columns.front().title) : kWorthwhileName);
+    std::vector<MemoryKind> gone;
+    std::erase_if(parts, [&](const KindsColumn& part) {
+      const auto is_it = [&](const Column& column) { return column.title == part.title; };
+      if (std::any_of(columns.begin(), columns.end(), is_it)) return false;
+      folded += (folded.empty() ? "" : ", ") + part.title;
+      gone.insert(gone.end(), part.kinds.begin(), part.kinds.end());
+      return true;
+    });
+    // OTHER may be wider then, and leave room for less.
+    parts.back().kinds.insert(parts.back().kinds.end(), gone.begin(), gone.end());
+  }
+  return wrap("What the heap holds at its peak in MiB, of a traced run of its own" +
+                  (folded.empty() ? "" : "; OTHER includes " + folded),
+              width, 0) +
+         "\n\n" + table_of(columns, color) + "\n";
 }
 
 }  // namespace headroom::report

@@ -56,21 +56,27 @@ std::string words_for_pipeline_peak(const BenchResult& result) {
 std::vector<std::string> remarks_of(const BenchResult& result) {
   std::vector<std::string> remarks;
   if (result.parallel && result.parallel->joint_peak)
-    remarks.push_back(fmt::format("All at once: joint peak {}{}, sum of the peaks alone {}",
-                                  result.parallel->joint_peak_is_lower_bound ? "at least " : "",
-                                  format_bytes(*result.parallel->joint_peak),
-                                  words_for(result.parallel->sum_of_peaks)));
+    remarks.push_back(
+        fmt::format("All at once: joint peak {}{}{}, sum of the peaks alone {}",
+                    result.parallel->joint_peak_is_lower_bound ? "at least " : "",
+                    format_bytes(*result.parallel->joint_peak),
+                    result.parallel->joint_peak_source == "pss_samples" ? " resident (PSS)" : "",
+                    words_for(result.parallel->sum_of_peaks)));
+  // The ledgers count all that is granted: only what never lived is missing from theirs.
+  const auto died = [](const ModelResult& model) { return model.status != ModelStatus::ok; };
+  const bool some_died = result.parallel && std::any_of(result.parallel->together.begin(),
+                                                        result.parallel->together.end(), died);
   if (result.parallel)
     for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
-      remarks.push_back(fmt::format(
-          "All at once on {}: joint peak {}{}{}", gpu.device,
-          result.parallel->joint_peak_is_lower_bound ? "at least " : "", words_for(gpu.joint_peak),
-          gpu.sum_of_peaks ? ", sum of the peaks alone " + format_bytes(*gpu.sum_of_peaks) : ""));
+      remarks.push_back(
+          fmt::format("All at once on {}: joint peak {}{}{}", gpu.device, some_died ? "at least " : "",
+                      words_for(gpu.joint_peak),
+                      gpu.sum_of_peaks ? ", sum of the peaks alone " + format_bytes(*gpu.sum_of_peaks) : ""));
   if (result.pipeline && result.pipeline->peak)
     remarks.push_back(fmt::format("Pipeline of {}: {}, peak {}",
                                   counted(static_cast<std::int64_t>(result.pipeline->models.size()), "model"),
                                   result.pipeline->fps ? words_for_rate(result.pipeline->fps) + " FPS"
-                                                       : std::string(words_for(result.pipeline->status)),
+                                                       : std::string(words_for_outcome(*result.pipeline)),
                                   words_for_pipeline_peak(result)));
   // A model that was only prepared has its trials in a table of their own.
   for (const ModelResult& model : result.models)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/display_width.h"
+#include "base/text.h"
 
 namespace headroom::report {
 namespace {
@@ -13,7 +14,8 @@ constexpr std::string_view kGap = "  ";
 
 int width_of(const Column& column) {
   int widest = display_width(column.title);
-  for (const std::string& cell : column.cells) widest = std::max(widest, display_width(cell));
+  for (const std::string& cell : column.cells)
+    for (const std::string_view line : split(cell, '\n')) widest = std::max(widest, display_width(line));
   return widest;
 }
 
@@ -25,9 +27,9 @@ int width_of_others(const std::vector<Column>& columns) {
   return taken;
 }
 
-std::string padded(const std::string& text, int width, bool to_the_right) {
+std::string padded(std::string_view text, int width, bool to_the_right) {
   const std::string space(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ');
-  return to_the_right ? space + text : text + space;
+  return to_the_right ? space + std::string(text) : std::string(text) + space;
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ std::string painted(std::string_view text, std::string_view paint, bool color) {
   return color ? fmt::format("{}{}{}", paint, text, kPlain) : std::string(text);
 }
 
-void fit_columns(std::vector<Column>& columns, int width, int first_width) {
+void fit_columns(std::vector<Column>& columns, int width, int first_width, TooLong first_cells) {
   const int wanted = std::min(width_of(columns.front()), first_width);
   const auto last_to_go =
       std::max_element(columns.begin(), columns.end(), [](const Column& a, const Column& b) {
@@ -45,7 +47,8 @@ void fit_columns(std::vector<Column>& columns, int width, int first_width) {
   for (int round = 1; round <= last_to_go && width - width_of_others(columns) < wanted; ++round)
     std::erase_if(columns, [&](const Column& column) { return column.goes == round; });
   const int room = std::max(width - width_of_others(columns), display_width(columns.front().title));
-  for (std::string& cell : columns.front().cells) cell = fit_to_width(cell, room);
+  for (std::string& cell : columns.front().cells)
+    cell = first_cells == TooLong::is_cut ? fit_to_width(cell, room) : wrap(cell, room, 2);
 }
 
 std::string table_of(const std::vector<Column>& columns, bool color) {
@@ -56,9 +59,10 @@ std::string table_of(const std::vector<Column>& columns, bool color) {
   for (std::size_t line = 0; line <= rows; ++line) {  // line 0 holds the titles
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const Column& column = columns[i];
-      const std::string& words = line == 0 ? column.title : column.cells[line - 1];
+      const std::string& whole = line == 0 ? column.title : column.cells[line - 1];
+      const std::string_view words = std::string_view(whole).substr(0, whole.find('\n'));
       const bool ends_line = i + 1 == columns.size() && !column.to_the_right;
-      const std::string cell = ends_line ? words : padded(words, widths[i], column.to_the_right);
+      const std::string cell = ends_line ? std::string(words) : padded(words, widths[i], column.to_the_right);
       if (i > 0) text += kGap;
       if (line == 0)
         text += painted(cell, kBold, color);
@@ -66,6 +70,10 @@ std::string table_of(const std::vector<Column>& columns, bool color) {
         text += column.paints.empty() ? cell : painted(cell, column.paints[line - 1], color);
     }
     text += "\n";
+    if (line == 0) continue;
+    const std::string& first = columns.front().cells[line - 1];
+    if (const std::size_t end = first.find('\n'); end != std::string::npos)
+      text += first.substr(end + 1) + "\n";
   }
   return text;
 }

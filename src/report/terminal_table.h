@@ -17,13 +17,16 @@ struct Column {
   std::string title;
   int goes = 0;  // order in which columns are left out when the table is too wide; 0: never
   bool to_the_right = true;
-  std::vector<std::string> cells = {};
+  std::vector<std::string> cells = {};        // of the first column one may have several lines
   std::vector<std::string_view> paints = {};  // one a cell, or none at all
 };
 
-// Leaves out columns and cuts the first one's cells until the table fits. `first_width` is how much of the
-// first column is worth leaving out another for.
-void fit_columns(std::vector<Column>& columns, int width, int first_width);
+enum class TooLong { is_cut, goes_on_below };
+
+// Leaves out columns and cuts the first one's cells, or breaks them at spaces, until the table fits.
+// `first_width` is how much of the first column is worth leaving out another for.
+void fit_columns(std::vector<Column>& columns, int width, int first_width,
+                 TooLong first_cells = TooLong::is_cut);
 
 // A line for the titles and one a row; `columns` all have the same number of cells.
 std::string table_of(const std::vector<Column>& columns, bool color);

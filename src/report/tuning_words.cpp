@@ -52,8 +52,10 @@ std::string describe_tuning(const ModelResult& model) {
   const std::string tried = counted(static_cast<std::int64_t>(model.trials.size()), "setting");
   const TuneTrial* fastest = trial_of(model, model.settings);
   if (fastest == nullptr) return fmt::format("none of the {} tried came through", tried);
-  std::string text =
-      fmt::format("fastest of {} tried: {}{}", tried, fastest->settings.describe(), figures_of(*fastest));
+  const bool is_over = fastest->within_limit == false;  // a limit that refuses nothing; none stays within it
+  std::string text = fmt::format("{} {} tried{}: {}{}", is_over ? "none of" : "fastest of", tried,
+                                 is_over ? " stays within the limit; the best" : "",
+                                 fastest->settings.describe(), figures_of(*fastest));
   const TuneTrial* smallest = model.smallest_settings ? trial_of(model, *model.smallest_settings) : nullptr;
   if (smallest == fastest) text += "; it is also the smallest within 5 %";
   if (smallest == nullptr || smallest == fastest) return text;

@@ -17,14 +17,6 @@ std::optional<Bytes> compared_peak(const ModelResult& model, const std::optional
   return counted ? counted : peak_of(model);
 }
 
-std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit) {
-  std::string text = fmt::format("{}: over the limit", model.name);
-  if (limit) text += fmt::format(" of {}", format_bytes(limit->bytes));
-  if (model.memory.violations > 0) text += fmt::format(" in {}", counted(model.memory.violations, "sample"));
-  if (const std::string peak = peak_against(model, limit); !peak.empty()) text += ", with a peak of " + peak;
-  return text;
-}
-
 struct Tally {
   std::int64_t measured = 0, fallen = 0, over = 0;  // fallen and over are among the measured
   std::int64_t prepared = 0;
@@ -146,6 +138,14 @@ std::string describe_fall(const ModelResult& model) {
   return text;
 }
 
+std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit) {
+  std::string text = fmt::format("{}: over the limit", model.name);
+  if (limit) text += fmt::format(" of {}", format_bytes(limit->bytes));
+  if (model.memory.violations > 0) text += fmt::format(" in {}", counted(model.memory.violations, "sample"));
+  if (const std::string peak = peak_against(model, limit); !peak.empty()) text += ", with a peak of " + peak;
+  return text;
+}
+
 Verdict verdict_of(const BenchResult& result) {
   Verdict verdict;
   for (const ModelResult& model : result.models) {
@@ -153,14 +153,18 @@ Verdict verdict_of(const BenchResult& result) {
     if (outcome_of(model) == Outcome::over) verdict.details.push_back(describe_excess(model, result.limit));
   }
   if (result.parallel) {
-    if (!result.parallel->within_limit)
-      verdict.details.emplace_back("all at once: the models did not stay inside the limit");
+    if (result.parallel->within_limit == false)
+      verdict.details.emplace_back(fmt::format(
+          "all at once: the models did not stay inside the limit{}",
+          result.parallel->joint_peak && result.parallel->joint_peak_source == "pss_samples"
+              ? fmt::format(": {} resident together (PSS)", format_bytes(*result.parallel->joint_peak))
+              : ""));
     for (const ModelResult& model : result.parallel->together)
       if (outcome_of(model) == Outcome::fallen)
         verdict.details.push_back("all at once: " + describe_fall(model));
   }
   if (result.pipeline && result.pipeline->status != ModelStatus::ok &&
-      result.pipeline->status != ModelStatus::skipped)
+      result.pipeline->status != ModelStatus::skipped && !was_cut_short(*result.pipeline))
     verdict.details.push_back(fmt::format(
         "pipeline: {}{}{}{}", words_for(result.pipeline->status),
         result.pipeline->died_in ? fmt::format(" {}", activity_after(*result.pipeline->died_in)) : "",

@@ -24,5 +24,7 @@ Verdict verdict_of(const BenchResult& result);
 
 // "text: out of memory while loading the model: the kernel killed it at the limit of 256.0 MiB".
 std::string describe_fall(const ModelResult& model);
+// "text: over the limit of 64.0 MiB in 12 samples, with a peak of 120.0 MiB resident, 187.5 % of the limit".
+std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit);
 
 }  // namespace headroom::report

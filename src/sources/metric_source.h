@@ -34,12 +34,11 @@ std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& r
 std::unique_ptr<MetricSource> make_power_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_gpu_source(const std::filesystem::path& root);
-// Gives nullptr for any root but "/": NVML is a library, not a file tree.
-std::unique_ptr<MetricSource> make_nvml_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_memory_clock_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root);
 
-// All of them, in the order in which they are read.
+// All of them, in the order in which they are read. NVML's (nvml_source.h) is not among them: a library, not
+// a file tree, and one that belongs into a process of its own.
 const std::vector<MetricSourceMaker>& metric_source_list();
 
 // A file of /proc or /sys that stays open and is read again from its start: an open costs more than the read.

@@ -7,7 +7,6 @@ const std::vector<MetricSourceMaker>& metric_source_list() {
       make_meminfo_source,   make_vmstat_source,       make_pressure_source,        make_cpu_load_source,
       make_cpu_clock_source, make_thermal_source,      make_cpu_temperature_source, make_power_source,
       make_gpu_source,       make_memory_clock_source, make_throttle_source,
-      make_nvml_source,  // after the sources of Jetson's own GPU, which go before it
   };
   return kSources;
 }

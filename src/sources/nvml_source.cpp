@@ -81,13 +81,6 @@ std::unique_ptr<MetricSource> open_nvml_source(const std::string& library_file) 
   return std::make_unique<NvmlSource>(std::move(*library), devices);
 }
 
-std::unique_ptr<MetricSource> make_nvml_source(const std::filesystem::path& root) {
-  if (root != "/") return nullptr;  // another machine's file tree has this machine's GPUs not
-  return open_nvml_source(nvml::Library::kFileName);
-}
-
-void read_gpu_info(HostInfo& host) { read_gpu_info(host, nvml::Library::kFileName); }
-
 void read_gpu_info(HostInfo& host, const std::string& library_file) {
   const auto library = nvml::Library::open(library_file);
   if (!library) return;

@@ -27,6 +27,27 @@ bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   return true;
 }
 
+constexpr unsigned kOfTheMachine = 0xffff;  // instead of a device: a pool of the machine's memory
+
+// A pool's memory lives where the pool was made for, whichever device is current. Pools that are not known
+// from their making are the devices' own.
+void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
+  unsigned device = 0;
+  if (!device_ledger.device_of_pool(number_of(pool), device)) {
+    device = where.device;
+    Opaque own = nullptr;
+    for (Device one = 0; one < static_cast<Device>(ledger::kMostDevices); ++one) {
+      if (real.cuDeviceGetDefaultMemPool == nullptr || real.cuDeviceGetDefaultMemPool(&own, one) != kSuccess)
+        break;
+      if (own == pool) device = static_cast<unsigned>(one);
+    }
+    device_ledger.adopt_pool(number_of(pool), device);
+  }
+  if (device == where.device) return;
+  where = {0, device};  // it does not go with the context that is current
+  if (device != kOfTheMachine) hook.meet(device);
+}
+
 using CaptureInfo = decltype(Real::cuStreamGetCaptureInfo_v2);
 
 // The graph that this stream's work becomes; null if it is not captured.
@@ -68,6 +89,12 @@ Result allocate_in_order(Opaque pool, CaptureInfo get_info, Opaque stream, Point
   DriverHook hook;
   CurrentDevice where;
   if (pointer == nullptr || !hook.counts() || !find_device(hook, stream, where)) return call();
+  if (pool != nullptr) find_device_of_pool(hook, pool, where);
+  if (where.device == kOfTheMachine) {
+    if (!hook.get_current(where)) return call();
+    return allocate(hook, entry_of(Space::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
+                    [&] { return *pointer; });
+  }
   if (Opaque const graph = captured_graph(get_info, stream))
     return allocate_node(hook, graph, where, bytes, caller, call, [&] { return *pointer; });
   if (pool == nullptr && (real.cuDeviceGetMemPool == nullptr ||
@@ -130,6 +157,17 @@ HEADROOM_HOOK Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
   return free_in_order(call, real.cuStreamGetCaptureInfo_v2_ptsz, pointer, stream);
 }
 
+HEADROOM_HOOK Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
+  const auto call = HEADROOM_REAL(cuMemPoolCreate);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(pool, properties);
+  if (result != kSuccess || pool == nullptr || properties == nullptr || !hook.counts()) return result;
+  const bool is_of_device = properties->location.type == kLocationDevice && properties->location.id >= 0;
+  device_ledger.adopt_pool(number_of(*pool),
+                           is_of_device ? static_cast<unsigned>(properties->location.id) : kOfTheMachine);
+  return result;
+}
 HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   const auto call = HEADROOM_REAL(cuMemPoolDestroy);
   DriverHook hook;

@@ -42,6 +42,7 @@
   CALL(cuMemAllocFromPoolAsync_ptsz, (Pointer*, std::size_t, Opaque, Opaque))                                 \
   CALL(cuMemFreeAsync, (Pointer, Opaque))                                                                     \
   CALL(cuMemFreeAsync_ptsz, (Pointer, Opaque))                                                                \
+  CALL(cuMemPoolCreate, (Opaque*, const PoolProperties*))                                                     \
   CALL(cuMemPoolDestroy, (Opaque))                                                                            \
   CALL(cuMemPoolTrimTo, (Opaque, std::size_t))                                                                \
   CALL(cuMemPoolImportPointer, (Pointer*, Opaque, void*))                                                     \
@@ -104,6 +105,7 @@
   CALL(cuDeviceGetUuid_v2, (void*, Device))                                                                   \
   CALL(cuDeviceGetAttribute, (int*, int, Device))                                                             \
   CALL(cuDeviceGetMemPool, (Opaque*, Device))                                                                 \
+  CALL(cuDeviceGetDefaultMemPool, (Opaque*, Device))                                                          \
   CALL(cuDevicePrimaryCtxGetState, (Device, unsigned*, int*))                                                 \
   CALL(cuStreamGetCtx, (Opaque, Opaque*))                                                                     \
   CALL(cuStreamGetCaptureInfo_v2, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*))      \

@@ -9,6 +9,8 @@
 #include <cstdarg>
 #include <cstddef>
 
+#include "tracer/call_frame.h"
+#include "tracer/onnxruntime_hooks.h"
 #include "tracer/process.h"
 #include "tracer/real_functions.h"
 
@@ -29,9 +31,11 @@ NextFunction<int (*)(int, const char*, Arguments, Arguments, int)> next_execveat
   next_execveat.get();
 }
 
-// It returns only if it failed, and then the recording goes on.
+// It returns only if it failed, and then the recording goes on. A runtime's profile that was ended for it is
+// over all the same.
 template <class Call>
-int replace_program(const Call& call) {
+int replace_program(const CallFrame& caller, const Call& call) {
+  end_profiles_before_death(caller, ProcessEnd::at_once);
   const bool was_closed = finish_quietly();
   const int result = call();
   const int error = errno;
@@ -40,29 +44,30 @@ int replace_program(const Call& call) {
   return result;
 }
 
-int replace_by_path(const char* path, Arguments arguments, Arguments environment) {
-  return replace_program([&] { return next_execve.get()(path, arguments, environment); });
+int replace_by_path(const CallFrame& caller, const char* path, Arguments arguments, Arguments environment) {
+  return replace_program(caller, [&] { return next_execve.get()(path, arguments, environment); });
 }
-int replace_by_name(const char* name, Arguments arguments, Arguments environment) {
-  return replace_program([&] { return next_execvpe.get()(name, arguments, environment); });
+int replace_by_name(const CallFrame& caller, const char* name, Arguments arguments, Arguments environment) {
+  return replace_program(caller, [&] { return next_execvpe.get()(name, arguments, environment); });
 }
 
 }  // namespace
 
 HEADROOM_HOOK int execve(const char* path, Arguments arguments, Arguments environment) {
-  return replace_by_path(path, arguments, environment);
+  return replace_by_path(caller_of_this_function(), path, arguments, environment);
 }
 HEADROOM_HOOK int execv(const char* path, Arguments arguments) {
-  return replace_by_path(path, arguments, environ);
+  return replace_by_path(caller_of_this_function(), path, arguments, environ);
 }
 HEADROOM_HOOK int execvp(const char* name, Arguments arguments) {
-  return replace_by_name(name, arguments, environ);
+  return replace_by_name(caller_of_this_function(), name, arguments, environ);
 }
 HEADROOM_HOOK int execvpe(const char* name, Arguments arguments, Arguments environment) {
-  return replace_by_name(name, arguments, environment);
+  return replace_by_name(caller_of_this_function(), name, arguments, environment);
 }
 HEADROOM_HOOK int fexecve(int fd, Arguments arguments, Arguments environment) {
-  return replace_program([&] { return next_fexecve.get()(fd, arguments, environment); });
+  return replace_program(caller_of_this_function(),
+                         [&] { return next_fexecve.get()(fd, arguments, environment); });
 }
 HEADROOM_HOOK int execveat(int folder, const char* path, Arguments arguments, Arguments environment,
                            int flags) {
@@ -71,7 +76,8 @@ HEADROOM_HOOK int execveat(int folder, const char* path, Arguments arguments, Ar
     errno = ENOSYS;
     return -1;
   }
-  return replace_program([&] { return next(folder, path, arguments, environment, flags); });
+  return replace_program(caller_of_this_function(),
+                         [&] { return next(folder, path, arguments, environment, flags); });
 }
 
 // The arguments of execl and its kin as an array on the stack, as the C library's own are; `list` is left
@@ -90,16 +96,16 @@ HEADROOM_HOOK int execveat(int folder, const char* path, Arguments arguments, Ar
 HEADROOM_HOOK int execl(const char* path, const char* first, ...) {
   HEADROOM_COLLECT_ARGUMENTS(first);
   va_end(list);
-  return replace_by_path(path, arguments, environ);
+  return replace_by_path(caller_of_this_function(), path, arguments, environ);
 }
 HEADROOM_HOOK int execlp(const char* name, const char* first, ...) {
   HEADROOM_COLLECT_ARGUMENTS(first);
   va_end(list);
-  return replace_by_name(name, arguments, environ);
+  return replace_by_name(caller_of_this_function(), name, arguments, environ);
 }
 HEADROOM_HOOK int execle(const char* path, const char* first, ...) {
   HEADROOM_COLLECT_ARGUMENTS(first);
   const Arguments environment = va_arg(list, Arguments);
   va_end(list);
-  return replace_by_path(path, arguments, environment);
+  return replace_by_path(caller_of_this_function(), path, arguments, environment);
 }

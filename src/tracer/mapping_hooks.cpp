@@ -1,9 +1,10 @@
-// mmap and its kin, brk and sbrk, as the program calls them. What an allocator maps for its own use is not an
-// event: the guard is up then, or it does not come through here at all (the C library's).
+// mmap and its kin, mprotect, brk and sbrk, as the program calls them. What an allocator maps for its own use
+// is not an event: the guard is up then, or it does not come through here at all (the C library's).
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdarg>
 
 #include "tracer/memory.h"
@@ -18,6 +19,7 @@ using Mmap = void* (*)(void*, std::size_t, int, int, int, off_t);
 NextFunction<Mmap> next_mmap("mmap"), next_mmap64("mmap64");
 NextFunction<int (*)(void*, std::size_t)> next_munmap("munmap");
 NextFunction<void* (*)(void*, std::size_t, std::size_t, int, ...)> next_mremap("mremap");
+NextFunction<int (*)(void*, std::size_t, int)> next_mprotect("mprotect");
 NextFunction<int (*)(void*)> next_brk("brk");
 NextFunction<void* (*)(std::intptr_t)> next_sbrk("sbrk");
 
@@ -27,6 +29,7 @@ NextFunction<void* (*)(std::intptr_t)> next_sbrk("sbrk");
   next_mmap64.get();
   next_munmap.get();
   next_mremap.get();
+  next_mprotect.get();
   next_brk.get();
   next_sbrk.get();
 }
@@ -35,16 +38,37 @@ bool should_record(ThreadLocal& thread) { return thread.guard == 0 && is_recordi
 
 std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
-// MAP_FIXED over an older mapping replaces it. That is how allocators and loaders lay out what they reserved
-// before, so the reservation keeps the size that it was recorded with.
+// All addresses that were reserved without access lie between these two. Only there can mprotect make memory
+// of addresses; elsewhere (just-in-time compilers call it all the time) it is none of the tracer's business.
+std::atomic<std::uint64_t> reserved_from{~std::uint64_t{0}}, reserved_to{0};
+
+void extend_reserved(std::uint64_t from, std::uint64_t to) {
+  std::uint64_t known = reserved_from.load(std::memory_order_relaxed);
+  while (from < known && !reserved_from.compare_exchange_weak(known, from)) {
+  }
+  known = reserved_to.load(std::memory_order_relaxed);
+  while (to > known && !reserved_to.compare_exchange_weak(known, to)) {
+  }
+}
+bool may_be_reserved(std::uint64_t from, std::uint64_t size) {
+  return from < reserved_to.load(std::memory_order_relaxed) &&
+         from + size > reserved_from.load(std::memory_order_relaxed);
+}
+
+// MAP_FIXED over an older mapping replaces it: the analysis takes the older one's part for unmapped.
 [[gnu::always_inline]] inline void* record_mmap(Mmap next, void* address, std::size_t size, int protection,
                                                 int flags, int fd, off_t offset, const CallFrame& caller) {
   ThreadLocal& thread = thread_local_state;
-  if (!should_record(thread) || (flags & MAP_FIXED) != 0)
-    return next(address, size, protection, flags, fd, offset);
+  if (!should_record(thread)) return next(address, size, protection, flags, fd, offset);
   const Guard guard(thread);
   void* const mapped = next(address, size, protection, flags, fd, offset);
-  if (mapped != MAP_FAILED) record_map(thread, number(mapped), size, caller);
+  if (mapped == MAP_FAILED) return mapped;
+  if (protection == PROT_NONE) {
+    extend_reserved(number(mapped), number(mapped) + size);
+    record_reservation(thread, number(mapped), size, caller);
+  } else {
+    record_map(thread, number(mapped), size, caller);
+  }
   return mapped;
 }
 
@@ -78,6 +102,17 @@ HEADROOM_HOOK int munmap(void* address, std::size_t size) {
   const std::uint64_t time = time_now();
   const int result = next(address, size);
   if (result == 0) record_unmap(thread, number(address), size, time);
+  return result;
+}
+
+HEADROOM_HOOK int mprotect(void* address, std::size_t size, int protection) {
+  const auto next = next_mprotect.get();
+  const int result = next(address, size, protection);
+  if (result != 0 || protection == PROT_NONE || !may_be_reserved(number(address), size)) return result;
+  ThreadLocal& thread = thread_local_state;
+  if (!should_record(thread)) return result;
+  const Guard guard(thread);
+  record_accessible(thread, number(address), size, caller_of_this_function());
   return result;
 }
 

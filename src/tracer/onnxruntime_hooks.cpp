@@ -81,6 +81,63 @@ ort::Status* run_session(const void* session, const RunIt& run) {
   return status;
 }
 
+// A run that goes on in a thread of the runtime's pool, until it calls back.
+struct AsyncRun {
+  std::atomic<bool> is_taken{false};
+  OpenSession* session;
+  std::uint64_t start_ns;
+  ort::RunAsyncCallback callback;
+  void* user_data;
+};
+AsyncRun async_runs[256];
+
+AsyncRun* take_async_run() {
+  for (AsyncRun& run : async_runs)
+    if (!run.is_taken.load(std::memory_order_relaxed) && !run.is_taken.exchange(true)) return &run;
+  return nullptr;
+}
+
+// The run is over before the program hears of it: it may start the next one there, or release the session.
+void end_async_run(void* context, ort::Value** outputs, std::size_t output_count, ort::Status* status) {
+  auto& run = *static_cast<AsyncRun*>(context);
+  const ort::RunAsyncCallback callback = run.callback;
+  void* const user_data = run.user_data;
+  end_run(*run.session, run.start_ns);
+  run.is_taken.store(false, std::memory_order_release);
+  callback(user_data, outputs, output_count, status);
+}
+
+// `run(callback, user_data)` gives the run to the pool. Only a run that the profile tells of needs to be
+// followed.
+template <class RunIt>
+ort::Status* run_session_async(const void* session, ort::RunAsyncCallback callback, void* user_data,
+                               const RunIt& run) {
+  OpenSession* slot = find_session(session);
+  if (slot == nullptr || callback == nullptr || !slot->gate.is_profiled()) return run(callback, user_data);
+  const InRuntime in_runtime;
+  AsyncRun* const async = take_async_run();
+  if (async == nullptr) {
+    // So many at a time that this one's end will not be known: then the profile is not ended in its midst,
+    // nor before the session is released.
+    std::uint64_t ignored = 0;
+    begin_run(*slot, ignored);
+    return run(callback, user_data);
+  }
+  async->session = slot;
+  async->callback = callback;
+  async->user_data = user_data;
+  if (!begin_run(*slot, async->start_ns)) {
+    async->is_taken.store(false, std::memory_order_release);
+    return run(callback, user_data);
+  }
+  ort::Status* status = run(end_async_run, async);
+  if (status == nullptr) return status;
+  // It did not begin, and there will be no call.
+  end_run(*slot, async->start_ns);
+  async->is_taken.store(false, std::memory_order_release);
+  return status;
+}
+
 template <int Index>
 struct Wrapped {
   static ort::Status* create_session(const ort::Env* env, const char* path,
@@ -130,6 +187,16 @@ struct Wrapped {
     return run_session(session, [&] {
       return original<ort::Run>(runtimes[Index], ort::kRun)(session, options, input_names, inputs,
                                                             input_count, output_names, output_count, outputs);
+    });
+  }
+  static ort::Status* run_async(ort::Session* session, const ort::RunOptions* options,
+                                const char* const* input_names, const ort::Value* const* inputs,
+                                std::size_t input_count, const char* const* output_names,
+                                std::size_t output_count, ort::Value** outputs,
+                                ort::RunAsyncCallback callback, void* user_data) {
+    return run_session_async(session, callback, user_data, [&](ort::RunAsyncCallback used, void* context) {
+      return runtimes[Index].run_async(session, options, input_names, inputs, input_count, output_names,
+                                       output_count, outputs, used, context);
     });
   }
   static ort::Status* run_with_binding(ort::Session* session, const ort::RunOptions* options,
@@ -194,32 +261,36 @@ void replace_functions(void** table) {
   };
   for (const Replacement& replacement : replacements)
     __atomic_store_n(&table[replacement.position], replacement.function, __ATOMIC_RELEASE);
+  if (runtimes[Index].run_async != nullptr)
+    __atomic_store_n(&table[ort::kRunAsync], reinterpret_cast<void*>(W::run_async), __ATOMIC_RELEASE);
 }
 
 // The table lies in memory that the loader made read-only after relocation.
-bool make_writable(void** table, bool writable) {
+bool make_writable(void** table, std::size_t functions, bool writable) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(table) & ~(page - 1);
-  const auto end = reinterpret_cast<std::uintptr_t>(table + kTableEnd);
+  const auto end = reinterpret_cast<std::uintptr_t>(table + functions);
   return ::mprotect(reinterpret_cast<void*>(begin), end - begin,
                     writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
 }
 
-bool is_recent_enough(const ort::ApiBase& base) {
+bool is_at_least(const ort::ApiBase& base, int oldest_minor) {
   int major = 0, minor = 0;
   return std::sscanf(base.get_version(), "%d.%d", &major, &minor) == 2 &&
-         (major > 1 || (major == 1 && minor >= ort::kOldestMinorVersion));
+         (major > 1 || (major == 1 && minor >= oldest_minor));
 }
 
-void wrap_table(void** table) {
+void wrap_table(void** table, bool has_run_async) {
   int index = 0;
   for (; index < kMostRuntimes; ++index) {
     const void* known = runtimes[index].table.load();
     if (known == table) return;
     if (known == nullptr) break;
   }
-  if (index == kMostRuntimes || !make_writable(table, true)) return;
+  const std::size_t functions = has_run_async ? std::size_t{ort::kRunAsync} + 1 : kTableEnd;
+  if (index == kMostRuntimes || !make_writable(table, functions, true)) return;
   std::memcpy(runtimes[index].original, table, sizeof runtimes[index].original);
+  if (has_run_async) runtimes[index].run_async = reinterpret_cast<ort::RunAsync>(table[ort::kRunAsync]);
   runtimes[index].table.store(table);
   switch (index) {
     case 0:
@@ -235,7 +306,7 @@ void wrap_table(void** table) {
       replace_functions<3>(table);
       break;
   }
-  make_writable(table, false);
+  make_writable(table, functions, false);
 }
 
 }  // namespace
@@ -243,12 +314,12 @@ void wrap_table(void** table) {
 bool hook_onnxruntime(std::uint64_t get_api_base) {
   const auto get_base = reinterpret_cast<const ort::ApiBase* (*)()>(get_api_base);
   const ort::ApiBase* base = get_base();
-  if (base == nullptr || !is_recent_enough(*base)) return true;
+  if (base == nullptr || !is_at_least(*base, ort::kOldestMinorVersion)) return true;
   // Any version that the library knows gives the same table.
   auto** table = static_cast<void**>(const_cast<void*>(base->get_api(ort::kOldestMinorVersion)));
   if (table == nullptr) return true;
   if (!hooking.try_lock()) return false;
-  wrap_table(table);
+  wrap_table(table, is_at_least(*base, ort::kOldestWithRunAsync));
   hooking.unlock();
   return true;
 }

@@ -173,17 +173,23 @@ void begin_profile(OpenSession& slot, const void* session, int runtime, std::uin
   open_session(&slot, session, runtime, scope, profiled);
 }
 
-ProfiledRun::ProfiledRun(OpenSession& slot) : slot_(slot) {
-  if (!slot.gate.is_profiled()) return;
+bool begin_run(OpenSession& slot, std::uint64_t& start_ns) {
+  if (!slot.gate.is_profiled()) return false;
   const ProfileGate::Entry entry = slot.gate.enter(depth_in_runtime > 1);
-  if (entry == ProfileGate::Entry::unprofiled) return;
+  if (entry == ProfileGate::Entry::unprofiled) return false;
   if (entry == ProfileGate::Entry::gave_up_first) note_that_runs_go_on(slot);
-  is_profiled_ = true;
-  start_ns_ = now_ns(CLOCK_MONOTONIC);
+  start_ns = now_ns(CLOCK_MONOTONIC);
+  return true;
 }
 
+void end_run(OpenSession& slot, std::uint64_t start_ns) {
+  if (slot.gate.leave(now_ns(CLOCK_MONOTONIC) - start_ns)) end_and_open_gate(slot);
+}
+
+ProfiledRun::ProfiledRun(OpenSession& slot) : slot_(slot), is_profiled_(begin_run(slot, start_ns_)) {}
+
 ProfiledRun::~ProfiledRun() {
-  if (is_profiled_ && slot_.gate.leave(now_ns(CLOCK_MONOTONIC) - start_ns_)) end_and_open_gate(slot_);
+  if (is_profiled_) end_run(slot_, start_ns_);
 }
 
 void end_profile_for_release(OpenSession& slot) {

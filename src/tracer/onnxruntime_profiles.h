@@ -22,6 +22,7 @@ inline constexpr std::size_t kTableEnd = ort::kCreateSessionFromArrayWithPrepack
 struct Runtime {
   std::atomic<const void*> table{nullptr};
   void* original[kTableEnd] = {};
+  ort::RunAsync run_async = nullptr;  // null where the library has none
 };
 extern Runtime runtimes[kMostRuntimes];
 
@@ -47,8 +48,13 @@ ort::SessionOptions* options_with_profile(const Runtime& runtime, const ort::Ses
 // A session was loaded, into the slot that was reserved for it.
 void begin_profile(OpenSession& slot, const void* session, int runtime, std::uint32_t scope, bool profiled);
 
-// A run of a session, from before to after. The profile of the first runs is ended when they are over, which
+// A run of a session, which may end in another thread than it began in. `start_ns` is for its end; false: its
+// end is not told. The profile of the first runs is ended when they are over, which
 // new runs may have to wait for (profile_gate.h).
+bool begin_run(OpenSession& slot, std::uint64_t& start_ns);
+void end_run(OpenSession& slot, std::uint64_t start_ns);
+
+// The same for one that ends where it began.
 class ProfiledRun {
  public:
   explicit ProfiledRun(OpenSession& slot);
@@ -59,8 +65,8 @@ class ProfiledRun {
  private:
   OpenSession& slot_;
   const InRuntime in_runtime_;
-  bool is_profiled_ = false;
   std::uint64_t start_ns_ = 0;
+  bool is_profiled_;
 };
 
 void end_profile_for_release(OpenSession& slot);

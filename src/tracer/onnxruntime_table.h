@@ -42,9 +42,11 @@ enum Position : std::size_t {
   kSessionProfilingStartTime = 146,   // since 1.7
   kCreateSessionWithPrepacked = 168,  // since 1.9
   kCreateSessionFromArrayWithPrepacked = 169,
+  kRunAsync = 260,  // since 1.16: past the end of older tables
 };
 // Older runtimes have shorter tables: nothing of theirs is touched.
 inline constexpr int kOldestMinorVersion = 9;
+inline constexpr int kOldestWithRunAsync = 16;
 
 using CreateSession = Status* (*)(const Env*, const char*, const SessionOptions*, Session**);
 using CreateSessionFromArray = Status* (*)(const Env*, const void*, std::size_t, const SessionOptions*,
@@ -55,6 +57,10 @@ using CreateSessionFromArrayWithPrepacked = Status* (*)(const Env*, const void*,
                                                         const SessionOptions*, PrepackedWeights*, Session**);
 using Run = Status* (*)(Session*, const RunOptions*, const char* const*, const Value* const*, std::size_t,
                         const char* const*, std::size_t, Value**);
+using RunAsyncCallback = void (*)(void* user_data, Value** outputs, std::size_t output_count, Status*);
+using RunAsync = Status* (*)(Session*, const RunOptions*, const char* const*, const Value* const*,
+                             std::size_t, const char* const*, std::size_t, Value**, RunAsyncCallback,
+                             void* user_data);
 using RunWithBinding = Status* (*)(Session*, const RunOptions*, const IoBinding*);
 using CreateSessionOptions = Status* (*)(SessionOptions**);
 using CloneSessionOptions = Status* (*)(const SessionOptions*, SessionOptions**);

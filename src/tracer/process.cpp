@@ -26,6 +26,9 @@ namespace {
 // 1 while the recording belongs to this process. In a child after fork the kernel has made it 0.
 std::atomic<std::uint32_t>* fork_mark = nullptr;
 bool is_child = false;
+// An exec that fails is no end after all. A program that tries without end would fill the area of names.
+constexpr std::uint32_t kMostEnds = 64;
+std::atomic<std::uint32_t> ends_written{0};
 enum Mark : std::uint32_t { kForked = 0, kOurs = 1, kChildStarts = 2 };
 
 void write_text(recording::MetadataKind kind, const char* text, ssize_t length) {
@@ -64,6 +67,7 @@ void open_recording() {
   if (!process.options.full && !process.recorded.create()) return;
   process.large_bytes = process.options.full ? 0 : process.options.large_bytes;
   process.events_left = process.options.events;
+  ends_written = 0;
   if (!process.file.create(process.path, process.options)) return;
   describe_process();
   if (is_child)
@@ -138,7 +142,12 @@ void finish_recording() {
   const OwnSystemCalls own_calls;
   refresh_modules();
   process.file.calibrate();
-  process.file.header()->flags.fetch_or(recording::kFlagClosed);
+  if (ends_written.load() < kMostEnds) {
+    seal_open_segments();
+    if (process.file.write_end()) ends_written.fetch_add(1);
+  }
+  const bool is_sealed = ends_written.load() > 0;
+  process.file.header()->flags.fetch_or(recording::kFlagClosed | (is_sealed ? recording::kFlagSealed : 0u));
 }
 
 bool finish_quietly() {
@@ -149,6 +158,8 @@ bool finish_quietly() {
   return recording_is_ours() && process.file.header()->pid == ::getpid();
 }
 
-void go_on_recording() { process.file.header()->flags.fetch_and(~std::uint32_t{recording::kFlagClosed}); }
+void go_on_recording() {
+  process.file.header()->flags.fetch_and(~std::uint32_t{recording::kFlagClosed | recording::kFlagSealed});
+}
 
 }  // namespace headroom::tracer

@@ -130,6 +130,26 @@ void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, 
   done(thread);
 }
 
+void record_reservation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                        const CallFrame& caller) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    state->writer.reserve(time, address, size, stack);
+  }
+  done(thread);
+}
+
+void record_accessible(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                       const CallFrame& caller) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    state->writer.make_accessible(time, address, size, stack);
+  }
+  done(thread);
+}
+
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time) {
   if (ThreadState* state = ready_to_record(thread, time)) state->writer.unmap(time, address, size);
   done(thread);

@@ -17,6 +17,11 @@ void record_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t
 void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                              const CallFrame& caller);
 void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller);
+// Addresses without access, and memory where such addresses were given access.
+void record_reservation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                        const CallFrame& caller);
+void record_accessible(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                       const CallFrame& caller);
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time);
 // Of GPUs. The thread's guard is up; `time` of a release is from before the driver's call.
 void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,

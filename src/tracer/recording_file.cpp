@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "recording/checksum.h"
 #include "tracer/clock.h"
 #include "tracer/memory.h"
 
@@ -165,6 +166,7 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) cons
   header.sample_period_bytes = options.sample_period;
   header.segments_limit = most_segments(options);
   header.exec_generation = generation_;
+  header.checksum = checksum_of(header);
 }
 
 bool RecordingFile::create(const char* path, const Options& options) {
@@ -322,15 +324,15 @@ bool RecordingFile::back_metadata(std::uint64_t end) {
   return true;
 }
 
-void RecordingFile::write_metadata(MetadataKind kind, std::uint32_t id, const Piece* pieces,
+bool RecordingFile::write_metadata(MetadataKind kind, std::uint32_t id, const Piece* pieces,
                                    std::size_t count) {
-  if (header_ == nullptr) return;
+  if (header_ == nullptr) return false;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].bytes;
   const std::size_t padded = (bytes + 7) / 8 * 8;
   const std::uint64_t begin = header_->metadata_used.fetch_add(sizeof(MetadataHeader) + padded);
   const std::uint64_t end = begin + sizeof(MetadataHeader) + padded;
-  if (end > kDefaultMetadataBytes || !back_metadata(end)) return;
+  if (end > kDefaultMetadataBytes || !back_metadata(end)) return false;
   std::uint8_t* at = reinterpret_cast<std::uint8_t*>(header_) + kHeaderBytes + begin;
   auto* record = reinterpret_cast<MetadataHeader*>(at);
   record->bytes = static_cast<std::uint32_t>(bytes);
@@ -342,6 +344,35 @@ void RecordingFile::write_metadata(MetadataKind kind, std::uint32_t id, const Pi
     at += pieces[i].bytes;
   }
   record->magic.store(kMetadataMagic, std::memory_order_release);
+  return true;
+}
+
+void RecordingFile::write_seal(std::uint64_t slot, const SegmentSeal& seal) {
+  if (header_ == nullptr) return;
+  const std::uint64_t end = header_->metadata_used.load() + sizeof(MetadataHeader) + sizeof seal;
+  if (end + kMetadataStep > kDefaultMetadataBytes) return;
+  write_metadata(MetadataKind::segment_seal, static_cast<std::uint32_t>(slot), {&seal, sizeof seal});
+}
+
+bool RecordingFile::write_end() {
+  if (header_ == nullptr) return false;
+  const std::uint64_t used = header_->metadata_used.load();
+  if (used + sizeof(MetadataHeader) + sizeof(RecordingEnd) > kDefaultMetadataBytes) return false;
+  // Another thread may be in the midst of a record, whose bytes are not yet what they will be.
+  const std::uint8_t* const area = reinterpret_cast<const std::uint8_t*>(header_) + kHeaderBytes;
+  RecordingEnd end{};
+  while (end.metadata_bytes < used) {
+    const auto& record = *reinterpret_cast<const MetadataHeader*>(area + end.metadata_bytes);
+    if (record.magic.load(std::memory_order_acquire) != kMetadataMagic) break;
+    end.metadata_bytes += sizeof record + (std::uint64_t{record.bytes} + 7) / 8 * 8;
+  }
+  end.last_ticks = header_->last_ticks.load();
+  end.last_monotonic_ns = header_->last_monotonic_ns.load();
+  end.segments_claimed = header_->segments_claimed.load();
+  end.threads_seen = header_->threads_seen.load();
+  end.events_dropped = header_->events_dropped.load();
+  end.checksum = checksum_of(end, area);
+  return write_metadata(MetadataKind::end, 0, {&end, sizeof end});
 }
 
 void RecordingFile::note(const char* sentence) {

@@ -47,10 +47,16 @@ class RecordingFile {
     const void* data;
     std::size_t bytes;
   };
-  void write_metadata(recording::MetadataKind kind, std::uint32_t id, const Piece* pieces, std::size_t count);
-  void write_metadata(recording::MetadataKind kind, std::uint32_t id, Piece piece) {
-    write_metadata(kind, id, &piece, 1);
+  // False then.
+  bool write_metadata(recording::MetadataKind kind, std::uint32_t id, const Piece* pieces, std::size_t count);
+  bool write_metadata(recording::MetadataKind kind, std::uint32_t id, Piece piece) {
+    return write_metadata(kind, id, &piece, 1);
   }
+  // The checksum of a segment that its thread may go on in. Leaves room for what a reader needs more.
+  void write_seal(std::uint64_t slot, const recording::SegmentSeal& seal);
+  // The last record of a process that ends: what the header holds now, and the checksum of the metadata.
+  // False if there is no room.
+  bool write_end();
   void note(const char* sentence);
 
   // Takes the second of the two points that turn ticks into time.

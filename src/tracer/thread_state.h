@@ -108,6 +108,9 @@ void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope);
 // The thread has ended: its state is for the next.
 void detach(ThreadLocal& thread);
 
+// Writes the checksums of all segments that are open, their threads' business or not.
+void seal_open_segments();
+
 // Writes the calling thread's name, if it is recorded.
 void write_thread_name(ThreadLocal& thread);
 

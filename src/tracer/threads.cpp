@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "recording/checksum.h"
 #include "tracer/clock.h"
 #include "tracer/lock.h"
 #include "tracer/memory.h"
@@ -28,6 +29,7 @@ struct Registered {
   ThreadState* state;
   std::uint8_t* segment;  // mapped, or null
   std::uint32_t next_free;
+  bool is_open;  // with the lock: the segment is begun and not left, and stays mapped until this is false
 };
 constexpr std::uint32_t kMostThreads = 1 << 15;  // at a time
 constexpr std::uint32_t kNone = 0;               // slots count from 1
@@ -80,7 +82,7 @@ ThreadState* new_state() {
   auto* state = reserve_array<ThreadState>(1);
   if (state == nullptr) return nullptr;
   ::madvise(state, sizeof *state, MADV_WIPEONFORK);
-  registry[++registered] = {state, nullptr, kNone};
+  registry[++registered] = {state, nullptr, kNone, false};
   state->registry_slot = registered;
   return state;
 }
@@ -126,10 +128,21 @@ std::atomic<bool> noted_full_disk{false}, noted_limit{false}, noted_bound{false}
 
 // --- room in a segment
 
-void leave_segment(ThreadState& state) {
-  state.writer.close();
+void set_open(const ThreadState& state, bool is_open) {
+  const Locked locked(lock);
+  registry[state.registry_slot].is_open = is_open;
+}
+
+// Nobody else looks at it any more.
+void seal_and_give_back(ThreadState& state) {
+  state.writer.seal_and_close();
   process.file.give_back(state.segment);
   registry[state.registry_slot].segment = nullptr;
+}
+
+void leave_segment(ThreadState& state) {
+  if (state.writer.is_open()) set_open(state, false);
+  seal_and_give_back(state);
 }
 
 // The half-full segment of a thread that ended waits for the next thread. In a ring it gives way when its
@@ -138,7 +151,8 @@ bool leave_if_thread_ended(std::uint64_t slot) {
   const Locked locked(lock);
   for (std::uint32_t i = first_free; i != kNone; i = registry[i].next_free) {
     if (registry[i].segment == nullptr || registry[i].state->segment.slot != slot) continue;
-    leave_segment(*registry[i].state);
+    registry[i].is_open = false;
+    seal_and_give_back(*registry[i].state);
     return true;
   }
   return false;
@@ -169,6 +183,7 @@ bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   state.backed_bytes = kBackingStep;
   state.writer.open(state.segment.memory, kBackingStep, state.segment.number, state.thread_index,
                     thread.scope, time);
+  set_open(state, true);
   state.segment_thread = state.thread_index;
   state.segment_scope = thread.scope;
   ++state.segment_serial;
@@ -309,6 +324,19 @@ void detach(ThreadLocal& thread) {
   give_state(state);
 }
 
+// Their threads are not asked: what they write meanwhile and later lies behind what the checksums are of.
+void seal_open_segments() {
+  const Locked locked(lock);
+  for (std::uint32_t i = 1; i <= registered; ++i) {
+    if (!registry[i].is_open) continue;
+    const std::uint8_t* const segment = registry[i].segment;
+    recording::SegmentSeal seal{};
+    if (!take_seal(*reinterpret_cast<const recording::SegmentHeader*>(segment), seal)) continue;
+    seal.checksum = checksum_of(seal, segment + sizeof(recording::SegmentHeader));
+    process.file.write_seal(registry[i].state->segment.slot, seal);
+  }
+}
+
 void write_thread_name(ThreadLocal& thread) {
   ThreadState* const state = thread.state;
   if (state == nullptr || !recording_is_ours()) return;
@@ -334,6 +362,7 @@ void reset_threads() {
     if (registry[slot].segment != nullptr)
       unmap_memory(registry[slot].segment, recording::kDefaultSegmentBytes);
     registry[slot].segment = nullptr;
+    registry[slot].is_open = false;
     registry[slot].next_free = first_free;
     first_free = slot;
   }

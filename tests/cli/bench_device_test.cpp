@@ -94,6 +94,24 @@ TEST_F(BenchDevice, AModelOverTheLimitIsOomAndTheOthersAreUntouched) {
   EXPECT_EQ(get_bool(gpu_of("grows"), "within_limit"), false);
 }
 
+TEST_F(BenchDevice, TheLimitOfEachDeviceIsTried) {
+  const CommandResult result = run({"--backend", "misbehaving", "--gpu-mem-limit", "0=100MiB,1=50MiB",
+                                    "--model", model("first", "load device 90") + ",device=cuda:0", "--model",
+                                    model("second", "load device 60") + ",device=cuda:1"});
+  EXPECT_EQ(result.exit_code, 1);
+  const Json report = bench_.report();
+  const Json& limit = get_member(report, "gpu_limit");
+  EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
+  EXPECT_EQ(get_member(limit, "routes").size(), 12U);
+  EXPECT_EQ(get_text(get_member(limit, "routes").at(0), "name"), "cuda:0 device");
+  EXPECT_EQ(get_text(get_member(limit, "routes").at(6), "name"), "cuda:1 device");
+  for (const Json& route : get_member(limit, "routes"))
+    EXPECT_EQ(get_text(route, "outcome"), "refused") << route;
+  EXPECT_EQ(get_text(limit, "note"), "cuda:1 has 50.0 MiB");
+  EXPECT_EQ(get_text(model_of(report, "first"), "status"), "ok");
+  EXPECT_EQ(get_text(model_of(report, "second"), "status"), "oom");
+}
+
 TEST_F(BenchDevice, ModelsAtOnceShareOneLimit) {
   const CommandResult result =
       run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--parallel",

@@ -11,18 +11,113 @@ namespace fs = std::filesystem;
 using testing::Contains;
 using testing::HasSubstr;
 
-TEST(BenchGpu, GpusAreInTheReportTheSeriesAndTheWarnings) {
-  Bench bench;
+std::string folder_of_the_driver(const Bench& bench) {
   const fs::path libraries = bench.path() / "libraries";
   fs::create_directory(libraries);
   fs::copy_file(fs::path(HEADROOM_BINARY_DIR) / "tests/libfake_nvml_throttled.so",
                 libraries / "libnvidia-ml.so.1");
+  return libraries.string();
+}
+
+std::vector<std::string> slow_run(Bench& bench) {
+  return {"--source",
+          bench.pictures(),
+          "--backend",
+          "misbehaving",
+          "--max-frames",
+          "3",
+          "--metrics-interval",
+          "0.05",
+          "--model",
+          "slow=" + bench.model("slow", "run sleep 100")};
+}
+
+// Children of `parent` whose command line has `word`.
+std::vector<int> children_of(int parent, const std::string& word) {
+  std::vector<int> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const auto pid = parse_number<int>(entry.path().filename().string());
+    if (!pid || read_text(entry.path() / "cmdline").find(word) == std::string::npos) continue;
+    const std::string status = read_text(entry.path() / "status");
+    if (status.find("PPid:\t" + std::to_string(parent) + "\n") != std::string::npos) found.push_back(*pid);
+  }
+  return found;
+}
+
+std::int64_t lines_with_gpus(const Bench& bench) {
+  const std::string series = read_text(bench.run_folder() / "metrics.jsonl");
+  std::int64_t count = 0;
+  for (const auto line : split(series, '\n'))
+    count += line.find("\"gpus\"") != std::string_view::npos ? 1 : 0;
+  return count;
+}
+
+TEST(BenchGpu, TheConductorNeverLoadsTheDriversLibrary) {
+  Bench bench;
   CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", libraries.string()}};
-  const CommandResult result =
-      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "3",
-                 "--metrics-interval", "0.05", "--model", "slow=" + bench.model("slow", "run sleep 100")},
-                options);
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}};
+  bool child_was_seen = false, conductor_loaded_it = false;
+  options.while_running = [&](int conductor) {
+    const auto has_it = [](int pid) {
+      return read_text("/proc/" + std::to_string(pid) + "/maps").find("libnvidia-ml") != std::string::npos;
+    };
+    conductor_loaded_it = conductor_loaded_it || has_it(conductor);
+    for (const int child : children_of(conductor, "_gpu_metrics"))
+      child_was_seen = child_was_seen || has_it(child);
+    return true;
+  };
+  const CommandResult result = bench.run(slow_run(bench), options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(child_was_seen);
+  EXPECT_FALSE(conductor_loaded_it);
+}
+
+TEST(BenchGpu, WithoutADriverNoChildAsksForIt) {
+  if (fs::exists("/proc/driver/nvidia/version") || fs::exists("/dev/nvidiactl"))
+    GTEST_SKIP() << "this machine has NVIDIA's driver; skipped";
+  Bench bench;
+  CommandOptions options;
+  bool child_was_seen = false;
+  options.while_running = [&](int conductor) {
+    child_was_seen = child_was_seen || !children_of(conductor, "_gpu_metrics").empty();
+    return true;
+  };
+  const CommandResult result = bench.run(slow_run(bench), options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_FALSE(child_was_seen);
+}
+
+TEST(BenchGpu, ADriverThatCrashesCostsTheGpusMetricsAndNothingElse) {
+  Bench bench;
+  CommandOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}, {"FAKE_NVML_CRASH", "3"}};
+  const CommandResult result = bench.run(slow_run(bench), options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string words = "the process that reads them ended with SIGSEGV";
+  EXPECT_THAT(result.err, HasSubstr(words));
+  EXPECT_EQ(result.err.find(words), result.err.rfind(words)) << result.err;
+  EXPECT_EQ(lines_with_gpus(bench), 2);
+  const Json report = bench.report();
+  EXPECT_EQ(get_text(model_of(report, "slow"), "status"), "ok");
+  EXPECT_THAT(to_text(get_member(report, "warnings")), HasSubstr(words));
+}
+
+TEST(BenchGpu, ADriverThatHangsHoldsNothingUp) {
+  Bench bench;
+  CommandOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}, {"FAKE_NVML_HANG", "2"}};
+  const CommandResult result = bench.run(slow_run(bench), options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(lines_with_gpus(bench), 1);
+  EXPECT_GT(split(read_text(bench.run_folder() / "metrics.jsonl"), '\n').size(), 3U);
+  EXPECT_EQ(get_text(model_of(bench.report(), "slow"), "status"), "ok");
+}
+
+TEST(BenchGpu, GpusAreInTheReportTheSeriesAndTheWarnings) {
+  Bench bench;
+  CommandOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}};
+  const CommandResult result = bench.run(slow_run(bench), options);
   ASSERT_EQ(result.exit_code, 0) << result.err;
 
   const Json report = bench.report();

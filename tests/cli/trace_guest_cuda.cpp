@@ -8,300 +8,21 @@
 // what is allowed and STEP the size of a request. For each route it prints what it got and what happened, and
 // it exits with 1 if it got a byte more than LIMIT, less than the last whole step below it, another error
 // than the driver's own for "out of memory", or not the same again after freeing.
-#include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string>
+#include <cerrno>
+#include <iterator>
+#include <set>
 #include <thread>
-#include <vector>
 
-#include "tracer/driver_types.h"
-
-using namespace headroom::tracer::driver;
+#include "cli/cuda_routes.h"
 
 namespace {
 
-void* library = nullptr;
-std::string way;
-
-[[noreturn]] void give_up(const char* what, const char* name, int code) {
-  std::fprintf(stderr, "%s: %s (%d)\n", what, name, code);
-  std::exit(2);
-}
-
-// `exported` is the name that the driver exports, `name` and `version` what cuGetProcAddress is asked for.
-template <class Function>
-Function find(const char* exported, const char* name, int version) {
-  void* function = nullptr;
-  if (way == "dlsym" || way == "linked") {
-    function = dlsym(way == "linked" ? RTLD_DEFAULT : library, exported);
-  } else if (way == "first") {
-    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t)>(
-        dlsym(library, "cuGetProcAddress"));
-    if (get(name, &function, version, 0) != kSuccess) function = nullptr;
-  } else {
-    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
-        dlsym(library, "cuGetProcAddress_v2"));
-    int status = 0;
-    if (get(name, &function, version, way == "ptsz" ? 2 : 0, &status) != kSuccess) function = nullptr;
-  }
-  if (function == nullptr) give_up("the driver has no", exported, 0);
-  return reinterpret_cast<Function>(function);
-}
-#define FIND(type, exported, name, version) find<Result(*) type>(exported, name, version)
-
-void check(Result result, const char* what) {
-  if (result != kSuccess) give_up("failed", what, result);
-}
-
-void start_context() {
-  check(FIND((unsigned), "cuInit", "cuInit", 2000)(0), "cuInit");
-  Opaque context = nullptr;
-  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0),
-        "retain");
-  check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(context), "set current");
-}
-
-struct Outcome {
-  std::uint64_t bytes = 0, count = 0;
-  Result end = kSuccess;
-};
-
-// One kind of allocation: `take(bytes)` gives what it costs in `cost`, `free_all()` gives everything back.
-struct Route {
-  virtual ~Route() = default;
-  virtual Result take(std::uint64_t step, std::uint64_t& cost) = 0;
-  virtual void free_all() = 0;
-  virtual bool is_exact() const { return true; }  // a step costs what was asked for
-};
-
-struct Pointers : Route {
-  std::vector<Pointer> all;
-  void free_all() override {
-    const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
-    for (const Pointer pointer : all) check(free(pointer), "cuMemFree");
-    all.clear();
-  }
-  Result keep(Result result, const Pointer& pointer) {  // by reference: read after the call
-    if (result == kSuccess) all.push_back(pointer);
-    return result;
-  }
-};
-struct Plain : Pointers {
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    Pointer pointer = 0;
-    cost = step;
-    return keep(FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020)(&pointer, step), pointer);
-  }
-};
-struct Managed : Pointers {
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    Pointer pointer = 0;
-    cost = step;
-    return keep(FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged", "cuMemAllocManaged", 6000)(
-                    &pointer, step, 1),
-                pointer);
-  }
-};
-struct Pitch : Pointers {
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    Pointer pointer = 0;
-    std::size_t pitch = 0;
-    const std::size_t width = 1000, height = step / 1024;
-    const Result result =
-        FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), "cuMemAllocPitch_v2",
-             "cuMemAllocPitch", 3020)(&pointer, &pitch, width, height, 4);
-    cost = pitch * height;
-    return keep(result, pointer);
-  }
-  bool is_exact() const override { return false; }
-};
-struct Async : Pointers {
-  Opaque pool = nullptr;
-  bool of_own_pool = false;
-  explicit Async(bool own) : of_own_pool(own) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    Pointer pointer = 0;
-    cost = step;
-    if (of_own_pool && pool == nullptr) {
-      PoolProperties properties{};
-      properties.type = 1;
-      properties.location = {kLocationDevice, 0};
-      check(FIND((Opaque*, const PoolProperties*), "cuMemPoolCreate", "cuMemPoolCreate", 11020)(&pool,
-                                                                                                &properties),
-            "pool");
-    }
-    if (of_own_pool)
-      return keep(FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync",
-                       "cuMemAllocFromPoolAsync", 11020)(&pointer, step, pool, nullptr),
-                  pointer);
-    return keep(FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(
-                    &pointer, step, nullptr),
-                pointer);
-  }
-  void free_all() override {
-    const auto free = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
-    for (const Pointer pointer : all) check(free(pointer, nullptr), "cuMemFreeAsync");
-    all.clear();
-    // What is freed in the order of a stream stays with the pool until it is told to give it back.
-    check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
-    Opaque of_device = nullptr;
-    check(FIND((Opaque*, Device), "cuDeviceGetMemPool", "cuDeviceGetMemPool", 11020)(&of_device, 0),
-          "pool of device");
-    check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(of_device, 0), "trim");
-    if (pool != nullptr)
-      check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
-    pool = nullptr;
-  }
-};
-struct Virtual : Route {
-  struct Piece {
-    Pointer address;
-    std::size_t bytes;
-  };
-  std::vector<Piece> all;
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    cost = step;
-    AllocationProperties properties{};
-    properties.type = 1;
-    properties.location = {kLocationDevice, 0};
-    Handle handle = 0;
-    const Result result = FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long),
-                               "cuMemCreate", "cuMemCreate", 10020)(&handle, step, &properties, 0);
-    if (result != kSuccess) return result;
-    Piece piece{0, step};
-    check(FIND((Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), "cuMemAddressReserve",
-               "cuMemAddressReserve", 10020)(&piece.address, step, 0, 0, 0),
-          "reserve");
-    check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap",
-               10020)(piece.address, step, 0, handle, 0),
-          "map");
-    // As PyTorch does: from here on only the mapping holds it, and then it asks for the handle again.
-    const auto release = FIND((Handle), "cuMemRelease", "cuMemRelease", 10020);
-    check(release(handle), "release");
-    Handle again = 0;
-    check(FIND((Handle*, void*), "cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", 11000)(
-              &again, reinterpret_cast<void*>(piece.address)),
-          "retain handle");
-    check(release(again), "release again");
-    all.push_back(piece);
-    return result;
-  }
-  void free_all() override {
-    for (const Piece& piece : all) {
-      check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(piece.address, piece.bytes),
-            "unmap");
-      check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(piece.address,
-                                                                                        piece.bytes),
-            "address free");
-    }
-    all.clear();
-  }
-};
-struct Arrays : Route {
-  int kind;  // 2, 3 dimensions, or 0 for a mipmap
-  std::vector<Opaque> all;
-  explicit Arrays(int which) : kind(which) {}
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    cost = 0;  // the driver's business
-    Opaque array = nullptr;
-    constexpr int kFloat = 0x20;
-    Result result = kSuccess;
-    if (kind == 2) {
-      const ArrayDescriptor shape{1024, static_cast<std::size_t>(step / 4096), kFloat, 1};
-      result =
-          FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape);
-    } else {
-      const Array3dDescriptor shape{
-          256, 64, static_cast<std::size_t>(std::max<std::uint64_t>(1, step / 65536)), kFloat, 1, 0};
-      result = kind == 3 ? FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate",
-                                3020)(&array, &shape)
-                         : FIND((Opaque*, const Array3dDescriptor*, unsigned), "cuMipmappedArrayCreate",
-                                "cuMipmappedArrayCreate", 5000)(&array, &shape, 3);
-    }
-    if (result == kSuccess) all.push_back(array);
-    return result;
-  }
-  void free_all() override {
-    const auto destroy = kind == 0
-                             ? FIND((Opaque), "cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", 5000)
-                             : FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
-    for (const Opaque array : all) check(destroy(array), "array destroy");
-    all.clear();
-  }
-  bool is_exact() const override { return false; }
-};
-struct GraphNodes : Route {
-  Opaque graph = nullptr, exec = nullptr, last = nullptr;
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    cost = step;
-    if (graph == nullptr)
-      check(FIND((Opaque*, unsigned), "cuGraphCreate", "cuGraphCreate", 10000)(&graph, 0), "graph");
-    AllocationNode node{};
-    node.pool.type = 1;
-    node.pool.location = {kLocationDevice, 0};
-    node.bytes = step;
-    Opaque made = nullptr;
-    const Result result = FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*),
-                               "cuGraphAddMemAllocNode", "cuGraphAddMemAllocNode", 11040)(
-        &made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, &node);
-    if (result == kSuccess) last = made;
-    return result;
-  }
-  void free_all() override {
-    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
-               "cuGraphInstantiateWithFlags", 11040)(&exec, graph, 0),
-          "instantiate");
-    check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
-    check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
-    graph = exec = last = nullptr;
-  }
-};
-
-Outcome fill(Route& route, std::uint64_t step) {
-  Outcome outcome;
-  for (;;) {
-    std::uint64_t cost = 0;
-    outcome.end = route.take(step, cost);
-    if (outcome.end != kSuccess) return outcome;
-    outcome.bytes += cost;
-    ++outcome.count;
-  }
-}
-
-// What an array costs only the driver knows; what is left of the limit says what it was charged.
-std::uint64_t left() {
-  std::size_t free = 0, total = 0;
-  check(FIND((std::size_t*, std::size_t*), "cuMemGetInfo_v2", "cuMemGetInfo", 3020)(&free, &total), "info");
-  return free;
-}
-
-bool run(const char* name, Route& route, std::uint64_t limit, std::uint64_t step) {
-  const std::uint64_t left_before = left();
-  const Outcome once = fill(route, step);
-  const std::uint64_t left_full = left();
-  route.free_all();
-  const Outcome again = fill(route, step);
-  route.free_all();
-  const bool fits = once.bytes <= limit && once.end == kOutOfMemory && once.count > 0;
-  const bool is_full = route.is_exact() ? limit - once.bytes < step : left_full < 2 * step;
-  const bool is_given_back = again.bytes == once.bytes && again.count == once.count && again.end == once.end;
-  const bool tells = left_before == limit && (!route.is_exact() || left_full == limit - once.bytes);
-  std::printf("%-8s granted %llu in %llu, then error %d; again %llu; left %llu, full %llu: %s\n", name,
-              static_cast<unsigned long long>(once.bytes), static_cast<unsigned long long>(once.count),
-              once.end, static_cast<unsigned long long>(again.bytes),
-              static_cast<unsigned long long>(left_before), static_cast<unsigned long long>(left_full),
-              fits && is_full && is_given_back && tells ? "sound" : "WRONG");
-  return fits && is_full && is_given_back && tells;
-}
+using namespace cuda_guest;
 
 // Threads that race for the last bytes.
 bool run_threads(std::uint64_t limit, std::uint64_t step) {
@@ -337,47 +58,239 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
-// Two processes under one limit: a child takes what it can, the parent gets the rest, and the child's share
-// after it died without freeing.
-bool run_processes(const char* self, std::uint64_t limit, std::uint64_t step) {
+// Takes so many bytes, says how many it has, and holds them until its input ends.
+int hold(std::uint64_t bytes, std::uint64_t step, int input, int output) {
+  start_context();
+  Plain route;
+  std::uint64_t held = 0, cost = 0;
+  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
+  if (::dprintf(output, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
+  char byte = 0;
+  return ::read(input, &byte, 1) >= 0 ? 0 : 1;
+}
+
+struct Child {
+  pid_t pid = -1;
+  int from = -1, to = -1;  // what it writes, and what it waits for
+};
+// Another process: a copy of this one, or this program anew with `role`.
+template <class Run>
+Child start(const Run& run) {
   int to_parent[2], to_child[2];
-  if (pipe(to_parent) != 0 || pipe(to_child) != 0) return false;
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(to_parent[1], 1);
-    dup2(to_child[0], 0);
-    execl(self, self, way.c_str(), "hold", std::to_string(limit / 2).c_str(), std::to_string(step).c_str(),
-          nullptr);
-    _exit(3);
+  if (::pipe(to_parent) != 0 || ::pipe(to_child) != 0) give_up("no pipe", "", errno);
+  Child child;
+  child.pid = ::fork();
+  if (child.pid == 0) {
+    ::close(to_parent[0]);
+    ::close(to_child[1]);
+    ::_exit(run(to_child[0], to_parent[1]));
   }
+  ::close(to_parent[1]);
+  ::close(to_child[0]);
+  child.from = to_parent[0];
+  child.to = to_child[1];
+  return child;
+}
+int become(const char* self, const char* role, std::uint64_t bytes, std::uint64_t step, int input,
+           int output) {
+  ::dup2(input, 0);
+  ::dup2(output, 1);
+  ::execl(self, self, way.c_str(), role, std::to_string(bytes).c_str(), std::to_string(step).c_str(),
+          nullptr);
+  return 3;
+}
+void end(const Child& child, bool by_force) {
+  if (by_force) ::kill(child.pid, SIGKILL);
+  ::close(child.to);
+  ::close(child.from);
+  int status = 0;
+  ::waitpid(child.pid, &status, 0);
+}
+
+// Two processes under one limit: a child takes what it can, the parent gets the rest, and the child's share
+// after it ended without freeing.
+bool share_with(const char* name, const Child& child, std::uint64_t limit, std::uint64_t step,
+                bool by_force) {
   char line[64] = {};
-  if (read(to_parent[0], line, sizeof line - 1) <= 0) return false;
+  if (::read(child.from, line, sizeof line - 1) <= 0) return false;
   const std::uint64_t held = std::strtoull(line, nullptr, 10);
   start_context();
   Plain route;
   const Outcome beside = fill(route, step);
-  kill(child, SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
+  end(child, by_force);
   const Outcome after = fill(route, step);
   route.free_all();
   const bool sound = held > 0 && beside.end == kOutOfMemory && held + beside.bytes <= limit &&
                      limit - held - beside.bytes < step && beside.bytes + after.bytes <= limit &&
                      limit - beside.bytes - after.bytes < step;
-  std::printf("process  another held %llu, %llu beside it, %llu after its death: %s\n",
+  std::printf("%-8s another held %llu, %llu beside it, %llu after its end: %s\n", name,
               static_cast<unsigned long long>(held), static_cast<unsigned long long>(beside.bytes),
               static_cast<unsigned long long>(after.bytes), sound ? "sound" : "WRONG");
   return sound;
 }
 
-int hold(std::uint64_t bytes, std::uint64_t step) {
-  Plain route;
-  std::uint64_t held = 0, cost = 0;
-  while (held + step <= bytes && route.take(step, cost) == kSuccess) held += cost;
-  std::printf("%llu\n", static_cast<unsigned long long>(held));
-  std::fflush(stdout);
+// Memory of another process: charged once, to the one that made it.
+int export_memory(std::uint64_t step) {
+  start_context();
+  Pointer pointer = 0;
+  check(FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020)(&pointer, step), "allocate");
+  IpcHandle handle{};
+  if (FIND((IpcHandle*, Pointer), "cuIpcGetMemHandle", "cuIpcGetMemHandle", 4010)(&handle, pointer) !=
+      kSuccess)
+    return 4;
+  if (::write(1, handle.bytes, sizeof handle.bytes) < 0) return 1;
   char byte = 0;
-  return read(0, &byte, 1) >= 0 ? 0 : 1;
+  return ::read(0, &byte, 1) >= 0 ? 0 : 1;
+}
+bool run_ipc(const char* self, std::uint64_t limit, std::uint64_t step) {
+  const Child child =
+      start([&](int input, int output) { return become(self, "export", limit, step, input, output); });
+  IpcHandle handle{};
+  if (::read(child.from, handle.bytes, sizeof handle.bytes) != sizeof handle.bytes) {
+    end(child, true);
+    std::printf("ipc      the driver shares no memory between processes here: not tried\n");
+    return true;
+  }
+  start_context();
+  Pointer pointer = 0;
+  const Result opened = FIND((Pointer*, IpcHandle, unsigned), "cuIpcOpenMemHandle_v2", "cuIpcOpenMemHandle",
+                             11000)(&pointer, handle, 1);
+  const std::uint64_t left_beside = left();
+  Plain route;
+  const Outcome beside = fill(route, step);
+  route.free_all();
+  if (opened == kSuccess)
+    check(FIND((Pointer), "cuIpcCloseMemHandle", "cuIpcCloseMemHandle", 4010)(pointer), "close");
+  end(child, false);
+  const bool sound = opened == kSuccess && left_beside == limit - step && beside.end == kOutOfMemory &&
+                     beside.bytes <= limit - step && limit - step - beside.bytes < step && left() == limit;
+  std::printf("ipc      opened with %d, left %llu beside it, granted %llu: %s\n", opened,
+              static_cast<unsigned long long>(left_beside), static_cast<unsigned long long>(beside.bytes),
+              sound ? "sound" : "WRONG");
+  return sound;
+}
+
+// Pinned memory is the machine's: on a GPU with its own it is not the limit's business, on others it is.
+bool run_host(std::uint64_t limit, std::uint64_t step) {
+  int is_integrated = 0;
+  check(FIND((int*, int, Device), "cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000)(
+            &is_integrated, kAttributeIntegrated, 0),
+        "attribute");
+  const auto allocate = FIND((void**, std::size_t, unsigned), "cuMemHostAlloc", "cuMemHostAlloc", 2020);
+  const auto free = FIND((void*), "cuMemFreeHost", "cuMemFreeHost", 2000);
+  void* pinned[3] = {};
+  for (void*& one : pinned) check(allocate(&one, step, 0), "cuMemHostAlloc");
+  const std::uint64_t beside = left();
+  for (void* one : pinned) check(free(one), "cuMemFreeHost");
+  const bool sound = beside == (is_integrated != 0 ? limit - 3 * step : limit) && left() == limit;
+  std::printf("host     %llu left beside 3 requests: %s\n", static_cast<unsigned long long>(beside),
+              sound ? "sound" : "WRONG");
+  return sound;
+}
+
+// Memory of another device than the current one is charged to where it lives.
+bool run_devices(std::uint64_t limit, std::uint64_t step) {
+  int count = 0;
+  check(FIND((int*), "cuDeviceGetCount", "cuDeviceGetCount", 2000)(&count), "count");
+  if (count < 2) {
+    std::printf("devices  there is one: not tried\n");
+    return true;
+  }
+  Opaque contexts[2] = {};
+  const auto retain = FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000);
+  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  for (Device device = 0; device < 2; ++device) check(retain(&contexts[device], device), "retain");
+  const auto left_of = [&](Device device) {
+    set(contexts[device]);
+    const std::uint64_t found = left();
+    set(contexts[0]);
+    return found;
+  };
+  bool all_sound = true;
+  const auto try_route = [&](const char* name, Route&& route) {
+    set(contexts[0]);
+    const Outcome outcome = fill(route, step);
+    const std::uint64_t of_first = left_of(0), of_second = left_of(1);
+    route.free_all();
+    const bool sound = outcome.end == kOutOfMemory && outcome.count > 0 && outcome.bytes <= limit &&
+                       limit - outcome.bytes < step && of_first == limit &&
+                       of_second == limit - outcome.bytes && left_of(1) == limit;
+    std::printf("devices  %s of the second: granted %llu, left %llu of the first: %s\n", name,
+                static_cast<unsigned long long>(outcome.bytes), static_cast<unsigned long long>(of_first),
+                sound ? "as it should" : "WRONG");
+    all_sound = all_sound && sound;
+  };
+  try_route("a handle", Virtual(1));
+  try_route("a pool", Async(true, 1));
+  try_route("the pool", Async(false, 1));
+  std::printf("devices  %s\n", all_sound ? "each byte where it lives: sound" : "WRONG");
+  return all_sound;
+}
+
+// Whatever version and default stream a function is asked for, what is handed out stands in front of the
+// driver; those that allocate by pointer are also tried.
+bool run_versions(std::uint64_t limit, std::uint64_t step) {
+  constexpr const char* kNames[] = {"cuMemAlloc",
+                                    "cuMemAllocPitch",
+                                    "cuMemAllocManaged",
+                                    "cuMemAllocHost",
+                                    "cuMemHostAlloc",
+                                    "cuMemHostRegister",
+                                    "cuMemAllocAsync",
+                                    "cuMemAllocFromPoolAsync",
+                                    "cuMemCreate",
+                                    "cuMemMap",
+                                    "cuArrayCreate",
+                                    "cuArray3DCreate",
+                                    "cuIpcOpenMemHandle",
+                                    "cuMipmappedArrayCreate",
+                                    "cuImportExternalMemory",
+                                    "cuGraphAddMemAllocNode",
+                                    "cuGraphAddNode",
+                                    "cuMemPoolImportPointer",
+                                    "cuMemImportFromShareableHandle"};
+  constexpr int kVersions[] = {2000,  2020,  3020,  4000,  4010,  5000,  5050,  6000,  6050,  7000,
+                               7050,  8000,  9000,  9020,  10000, 10010, 10020, 11000, 11010, 11020,
+                               11030, 11040, 11050, 11060, 11070, 11080, 12000, 12010, 12020, 12030,
+                               12040, 12050, 12060, 12080, 12090, 13000, 13010, 13020};
+  const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
+      dlsym(library, "cuGetProcAddress_v2"));
+  Dl_info own{};
+  if (dladdr(dlsym(library, "cuMemAlloc_v2"), &own) == 0) return false;
+  std::set<void*> seen, tried;
+  bool sound = true;
+  for (const char* name : kNames)
+    for (const int version : kVersions)
+      for (const std::uint64_t flags : {0, 1, 2}) {
+        void* function = nullptr;
+        int status = 0;
+        if (get(name, &function, version, flags, &status) != kSuccess || function == nullptr) continue;
+        if (!seen.insert(function).second) continue;
+        Dl_info found{};
+        if (dladdr(function, &found) != 0 && found.dli_fbase == own.dli_fbase) continue;
+        sound = false;
+        std::printf("versions %s at %d with flags %llu is %s's own: WRONG\n", name, version,
+                    static_cast<unsigned long long>(flags), found.dli_fname);
+      }
+  for (const int version : kVersions) {
+    if (version < 3020) continue;  // of 32 bits
+    void* function = nullptr;
+    int status = 0;
+    if (get("cuMemAlloc", &function, version, 0, &status) != kSuccess || !tried.insert(function).second)
+      continue;
+    Plain held;
+    Pointer pointer = 0;
+    std::uint64_t granted = 0;
+    while (reinterpret_cast<Result (*)(Pointer*, std::size_t)>(function)(&pointer, step) == kSuccess) {
+      held.all.push_back(pointer);
+      granted += step;
+    }
+    held.free_all();
+    sound = sound && granted <= limit && limit - granted < step;
+  }
+  std::printf("versions %zu functions of %zu names at %zu versions: %s\n", seen.size(), std::size(kNames),
+              std::size(kVersions), sound ? "sound" : "WRONG");
+  return sound;
 }
 
 }  // namespace
@@ -386,18 +299,30 @@ int main(int count, char** arguments) {
   if (count < 5) return 2;
   way = arguments[1];
   const std::string route = arguments[2];
+  const char* const self = arguments[0];
   const std::uint64_t limit = std::strtoull(arguments[3], nullptr, 10),
                       step = std::strtoull(arguments[4], nullptr, 10);
   // A name that only the tracer has: nothing that a program could use.
   if (way == "absent") return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") == nullptr && dlerror() != nullptr ? 0 : 1;
   library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) give_up("no driver", dlerror(), 0);
+  if (route == "hold") return hold(limit, step, 0, 1);
+  if (route == "export") return export_memory(step);
   const bool all = route == "all";
   bool sound = true;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a forked child must not print it again
   // Before there is a context: none survives a fork.
-  if (all || route == "processes") sound = run_processes(arguments[0], limit, step) && sound;
-  if (route != "processes" && !all) start_context();
-  if (route == "hold") return hold(limit, step);
+  if (all || route == "fork") {
+    const Child child = start([&](int input, int output) { return hold(limit / 2, step, input, output); });
+    sound = share_with("fork", child, limit, step, false) && sound;
+  }
+  if (all || route == "process") {
+    const Child child =
+        start([&](int input, int output) { return become(self, "hold", limit / 2, step, input, output); });
+    sound = share_with("process", child, limit, step, true) && sound;
+  }
+  if (all || route == "ipc") sound = run_ipc(self, limit, step) && sound;
+  start_context();
   const auto try_route = [&](const char* name, Route&& one) {
     if (all || route == name) sound = run(name, one, limit, step) && sound;
   };
@@ -411,7 +336,10 @@ int main(int count, char** arguments) {
   try_route("pool", Async(true));
   try_route("virtual", Virtual());
   try_route("graph", GraphNodes());
+  if (all || route == "host") sound = run_host(limit, step) && sound;
   if (all || route == "threads") sound = run_threads(limit, step) && sound;
+  if (all || route == "devices") sound = run_devices(limit, step) && sound;
+  if (all || route == "versions") sound = run_versions(limit, step) && sound;
   // The driver's own account, if it is the fake one.
   if (const auto peak = reinterpret_cast<std::uint64_t (*)(unsigned)>(dlsym(library, "fake_cuda_peak"))) {
     std::printf("driver   gave %llu at most\n", static_cast<unsigned long long>(peak(0)));

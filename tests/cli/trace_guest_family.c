@@ -41,5 +41,12 @@ int main(void) {
   pointer = mmap(NULL, 300000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   pointer = mremap(pointer, 300000, 400000, MREMAP_MAYMOVE);
   munmap(pointer, 400000);
+
+  // Addresses first, then memory in two parts of them: by mprotect, and by a mapping over them. The second is
+  // given up by laying addresses over it.
+  char* reserved = mmap(NULL, 8 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mprotect(reserved, 1 << 20, PROT_READ | PROT_WRITE);
+  mmap(reserved + (2 << 20), 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  mmap(reserved + (2 << 20), 2 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   return 0;
 }

@@ -15,12 +15,14 @@ import sys
 FILE_HEADER = struct.Struct("<8s6I5Q2i2I7Q2IQ")
 SEGMENT_HEADER = struct.Struct("<2I2Q2I3QI")
 METADATA_MAGIC, SEGMENT_MAGIC = 0x4154454D, 0x47455348
-FULL, RING, CLOSED = 1, 2, 4
+FULL, RING, CLOSED, SEALED = 1, 2, 4, 8
+RECORDING_END = struct.Struct("<7Q")
 ALLOCATE, RELEASE, MAP, UNMAP, SCOPE, STACK, SAMPLE, COUNTERS, GAP, THREAD = range(1, 11)
 EXTENSION = 15
 DEVICE_ALLOCATE, DEVICE_RELEASE, DEVICE_REFUSED, DEVICE_FIGURE = range(1, 5)  # kinds of extensions
 DEVICE_FIELDS = {DEVICE_ALLOCATE: 5, DEVICE_RELEASE: 3, DEVICE_REFUSED: 6, DEVICE_FIGURE: 3}
-OF_DEVICE = 16  # an event's kind, here: 16 and the kind of extension
+RESERVE, MAKE_ACCESSIBLE = 5, 6  # more of them
+EXTENDED = 16  # an event's kind, here: 16 and the kind of extension
 # Kinds of memory that take up the device's own (where it is not integrated).
 DEVICE_TOTAL = range(1, 7)
 PINNED_HOST = 7
@@ -28,6 +30,54 @@ PINNED_HOST = 7
 
 class Damage(Exception):
     """The rest of a segment makes no sense."""
+
+
+P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,
+                      0x27D4EB2F165667C5)
+M64 = 2**64 - 1
+
+
+def rotated(value, left):
+    value &= M64
+    return (value << left | value >> (64 - left)) & M64
+
+
+def xxh64(content, seed=0):
+    def rounded(lane, word):
+        lane = (lane + word * P2) & M64
+        return (lane << 31 | lane >> 33) * P1 & M64
+
+    at, size = 0, len(content)
+    value = seed + P5
+    if size >= 32:
+        a, b, c, d = (seed + P1 + P2) & M64, (seed + P2) & M64, seed, (seed - P1) & M64
+        for v, w, x, y in struct.iter_unpack("<4Q", content[:size // 32 * 32]):
+            a, b, c, d = rounded(a, v), rounded(b, w), rounded(c, x), rounded(d, y)
+        at = size // 32 * 32
+        value = rotated(a, 1) + rotated(b, 7) + rotated(c, 12) + rotated(d, 18)
+        for lane in (a, b, c, d):
+            value = (value ^ rounded(0, lane)) * P1 + P4 & M64
+    value = value + size & M64
+    while at + 8 <= size:
+        value = rotated(value ^ rounded(0, int.from_bytes(content[at:at + 8], "little")), 27) * P1 + P4 & M64
+        at += 8
+    if at + 4 <= size:
+        value = rotated(value ^ int.from_bytes(content[at:at + 4], "little") * P1, 23) * P2 + P3 & M64
+        at += 4
+    for byte in content[at:]:
+        value = rotated(value ^ byte * P5, 11) * P1 & M64
+    value = (value ^ value >> 33) * P2 & M64
+    value = (value ^ value >> 29) * P3 & M64
+    return value ^ value >> 32
+
+
+def low32(value):
+    return value % 2**32 or 1
+
+
+def segment_checksum(header, records):
+    """Of a segment's header, the last 4 of its 64 bytes not counted, and its records."""
+    return low32(xxh64(records, xxh64(header[:60])))
 
 
 def text_of(content):
@@ -69,6 +119,7 @@ class Recording:
         self.content = content
         self.problems = []
         self.read_header()
+        self.check_header()
         self.read_metadata()
 
     def read_header(self):
@@ -78,27 +129,85 @@ class Recording:
          first_ticks, first_ns, self.first_realtime_ns, last_ticks, last_ns, self.pid, self.parent_pid,
          self.page_bytes, self.machine, self.large_bytes, self.sample_period, self.segments_limit,
          self.segments_claimed, self.metadata_used, self.threads_seen, self.events_dropped,
-         self.generation, _, self.file_bytes) = FILE_HEADER.unpack_from(self.content)
+         self.generation, self.checksum, self.file_bytes) = FILE_HEADER.unpack_from(self.content)
         if magic != b"HEADROOM" or self.version != 1:
             raise SystemExit("not a recording of version 1")
         self.full, self.ring, self.closed = bool(flags & FULL), bool(flags & RING), bool(flags & CLOSED)
+        self.sealed = bool(flags & SEALED)
         self.first_monotonic_ns = first_ns
+        self.seals, self.end = {}, None
+        self.find_end()
+        if self.end and self.closed:
+            _, last_ticks, last_ns, claimed, seen, dropped, _ = self.end
+            if self.segments_claimed < claimed:
+                self.problems.append("the header counts fewer segments than there were")
+            self.segments_claimed = max(self.segments_claimed, claimed)
+            self.threads_seen = max(self.threads_seen, seen)
+            self.events_dropped = max(self.events_dropped, dropped)
         ticks = last_ticks - first_ticks
         self.ns_per_unit = ((last_ns - first_ns) / ticks if ticks else 1.0) * 2**self.time_shift
 
-    def read_metadata(self):
-        self.command, self.modules, self.notes = [], [], []
-        self.scopes, self.threads, self.devices = {}, {}, {}
-        end = self.header_bytes + min(self.metadata_used, self.metadata_bytes)
-        end = min(end, len(self.content))
+    def check_header(self):
+        if not self.checksum:
+            return  # an earlier version's
+        fixed = bytearray(self.content[:160])
+        fixed[24] &= ~(CLOSED | SEALED)
+        for begin, end in ((56, 72), (112, 144), (148, 160)):
+            fixed[begin:end] = bytes(end - begin)
+        if low32(xxh64(bytes(fixed))) != self.checksum:
+            self.problems.append("the file's header does not match its checksum")
+
+    def metadata_records(self):
+        """(offset in the area, kind, id, payload)"""
+        end = min(self.header_bytes + min(self.metadata_used, self.metadata_bytes), len(self.content))
         at = self.header_bytes
         while at + 16 <= end:
             magic, size, kind, number = struct.unpack_from("<4I", self.content, at)
             if magic != METADATA_MAGIC or at + 16 + size > end:
                 at += 8  # a hole: the next record begins at a multiple of eight
                 continue
-            self.read_metadata_record(kind, number, self.content[at + 16:at + 16 + size])
+            yield at - self.header_bytes, kind, number, self.content[at + 16:at + 16 + size]
             at += 16 + (size + 7) // 8 * 8
+
+    def find_end(self):
+        is_right = not self.sealed
+        for at, kind, number, payload in self.metadata_records():
+            if kind == 13 and len(payload) >= 64:
+                self.seals[number] = payload[:64]
+            elif kind == 14 and len(payload) >= 56:
+                end = RECORDING_END.unpack_from(payload)
+                area = self.content[self.header_bytes:self.header_bytes + end[0]]
+                is_right = end[0] <= at and xxh64(payload[:48], xxh64(area)) == end[6]
+                self.end = end if is_right else None
+        if not is_right:
+            self.problems.append("names and modules do not match their checksum")
+
+    def counts_at_the_end(self, slot, header, records):
+        """Checks a segment; its counts: those of the end where its thread wrote no record since."""
+        own, = struct.unpack_from("<I", header, 60)
+        if own:
+            if segment_checksum(header, records) != own:
+                self.problems.append(f"the segment in slot {slot} does not match its checksum")
+        elif slot in self.seals:
+            seal = self.seals[slot]
+            _, thread, number, base_time, scope, committed, *counted = SEGMENT_HEADER.unpack_from(seal)
+            _, _, number_now, base_time_now, *_ = SEGMENT_HEADER.unpack_from(header)
+            if self.ring and number_now > number and base_time_now > base_time:
+                pass  # the slot was begun anew after the end
+            elif header[:28] != seal[:28] or committed > len(records):
+                self.problems.append(f"the header of the segment in slot {slot} is not what it was at the end")
+            else:
+                if segment_checksum(seal, records[:committed]) != struct.unpack_from("<I", seal, 60)[0]:
+                    self.problems.append(f"the segment in slot {slot} does not match its checksum")
+                if self.closed and committed == len(records):
+                    return counted
+        return SEGMENT_HEADER.unpack_from(header)[6:]
+
+    def read_metadata(self):
+        self.command, self.modules, self.notes = [], [], []
+        self.scopes, self.threads, self.devices = {}, {}, {}
+        for _, kind, number, payload in self.metadata_records():
+            self.read_metadata_record(kind, number, payload)
 
     def read_metadata_record(self, kind, number, payload):
         if kind == 1:
@@ -138,18 +247,20 @@ class Recording:
                 if at < self.file_bytes:
                     self.problems.append("segments are missing")
                 break
-            magic, thread, number, base_time, scope, committed, *counted = SEGMENT_HEADER.unpack_from(self.content, at)
+            magic, thread, number, base_time, scope, committed, *_ = SEGMENT_HEADER.unpack_from(self.content, at)
             if magic != SEGMENT_MAGIC:
                 continue
-            records = Records(self.content[at + 64:at + min(64 + committed, self.segment_bytes)])
-            segments.append(self.segment_events(number, self.decode(records, base_time, thread, scope, counted)))
+            content = self.content[at + 64:at + min(64 + committed, self.segment_bytes)]
+            counted = self.counts_at_the_end(slot, self.content[at:at + 64], content)
+            decoded = self.decode(Records(content), base_time, thread, scope, counted)
+            segments.append(self.segment_events(number, decoded))
         return heapq.merge(*segments, key=lambda event: event[:4])
 
     def segment_events(self, number, decoded):
         try:
             for position, (time, kind, fields) in enumerate(decoded):
                 # Of the same moment, a release comes first; within a segment the order stands.
-                yield time, kind not in (RELEASE, OF_DEVICE + DEVICE_RELEASE), number, position, kind, fields
+                yield time, kind not in (RELEASE, EXTENDED + DEVICE_RELEASE), number, position, kind, fields
         except Damage as damage:
             self.problems.append(f"segment {number}: {damage}")
 
@@ -205,7 +316,13 @@ class Recording:
                         if fields[-1] >= len(stacks):
                             raise Damage("a stack is named before it is defined")
                         fields[-1] = stacks[fields[-1]]
-                    yield time, OF_DEVICE + what, (thread, scope, *fields)
+                    yield time, EXTENDED + what, (thread, scope, *fields)
+                elif what in (RESERVE, MAKE_ACCESSIBLE):
+                    payload = Records(records.content[records.at:end])
+                    eighths, size, stack = payload.varint(), payload.varint(), payload.varint()
+                    if stack >= len(stacks):
+                        raise Damage("a stack is named before it is defined")
+                    yield time, EXTENDED + what, (thread, scope, eighths * 8 % 2**64, size, stacks[stack])
                 records.at = end
             else:
                 raise Damage("a record of an unknown kind")
@@ -335,14 +452,14 @@ def summary(recording):
             _thread, scope, allocations, size, releases = fields
             counts["deallocations"] += releases
             count(scope, allocations, size)
-        elif kind == MAP:
+        elif kind in (MAP, EXTENDED + RESERVE, EXTENDED + MAKE_ACCESSIBLE):
             stacks.add(fields[4])
-        elif kind > OF_DEVICE:
+        elif kind > EXTENDED:
             _thread, _scope, ordinal, memory, *rest = fields
             if ordinal not in devices:
                 devices[ordinal] = Device(recording.devices.get(ordinal, {}).get("integrated", False))
-            devices[ordinal].visit(kind - OF_DEVICE, memory, rest)
-            if kind - OF_DEVICE in (DEVICE_ALLOCATE, DEVICE_REFUSED):
+            devices[ordinal].visit(kind - EXTENDED, memory, rest)
+            if kind - EXTENDED in (DEVICE_ALLOCATE, DEVICE_REFUSED):
                 stacks.add(rest[-1])
         elif kind == GAP:
             counts["gap_events"] += fields[1]

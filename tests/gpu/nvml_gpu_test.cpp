@@ -21,7 +21,7 @@ using testing::StartsWith;
 class NvmlOnAGpu : public testing::Test {
  protected:
   void SetUp() override {
-    source_ = make_nvml_source("/");
+    source_ = open_nvml_source();
     if (source_ == nullptr)
       GTEST_SKIP() << "no GPU of NVIDIA's with its driver; this test needs one and is skipped";
   }

@@ -1,6 +1,8 @@
 // A backend whose "models" are text files of commands, one a line, each a stage and what to do there:
 //   load hang | load crash | load fail | load allocate 300 | run hang | run crash | run fail | run abort |
 //   load threads 300 (that wait) |
+//   load share 100 (MiB of shared memory, kept) | load say (a coloured warning) | run kill (SIGKILL) |
+//   pattern allocate 200 (while it loads with the setting memory_pattern) |
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
 //   trim release (what was kept, as an arena that shrinks) |
 //   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
@@ -8,6 +10,7 @@
 //   segment noise 4096 (takes a picture of 4096 x 4096 and gives a soft mask of its size: noise, or even)
 // It shows that the conductor survives whatever a runtime does.
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -100,6 +103,13 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       for (;;) ::pause();
     if (command.action == "crash") std::raise(SIGSEGV);
     if (command.action == "abort") std::abort();
+    if (command.action == "kill") std::raise(SIGKILL);
+    if (command.action == "say") std::fprintf(stderr, "\033[0;93mit was told to warn\033[m\n");
+    if (command.action == "share") {
+      const auto bytes = static_cast<std::size_t>(command.amount) << 20;
+      void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+      if (memory != MAP_FAILED) std::memset(memory, 1, bytes);
+    }
     if (command.action == "bad_alloc") {
       std::fprintf(stderr, "terminate called after throwing an instance of 'std::bad_alloc'\n");
       std::abort();
@@ -158,7 +168,8 @@ int load(const char* path, const hr_settings* settings, hr_session** session, hr
         for (;;) ::pause();
       });
   }
-  if (obey(*loaded, "load", error) != 0) {
+  if (obey(*loaded, "load", error) != 0 ||
+      (settings->memory_pattern != 0 && obey(*loaded, "pattern", error) != 0)) {
     unload(loaded);
     return 1;
   }

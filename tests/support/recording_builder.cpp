@@ -4,6 +4,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "recording/checksum.h"
+
 namespace headroom::test {
 namespace {
 
@@ -90,7 +92,7 @@ RecordWriter* RecordingBuilder::writer(std::uint32_t thread, std::uint64_t time)
   ThreadState& state = threads_[thread];
   last_time_ = std::max(last_time_, time);
   if (state.writer.is_open() && state.writer.has_room()) return &state.writer;
-  state.writer.close();
+  leave(state.writer);
   if (!options_.ring && claimed_ >= options_.segments_limit) {
     ++dropped_;
     return nullptr;
@@ -98,7 +100,7 @@ RecordWriter* RecordingBuilder::writer(std::uint32_t thread, std::uint64_t time)
   const std::size_t slot = claimed_ % options_.segments_limit;
   // In a ring the slot may be another thread's: that thread goes on in a segment of its own.
   for (auto& [index, other] : threads_)
-    if (other.slot == slot) other.writer.close();
+    if (other.slot == slot) leave(other.writer);
   if (slot >= segments_.size()) segments_.resize(slot + 1);
   segments_[slot] = std::make_unique<std::uint64_t[]>(options_.segment_bytes / sizeof(std::uint64_t));
   state.slot = slot;
@@ -107,7 +109,38 @@ RecordWriter* RecordingBuilder::writer(std::uint32_t thread, std::uint64_t time)
   return &state.writer;
 }
 
-void RecordingBuilder::end_segment(std::uint32_t thread) { threads_[thread].writer.close(); }
+void RecordingBuilder::end_segment(std::uint32_t thread) { leave(threads_[thread].writer); }
+
+void RecordingBuilder::leave(RecordWriter& writer) const {
+  if (options_.checksums) writer.seal_and_close();
+  writer.close();
+}
+
+void RecordingBuilder::write_end(FileHeader& header) {
+  for (auto& [index, thread] : threads_) {
+    if (!thread.writer.is_open()) continue;
+    const std::uint64_t* const segment = segments_[thread.slot].get();
+    SegmentSeal seal{};
+    take_seal(*reinterpret_cast<const SegmentHeader*>(segment), seal);
+    seal.checksum = checksum_of(seal, segment + sizeof(SegmentHeader) / sizeof *segment);
+    std::string payload;
+    append(payload, seal);
+    metadata(MetadataKind::segment_seal, static_cast<std::uint32_t>(thread.slot), payload);
+  }
+  RecordingEnd end{};
+  end.metadata_bytes = metadata_.size();
+  end.last_ticks = header.last_ticks;
+  end.last_monotonic_ns = header.last_monotonic_ns;
+  end.segments_claimed = header.segments_claimed;
+  end.threads_seen = header.threads_seen;
+  end.events_dropped = header.events_dropped;
+  end.checksum = checksum_of(end, metadata_.data());
+  std::string payload;
+  append(payload, end);
+  metadata(MetadataKind::end, 0, payload);
+  header.metadata_used = metadata_.size();
+  header.flags |= kFlagSealed;
+}
 
 std::uint32_t RecordingBuilder::stack_of(std::uint32_t thread, std::uint64_t time, const Frames& frames) {
   if (frames.empty()) return 0;
@@ -137,6 +170,18 @@ void RecordingBuilder::release(std::uint32_t thread, std::uint64_t time, std::ui
 void RecordingBuilder::map(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
                            std::uint64_t size, const Frames& stack) {
   if (RecordWriter* out = writer(thread, time)) out->map(time, address, size, stack_of(thread, time, stack));
+}
+
+void RecordingBuilder::reserve(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
+                               std::uint64_t size, const Frames& stack) {
+  if (RecordWriter* out = writer(thread, time))
+    out->reserve(time, address, size, stack_of(thread, time, stack));
+}
+
+void RecordingBuilder::make_accessible(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
+                                       std::uint64_t size, const Frames& stack) {
+  if (RecordWriter* out = writer(thread, time))
+    out->make_accessible(time, address, size, stack_of(thread, time, stack));
 }
 
 void RecordingBuilder::unmap(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
@@ -236,6 +281,8 @@ std::filesystem::path RecordingBuilder::finish() {
   header->exec_generation = options_.exec_generation;
   header->file_bytes =
       kHeaderBytes + options_.metadata_bytes + segments_.size() * std::uint64_t{options_.segment_bytes};
+  if (options_.checksums) header->checksum = checksum_of(*header);
+  if (options_.checksums && options_.closed) write_end(*header);
   if (metadata_.size() > options_.metadata_bytes)
     throw std::length_error("more metadata than its area holds");
 

@@ -27,6 +27,7 @@ struct RecordingOptions {
   bool full = true;
   bool ring = false;
   bool closed = true;
+  bool checksums = true;  // false: as earlier versions wrote it
   std::uint32_t segment_bytes = 64 << 10;
   std::uint32_t metadata_bytes = 64 << 10;
   std::uint64_t segments_limit = 256;  // events past it are counted as dropped (the oldest go, in a ring)
@@ -69,6 +70,10 @@ class RecordingBuilder {
   void release(std::uint32_t thread, std::uint64_t time, std::uint64_t address);
   void map(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
            const Frames& stack = {});
+  void reserve(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
+               const Frames& stack = {});
+  void make_accessible(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
+                       const Frames& stack = {});
   void unmap(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size);
   void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
   void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
@@ -108,6 +113,9 @@ class RecordingBuilder {
     std::map<Frames, std::uint32_t> stacks;  // those that the segment defines
   };
 
+  void leave(recording::RecordWriter& writer) const;
+  // Of the segments that are still open, and of the metadata, as a process that ends writes them.
+  void write_end(recording::FileHeader& header);
   std::uint32_t stack_of(std::uint32_t thread, std::uint64_t time, const Frames& frames);
 
   std::filesystem::path path_;

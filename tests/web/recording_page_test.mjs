@@ -17,7 +17,7 @@ async function check_words(page) {
   assert.match(await live_title(page), /the peak: 1[0-9]\.\d MiB in \d+ blocks/);
   assert.match(await page.textContent('#leaks'), /It leaks: .* a cycle, over 12 cycles of detector\.onnx\/Run\..*Places that grow.*Log::keep/);
   assert.match(await page.textContent('#reuse'), /convolve/);
-  assert.match(await page.textContent('#fragmentation'), /When the heap was largest.*Map of the heap.*In the way/);
+  assert.match(await page.textContent('#fragmentation'), /When the heap was largest.*Over time.*Map of the heap.*In the way/);
   assert.match(await page.textContent('#sizes'), /Blocks by lifetime/);
   assert.match(await page.textContent('#mapped'), /96\.0 MiB at most.*64\.0 MiB67 %64\.0 MiB.*32\.0 MiB33 %32\.0 MiBdetector::read_file.*32\.0 MiB33 %32\.0 MiBdetector\.onnx\/load/);
   assert.equal(await page.locator('.banner').count(), 0);
@@ -25,7 +25,7 @@ async function check_words(page) {
 
 async function check_charts(page) {
   const canvases = await page.$$('canvas');
-  assert.equal(canvases.length, 3, 'memory, what was live, map of the heap');
+  assert.equal(canvases.length, 4, 'memory, what was live, fragmentation over time, map of the heap');
   for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
 }
 
@@ -44,7 +44,7 @@ async function check_brushing(page) {
   const [, from, to] = /Brushed: ([\d.]+) ms to ([\d.]+) ms/.exec(await page.textContent('.chart-tools'));
   const [, shown] = /Live at ([\d.]+) ms/.exec(await live_title(page));
   assert.ok(Number(from) <= Number(shown) && Number(shown) <= Number(to), `${shown} ms is not from ${from} to ${to}`);
-  assert.ok((await page.locator('.u-select').boundingBox()).width > 0.09 * plot.width, 'the range is not marked');
+  assert.ok((await page.locator('.brushable .u-select').boundingBox()).width > 0.09 * plot.width, 'the range is not marked');
   await page.getByRole('button', {name: 'Zoom to the range'}).click();
   await page.waitForFunction((width) => document.querySelector('.brushable .u-select').getBoundingClientRect().width > 0.97 * width, plot.width);
   await page.getByRole('button', {name: 'Whole recording'}).click();

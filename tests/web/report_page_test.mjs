@@ -102,6 +102,16 @@ async function check_golden(name, page) {
     assert.match(text, /fastest that fits/);
     assert.match(text, /smallest within 5 %/);
   }
+  if (name === 'gpu') {
+    const gpu = await page.textContent('[aria-labelledby=gpu-title]');
+    assert.match(gpu, /cuda:0, NVIDIA H200, 139\.80 GiB, limit 600\.0 MiB/);
+    assert.match(gpu, /321\.0 MiB54 % of limit/);
+    assert.match(gpu, /all at once579\.0 MiB97 % of limit/);
+    assert.match(gpu, /534\.0 MiBnone/, 'what the driver has beside the ledger, and nothing refused');
+    assert.match(gpu, /2 requests, 170\.0 MiB/);
+    assert.match(gpu, /handlenot tried/);
+    assert.match(text, /GPU limit600\.0 MiB, hard, by the ledger in front of the driver/);
+  }
   if (name === 'incomplete') {
     assert.match(text, /cut short/);
     assert.match(text, /not reached/);

@@ -19,6 +19,7 @@ export interface RunData {
   report: Report;
   verdict: Verdict;
   limit_words: LimitWords | undefined;
+  gpu_limit_words: LimitWords | undefined;
   images: Record<string, string>;  // path in the run folder → data URI
   metrics: Metrics;
   metrics_every: number;  // 1 of this many lines of metrics.jsonl is in the page
@@ -37,12 +38,13 @@ export function read_run(page: Document): RunData {
     const text = page.getElementById(id)?.textContent;
     return text ? (JSON.parse(text) as Data) : otherwise;
   };
-  const verdict = data_of<Verdict & {limit?: LimitWords}>('verdict', {tone: 'neutral', sentence: '', details: []});
+  const verdict = data_of<Verdict & {limit?: LimitWords; gpu_limit?: LimitWords}>('verdict', {tone: 'neutral', sentence: '', details: []});
   const metrics = page.getElementById('metrics');
   return {
     report,
     verdict,
     limit_words: verdict.limit,
+    gpu_limit_words: verdict.gpu_limit,
     images: data_of<Record<string, string>>('images', {}),
     metrics: parse_metrics(metrics?.textContent ?? ''),
     metrics_every: Number(metrics?.dataset.every ?? 1),

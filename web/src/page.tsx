@@ -2,6 +2,7 @@
 import {useMemo} from 'preact/hooks';
 import type {RunData} from './data';
 import {Definitions} from './sections/definitions';
+import {GpuMemorySection} from './sections/gpu_memory';
 import {Header} from './sections/header';
 import {LeftOut} from './sections/left_out';
 import {MemoryOverview} from './sections/memory_overview';
@@ -27,6 +28,7 @@ export function Page({run}: {run: RunData}) {
       <main>
         <ModelsTable models={report.models} limit={report.limit} anchors={anchors} />
         <MemoryOverview models={models} limit={report.limit} />
+        <GpuMemorySection models={models} joint={report.parallel?.gpu_memory ?? []} limit={report.gpu_limit} words={run.gpu_limit_words} />
         {models.filter((model) => model.status !== 'skipped').map((model, i) => (
           <ModelDetail model={model} limit={report.limit} images={images} anchor={anchors.get(model)!} first={i === 0} />
         ))}

@@ -74,8 +74,26 @@ export interface LayerMemory {
 export interface GpuMemory {
   device: string;  // "cuda:0"
   name: string;
+  total_bytes?: number;
+  is_integrated?: boolean;
+  runtime_bytes?: number;
+  loaded_bytes?: number;
   load_peak_bytes?: number;
+  running_bytes?: number;
   run_peak_bytes?: number;
+  residual_bytes?: number;
+  process?: {runtime_bytes?: number; loaded_bytes?: number; running_bytes?: number; residual_bytes?: number};  // the driver's
+  limit_bytes?: number;
+  within_limit?: boolean;
+  refused?: number;
+  refused_bytes?: number;
+}
+
+// All models at once on one device.
+export interface JointGpuMemory {
+  device: string;
+  joint_peak_bytes?: number;
+  sum_of_peaks_bytes?: number;
   limit_bytes?: number;
 }
 
@@ -132,6 +150,7 @@ export interface Parallel {
   joint_peak_bytes?: number;
   joint_peak_source?: string;
   joint_peak_is_lower_bound?: boolean;
+  gpu_memory?: JointGpuMemory[];
   within_limit?: boolean;
 }
 
@@ -183,6 +202,7 @@ export interface Report {
   host: Host;
   source?: Source;
   limit?: Limit;
+  gpu_limit?: Limit;
   image_size?: number;
   confidence?: number;
   iou?: number;

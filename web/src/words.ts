@@ -26,6 +26,7 @@ export const MECHANISM_WORDS: Record<string, string> = {
   cgroup_v2: 'control group v2 (memory.max)',
   cgroup_v1: 'control group v1 (memory.limit_in_bytes)',
   rlimit_data: 'RLIMIT_DATA',
+  device_ledger: 'the ledger in front of the driver, which refuses',
   watchdog: 'a watchdog that samples, and marks what it sees over the limit',
 };
 
@@ -39,11 +40,16 @@ export const ROUTE_WORDS: Record<string, string> = {
 // What became of a model, as in src/report/outcome.cpp.
 export type Outcome = 'ok' | 'over' | 'prepared' | 'fallen' | 'cut_short' | 'not_reached' | 'skipped';
 
+// The run ended while it was under way: nothing is known against it.
+export function is_cut_short({status, error}: {status: Status; error?: string}): boolean {
+  return status === 'failed' && error === 'the run ended while it was being measured';
+}
+
 export function outcome_of(model: Model): Outcome {
   if (model.status === 'skipped') return model.error === 'the run ended before it was measured' ? 'not_reached' : 'skipped';
   if (model.status !== 'ok') return model.error === 'the run ended while it was being measured' ? 'cut_short' : 'fallen';
   if (exceeds(model)) return 'over';
-  return model.latency_ns || model.frames || peak_of(model) !== undefined ? 'ok' : 'prepared';
+  return model.latency_ns || model.frames ? 'ok' : 'prepared';  // the memory of one that was only prepared is its warm-up's
 }
 
 export function outcome_words(model: Model): string {
@@ -63,7 +69,7 @@ export function counts_by_group(limit: Limit): boolean {
 
 export function resident_is_above(model: Model, limit: Limit | undefined): boolean {
   const charged = model.memory?.limit_peak_bytes;
-  if (!limit || !counts_by_group(limit) || charged === undefined) return false;
+  if (!limit || (!counts_by_group(limit) && limit.mechanism !== 'rlimit_data') || charged === undefined) return false;
   return (peak_of(model) ?? 0) > limit.bytes && charged <= limit.bytes;
 }
 

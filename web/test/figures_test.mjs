@@ -87,18 +87,22 @@ test('the peak is the larger of loading and running, and absent when neither was
 test('what became of a model', () => {
   assert.equal(words.outcome_of({status: 'ok', frames: 3}), 'ok');
   assert.equal(words.outcome_of({status: 'ok', frames: 0, memory: {violations: 0}}), 'prepared');
+  assert.equal(words.outcome_of({status: 'ok', frames: 0, memory: {violations: 0, run_peak_bytes: 5}}), 'prepared', 'the memory of its warm-up');
   assert.equal(words.outcome_of({status: 'ok', frames: 3, memory: {violations: 2}}), 'over');
+  assert.ok(words.is_cut_short({status: 'failed', error: 'the run ended while it was being measured'}));
+  assert.ok(!words.is_cut_short({status: 'failed', error: 'it ended early'}));
   assert.equal(words.outcome_of({status: 'failed', error: 'the run ended while it was being measured'}), 'cut_short');
   assert.equal(words.outcome_of({status: 'skipped', error: 'the run ended before it was measured'}), 'not_reached');
   assert.equal(words.outcome_of({status: 'skipped', error: 'no path was given for this slot'}), 'skipped');
   assert.deepEqual(words.in_reading_order([{status: 'skipped', name: 's'}, {status: 'oom', name: 'o'}]).map((model) => model.name), ['o', 's']);
 });
 
-test('resident memory above the limit is explained only where a group holds the account', () => {
+test('resident memory above the limit is explained only where the account is another one', () => {
   const model = {memory: {run_peak_bytes: 120, limit_peak_bytes: 80}};
   assert.ok(words.resident_is_above(model, {bytes: 100, mechanism: 'cgroup_v1'}));
+  assert.ok(words.resident_is_above(model, {bytes: 100, mechanism: 'rlimit_data'}));
   assert.ok(!words.resident_is_above(model, {bytes: 130, mechanism: 'cgroup_v1'}));
-  assert.ok(!words.resident_is_above(model, {bytes: 100, mechanism: 'rlimit_data'}));
+  assert.ok(!words.resident_is_above(model, {bytes: 100, mechanism: 'watchdog'}));
   assert.ok(!words.resident_is_above(model, undefined));
 });
 

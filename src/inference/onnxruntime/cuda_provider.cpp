@@ -18,16 +18,23 @@ namespace headroom::onnxruntime {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::string_view kProvider = "CUDAExecutionProvider";
-constexpr const char* kProviderFile = "libonnxruntime_providers_cuda.so";
+struct Provider {
+  std::string_view name, title;  // ONNX Runtime's, and a person's
+  const char* file;
+  const char* libraries;  // that it was built with
+};
+constexpr Provider kCuda{"CUDAExecutionProvider", "CUDA", "libonnxruntime_providers_cuda.so",
+                         "CUDA and cuDNN"};
+constexpr Provider kTensorRt{"TensorrtExecutionProvider", "TensorRT", "libonnxruntime_providers_tensorrt.so",
+                             "TensorRT, CUDA and cuDNN"};
 constexpr uint32_t kApiWithPlacement = 24;
 
-bool was_built_with_cuda(const Runtime& runtime) {
+bool was_built_with(const Runtime& runtime, const Provider& provider) {
   char** names = nullptr;
   int count = 0;
   runtime.check(runtime.api().GetAvailableProviders(&names, &count));
   bool found = false;
-  for (int i = 0; i < count; ++i) found = found || names[i] == kProvider;
+  for (int i = 0; i < count; ++i) found = found || names[i] == provider.name;
   runtime.check(runtime.api().ReleaseAvailableProviders(names, count));
   return found;
 }
@@ -41,31 +48,79 @@ const char* search_name(int32_t search) {
 }
 
 // What is missing, in words that help: the library's own name neither the folder nor a way out.
-Failure why_it_does_not_load(const Runtime& runtime, std::string_view message) {
+Failure why_it_does_not_load(const Runtime& runtime, const Provider& provider, std::string_view message) {
   const fs::path folder = fs::path(runtime.file()).parent_path();
   std::error_code error;
-  if (!fs::exists(folder / kProviderFile, error))
+  if (!fs::exists(folder / provider.file, error))
     return {HR_ERROR_UNAVAILABLE,
-            fmt::format("ONNX Runtime {} has no CUDA provider: {} does not lie beside {}; put it there with "
+            fmt::format("ONNX Runtime {} has no {} provider: {} does not lie beside {}; put it there with "
                         "libonnxruntime_providers_shared.so, or name a library that has one in "
                         "HEADROOM_ONNXRUNTIME",
-                        runtime.version(), kProviderFile, runtime.file())};
-  return {
-      HR_ERROR_UNAVAILABLE,
-      fmt::format("ONNX Runtime's CUDA provider does not load: {}; the libraries of CUDA and cuDNN that it "
-                  "was built with must be found (LD_LIBRARY_PATH)",
-                  clean_message(message))};
+                        runtime.version(), provider.title, provider.file, runtime.file())};
+  return {HR_ERROR_UNAVAILABLE,
+          fmt::format("ONNX Runtime's {} provider does not load: {}; the libraries of {} that it "
+                      "was built with must be found (LD_LIBRARY_PATH)",
+                      provider.title, clean_message(message), provider.libraries)};
 }
 
 using Options = std::vector<std::pair<const char*, std::string>>;
 
-Options options_for(const hr_settings& settings, const CudaDevice& device) {
+Options options_for(const hr_settings& settings, const CudaDevice& device, bool captures) {
   return {{"device_id", std::to_string(device.ordinal())},
           {"arena_extend_strategy",
            settings.arena_same_as_requested != 0 ? "kSameAsRequested" : "kNextPowerOfTwo"},
           {"cudnn_conv_algo_search", search_name(settings.conv_search)},
           {"cudnn_conv_use_max_workspace", settings.conv_small_workspace != 0 ? "0" : "1"},
-          {"enable_cuda_graph", settings.device_graph != 0 ? "1" : "0"}};
+          {"enable_cuda_graph", captures ? "1" : "0"}};
+}
+
+// The API, once it is clear that this library was built with the provider.
+const OrtApi& api_with(const Runtime& runtime, const Provider& provider) {
+  const OrtApi* api = runtime.newer_api(kOldestApiForCuda);
+  if (api == nullptr)
+    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("ONNX Runtime {} is too old for a CUDA device: 1.{} or "
+                                                    "newer is needed",
+                                                    runtime.version(), kOldestApiForCuda)};
+  if (!was_built_with(runtime, provider))
+    throw Failure{HR_ERROR_UNAVAILABLE,
+                  fmt::format("ONNX Runtime {} ({}) was built without its {} provider; name a library that "
+                              "has one in HEADROOM_ONNXRUNTIME",
+                              runtime.version(), runtime.file(), provider.title)};
+  return *api;
+}
+
+// Calls `add`, and explains what keeps the provider from loading.
+template <class Add>
+void add_or_explain(const Runtime& runtime, const Provider& provider, const Add& add) {
+  try {
+    add();
+  } catch (const Failure& failure) {
+    throw why_it_does_not_load(runtime, provider, failure.message);
+  } catch (
+      const std::exception& exception) {  // thrown through the C API by 1.29 when a provider does not load
+    throw why_it_does_not_load(runtime, provider, exception.what());
+  }
+}
+
+// What every session on a device records: it costs nothing at run time, and tells what stayed on the CPU.
+void record_placement(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& options) {
+  if (runtime.newer_api(kApiWithPlacement) != nullptr)
+    runtime.check(api.AddSessionConfigEntry(&options, "session.record_ep_graph_assignment_info", "1"));
+}
+
+void add_tensorrt(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& options,
+                  const Options& wanted, const CudaDevice& device) {
+  OrtTensorRTProviderOptionsV2* made = nullptr;
+  runtime.check(api.CreateTensorRTProviderOptions(&made));
+  const Owned<OrtTensorRTProviderOptionsV2> provider(made, api.ReleaseTensorRTProviderOptions);
+  std::vector<const char*> keys, values;
+  for (const auto& [key, value] : wanted) {
+    keys.push_back(key);
+    values.push_back(value.c_str());
+  }
+  runtime.check(api.UpdateTensorRTProviderOptions(made, keys.data(), values.data(), keys.size()));
+  runtime.check(api.UpdateTensorRTProviderOptionsWithValue(made, "user_compute_stream", device.stream()));
+  runtime.check(api.SessionOptionsAppendExecutionProvider_TensorRT_V2(&options, made));
 }
 
 void add_provider(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& options,
@@ -87,28 +142,25 @@ void add_provider(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& 
 
 void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
                  const CudaDevice& device) {
-  const OrtApi* api = runtime.newer_api(kOldestApiForCuda);
-  if (api == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("ONNX Runtime {} is too old for a CUDA device: 1.{} or "
-                                                    "newer is needed",
-                                                    runtime.version(), kOldestApiForCuda)};
-  if (!was_built_with_cuda(runtime))
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("ONNX Runtime {} ({}) was built without its CUDA provider; name a library that "
-                              "has one in HEADROOM_ONNXRUNTIME",
-                              runtime.version(), runtime.file())};
-  const Options wanted = options_for(settings, device);
-  try {
-    add_provider(runtime, *api, options, wanted, device);
-  } catch (const Failure& failure) {
-    throw why_it_does_not_load(runtime, failure.message);
-  } catch (
-      const std::exception& exception) {  // thrown through the C API by 1.29 when a provider does not load
-    throw why_it_does_not_load(runtime, exception.what());
-  }
-  // Costs nothing at run time, and tells what stayed on the CPU.
-  if (runtime.newer_api(kApiWithPlacement) != nullptr)
-    runtime.check(api->AddSessionConfigEntry(&options, "session.record_ep_graph_assignment_info", "1"));
+  const OrtApi& api = api_with(runtime, kCuda);
+  const Options wanted = options_for(settings, device, settings.device_graph != 0);
+  add_or_explain(runtime, kCuda, [&] { add_provider(runtime, api, options, wanted, device); });
+  record_placement(runtime, api, options);
+}
+
+void append_tensorrt(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
+                     const CudaDevice& device, const std::string& cache) {
+  const OrtApi& api = api_with(runtime, kTensorRt);
+  const Options wanted{{"device_id", std::to_string(device.ordinal())},
+                       {"trt_engine_cache_enable", "1"},
+                       {"trt_engine_cache_path", cache},
+                       {"trt_timing_cache_enable", "1"},
+                       {"trt_timing_cache_path", cache},
+                       {"trt_cuda_graph_enable", settings.device_graph != 0 ? "1" : "0"}};
+  add_or_explain(runtime, kTensorRt, [&] { add_tensorrt(runtime, api, options, wanted, device); });
+  const Options rest = options_for(settings, device, false);
+  add_or_explain(runtime, kCuda, [&] { add_provider(runtime, api, options, rest, device); });
+  record_placement(runtime, api, options);
 }
 
 hr_placement placement_of(const Runtime& runtime, const OrtSession& session) {
@@ -126,7 +178,7 @@ hr_placement placement_of(const Runtime& runtime, const OrtSession& session) {
     size_t node_count = 0;
     runtime.check(api->EpAssignedSubgraph_GetEpName(parts[i], &provider));
     runtime.check(api->EpAssignedSubgraph_GetNodes(parts[i], &nodes, &node_count));
-    if (provider == kProvider) {
+    if (provider == kCuda.name || provider == kTensorRt.name) {
       placement.nodes_on_device += static_cast<int32_t>(node_count);
       continue;
     }

@@ -3,6 +3,8 @@
 
 #include <onnxruntime_c_api.h>
 
+#include <string>
+
 #include "inference/backend_plugin.h"
 #include "inference/onnxruntime/cuda_device.h"
 #include "inference/onnxruntime/runtime.h"
@@ -19,7 +21,13 @@ constexpr uint32_t kOldestApiForCuda = 16;
 void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
                  const CudaDevice& device);
 
-// How many nodes of the graph went to the provider, and which stayed on the CPU; -1 before 1.24. For a
+// Adds the TensorRT provider before the CUDA provider, which takes what that leaves. Engines that it builds
+// are kept in `cache`, by model, GPU and version (ONNX Runtime's own check); building one takes minutes, and
+// is a part of the load. device_graph is its trt_cuda_graph_enable. Throws Failure as append_cuda().
+void append_tensorrt(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
+                     const CudaDevice& device, const std::string& cache);
+
+// How many nodes of the graph went to the providers, and which stayed on the CPU; -1 before 1.24. For a
 // session whose options append_cuda() was given.
 hr_placement placement_of(const Runtime& runtime, const OrtSession& session);
 

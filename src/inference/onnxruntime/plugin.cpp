@@ -11,7 +11,14 @@
 #include "inference/onnxruntime/failure.h"
 #include "inference/onnxruntime/runtime.h"
 #include "inference/onnxruntime/session.h"
+#include "inference/onnxruntime/session_options.h"
 #include "model/device_name.h"
+
+#if defined(HEADROOM_PROVIDER_TENSORRT)
+#define HEADROOM_BACKEND_NAME "onnxruntime_tensorrt"
+#else
+#define HEADROOM_BACKEND_NAME "onnxruntime"
+#endif
 
 namespace {
 
@@ -119,7 +126,7 @@ constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
 
 const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           sizeof(hr_backend),
-                          "onnxruntime",
+                          HEADROOM_BACKEND_NAME,
                           kExtensions.data(),
                           start,
                           stop,
@@ -139,5 +146,8 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_backend(void) {
+#if defined(HEADROOM_PROVIDER_TENSORRT)
+  headroom::onnxruntime::device_provider = headroom::onnxruntime::DeviceProvider::tensorrt;
+#endif
   return &kBackend;
 }

@@ -1,5 +1,7 @@
 #include "inference/onnxruntime/session_options.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "inference/onnxruntime/cuda_provider.h"
@@ -24,6 +26,18 @@ GraphOptimizationLevel graph_level_of(int32_t level) {
   }
 }
 
+// Where engines are kept from run to run: in the prepared folder, which headroom bench names.
+std::string engine_cache() {
+  const char* named = std::getenv("HEADROOM_ENGINE_CACHE");
+  std::string folder = named != nullptr && *named != '\0' ? named : "engine_cache";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw Failure{HR_ERROR_FAILED,
+                  "cannot make " + folder + ", which engines are kept in: " + error.message()};
+  return folder;
+}
+
 }  // namespace
 
 Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
@@ -46,7 +60,13 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
   if (settings.spinning == 0)
     runtime.check(api.AddSessionConfigEntry(made, "session.intra_op.allow_spinning", "0"));
   if (device != nullptr) {
-    append_cuda(runtime, *made, settings, *device);
+    if (device_provider == DeviceProvider::tensorrt)
+      append_tensorrt(runtime, *made, settings, *device, engine_cache());
+    else
+      append_cuda(runtime, *made, settings, *device);
+  } else if (device_provider == DeviceProvider::tensorrt) {
+    throw Failure{HR_ERROR_UNAVAILABLE,
+                  "TensorRT runs on GPUs alone; give --device cuda:N, or --backend onnxruntime"};
   } else if (settings.arena != 0 && settings.arena_same_as_requested != 0) {
     runtime.make_exact_arena();
     runtime.check(api.AddSessionConfigEntry(made, "session.use_env_allocators", "1"));

@@ -9,6 +9,11 @@
 
 namespace headroom::onnxruntime {
 
+// The provider of a device. A plug-in has one: that of ONNX Runtime has CUDA's, a second one of the same code
+// TensorRT's.
+enum class DeviceProvider { cuda, tensorrt };
+inline DeviceProvider device_provider = DeviceProvider::cuda;  // set once, before anything else
+
 // threads → intra-op threads (operators run one after another); arena, memory_pattern, prepacking,
 // graph_level and spinning → the options of these names. arena_same_as_requested takes the arena of the
 // environment, which all such sessions of the process share, because a session's own arena always grows by

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "analysis/recording_analysis.h"
 #include "support/recording_builder.h"
@@ -34,9 +36,28 @@ TEST(Growth, OneOddCycleDoesNotHideALeak) {
 
 // Arenas of runtimes grow for three or four cycles and then stay.
 TEST(Growth, WarmingUpIsNoLeak) {
-  EXPECT_EQ(growth({10, 20, 30, 40, 40, 40, 40, 40, 40, 40}).growth, Growth::grew_then_stayed);
-  EXPECT_EQ(growth({10, 20, 30, 40, 40}).growth, Growth::grew_then_stayed);
+  const SeriesGrowth four = growth({10, 20, 30, 40, 40, 40, 40, 40, 40, 40});
+  EXPECT_EQ(four.growth, Growth::grew_then_stayed);
+  EXPECT_EQ(four.last_step, 4);
   EXPECT_EQ(growth({10, 50, 50, 50, 50, 50, 50, 50}).growth, Growth::grew_then_stayed);
+}
+
+// One that still grew at the fourth of five cycles may do so at the sixth.
+TEST(Growth, WhatGrewLateIsNotSaidToStay) {
+  const SeriesGrowth five = growth({10, 20, 30, 40, 40});
+  EXPECT_EQ(five.growth, Growth::grew_late);
+  EXPECT_EQ(five.last_step, 4);
+  EXPECT_EQ(five.per_cycle, 0);
+  EXPECT_EQ(growth({10, 10, 10, 10, 10, 10, 10, 10, 20, 20, 20, 20}).last_step, 9);
+  EXPECT_EQ(growth({10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 20}).growth, Growth::grew_late);
+  EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 150, 151, 149, 150, 148, 150}).growth, Growth::grew_late);
+}
+
+TEST(Growth, NoiseThatEndsHighIsNoLateGrowth) {
+  EXPECT_EQ(growth({50, 54, 46, 50, 58, 42, 50, 54, 46, 50, 59, 60}).growth, Growth::grew_then_stayed);
+  EXPECT_EQ(growth({50, 60, 50, 60, 50, 60, 50, 60, 50, 60}).growth, Growth::grew_then_stayed);
+  const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 10, 10, 10, 60, 60};
+  EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none) << "an estimate's noise";
 }
 
 TEST(Growth, NoiseAndShrinkingAreNone) {
@@ -48,6 +69,97 @@ TEST(Growth, NoiseAndShrinkingAreNone) {
 TEST(Growth, LessThanTheNoiseOfAnEstimateIsNone) {
   const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 20, 30, 40, 50, 60};
   EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none);
+}
+
+// What is watched of `cycles` cycles of one layer, at whose n-th end `live(n)` bytes of one stack are live.
+LeakVerdict watched(std::int64_t cycles, const auto& live) {
+  static const test::TemporaryFolder folder;
+  static const LayerTree layers = [] {
+    test::RecordingBuilder builder(folder / "layers.hrec");
+    builder.scope("cycle");
+    return LayerTree(recording::Recording::open(builder.finish()).value());
+  }();
+  CycleWatch watch;
+  for (std::int64_t n = 1; n <= cycles; ++n)
+    watch.ended(layers, 1, n, live(n), live(n), 1, [&](std::size_t) { return live(n); });
+  return watch.verdict(layers, 0, {});
+}
+
+// A container that grows by `factor` when 400 bytes a cycle no longer fit.
+auto container(double factor, double capacity = 400) {
+  return [=](std::int64_t cycle) {
+    double bytes = capacity;
+    while (bytes < 400 * static_cast<double>(cycle)) bytes *= factor;
+    return static_cast<std::int64_t>(bytes);
+  };
+}
+
+TEST(Growth, AContainerThatDoublesLeaksHoweverLongTheRun) {
+  for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / 64)
+    for (const double capacity : {250.0, 300.0, 400.0, 450.0}) {
+      const LeakVerdict verdict = watched(cycles, container(2, capacity));
+      ASSERT_EQ(verdict.growth, Growth::leak) << cycles << " cycles, from " << capacity << " bytes";
+      // Its capacity is one to two times what it holds.
+      EXPECT_GT(verdict.bytes_per_cycle, 300) << cycles << " cycles, from " << capacity << " bytes";
+      EXPECT_LT(verdict.bytes_per_cycle, 900) << cycles << " cycles, from " << capacity << " bytes";
+      ASSERT_EQ(verdict.stacks.size(), 1U);
+      EXPECT_EQ(verdict.stacks[0].growth, Growth::leak);
+    }
+}
+
+// Hash tables go to the next of their primes, 2.0 to 2.3 times as many.
+TEST(Growth, AContainerThatGrowsByMoreIsNeverSaidToStay) {
+  for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / 64)
+    for (const double factor : {1.5, 2.3})
+      ASSERT_GE(watched(cycles, container(factor)).growth, Growth::grew_late)
+          << cycles << " cycles, times " << factor;
+}
+
+// 256 keys, each kept when it comes the first time: the last ones come late and are a 256th of it all.
+TEST(Growth, ACacheThatFillsUpWithEverRarerKeysIsNoLeak) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<bool> known(256);
+    std::vector<std::int64_t> live;
+    for (int i = 0; i < 5000; ++i) {
+      known[random() % known.size()] = true;
+      live.push_back(10'000 * std::count(known.begin(), known.end(), true));
+    }
+    const LeakVerdict verdict =
+        watched(5000, [&](std::int64_t cycle) { return live[static_cast<std::size_t>(cycle - 1)]; });
+    EXPECT_NE(verdict.growth, Growth::leak) << seed;
+  }
+}
+
+TEST(Growth, ALateCacheIsNoLeak) {
+  const LeakVerdict verdict = watched(5000, [](std::int64_t cycle) { return cycle < 3000 ? 100 : 5100; });
+  EXPECT_EQ(verdict.growth, Growth::grew_late);
+  EXPECT_EQ(verdict.last_step, 3072) << "the first of those looked at";
+  EXPECT_EQ(verdict.late_bytes, 5000);
+  EXPECT_EQ(verdict.bytes_per_cycle, 0);
+  const LeakVerdict early = watched(5000, [](std::int64_t cycle) { return cycle < 1000 ? 100 : 5100; });
+  EXPECT_EQ(early.growth, Growth::grew_then_stayed);
+  EXPECT_EQ(early.last_step, 1024);
+}
+
+TEST(CycleWatch, ALeakNamesWhatGrewThoughNoPlaceLeaksByItself) {
+  static const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  // Each cycle keeps 100 bytes from another place.
+  const auto run = builder.scope("Run");
+  std::uint64_t time = 0;
+  for (std::uint64_t i = 1; i <= 24; ++i) {
+    builder.enter_scope(0, ++time, run);
+    builder.allocate(0, ++time, 0x1000 * i, 100, {0x401000 + 0x100 * i});
+    builder.enter_scope(0, ++time, 0);
+  }
+  auto opened = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(opened.has_value());
+  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
+  EXPECT_EQ(verdict.growth, Growth::leak);
+  EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
+  ASSERT_FALSE(verdict.stacks.empty());
+  EXPECT_EQ(verdict.stacks.front().late_bytes, 100);
 }
 
 // A program that loads once and then runs `cycles` times; each Run keeps `leak` bytes, and the first ones
@@ -219,6 +331,27 @@ TEST(CycleWatch, ALeakThatTheWholeDoesNotShowIsToldByItsPlaces) {
   EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 5000);
   EXPECT_GT(verdict.smallest_visible, 5000) << "else the whole would have shown it";
+}
+
+TEST(CycleWatch, LateGrowthThatTheWholeDoesNotShowIsToldByItsPlaces) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec", {.full = false, .segment_bytes = 1 << 20});
+  const auto run = builder.scope("Run");
+  std::uint64_t time = 0;
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    builder.enter_scope(0, ++time, run);
+    if (i == 14) builder.allocate(0, ++time, 0x10000, 5000, {0x401000});
+    builder.enter_scope(0, ++time, 0);
+  }
+  auto opened = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(opened.has_value());
+  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
+  EXPECT_EQ(verdict.growth, Growth::grew_late);
+  EXPECT_EQ(verdict.last_step, 14);
+  EXPECT_EQ(verdict.late_bytes, 5000);
+  EXPECT_EQ(verdict.bytes_per_cycle, 0);
+  ASSERT_EQ(verdict.stacks.size(), 1U);
+  EXPECT_EQ(verdict.stacks[0].growth, Growth::grew_late);
 }
 
 // A session is part of the path of each Run, but no thread is ever in it alone.

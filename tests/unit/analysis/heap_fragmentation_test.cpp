@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "analysis/heap_extents.h"
 #include "analysis/recording_analysis.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
@@ -92,6 +95,98 @@ TEST(Fragmentation, ALargeBlockThatSharesAPageLiesInTheHeap) {
   ASSERT_EQ(heap.size(), 5U);
   EXPECT_EQ(heap[1].address, 0x10000'0040U) << "behind a neighbour";
   EXPECT_EQ(heap[3].address, 0x10010'0080U) << "before one";
+}
+
+// Three heaps of small blocks, and blocks that are 20 MiB apart: each of these joins extents or splits them.
+TEST(HeapExtents, FollowTheHeapToTheUnit) {
+  std::mt19937 random(3);
+  std::vector<LiveBlock> slots;
+  for (const std::uint64_t heap : {0x5555'0000'0000, 0x7fff'f800'0000, 0x7fff'ffff'0000})
+    for (std::uint64_t i = 0; i < 300; ++i)
+      slots.push_back(block_at(heap + 5008 * i + 16 + 16 * (random() % 8), 16 + random() % 4800));
+  for (std::uint64_t i = 0; i < 40; ++i)
+    slots.push_back(block_at(0x6000'0000'0010 + (20 << 20) * i, i % 5 == 0 ? 9 << 20 : 100));
+  std::vector<bool> live(slots.size());
+  HeapExtents extents;
+  for (int round = 0; round < 20'000; ++round) {
+    const std::size_t slot = round % 3 == 0 ? slots.size() - 1 - random() % 40 : random() % slots.size();
+    live[slot] = !live[slot];
+    if (live[slot])
+      extents.add(slots[slot]);
+    else
+      extents.remove(slots[slot]);
+    if (round % 16 != 0) continue;
+    std::vector<LiveBlock> blocks;
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      if (live[i] && !can_be_own_mapping(slots[i].address, slots[i].size)) blocks.push_back(slots[i]);
+    const FragmentationMoment exact = fragmentation_of(blocks, {});
+    const std::int64_t edges = 2 * static_cast<std::int64_t>(HeapExtents::kUnit) * exact.extents;
+    ASSERT_GE(extents.extent_bytes(), exact.extent_bytes) << "after " << round;
+    ASSERT_LE(extents.extent_bytes(), exact.extent_bytes + edges) << "after " << round;
+    ASSERT_GE(extents.free_bytes(), exact.free_bytes) << "after " << round;
+    ASSERT_LE(extents.free_bytes(), exact.free_bytes + edges) << "after " << round;
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (live[i]) extents.remove(slots[i]);
+  EXPECT_EQ(extents.extent_bytes(), 0);
+  EXPECT_EQ(extents.free_bytes(), 0);
+}
+
+TEST(HeapExtents, WhatLiesAnywhereTakesLittleMemoryAndNoTime) {
+  HeapExtents extents;
+  for (std::uint64_t i = 0; i < 100'000; ++i) extents.add(block_at(i * 0x7654'3210'0000 + 0x10, 100));
+  EXPECT_LE(extents.extent_bytes(), (1 << 14) * 16384LL * 2) << "so many parts, one block each, are followed";
+  for (std::uint64_t i = 0; i < 100'000; ++i) extents.remove(block_at(i * 0x7654'3210'0000 + 0x10, 100));
+  EXPECT_EQ(extents.extent_bytes(), 0);
+}
+
+// `blocks` of 400 bytes; of 20 in a row only one stays, while little happens for a second; then those go.
+HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 416;
+  std::uint64_t time = 1'000'000;
+  for (std::uint64_t i = 0; i < blocks; ++i)
+    builder.allocate(0, time += 100, kHeap + kChunk * i, 400, {0x401000});
+  for (std::uint64_t i = 0; i < blocks; ++i)
+    if (i % 20 != 0) builder.release(0, time += 100, kHeap + kChunk * i);
+  time += 1'000'000'000;
+  for (std::uint64_t i = 0; i < blocks; i += 20) builder.release(0, time += 100, kHeap + kChunk * i);
+  builder.allocate(0, time += 1'000'000, kHeap, 400, {0x401000});
+  auto opened = recording::Recording::open(builder.finish());
+  EXPECT_TRUE(opened.has_value());
+  return analyze_recording(*opened, {}).fragmentation.value();
+}
+
+// A heap that is built up and torn down in fewer events than 32 a live block.
+TEST(Fragmentation, TheLargestHeapAndTheMostHolesAreNotPassedOver) {
+  for (const std::uint64_t blocks : {4000, 20'000, 200'000}) {
+    const HeapFragmentation fragmentation = fragmentation_of_a_drop(blocks);
+    const FragmentationMoment& largest = fragmentation.moments[fragmentation.largest];
+    const auto count = static_cast<std::int64_t>(blocks);
+    EXPECT_EQ(largest.extent_bytes, 416 * count);
+    EXPECT_EQ(largest.free_bytes, 0);
+    EXPECT_EQ(largest.time, Nanoseconds{1'000'000 + 100 * count});
+    const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
+    EXPECT_GE(worst.free_bytes, 19 * 416 * (count / 20 - 1) - (32 << 10));
+    EXPECT_LE(worst.free_bytes, 19 * 416 * (count / 20));
+    // From when the last of these blocks go, to 32 KiB less or more, until the others begin to.
+    EXPECT_GT(worst.time.count, 1'000'000 + 194 * count);
+    EXPECT_LT(worst.time.count, 1'001'000'000 + 196 * count);
+    ASSERT_TRUE(worst.blocker.has_value());
+    EXPECT_EQ(worst.blocker->freed_if_gone, 39 * 416);
+    EXPECT_LE(fragmentation.moments.size(), 128U);
+  }
+}
+
+// What stays for a second is told at its begin and at its end: a curve between them is flat.
+TEST(Fragmentation, HolesThatStayAreToldUntilTheyGo) {
+  const HeapFragmentation fragmentation = fragmentation_of_a_drop(20'000);
+  const std::int64_t most = fragmentation.moments[fragmentation.worst].free_bytes;
+  std::int64_t last = 0;
+  for (const FragmentationMoment& moment : fragmentation.moments)
+    if (moment.free_bytes >= most - (32 << 10)) last = moment.time.count;
+  EXPECT_GT(last, 900'000'000);
 }
 
 TEST(Fragmentation, MomentsAreBoundedAndTheLastIsTheEnd) {

@@ -164,13 +164,70 @@ TEST(LatencyHistogram, DegenerateSamples) {
   EXPECT_TRUE(summarise_latency(std::vector<std::int64_t>{0, 5}).histogram.empty());
 }
 
+// All of `values`, which must outlive it, a few at a time.
+ValuePieces in_pieces_of(std::size_t most, std::span<const std::int64_t> values) {
+  return [=](const EachPiece& each) {
+    for (std::size_t first = 0; first < values.size(); first += most)
+      each(values.subspan(first, std::min(most, values.size() - first)));
+  };
+}
+
+// Held against the sorted whole: every figure, at sizes where nothing, and where everything, is searched in
+// passes.
+void expect_the_same_in_passes(const std::vector<std::int64_t>& values) {
+  const LatencySummary whole = summarise_latency(values);
+  const LatencySummary passes = summarise_latency_in_passes(in_pieces_of(1000, values));
+  EXPECT_EQ(passes.n, whole.n);
+  EXPECT_DOUBLE_EQ(passes.mean_ns, whole.mean_ns);
+  EXPECT_NEAR(passes.sd_ns, whole.sd_ns, 1e-9 * whole.sd_ns);  // summed in another order
+  EXPECT_EQ(passes.min, whole.min);
+  EXPECT_EQ(passes.p50, whole.p50);
+  EXPECT_EQ(passes.p90, whole.p90);
+  EXPECT_EQ(passes.p99, whole.p99);
+  EXPECT_EQ(passes.max, whole.max);
+  EXPECT_EQ(passes.p90_bound, whole.p90_bound);
+  EXPECT_EQ(passes.p99_bound, whole.p99_bound);
+  EXPECT_EQ(passes.histogram, whole.histogram);
+}
+
+TEST(LatencyInPasses, HasTheFiguresOfTheSortedWhole) {
+  std::mt19937_64 random(11);
+  std::lognormal_distribution<double> latency(std::log(5e6), 0.4);
+  for (const std::size_t n : {0U, 1U, 700U, 16'384U, 16'385U, 100'000U}) {
+    std::vector<std::int64_t> values(n);
+    for (std::int64_t& value : values) value = static_cast<std::int64_t>(latency(random));
+    expect_the_same_in_passes(values);
+  }
+}
+
+TEST(LatencyInPasses, OfValuesThatAreHardToTellApart) {
+  constexpr std::size_t kMany = 50'000;
+  std::vector<std::int64_t> values(kMany, 7);
+  expect_the_same_in_passes(values);
+  for (std::size_t i = 0; i < kMany; ++i) values[i] = static_cast<std::int64_t>(i % 3);
+  expect_the_same_in_passes(values);
+  // One value a century away, so that all others share the first bin of the first passes.
+  for (std::size_t i = 0; i < kMany; ++i) values[i] = 1'000'000 + static_cast<std::int64_t>(i * 7919 % kMany);
+  values[kMany / 2] = 3'155'760'000'000'000'000;
+  expect_the_same_in_passes(values);
+}
+
+TEST(LatencyInPasses, RanksAtTheEdgesOfBins) {
+  // 20,480 values from 0 on, 4,096 bins of 8 in the first pass: ranks lie at the first and last of a bin.
+  std::vector<std::int64_t> values(20'480);
+  std::iota(values.begin(), values.end(), 0);
+  std::shuffle(values.begin(), values.end(), std::mt19937_64(5));
+  expect_the_same_in_passes(values);
+}
+
 TEST(CountSummary, MeanMinMax) {
-  const CountSummary summary = summarise_counts(std::vector<std::int64_t>{3, 0, 6});
+  const std::vector<std::int64_t> counts{3, 0, 6};
+  const CountSummary summary = summarise_counts(in_pieces_of(2, counts));
   EXPECT_EQ(summary.n, 3);
   EXPECT_DOUBLE_EQ(summary.mean, 3);
   EXPECT_EQ(summary.min, 0);
   EXPECT_EQ(summary.max, 6);
-  EXPECT_EQ(summarise_counts({}).n, 0);
+  EXPECT_EQ(summarise_counts(in_pieces_of(2, {})).n, 0);
 }
 
 }  // namespace

@@ -178,6 +178,25 @@ TEST(Layers, TwoScopesOfOnePathAreOneLayer) {
   EXPECT_EQ(analysis.layers[1].self.end_bytes, 200);
 }
 
+// By their names and parents, not by how these look when they are joined.
+TEST(Layers, NamesWithSlashesAreNoPaths) {
+  const test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const auto a = builder.scope("a"), b = builder.scope("b", a), both = builder.scope("a/b"),
+             inner = builder.scope("c", both), alone = builder.scope("/model/conv", a);
+  std::uint64_t time = 0;
+  for (const auto scope : {b, both, inner, alone}) {
+    time += 10;
+    builder.enter_scope(0, time, scope);
+    builder.allocate(0, time, 0x1000 * time, 100 * scope);
+  }
+  const RecordingAnalysis analysis = analyze(builder);
+  EXPECT_EQ(layer_of(analysis, "a/b").self.end_bytes, 100 * b);
+  EXPECT_EQ(layer_of(analysis, "a\\/b").self.end_bytes, 100 * both);
+  EXPECT_EQ(layer_of(analysis, "a\\/b/c").self.end_bytes, 100 * inner);
+  EXPECT_EQ(layer_of(analysis, "a//model/conv").self.end_bytes, 100 * alone) << "no other has its path";
+}
+
 TEST(Layers, AnUnnamedRangeKeepsItsPlace) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");

@@ -33,6 +33,32 @@ TEST(MappingLedger, AMappingOverAnotherReplacesIt) {
   EXPECT_EQ(ledger.mapped_bytes(), 0x6000);
 }
 
+TEST(MappingLedger, ReservedAddressesAreMappedOnceTheyAreAccessible) {
+  MappingLedger ledger(4096);
+  ledger.reserve(0x10000, 0x8000);
+  EXPECT_EQ(ledger.mapped_bytes(), 0);
+  EXPECT_EQ(ledger.peak_bytes(), 0);
+  EXPECT_EQ(ledger.reserved_bytes(), 0x8000);
+  ledger.make_accessible(0x12000, 0x2000, {StackId{7}, 3});
+  EXPECT_EQ(ledger.mapped_bytes(), 0x2000);
+  EXPECT_EQ(ledger.reserved_bytes(), 0x6000);
+  ledger.make_accessible(0x11000, 0x4000, {StackId{8}, 3});  // the middle is mapped and stays its owner's
+  EXPECT_EQ(ledger.mapped_bytes(), 0x4000);
+  const std::vector<MappingShare> stacks = ledger.by_stack();
+  ASSERT_EQ(stacks.size(), 2U);
+  EXPECT_EQ(stacks[0].index, 7U);
+  EXPECT_EQ(stacks[0].end_bytes, 0x2000);
+  EXPECT_EQ(stacks[1].end_bytes, 0x2000);
+  ledger.make_accessible(0x20000, 0x1000);  // nothing is reserved there
+  ledger.reserve(0x12000, 0x1000);          // laid over a part that was mapped
+  EXPECT_EQ(ledger.mapped_bytes(), 0x3000);
+  EXPECT_EQ(ledger.peak_bytes(), 0x4000);
+  ledger.unmap(0x10000, 0x8000);
+  EXPECT_EQ(ledger.mapped_bytes(), 0);
+  EXPECT_EQ(ledger.reserved_bytes(), 0);
+  EXPECT_EQ(ledger.peak_reserved_bytes(), 0x8000);
+}
+
 TEST(MappingLedger, WhatOverflowsIsEmpty) {
   MappingLedger ledger(0);  // a damaged page size: 4096
   ledger.map(~std::uint64_t{0} - 8, 100);

@@ -275,6 +275,42 @@ TEST(NamedFrame, CopiesThatACompilerMadeHaveTheFunctionsName) {
   EXPECT_EQ(without_clone_suffix(".cold"), ".cold");
 }
 
+// Weights that are mapped from `load`, and an arena that grows in the layer "conv" and is given back.
+Fill mapped_model(std::uint64_t weights, std::uint64_t arena) {
+  return [=](RecordingBuilder& builder, const Program& at) {
+    const auto conv = builder.scope("conv");
+    builder.map(0, 10, 0x10000000, weights, {at.base + at.load, at.base + at.main});
+    builder.enter_scope(0, 20, conv);
+    if (arena > 0) {
+      builder.map(0, 30, 0x40000000, arena, {at.base + at.run, at.base + at.main});
+      builder.unmap(0, 40, 0x40000000, arena);
+    }
+    builder.enter_scope(0, 50, 0);
+  };
+}
+
+TEST(RecordingDiff, MappingsAreComparedByTheSameGroups) {
+  const TwoRecordings two(mapped_model(10 * kPage, 0), mapped_model(8 * kPage, 5 * kPage), {},
+                          {.base = 0x900000, .run = 0x2040});
+  const auto& stacks = two->mapped_by(DiffBy::stack);
+  ASSERT_EQ(stacks.size(), 2U);
+  EXPECT_THAT(stacks[0].frames, ElementsAre("inlined", "run(int)", "main"));
+  EXPECT_FALSE(stacks[0].in_before);
+  EXPECT_EQ(stacks[0].at_peak_after, static_cast<std::int64_t>(5 * kPage));
+  EXPECT_EQ(stacks[0].end_after, 0);
+  EXPECT_THAT(stacks[1].frames, ElementsAre("load(int)", "main"));
+  EXPECT_EQ(stacks[1].peak_change(), -static_cast<std::int64_t>(2 * kPage));
+  EXPECT_EQ(stacks[1].end_change(), -static_cast<std::int64_t>(2 * kPage));
+  const auto& layers = two->mapped_by(DiffBy::layer);
+  ASSERT_EQ(layers.size(), 2U);
+  EXPECT_EQ(layers[0].name, "conv");
+  EXPECT_EQ(layers[1].name, "");
+  const auto& modules = two->mapped_by(DiffBy::module);
+  ASSERT_EQ(modules.size(), 1U);
+  EXPECT_EQ(modules[0].name, "detector");
+  EXPECT_EQ(modules[0].peak_change(), static_cast<std::int64_t>(3 * kPage));
+}
+
 TEST(NamedFrame, TheVersionOfALibraryIsNoPartOfItsName) {
   EXPECT_EQ(without_version("libonnxruntime.so.1.29.0"), "libonnxruntime.so");
   EXPECT_EQ(without_version("libfoo.so"), "libfoo.so");

@@ -424,7 +424,8 @@ TEST(SampleHalf, IsThrownLikeTwoIndependentSamples) {
     int counts[3] = {};
     for (std::uint64_t i = 0; i < kRecords; ++i)
       ++counts[static_cast<int>(recording::half_of_sample(
-          chance, recording::coin_of_record(recording::mixed(1), i / 5000, 7 * (i % 5000))))];
+          recording::chance_alone(chance),
+          recording::coin_of_record(recording::mixed(1), i / 5000, 7 * (i % 5000))))];
     const double error = 4 * 0.5 / std::sqrt(kRecords);
     EXPECT_NEAR(static_cast<double>(counts[0]) / kRecords, q * q / chance, error);
     EXPECT_NEAR(static_cast<double>(counts[1]) / kRecords, (q - q * q) / chance, error);

@@ -95,6 +95,52 @@ TEST_F(SessionMemoryTest, KindsAddUpToThePeak) {
   EXPECT_EQ(memory.nodes[0].runs, 2);
 }
 
+// While one session is profiled in its first runs, another one's cycles go by: what the runtime keeps of the
+// first grows with them, and is no leak of the second.
+TEST(LeaksBesideAProfile, AreNotTheProfilesOwn) {
+  const test::TemporaryFolder folder;
+  constexpr std::uint64_t kCycles = 24, kMicro = 1000, kOfACycle = 100 * kMicro;
+  std::string nodes;
+  for (std::uint64_t cycle = 0; cycle < kCycles; ++cycle)
+    nodes += fmt::format(
+        R"(,{{"cat":"Node","tid":78,"dur":20,"ts":{},"name":"a_kernel_time","args":{{"op_name":"Conv"}}}})",
+        cycle * 100 + 10);
+  const std::string profile = (folder / "other.json").string();
+  test::write_text(profile, "[" + nodes.substr(1) + "]");
+  for (const bool full : {true, false})
+    for (const bool leaks : {false, true}) {
+      RecordingBuilder builder(folder / "a.hrec",
+                               {.full = full, .large_bytes = 1, .sample_period_bytes = 16});
+      const auto run = builder.scope("run", builder.scope("net", 0, ScopeSource::session), ScopeSource::run);
+      const auto other = builder.scope("other", 0, ScopeSource::session);
+      const auto other_run = builder.scope("run", other, ScopeSource::run);
+      builder.thread(0, 77, "main");
+      builder.thread(1, 78, "beside");
+      builder.profile(profile, 0, other);
+      builder.enter_scope(1, 1, other_run);
+      for (std::uint64_t cycle = 0; cycle < kCycles; ++cycle) {
+        const std::uint64_t begin = cycle * kOfACycle, address = 0x100000 + cycle * 0x10000;
+        builder.allocate(1, begin + 40 * kMicro, address, 3000, {0x4000, kProfilerCall, kRunCall});
+        builder.enter_scope(0, begin + 50 * kMicro, run);
+        builder.allocate(0, begin + 60 * kMicro, address + 0x4000, 50'000, {0x7000});
+        if (!leaks) builder.release(0, begin + 70 * kMicro, address + 0x4000);
+        builder.enter_scope(0, begin + 80 * kMicro, 0);
+      }
+      auto opened = recording::Recording::open(builder.finish());
+      ASSERT_TRUE(opened.has_value());
+      const RecordingAnalysis analysis = analyze_recording(*opened, {});
+      EXPECT_EQ(analysis.leaks.cycle, "net/run");
+      EXPECT_EQ(analysis.leaks.growth, leaks ? Growth::leak : Growth::none)
+          << name_of(analysis.leaks.growth) << (full ? " full" : " samples");
+      if (full && leaks) {
+        EXPECT_DOUBLE_EQ(analysis.leaks.bytes_per_cycle, 50'000);
+      }
+      if (full) {
+        EXPECT_EQ(analysis.leaks.stacks.size(), leaks ? 1U : 0U) << "the profile is no place that grew";
+      }
+    }
+}
+
 // Loaded, run and released, twice, and a third time to stay; the second was the largest.
 TEST(SessionPeaks, EachLoadOfAModelIsASessionOfItsOwn) {
   const test::TemporaryFolder folder;

@@ -24,13 +24,14 @@ TEST(CommonLimit, TheVictimOfAModelThatGrowsIsToldApart) {
   tell_apart_at_common_limit(together, results(ModelStatus::oom, ModelStatus::ok));
   EXPECT_EQ(
       together[0].error,
-      "the kernel killed it at the limit of 180.0 MiB, which all models share; alone it exceeds it, too");
+      "the kernel killed it at the limit of 180.0 MiB; all models share that limit, and alone it exceeds it, "
+      "too");
   EXPECT_EQ(together[0].memory.within_limit, false);
   EXPECT_EQ(together[1].status, ModelStatus::oom);
-  EXPECT_EQ(
-      together[1].error,
-      "the kernel killed it at the limit of 180.0 MiB, which all models share; alone it stays within it, "
-      "unlike grows");
+  EXPECT_EQ(together[1].error,
+            "the kernel killed it at the limit of 180.0 MiB; all models share that limit, and alone it stays "
+            "within "
+            "it, unlike grows");
   EXPECT_EQ(together[1].memory.within_limit, std::nullopt);
 }
 
@@ -47,6 +48,27 @@ TEST(CommonLimit, WhatWasNotMeasuredAloneIsNotJudged) {
   tell_apart_at_common_limit(together, results(ModelStatus::ok, ModelStatus::timeout));
   EXPECT_THAT(together[1].error, testing::EndsWith("what it needs alone is not known"));
   EXPECT_EQ(together[1].memory.within_limit, false);
+}
+
+// Whatever else the error says, the clause must still be of the limit.
+TEST(CommonLimit, TheClauseStandsByItselfBehindAnother) {
+  auto together = results(ModelStatus::ok, ModelStatus::oom);
+  together[1].error += "; up to 3.5 MiB of it were decoded frames that the bench holds (--max-frames-in-mem)";
+  tell_apart_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
+  EXPECT_THAT(together[1].error, testing::HasSubstr("(--max-frames-in-mem); all models share that limit, and "
+                                                    "alone it stays within it"));
+}
+
+TEST(CommonLimit, ItIsKeptOrNotOrNotKnown) {
+  ParallelResult result;
+  result.together = results(ModelStatus::ok, ModelStatus::ok);
+  result.joint_peak = mebibytes(70);
+  EXPECT_EQ(kept_common_limit(result, std::nullopt, false), std::nullopt);
+  EXPECT_EQ(kept_common_limit(result, mebibytes(80), false), true);
+  EXPECT_EQ(kept_common_limit(result, mebibytes(80), true), std::nullopt) << "the run ended before";
+  EXPECT_EQ(kept_common_limit(result, mebibytes(60), true), false) << "nothing that came later undoes it";
+  result.together[0].memory.violations = 1;
+  EXPECT_EQ(kept_common_limit(result, mebibytes(80), false), false);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 namespace headroom::bench {
 namespace {
 
+Result<std::string> read_again(const PreparedModel& model) { return file_fingerprint(model.path); }
+
 class PreparedDataTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +45,7 @@ class PreparedDataTest : public testing::Test {
     options_.prepared_dir = (folder_ / "prepared").string();
   }
   std::string reason() const {
-    const auto problem = why_not_usable(data_, options_);
+    const auto problem = why_not_usable(data_, options_, read_again);
     return problem ? problem->why : "";
   }
 
@@ -62,7 +64,7 @@ TEST_F(PreparedDataTest, SurvivesTheDisk) {
   EXPECT_EQ(read->source->sequences[0].frames, 1);
   EXPECT_TRUE(read->source->sequences[0].images.empty()) << "the decoder has them from metadata.json";
   EXPECT_THAT(test::read_text(metadata_path(options_.prepared_dir)), testing::HasSubstr("a.jpg"));
-  EXPECT_FALSE(why_not_usable(*read, options_));
+  EXPECT_FALSE(why_not_usable(*read, options_, read_again));
 }
 
 TEST_F(PreparedDataTest, WithoutASourceNoneIsRead) {
@@ -72,9 +74,9 @@ TEST_F(PreparedDataTest, WithoutASourceNoneIsRead) {
   const auto read = read_prepared_data(options_.prepared_dir);
   ASSERT_TRUE(read) << read.error().sentence();
   EXPECT_FALSE(read->source);
-  EXPECT_FALSE(why_not_usable(*read, options_));
+  EXPECT_FALSE(why_not_usable(*read, options_, read_again));
   options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
-  EXPECT_EQ(why_not_usable(*read, options_)->why, "it was made without --source");
+  EXPECT_EQ(why_not_usable(*read, options_, read_again)->why, "it was made without --source");
 }
 
 TEST_F(PreparedDataTest, AnAbsentFolderIsOneSentence) {

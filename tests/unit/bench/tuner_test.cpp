@@ -109,6 +109,54 @@ TEST(SearchSettings, WhenNothingFitsTheStartIsKeptAndNothingIsCalledSmallest) {
   EXPECT_FALSE(found->smallest);
 }
 
+// The model that --tune is for: what it takes by default does not fit.
+TEST(SearchSettings, WhereTheStartDoesNotFitWhatSavesMemoryComesFirst) {
+  std::vector<RuntimeSettings> tried;
+  const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
+    tried.push_back(settings);
+    TuneTrial trial;
+    trial.settings = settings;
+    // It fits without a pattern and without prepacking, and in no other way.
+    if (settings.memory_pattern || settings.prepacking) {
+      trial.status = ModelStatus::oom;
+      return trial;
+    }
+    trial.peak = Bytes{100'000'000};
+    trial.p50 = Nanoseconds{settings.arena ? 10'000'000 : 11'000'000};
+    return trial;
+  };
+  const auto found = search_settings(RuntimeSettings{}, 2, attempt);
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(tried.at(1).memory_pattern) << "the first after the start saves memory";
+  EXPECT_FALSE(found->fastest.memory_pattern);
+  EXPECT_FALSE(found->fastest.prepacking);
+  EXPECT_TRUE(found->fastest.arena) << "what was given up and is not needed comes back";
+  EXPECT_LE(tried.size(), 18U);
+}
+
+TEST(SearchSettings, WhereNothingSavesEnoughTheRestIsNotTried) {
+  FakeRuntime runtime;
+  runtime.memory_limit = 1;
+  const auto found = search_settings(RuntimeSettings{}, 8, std::ref(runtime));
+  ASSERT_TRUE(found);
+  EXPECT_LE(runtime.calls, 6) << "more threads take no less";
+}
+
+TEST(SearchSettings, ItWaitsForThreeTimeoutsAndNoMore) {
+  int calls = 0;
+  const auto hang = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
+    ++calls;
+    TuneTrial trial;
+    trial.settings = settings;
+    trial.status = ModelStatus::timeout;
+    return trial;
+  };
+  const auto found = search_settings(RuntimeSettings{}, 8, hang);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(found->fastest, RuntimeSettings{});
+}
+
 TEST(SearchSettings, NoCombinationIsTriedTwiceAndPointlessOnesNever) {
   FakeRuntime runtime;
   const auto found = search_settings(RuntimeSettings{}, 6, std::ref(runtime));

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "export_fixture.h"
 
 #include "base/text.h"
@@ -107,6 +109,32 @@ TEST_F(Csv, OfANodeInSamplesTheCountsAreEmpty) {
     EXPECT_EQ(cell(3, "temporary_allocations"), "");
     EXPECT_EQ(cell(3, "at_peak_bytes"), "8000");
   }
+}
+
+TEST_F(Csv, MappedMemoryAndGpusHaveRowsOfTheirOwn) {
+  ExportFixture fixture(fill_devices);
+  read(fixture);
+  std::map<std::string, std::vector<std::size_t>> rows;
+  for (std::size_t i = 1; i < rows_.size(); ++i) {
+    EXPECT_EQ(rows_[i].size(), rows_[0].size());
+    rows[cell(i, "kind") + cell(i, "device")].push_back(i);
+  }
+  const auto row = [&](const std::string& kind) { return rows.at(kind).at(0); };
+  EXPECT_EQ(cell(row("mapped"), "at_peak_bytes"), "8192");
+  EXPECT_EQ(cell(row("mapped"), "at_end_bytes"), "4096");
+  EXPECT_EQ(cell(row("mapped_layer"), "layer"), "model");
+  EXPECT_EQ(cell(row("mapped_stack"), "stack"), "0x1");
+  EXPECT_EQ(cell(row("mapped_stack"), "at_end_bytes"), "4096");
+  EXPECT_EQ(cell(row("device0"), "at_peak_bytes"), "5000") << "pinned memory is the machine's";
+  EXPECT_EQ(cell(row("device0"), "at_end_bytes"), "1000");
+  EXPECT_EQ(cell(row("device0"), "allocations"), "2");
+  EXPECT_EQ(cell(row("device0"), "deallocations"), "1");
+  EXPECT_EQ(cell(row("device_layer0"), "layer"), "model");
+  EXPECT_EQ(cell(row("device_layer0"), "at_peak_bytes"), "4000");
+  EXPECT_EQ(cell(row("device_stack0"), "stack"), "0x2");
+  EXPECT_EQ(rows.at("device_stack0").size(), 2U);
+  EXPECT_EQ(cell(row("device1"), "at_end_bytes"), "700");
+  EXPECT_EQ(cell(row("layer"), "device"), "");
 }
 
 }  // namespace

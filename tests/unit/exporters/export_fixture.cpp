@@ -46,6 +46,24 @@ void fill_two_layers(test::RecordingBuilder& builder) {
   builder.release(0, 80, 0x3000);
 }
 
+void fill_devices(test::RecordingBuilder& builder) {
+  recording::DeviceRecord record{};
+  record.total_bytes = std::uint64_t{64} << 30;
+  record.limit_bytes = 10'000;
+  record.flags = recording::kDeviceLimited;
+  builder.device(0, record, "Some GPU");
+  builder.enter_scope(0, 10, builder.scope("model"));
+  builder.map(0, 20, 0x100000, 8192, {2});
+  builder.device_allocate(0, 30, 0, DeviceMemoryKind::device, 0xd000, 4000, {3});
+  builder.device_allocate(0, 31, 1, DeviceMemoryKind::device, 0xd000, 700, {3});
+  builder.enter_scope(0, 35, 0);
+  builder.device_allocate(0, 40, 0, DeviceMemoryKind::pool, 0xe000, 1000, {4});
+  builder.device_allocate(0, 41, 0, DeviceMemoryKind::pinned_host, 0xf000, 500, {4});
+  builder.device_release(0, 50, 0, DeviceMemoryKind::device, 0xd000);
+  builder.device_refused(0, 51, 0, DeviceMemoryKind::device, 9000, 1000, 10'000, {4});
+  builder.unmap(0, 60, 0x100000, 4096);
+}
+
 void fill_run_with_node(test::RecordingBuilder& builder) {
   const auto run = builder.scope("run", 0, recording::ScopeSource::run);
   const auto node = builder.scope("conv", run, recording::ScopeSource::node);

@@ -35,6 +35,14 @@ class ExportFixture {
 // before the return address 2 is named "0x1".
 void fill_two_layers(test::RecordingBuilder& builder);
 
+// Mapped memory and two GPUs, the second without a name:
+//   time 20  model    8192 mapped at 0x100000 from {2}
+//   time 30  model    GPU 0: 4000 of device memory at 0xd000 from {3}; GPU 1: 700
+//   time 40  outside  GPU 0: 1000 used from a pool, and 500 of pinned memory, which is no GPU's
+//   time 50           GPU 0: 4000 freed; a request of 9000 refused
+//   time 60           half of the mapping is gone
+void fill_devices(test::RecordingBuilder& builder);
+
 // A run with 10 counted allocations, and a node in it with one that was recorded, of 8000 bytes.
 void fill_run_with_node(test::RecordingBuilder& builder);
 

@@ -55,10 +55,11 @@ TEST(HeaptrackExport, DefinesEverythingBeforeItsUse) {
   EXPECT_EQ(fixture.write("heaptrack"),
             "v 10400 3\n"
             "X /usr/bin/program --flag\n"
+            "a 0 0\n"
             "s 3 0x9\ni a 0 1 0 0\nt 1 0\ns 3 0x1\ni 2 0 2 0 0\nt 2 1\n"
-            "a 3e8 2\n+ 0\n"
-            "c 3\n+ 0\nc 4\n- 0\nc 5\n"
-            "s 3 0x2\ni 3 0 3 0 0\nt 3 1\na 10 3\n+ 1\n");
+            "a 3e8 2\n+ 1\n"
+            "c 3\n+ 1\nc 4\n- 1\nc 5\n"
+            "s 3 0x2\ni 3 0 3 0 0\nt 3 1\na 10 3\n+ 2\n");
 }
 
 TEST(HeaptrackExport, HeaptrackItselfAgrees) {
@@ -74,6 +75,26 @@ TEST(HeaptrackExport, HeaptrackItselfAgrees) {
     EXPECT_EQ(heaptrack.sum("leaked"), analysis.leaked_bytes.value) << seed;
     EXPECT_EQ(heaptrack.sum("allocations"), analysis.allocations) << seed;
   }
+}
+
+// heaptrack compares what is released with the last allocation by size and stack, and after a release with
+// info 0. Blocks of the first size and stack that are released later, one after the other, are none.
+TEST(HeaptrackExport, BlocksThatAreReleasedLaterAreNotTemporary) {
+  if (!heaptrack_is_installed()) GTEST_SKIP() << test::absent_message("heaptrack_print");
+  ExportFixture fixture([](test::RecordingBuilder& builder) {
+    for (std::uint64_t i = 1; i <= 500; ++i) builder.allocate(0, i, 0x1000 * i, 1000, {2, 10});
+    builder.allocate(0, 600, 0x900000, 8, {4, 10});
+    for (std::uint64_t i = 1; i <= 500; ++i) builder.release(0, 1000 + i, 0x1000 * i);
+    for (std::uint64_t i = 1; i <= 7; ++i) {
+      builder.allocate(0, 2000 + 10 * i, 0xa00000, 64, {3, 10});
+      builder.release(0, 2005 + 10 * i, 0xa00000);
+    }
+  });
+  const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+  EXPECT_EQ(analysis.temporary, 7);
+  Heaptrack heaptrack(fixture);
+  EXPECT_EQ(heaptrack.sum("temporary"), 7);
+  EXPECT_EQ(heaptrack.sum("allocations"), 508);
 }
 
 }  // namespace

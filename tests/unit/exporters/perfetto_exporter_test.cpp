@@ -81,5 +81,39 @@ TEST(Perfetto, ManyEventsAreFewPointsThatKeepThePeak) {
   EXPECT_EQ(heap.back().second, analysis.leaked_bytes.value);
 }
 
+// One sample of 100 bytes stands for a whole period; more than was allocated cannot be live.
+TEST(Perfetto, OfSamplesTheHeapIsNoMoreThanWasAllocated) {
+  ExportFixture fixture(
+      [](test::RecordingBuilder& builder) {
+        builder.allocate(0, 10, 0x10000, 8000);
+        builder.sample(0, 20, 0x20000, 100);
+        builder.counters(0, 30, 0, 9, 900, 0);
+        builder.release(0, 40, 0x20000);
+      },
+      {.full = false});
+  using Points = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  EXPECT_EQ(Trace(fixture.write("perfetto")).counters.at("heap"),
+            (Points{{10, 8000}, {20, 9000}, {40, 8000}}));
+}
+
+TEST(Perfetto, ReservedAddressesAreNotMapped) {
+  ExportFixture fixture([](test::RecordingBuilder& builder) {
+    builder.reserve(0, 10, 0x100000, 1 << 20);
+    builder.make_accessible(0, 20, 0x100000, 8192);
+  });
+  using Points = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  EXPECT_EQ(Trace(fixture.write("perfetto")).counters.at("mapped by the program"),
+            (Points{{10, 0}, {20, 8192}}));
+}
+
+TEST(Perfetto, EachGpuIsACounter) {
+  ExportFixture fixture(fill_devices);
+  const Trace trace(fixture.write("perfetto"));
+  using Points = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  EXPECT_EQ(trace.counters.at("GPU 0, Some GPU"), (Points{{30, 4000}, {40, 5000}, {41, 5000}, {50, 1000}}));
+  EXPECT_EQ(trace.counters.at("GPU 1"), (Points{{31, 700}}));
+  EXPECT_EQ(trace.counters.at("mapped by the program"), (Points{{20, 8192}, {60, 4096}}));
+}
+
 }  // namespace
 }  // namespace headroom::exporters

@@ -101,5 +101,36 @@ TEST(TimelineJson, OfANodeInSamplesTheCountsAreNull) {
   }
 }
 
+TEST(TimelineJson, HasMappedMemoryAndThatOfGpus) {
+  ExportFixture fixture(fill_devices);
+  const Json file = timeline_of(fixture);
+  std::vector<std::string> told;
+  for (const Json& event : file["events"]) {
+    EXPECT_EQ(event["allocated_bytes"], 0) << "none of it is the heap's";
+    std::string text = event["event_type"].get<std::string>() + " " + to_line(event["size_bytes"]);
+    if (event.contains("mapped_bytes")) text += " mapped " + to_line(event["mapped_bytes"]);
+    if (event.contains("device"))
+      text += " " + to_line(event["device"]) + " " + event["memory_kind"].get<std::string>() + " " +
+              to_line(event["device_bytes"]);
+    told.push_back(text);
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{
+                      "layer_enter 0", "map 8192 mapped 8192", "device_alloc 4000 0 device 4000",
+                      "device_alloc 700 1 device 700", "layer_exit 0", "device_alloc 1000 0 pool 5000",
+                      "device_alloc 500 0 pinned_host 5000", "device_free 4000 0 device 1000",
+                      "device_refused 9000 0 device 1000", "unmap 4096 mapped 4096"}));
+  const Json& summary = file["summary"];
+  EXPECT_EQ(summary["mapped_peak_bytes"], 8192);
+  EXPECT_EQ(summary["mapped_end_bytes"], 4096);
+  ASSERT_EQ(summary["devices"].size(), 2U);
+  EXPECT_EQ(summary["devices"][0]["name"], "Some GPU");
+  EXPECT_EQ(summary["devices"][0]["peak_bytes"], 5000);
+  EXPECT_EQ(summary["devices"][0]["at_end_bytes"], 1000);
+  EXPECT_EQ(summary["devices"][0]["limit_bytes"], 10'000);
+  EXPECT_EQ(summary["devices"][0]["refused_count"], 1);
+  EXPECT_EQ(summary["devices"][0]["refused_bytes"], 9000);
+  EXPECT_FALSE(summary["devices"][1].contains("limit_bytes"));
+}
+
 }  // namespace
 }  // namespace headroom::exporters

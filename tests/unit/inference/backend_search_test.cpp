@@ -122,7 +122,7 @@ TEST_F(BackendSearch, SaysWhereItLookedForAMissingBackendAndHowToGetIt) {
     EXPECT_THAT(chosen.error().why, HasSubstr("libheadroom_backend_tensorrt.so was looked for in"));
     EXPECT_THAT(chosen.error().why,
                 HasSubstr((executable_folder() / "../lib/headroom").lexically_normal().string()));
-    EXPECT_THAT(chosen.error().fix, HasSubstr("docs/how-to-add-a-backend.md"));
+    EXPECT_THAT(chosen.error().fix, HasSubstr("docs/tensorrt.md"));
   }
 }
 

@@ -20,5 +20,16 @@ TEST(DeviceName, IsWrittenInOneWay) {
   EXPECT_EQ(parse_device_name("cuda")->text(), "cuda:0");
 }
 
+TEST(DeviceName, OrdinalsOfManyAreToldOnce) {
+  EXPECT_EQ(cuda_ordinals({"cuda:2", "cpu", "cuda:0", "cuda:2"}), (std::vector<unsigned>{2, 0}));
+  EXPECT_TRUE(cuda_ordinals({"cpu"}).empty());
+}
+
+TEST(DeviceName, AUuidIsWrittenAsNvidiaDoes) {
+  const std::uint8_t uuid[16] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0,
+                                 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0xff};
+  EXPECT_EQ(gpu_uuid_text(uuid), "GPU-12345678-9abc-def0-0102-0304050607ff");
+}
+
 }  // namespace
 }  // namespace headroom

@@ -175,6 +175,8 @@ std::filesystem::path busy_recording(const std::filesystem::path& path, Recordin
     if (i % 97 == 0) builder.enter_scope(thread, time, scopes[random() % scopes.size()]);
     if (i % 501 == 0) builder.counters(thread, time, scopes[random() % scopes.size()], 10, 500, 9);
     if (i % 701 == 0) builder.map(thread, time, (1ULL << 46) + (random() % 100) * 4096, 8192, {0x70, 0x71});
+    if (i % 907 == 0) builder.reserve(thread, time, (1ULL << 45) + (random() % 100) * 4096, 1 << 20, {0x72});
+    if (i % 911 == 0) builder.make_accessible(thread, time, 1ULL << 45, 4096, {0x73, 0x71});
     if (i % 703 == 0) builder.unmap(thread, time, 1ULL << 46, 4096);
     if (i % 5003 == 0) builder.gap(thread, time, 17);
     const bool allocate = live.size() < 10 || (live.size() < 300 && random() % 2 == 0);

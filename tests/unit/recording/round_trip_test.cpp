@@ -94,6 +94,31 @@ TEST(RoundTrip, EveryKindOfEvent) {
   EXPECT_EQ(recording->path_of(ScopeId{99}), "");
 }
 
+TEST(RoundTrip, AddressesThatAreReservedAndMadeAccessible) {
+  test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const auto layer = builder.scope("conv1");
+  const Frames stack{0x401000, 0x402000};
+  builder.allocate(0, 5, 0x7f0000001000, 10);
+  builder.enter_scope(0, 10, layer);
+  builder.reserve(0, 20, 0x7f1000000000, std::uint64_t{1} << 40);
+  builder.make_accessible(0, 30, 0x7f1000001000, 8192, stack);
+  builder.release(0, 40, 0x7f0000001000);  // the addresses of others are not counted from theirs
+  auto recording = Recording::open(builder.finish());
+  ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
+  const Seen seen = read_events(*recording);
+  EXPECT_THAT(seen.problems, IsEmpty());
+  ASSERT_EQ(seen.events.size(), 5u);
+  EXPECT_EQ(seen.events[2].kind, Kind::reserve);
+  EXPECT_EQ(seen.events[2].address, 0x7f1000000000u);
+  EXPECT_EQ(seen.events[2].size, std::uint64_t{1} << 40);
+  EXPECT_EQ(seen.events[3].kind, Kind::make_accessible);
+  EXPECT_EQ(seen.events[3].address, 0x7f1000001000u);
+  EXPECT_EQ(seen.events[3].scope.index, layer);
+  EXPECT_EQ(frames_of(*recording, seen.events[3]), stack);
+  EXPECT_EQ(seen.events[4].address, 0x7f0000001000u);
+}
+
 TEST(RoundTrip, WhatIsKnownOfTheProcess) {
   test::TemporaryFolder folder;
   RecordingOptions options;

@@ -25,6 +25,33 @@ TEST(LeakWords, ALeakIsNeverToldAsNothing) {
             "Leak: net/run leaves under 1 B more behind with each of 1,200 cycles.");
 }
 
+TEST(LeakWords, GrowthInStepsSaysWhenTheLastWas) {
+  LeakVerdict steps = verdict(Growth::leak, 400);
+  steps.last_step = 640;
+  EXPECT_EQ(
+      words_for_leaks(steps),
+      "Leak: net/run leaves 400 B more behind with each of 1,200 cycles on average, in steps, as a container "
+      "does that is never emptied (the last at cycle 640).");
+  LeakVerdict stayed = verdict(Growth::grew_then_stayed);
+  stayed.last_step = 4;
+  EXPECT_EQ(words_for_leaks(stayed),
+            "None: memory grew until cycle 4 of net/run and then stayed, over 1,200 cycles.");
+  stayed.last_step = 0;
+  EXPECT_EQ(
+      words_for_leaks(stayed),
+      "None: after 1,200 cycles of net/run more is live than after the first ones, but it no longer grows.");
+}
+
+TEST(LeakWords, LateGrowthIsNeitherALeakNorNone) {
+  LeakVerdict late = verdict(Growth::grew_late);
+  late.last_step = 1150;
+  late.late_bytes = 3 << 10;
+  EXPECT_EQ(
+      words_for_leaks(late),
+      "Not clear: net/run leaves 3.0 KiB more behind than after its warm-up, and grew as late as at cycle "
+      "1,150 of 1,200. More cycles would tell whether it stays.");
+}
+
 TEST(LeakWords, AnotherCyclesLeakIsNoLeakOfItsOwn) {
   LeakVerdict other = verdict(Growth::leak, 3072);
   other.same_places = true;

@@ -36,6 +36,19 @@ TEST(MarkdownText, ABarInACellDoesNotEndIt) {
             "| `a\\|b` | c\\|d |\n\n");
 }
 
+// Killed before the models ran together, the run knows nothing of their common limit.
+TEST(Markdown, ACommonLimitIsKeptOrNotOrNotKnown) {
+  BenchResult run = test::parallel_run();
+  EXPECT_THAT(to_markdown(run), HasSubstr("❌ not kept"));
+  run.parallel->within_limit.reset();
+  EXPECT_THAT(to_markdown(run),
+              HasSubstr("128.0 MiB; whether it was kept is not known: the run ended before"));
+  run.parallel->within_limit = true;
+  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ kept"));
+  run.parallel->joint_peak_source = "pss_samples";
+  EXPECT_THAT(to_markdown(run), HasSubstr("128.0 MiB ✅ no sample was over it"));
+}
+
 // Cells of a table's row: '|' that are not escaped, less the outer two.
 std::size_t cells_in(const std::string& line) {
   std::size_t bars = 0;

@@ -239,6 +239,59 @@ TEST(RecordingViews, OfSamplesNoPoolIsSuggested) {
   }
 }
 
+// 24 cycles, of which each keeps 100 bytes from a place of its own: as a whole they leak.
+TEST(RecordingText, ALeakNamesPlacesThoughNoneOfThemLeaksByItself) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    for (std::uint64_t i = 1; i <= 24; ++i) {
+      builder.enter_scope(0, 10 * i, builder.scope("Run"));
+      builder.allocate(0, 10 * i + 1, 0x1000 * i, 100, {i});
+      builder.enter_scope(0, 10 * i + 2, 0);
+    }
+  });
+  const RecordingReport report =
+      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
+  EXPECT_THAT(recording_to_terminal(report, false, 80),
+              testing::ContainsRegex("Leak: Run leaves 100 B more behind with each of 24 cycles.\n"
+                                     "      100 B late     f[0-9]+\n"));
+  const Json leaks = recording_to_json(report)["leaks"];
+  EXPECT_EQ(leaks["verdict"], "leak");
+  EXPECT_FALSE(leaks.contains("last_step_cycle")) << "it comes with every cycle";
+  EXPECT_EQ(leaks["stacks"][0]["late_bytes"], 100);
+}
+
+TEST(RecordingText, LateGrowthIsAWarningWithItsPlaces) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    for (std::uint64_t i = 1; i <= 24; ++i) {
+      builder.enter_scope(0, 10 * i, builder.scope("Run"));
+      if (i == 18) builder.allocate(0, 10 * i + 1, 0x1000, 2048, {7});
+      builder.enter_scope(0, 10 * i + 2, 0);
+    }
+  });
+  const RecordingReport report =
+      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
+  const std::string text = recording_to_terminal(report, false, 80);
+  EXPECT_THAT(text, testing::HasSubstr("! Not clear: Run leaves 2.0 KiB more behind than after its warm-up"));
+  EXPECT_THAT(text, testing::HasSubstr("    2.0 KiB late     f7\n"));
+  const Json leaks = recording_to_json(report)["leaks"];
+  EXPECT_EQ(leaks["verdict"], "grew_late");
+  EXPECT_EQ(leaks["last_step_cycle"], 18);
+  EXPECT_EQ(leaks["late_bytes"], 2048);
+}
+
+TEST(RecordingText, SaysWhenTheHeapWasLargestAndWhenHolesTookMost) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    std::uint64_t time = 0;
+    for (std::uint64_t i = 0; i < 300; ++i) builder.allocate(0, time += 1000, 0x10010 + 1024 * i, 1016, {1});
+    for (std::uint64_t i = 0; i < 300; ++i)
+      if (i % 100 != 99) builder.release(0, time += 1000, 0x10010 + 1024 * i);
+    for (std::uint64_t i = 99; i < 300; i += 100) builder.release(0, time += 1'000'000, 0x10010 + 1024 * i);
+  });
+  const std::string text = recording_to_terminal(fixture.report(numbered({"", "main"})), false, 80);
+  EXPECT_THAT(text,
+              testing::HasSubstr("When the heap was largest (300.0 µs), 0 B of its 300.0 KiB were holes"));
+  EXPECT_THAT(text, testing::HasSubstr("198.0 KiB of 201.0 KiB (98.5 %)")) << text;
+}
+
 TEST(RecordingText, LooksIntoTheProcessThatCounts) {
   const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1}); });
   RecordingReport report = fixture.report(numbered({"", "main"}));

@@ -19,6 +19,20 @@ BenchResult without_file_names(BenchResult run) {
   return run;
 }
 
+TEST(ReportText, IsTheDocumentsWhicheverWayItIsMade) {
+  auto runs = test::sample_runs();
+  BenchResult same = test::rich_run();
+  same.models[0].name = same.command = "@models go here@";  // what stands there while the text is made
+  runs.push_back({"same", same});
+  BenchResult none = test::rich_run();
+  none.models.clear();
+  runs.push_back({"none", none});
+  for (const auto& [name, run] : runs) {
+    EXPECT_EQ(report_text(run), to_text(to_json(run))) << name;
+    EXPECT_EQ(report_text(run, false), to_line(to_json(run)) + "\n") << name;
+  }
+}
+
 BenchResult every_field() {
   BenchResult run = test::rich_run();
   run.host.board = "NVIDIA Jetson Orin Nano Developer Kit";

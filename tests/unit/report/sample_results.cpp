@@ -353,6 +353,7 @@ BenchResult rich_run() {
   parallel.sum_of_peaks = *run.models[0].memory.run_peak + *run.models[2].memory.run_peak;
   parallel.joint_peak = *parallel.sum_of_peaks - mebibytes(21);
   parallel.joint_peak_source = "cgroup_v1";
+  parallel.within_limit = true;
   run.parallel = parallel;
   run.pipeline = pipeline_of({kNano416, kText}, 795);
   run.system.insert(run.system.end(), {{"temperature_celsius.cpu-thermal", 190, 41.5, 52.25, 61},

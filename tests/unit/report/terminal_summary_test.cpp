@@ -49,6 +49,26 @@ TEST(TerminalSummary, ColoursDoNotMoveColumns) {
   EXPECT_EQ(coloured, to_terminal(test::fallen_run(), false, 80));
 }
 
+// The kinds of memory that a row shows are all of the heap, whatever there is room for.
+TEST(TerminalSummary, KindsOfMemoryAddUpToThePeak) {
+  for (const int width : {40, 60, 72, 80, 100}) {
+    const std::string text = to_terminal(test::rich_run(), false, width);
+    const std::size_t begin = text.rfind('\n', text.find("HEAP PEAK")) + 1;
+    const std::string titles = text.substr(begin, text.find('\n', begin) - begin);
+    const std::size_t row = text.find('\n', begin) + 1;
+    const auto words = split_words(std::string_view(text).substr(row, text.find('\n', row) - row));
+    ASSERT_GE(words.size(), 4U) << text;
+    double sum = 0;
+    for (std::size_t i = 1; i + 1 < words.size(); ++i) sum += std::stod(std::string(words[i]));
+    EXPECT_NEAR(sum, std::stod(std::string(words.back())), 0.05 * static_cast<double>(words.size()))
+        << width << "\n"
+        << text;
+    // What the arena holds unused is the second largest of them.
+    EXPECT_EQ(titles.find("ARENA SLACK") != std::string::npos, width >= 72) << titles;
+    EXPECT_EQ(text.find("includes") != std::string::npos, titles.find("WORKSPACE") == std::string::npos);
+  }
+}
+
 TEST(TerminalSummary, NarrowTerminalsKeepTheFiguresThatDecide) {
   const std::string narrow = to_terminal(test::typical_run(), false, 48);
   EXPECT_THAT(narrow, HasSubstr("CHARGED"));
@@ -118,6 +138,36 @@ TEST(TerminalSummary, APreparedRunShowsWhatTuningTried) {
   EXPECT_THAT(text, HasSubstr("smallest within 5 %"));
   EXPECT_THAT(text, Not(HasSubstr("no peak was measured")));
   EXPECT_THAT(text, Not(HasSubstr("FPS")));
+}
+
+// Settings that were changed one after another pile up; each is there to be typed again.
+TEST(TerminalSummary, SettingsOfTrialsAreNeverCut) {
+  BenchResult run = test::prepared_run();
+  ModelResult& model = run.models[0];
+  model.name = "a-name-that-takes-most-of-the-line";
+  RuntimeSettings settings = model.trials[0].settings;
+  settings.device = "cuda:0";
+  model.trials[0].settings = settings;
+  settings.threads = 16, settings.arena_extend = ArenaExtend::same_as_requested;
+  settings.memory_pattern = settings.prepacking = settings.spinning = false;
+  settings.graph_level = 2, settings.conv_search = ConvSearch::standard;
+  settings.conv_small_workspace = settings.device_graph = true;
+  model.trials[3].settings = settings;
+  model.settings = settings;
+  model.smallest_settings = settings;
+  const std::string described = settings.describe();
+  for (const int width : {40, 48, 63, 64, 72, 80, 100, 200}) {
+    const std::string text = to_terminal(run, false, width);
+    EXPECT_LE(widest_line(text), width);
+    const std::string tried = text.substr(text.find("Tried for"));
+    EXPECT_THAT(tried, Not(HasSubstr("…"))) << width;
+    for (const std::string_view word : split_words(described))
+      EXPECT_THAT(tried, HasSubstr(std::string(word))) << width;
+    EXPECT_THAT(tried, HasSubstr("P50")) << width;
+    std::string words;
+    for (const std::string_view word : split_words(tried)) words += std::string(word) + " ";
+    EXPECT_THAT(words, HasSubstr("fastest and smallest")) << width;
+  }
 }
 
 TEST(TerminalSummary, ALimitAboveTheMachinesMemoryIsNoted) {

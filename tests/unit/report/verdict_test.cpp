@@ -1,5 +1,7 @@
 #include "report/verdict.h"
 
+#include "report/outcome.h"
+#include "report/views.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 
@@ -19,6 +21,21 @@ TEST(Verdict, AllInsideAProvedLimit) {
               HasSubstr("(yolox_nano_1280) was 130.6 MiB charged to the limit, 25.5 % of it "
                         "(resident 128.4 MiB)"));
   EXPECT_TRUE(verdict.details.empty());
+}
+
+// The pipeline was under way when the person stopped the run: nothing is known against it.
+TEST(Verdict, APipelineThatWasCutShortIsNoFailure) {
+  BenchResult run = test::pipeline_run();
+  run.complete = false;
+  run.pipeline->status = ModelStatus::failed;
+  run.pipeline->error = kCutShort;
+  run.pipeline->died_in = Phase::model_loaded;
+  EXPECT_EQ(verdict_of(run).tone, Tone::neutral);
+  EXPECT_TRUE(verdict_of(run).details.empty());
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("the run was cut short"));
+  EXPECT_THAT(to_markdown(run), HasSubstr("cut short: the run ended while it was being measured"));
+  run.pipeline->error = "it crashed with signal 11";
+  EXPECT_EQ(verdict_of(run).tone, Tone::bad);
 }
 
 TEST(Verdict, WithoutALimitNothingIsProved) {

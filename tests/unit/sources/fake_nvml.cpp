@@ -1,6 +1,10 @@
 #include "fake_nvml.h"
 
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 // Declarations of its own, after NVIDIA's documentation, so that a mistake in Headroom's is not made twice.
@@ -22,7 +26,18 @@ headroom::test::FakeNvml fake;
 FakeGpu& gpu(void* device) { return *static_cast<FakeGpu*>(device); }
 
 #ifdef FAKE_NVML_THROTTLED
-// One GPU that its power cap holds down.
+// One GPU that its power cap holds down. FAKE_NVML_CRASH=3: the driver crashes when it is asked for the third
+// time; FAKE_NVML_HANG=3: it does not answer any more.
+void misbehave_if_told() {
+  static int asked = 0;
+  ++asked;
+  const char* crash = std::getenv("FAKE_NVML_CRASH");
+  const char* hang = std::getenv("FAKE_NVML_HANG");
+  if (crash != nullptr && asked == std::atoi(crash)) std::raise(SIGSEGV);
+  if (hang != nullptr && asked >= std::atoi(hang))
+    for (;;) ::pause();
+}
+
 __attribute__((constructor)) void begin() {
   fake.gpu_count = 1;
   fake.entry_size = 24;
@@ -106,6 +121,9 @@ struct FakeUtilization {
   unsigned gpu, memory;
 };
 unsigned nvmlDeviceGetUtilizationRates(void* device, FakeUtilization* rates) {
+#ifdef FAKE_NVML_THROTTLED
+  misbehave_if_told();
+#endif
   const unsigned code = answer(device, headroom::test::kFakeUtilization);
   if (code == kSuccess) *rates = {gpu(device).gpu_percent, gpu(device).memory_percent};
   return code;

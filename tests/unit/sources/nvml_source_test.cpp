@@ -2,7 +2,9 @@
 #include "sources/nvml_source.h"
 
 #include "nvml_test_support.h"
+#include "sources/nvidia_driver.h"
 #include "sources/nvml_library.h"
+#include "sources_test_support.h"
 
 namespace headroom::sources {
 namespace {
@@ -308,9 +310,18 @@ TEST(NvmlSource, WhatWasStartedIsShutDown) {
   EXPECT_EQ(fake.state().shutdowns, 1U);
 }
 
-TEST(NvmlSource, AnotherMachinesFileTreeHasNoGpusOfThisOne) {
-  const test::TemporaryFolder tree;
-  EXPECT_EQ(make_nvml_source(tree.path()), nullptr);
+TEST(NvidiaDriver, IsToldByTheKernelOrByALibraryThatWasPutThere) {
+  for (const char* sign : {"proc/driver/nvidia/version", "dev/nvidiactl", "dev/nvhost-gpu", "dev/dxg"}) {
+    const Tree machine;
+    EXPECT_FALSE(has_nvidia_driver(machine.root(), "")) << sign;
+    machine.file(sign, "");
+    EXPECT_TRUE(has_nvidia_driver(machine.root(), "")) << sign;
+  }
+  const Tree bare, libraries;
+  const std::string path = "/nonexistent::" + libraries.root().string();
+  EXPECT_FALSE(has_nvidia_driver(bare.root(), path));
+  libraries.file("libnvidia-ml.so.1", "");
+  EXPECT_TRUE(has_nvidia_driver(bare.root(), path));
 }
 
 TEST(GpuInfo, WhatDoesNotChange) {

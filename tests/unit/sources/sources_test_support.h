@@ -10,7 +10,7 @@ namespace headroom::sources {
 
 class Tree {
  public:
-  void file(const std::string& path, const std::string& text) {
+  void file(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories((folder_.path() / path).parent_path());
     test::write_text(folder_.path() / path, text);
   }

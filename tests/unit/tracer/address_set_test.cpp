@@ -23,6 +23,17 @@ TEST(TracerAddressSet, HoldsWhatWasInsertedUntilItIsRemoved) {
   EXPECT_FALSE(set.may_hold(address(1)));
 }
 
+// Of a heap of 100 MiB with a sample in every 256 KiB, hardly a free has to look at the set.
+TEST(TracerAddressSet, MostOthersAreToldApartByTheFilter) {
+  AddressSet set;
+  ASSERT_TRUE(set.create());
+  constexpr std::uint64_t kHeap = 100 << 20, kStep = 256 << 10;
+  for (std::uint64_t at = 0; at < kHeap; at += kStep) ASSERT_TRUE(set.insert(0x555500000010 + at));
+  int held = 0, asked = 0;
+  for (std::uint64_t at = 0; at < kHeap; at += 1040, ++asked) held += set.may_hold(0x555500000020 + at);
+  EXPECT_LT(held, asked / 50);
+}
+
 TEST(TracerAddressSet, AMillionIsRefusedHonestly) {
   AddressSet set;
   ASSERT_TRUE(set.create());

@@ -40,8 +40,21 @@ TEST(TraceMalloc, MappingsAreRecordedWithTheirSizes) {
     if (event.event.kind == MemoryEventKind::map) mapped.push_back(event.event.size);
     if (event.event.kind == MemoryEventKind::unmap) unmapped.push_back(event.event.size);
   }
-  EXPECT_THAT(mapped, testing::ElementsAre(300000u, 400000u));
+  EXPECT_THAT(mapped, testing::ElementsAre(300000u, 400000u, 2u << 20));
   EXPECT_THAT(unmapped, testing::ElementsAre(300000u, 400000u));
+}
+
+// Addresses without access are none of the memory that is mapped, until access is given.
+TEST(TraceMalloc, ReservedAddressesAreNoMemory) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_family")}).status.success());
+  std::vector<std::uint64_t> reserved, made_accessible;
+  for (const SeenEvent& event : traced.root().events) {
+    if (event.event.kind == MemoryEventKind::reserve) reserved.push_back(event.event.size);
+    if (event.event.kind == MemoryEventKind::make_accessible) made_accessible.push_back(event.event.size);
+  }
+  EXPECT_THAT(reserved, testing::ElementsAre(8u << 20, 2u << 20));
+  EXPECT_THAT(made_accessible, testing::ElementsAre(1u << 20));
 }
 
 TEST(TraceMalloc, OperatorNewIsCountedOnceAndItsExceptionsPass) {

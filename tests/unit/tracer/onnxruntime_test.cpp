@@ -175,6 +175,27 @@ TEST_P(TraceInference, LeavesTheRuntimeAloneInASignalHandler) {
   expect_lost_nodes(seen);
 }
 
+TEST_P(TraceInference, HasNodesOfAProgramThatBecomesAnother) {
+  const SeenRecording seen = trace(1, 2, "exec");
+  EXPECT_EQ(status_.exit_code, 0);
+  EXPECT_TRUE(seen.info.closed);
+  expect_nodes(seen, 2, 2);
+}
+
+// A run in a thread of the runtime's pool is one of the first three, and its profile is not ended before it
+// is over.
+TEST_P(TraceInference, CountsRunsInThreadsOfTheRuntimesPool) {
+  const SeenRecording seen = trace(0, 20, "async");
+  EXPECT_EQ(status_.exit_code, 0);
+  expect_nodes(seen, 3, 3);
+}
+
+TEST_P(TraceInference, CountsRunsOfBothKindsTogether) {
+  const SeenRecording seen = trace(1, 2, "async");
+  EXPECT_EQ(status_.exit_code, 0);
+  expect_nodes(seen, 3, 3);
+}
+
 // The child has the parent's session and the file descriptor of its profile.
 TEST_P(TraceInference, AForkedChildLeavesTheProfileToItsParent) {
   const SeenRecording seen = trace(1, 2, "fork");

@@ -24,6 +24,25 @@ TEST(TraceProcess, EveryOrderlyEndClosesTheRecording) {
   }
 }
 
+// Of its names and modules, and of records in a segment that was never full.
+TEST(TraceProcess, AfterEveryOrderlyEndAChangedBitIsTold) {
+  for (const char* mode : {"exit", "_exit", "quick_exit", "exec-untraced-execve"}) {
+    TracedGuest traced;
+    run_process(traced, mode);
+    ASSERT_THAT(traced.root().problems, testing::IsEmpty()) << mode;
+    const std::string good = test::read_text(traced.root_path());
+    constexpr std::size_t kMetadata = recording::kHeaderBytes + sizeof(recording::MetadataHeader) + 4;
+    constexpr std::size_t kRecords =
+        recording::kHeaderBytes + recording::kDefaultMetadataBytes + sizeof(recording::SegmentHeader) + 20;
+    for (const std::size_t at : {offsetof(recording::FileHeader, pid), kMetadata, kRecords}) {
+      std::string bytes = good;
+      bytes[at] = static_cast<char>(bytes[at] ^ 16);
+      test::write_text(traced.root_path(), bytes);
+      EXPECT_THAT(traced.root().problems, testing::Contains(testing::HasSubstr("checksum"))) << mode << at;
+    }
+  }
+}
+
 TEST(TraceProcess, ACrashLeavesAWholeRecordingThatIsNotClosed) {
   for (const auto& [mode, signal] : {std::pair{"abort", SIGABRT}, std::pair{"kill", SIGKILL}}) {
     TracedGuest traced;
@@ -138,6 +157,7 @@ TEST(TraceProcess, ExecOfAnUntracedProgramEndsARecordingToo) {
   run_process(traced, "exec-untraced-fails");
   EXPECT_FALSE(traced.root().info.closed);
   EXPECT_EQ(traced.root().allocations_of(77707), 1u);
+  EXPECT_THAT(traced.root().problems, testing::IsEmpty());
 }
 
 TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {

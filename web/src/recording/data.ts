@@ -55,15 +55,18 @@ export interface StackGrowth {
   bytes_per_cycle: number;
   first_bytes: number;
   last_bytes: number;
+  late_bytes: number;
   frames: string[];
 }
 
 export interface Leaks {
-  verdict: 'unknown' | 'none' | 'grew_then_stayed' | 'leak';
+  verdict: 'unknown' | 'none' | 'grew_then_stayed' | 'grew_late' | 'leak';
   cycle?: string;
   cycles?: number;
   warm_up_cycles?: number;
   bytes_per_cycle?: number;
+  late_bytes?: number;
+  last_step_cycle?: number;
   smallest_visible_bytes_per_cycle?: number;
   at_cycles?: number[];
   live_bytes?: number[];

@@ -35,6 +35,11 @@ export function Header({report, verdict, limit_words}: Props) {
             </>
           ) : 'none was set'}
         </Fact>
+        {report.gpu_limit && (
+          <Fact name="GPU limit">
+            <b>{gpu_limits(report)}</b>, {report.gpu_limit.type}, by {MECHANISM_WORDS[report.gpu_limit.mechanism] ?? report.gpu_limit.mechanism}
+          </Fact>
+        )}
         <Fact name="Source">{source_words(report)}</Fact>
         <Fact name={host.board ? 'Board' : 'Host'}>{host_words(host)}</Fact>
         <Fact name="Run">
@@ -64,6 +69,15 @@ export function Header({report, verdict, limit_words}: Props) {
 
 function Fact({name, children}: {name: string; children: preact.ComponentChildren}) {
   return <div><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+// "600.0 MiB", or each device's own where they differ.
+function gpu_limits({gpu_limit, models}: Report): string {
+  const limits = new Map<string, number>();
+  for (const {device, limit_bytes} of models.flatMap((model) => model.gpu_memory ?? []))
+    if (limit_bytes !== undefined) limits.set(device, limit_bytes);
+  if (new Set(limits.values()).size < 2) return bytes(gpu_limit?.bytes);
+  return [...limits].sort().map(([device, limit]) => `${device} ${bytes(limit)}`).join(', ');
 }
 
 function source_words({source, models}: Report) {

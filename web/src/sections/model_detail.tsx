@@ -61,7 +61,9 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
             lines={[{label: 'resident', color: '--model', values: series.map((point) => point.resident_bytes), fill: true}]}
             format={bytes} bands={phase_bands(model)} limit={limit?.bytes} height={236}
             limit_note={resident_is_above(model, limit)
-              ? 'Resident is above the limit and what the group is charged is not: pages of shared libraries, touched first elsewhere, are not charged to it.'
+              ? limit && counts_by_group(limit)
+                ? 'Resident is above the limit and what the group is charged is not: pages of shared libraries, touched first elsewhere, are not charged to it.'
+                : 'Resident is above the limit and the reserved private memory is not: RLIMIT_DATA counts neither pages of files and libraries nor shared memory.'
               : undefined}
             bands_note={phase_bands(model).filter((band) => band.to > band.from).map((band) => `${band.label} ${duration((band.to - band.from) * 1e9)}`).join(' · ')} />
         )}

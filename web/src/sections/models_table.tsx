@@ -3,7 +3,7 @@ import {useState} from 'preact/hooks';
 import {ABSENT, average, bytes, duration, number, percent} from '../format';
 import type {Limit, Model} from '../report';
 import {type Direction, sorted_by} from '../sorting';
-import {counts_by_group, exceeds, in_reading_order, is_unbounded, outcome_of, outcome_words, UNBOUNDED_FOOTNOTE} from '../words';
+import {counts_by_group, exceeds, in_reading_order, is_unbounded, outcome_of, outcome_words, peak_of, UNBOUNDED_FOOTNOTE} from '../words';
 import {percentile} from './latency_stages';
 import {ModelBadge} from './status_badge';
 
@@ -31,7 +31,7 @@ export function ModelsTable({models, limit, anchors}: {models: Model[]; limit: L
   return (
     <section id="models" aria-labelledby="models-title">
       <h2 id="models-title">Models side by side</h2>
-      {prepared && <p>The models were prepared and not measured (<code>--skip-inference</code>).</p>}
+      {prepared && <p>The models were prepared and not measured (<code>--skip-inference</code>).{models.some((model) => peak_of(model) !== undefined) && ' Their memory is that of the warm-up.'}</p>}
       <div class="models-frame">
         <table class="models" role="table" aria-labelledby="models-title">
           <thead role="rowgroup">

@@ -8,7 +8,7 @@ import {ModelBadge} from './status_badge';
 const JOINT_PEAK_WORDS: Record<string, string> = {
   cgroup_v1: 'the kernel\u2019s own account of the common control group (v1)',
   cgroup_v2: 'the kernel\u2019s own account of the common control group (v2)',
-  pss_samples: 'sampled; shared pages counted once (PSS)',
+  pss_samples: 'at least, as it was sampled; shared pages counted once (PSS)',
 };
 
 export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; alone: Model[]; limit: Limit | undefined}) {
@@ -33,7 +33,7 @@ export function ParallelSection({parallel, alone, limit}: {parallel: Parallel; a
             ))}
           </div>
           {limit && <Legend items={[{label: `limit ${bytes(limit.bytes)}`, shape: 'limit'}]} />}
-          {parallel.joint_peak_source && <p class="quiet">Joint peak: {JOINT_PEAK_WORDS[parallel.joint_peak_source] ?? parallel.joint_peak_source}.{parallel.joint_peak_is_lower_bound && ' Not every model lived to the end: all together would have taken more.'}</p>}
+          {parallel.joint_peak_source && <p class="quiet">Joint peak: {JOINT_PEAK_WORDS[parallel.joint_peak_source] ?? parallel.joint_peak_source}.{parallel.together.some((model) => model.status !== 'ok') && ' Not every model lived to the end: all together would have taken more.'}</p>}
         </>
       )}
       <div class="scroll" role="region" tabIndex={0} aria-label="Alone and together">

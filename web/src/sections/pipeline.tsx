@@ -4,7 +4,8 @@ import {bytes, counted, duration, number} from '../format';
 import type {Limit, Pipeline} from '../report';
 import {SERIES_COLORS} from '../theme';
 import {LatencyTable} from './latency_stages';
-import {StatusBadge} from './status_badge';
+import {is_cut_short} from '../words';
+import {PipelineBadge} from './status_badge';
 
 export function PipelineSection({pipeline, limit}: {pipeline: Pipeline; limit: Limit | undefined}) {
   const parts: Part[] = [];
@@ -19,9 +20,9 @@ export function PipelineSection({pipeline, limit}: {pipeline: Pipeline; limit: L
     <section aria-labelledby="pipeline-title">
       <div class="model-head">
         <h2 id="pipeline-title">All models in one process</h2>
-        <StatusBadge status={pipeline.status} />
+        <PipelineBadge pipeline={pipeline} />
       </div>
-      {pipeline.error && <p class="error" role="note">{pipeline.error}</p>}
+      {pipeline.error && <p class={is_cut_short(pipeline) ? 'quiet' : 'error'} role="note">{pipeline.error}</p>}
       <p class="origin">
         {[pipeline.fps !== undefined && `${number(pipeline.fps)} FPS through all models`, pipeline.frames ? counted(pipeline.frames, 'frame') : '',
           pipeline.loaded_bytes !== undefined && `${bytes(pipeline.loaded_bytes)} once all are loaded`,

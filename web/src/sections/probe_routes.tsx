@@ -12,22 +12,27 @@ export function ProbeRoutes({limit, words}: {limit: Limit; words: LimitWords | u
         What enforces the limit: {MECHANISM_WORDS[limit.mechanism] ?? limit.mechanism}. It
         is <b>{limit.type}</b>{words ? `: ${words.meaning}` : ''}.
       </p>
-      {routes.length > 0 ? (
-        <div class="scroll" role="region" tabIndex={0} aria-label="Routes that the probe tried">
-          <table>
-            <thead><tr><th class="text" scope="col">Route</th><th class="text" scope="col">What happened</th><th class="text" scope="col">Detail</th></tr></thead>
-            <tbody>
-              {routes.map((route) => (
-                <tr>
-                  <th class="text" scope="row"><code>{route.name}</code></th>
-                  <td class={`text route ${route.outcome}`}>{ROUTE_WORDS[route.outcome] ?? route.outcome}</td>
-                  <td class="text">{route.detail ?? ''}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      ) : <p class="quiet">No route was tried.</p>}
+      <RoutesTable routes={routes} label="Routes that the probe tried" />
     </section>
+  );
+}
+
+export function RoutesTable({routes, label}: {routes: NonNullable<Limit['routes']>; label: string}) {
+  if (routes.length === 0) return <p class="quiet">No route was tried.</p>;
+  return (
+    <div class="scroll" role="region" tabIndex={0} aria-label={label}>
+      <table>
+        <thead><tr><th class="text" scope="col">Route</th><th class="text" scope="col">What happened</th><th class="text" scope="col">Detail</th></tr></thead>
+        <tbody>
+          {routes.map((route) => (
+            <tr>
+              <th class="text" scope="row"><code>{route.name}</code></th>
+              <td class={`text route ${route.outcome}`}>{ROUTE_WORDS[route.outcome] ?? route.outcome}</td>
+              <td class="text">{route.detail ?? ''}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

@@ -1,6 +1,6 @@
 // A status by shape, word and colour: none of the three alone carries the meaning.
-import type {Model, Status} from '../report';
-import {outcome_of, outcome_words, STATUS_WORDS} from '../words';
+import type {Model, Pipeline, Status} from '../report';
+import {is_cut_short, outcome_of, outcome_words, STATUS_WORDS} from '../words';
 
 const SHAPES: Record<'good' | 'bad' | 'quiet', string> = {
   good: 'M2.5 6.5 5 9l4.5-6',
@@ -9,6 +9,11 @@ const SHAPES: Record<'good' | 'bad' | 'quiet', string> = {
 };
 
 type Tone = keyof typeof SHAPES;
+
+export function PipelineBadge({pipeline}: {pipeline: Pipeline}) {
+  if (is_cut_short(pipeline)) return <Badge tone="quiet" words="cut short" />;
+  return <StatusBadge status={pipeline.status} />;
+}
 
 export function StatusBadge({status}: {status: Status}) {
   return <Badge tone={status === 'skipped' ? 'quiet' : status === 'ok' ? 'good' : 'bad'} words={STATUS_WORDS[status]} />;

@@ -15,6 +15,8 @@ interface Props {
 export function Fragmentation({fragmentation, heap, full}: Props) {
   const moment = fragmentation?.moments[fragmentation.largest];
   const largest = moment && moment.extent_bytes > 0 ? moment : undefined;
+  const worst = fragmentation?.moments[fragmentation.worst];
+  const most_holes = heap.findIndex((map) => map.time_ns === worst?.time_ns);
   const first = Math.max(0, heap.findIndex((map) => map.time_ns === largest?.time_ns));
   const [chosen, set_chosen] = useState(first);
   const seconds = useMemo(() => (fragmentation?.moments ?? []).map((moment) => moment.time_ns / 1e9), [fragmentation]);
@@ -37,6 +39,7 @@ export function Fragmentation({fragmentation, heap, full}: Props) {
           <p>
             When the heap was largest ({duration(largest.time_ns)}), {bytes(largest.free_bytes)} of its {bytes(largest.extent_bytes)} were
             holes ({percent(largest.external_ratio)}), the largest {bytes(largest.largest_free_bytes)}; headers and rounding took {percent(largest.internal_ratio)} of the blocks.
+            {worst && worst.free_bytes > largest.free_bytes && ` Holes took most at ${duration(worst.time_ns)}: ${bytes(worst.free_bytes)} of ${bytes(worst.extent_bytes)} (${percent(worst.external_ratio)}), the largest ${bytes(worst.largest_free_bytes)}.`}
           </p>
           {fragmentation.moments.length > 1 && (
             <TimeChart title="Over time" seconds={seconds} lines={lines} format={bytes} byte_axis height={180}
@@ -54,6 +57,7 @@ export function Fragmentation({fragmentation, heap, full}: Props) {
                   onInput={(event) => set_chosen(Number(event.currentTarget.value))} />
               </label>
               <button type="button" onClick={() => set_chosen(first)}>When it was largest</button>
+              {most_holes >= 0 && most_holes !== first && <button type="button" onClick={() => set_chosen(most_holes)}>When holes took most</button>}
             </p>
           )}
           <p class="quiet">

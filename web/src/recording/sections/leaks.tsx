@@ -32,10 +32,10 @@ export function Leaks({recording}: {recording: Recording}) {
 
 // The verdict on one cycle, its curve and the places that grew.
 function Cycle({leaks}: {leaks: LeakFigures}) {
-  const suspects = leaks.same_places ? [] : (leaks.stacks ?? []).filter((stack) => stack.last_bytes > stack.first_bytes);
+  const suspects = leaks.same_places ? [] : (leaks.stacks ?? []).filter((stack) => stack.last_bytes > stack.first_bytes || stack.late_bytes > 0);
   return (
     <>
-      <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
+      <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.verdict === 'grew_late' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
         <p>{verdict_words(leaks)}</p>
       </div>
       {leaks.live_bytes && leaks.live_bytes.length > 1 && <CycleChart leaks={leaks} />}
@@ -45,6 +45,7 @@ function Cycle({leaks}: {leaks: LeakFigures}) {
           <SortableTable label={`Places that grew over the cycles of ${leaks.cycle}`} rows={suspects} most={8} key_of={(row) => suspects.indexOf(row)} sorted={{column: 'Grown', direction: 'descending'}}
             columns={[
               {name: 'Grown', help: 'From the first cycle looked at to the last', sort: (row) => row.last_bytes - row.first_bytes, cell: (row) => bytes(row.last_bytes - row.first_bytes)},
+              {name: 'Late', help: 'After the warm-up', sort: (row) => row.late_bytes, cell: (row) => bytes(row.late_bytes)},
               {name: 'A cycle', sort: (row) => row.bytes_per_cycle, cell: (row) => slow_growth(row.bytes_per_cycle)},
               {name: 'Verdict', text: true, first: 'ascending', sort: (row) => row.verdict, cell: (row) => row.verdict.replaceAll('_', ' ')},
               {name: 'Place', place: true, first: 'ascending', sort: (row) => row.frames.join(), cell: (row) => <Place frames={row.frames} />},
@@ -64,9 +65,13 @@ function verdict_words(leaks: LeakFigures): string {
   switch (leaks.verdict) {
     case 'leak':
       if (leaks.same_places) return `The same places grow over the ${cycles}.`;
+      if (leaks.last_step_cycle) return `It leaks: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle on average, over ${cycles}, in steps, as a container does that is never emptied (the last at cycle ${number(leaks.last_step_cycle)}).`;
       return `It leaks: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle, over ${cycles}.`;
+    case 'grew_late':
+      return `Not clear: ${bytes(leaks.late_bytes ?? 0)} more are live than after the warm-up, and memory grew as late as at cycle ${number(leaks.last_step_cycle ?? 0)}, over ${cycles}. More cycles would tell whether it stays.${blind}`;
     case 'grew_then_stayed':
-      return `No leak: memory grew in the first cycles and then stayed, over ${cycles}.${blind}`;
+      if (leaks.last_step_cycle) return `No leak: memory grew until cycle ${number(leaks.last_step_cycle)} and then stayed, over ${cycles}.${blind}`;
+      return `No leak: more is live than after the first cycles, but it no longer grows, over ${cycles}.${blind}`;
     case 'none':
       return `No leak over ${cycles}.${blind}`;
     default:

@@ -1,0 +1,28 @@
+// Runs when it is told to, so that two programs can take turns without one being stopped in the middle of a
+// run, with work of its own still on the GPU: for each line of standard input, a number, so many runs. The
+// answer is one line of JSON with the times.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+// `timed_run` makes one run and returns its nanoseconds. Ends with the input.
+template <class TimedRun>
+int run_on_command(const TimedRun& timed_run) {
+  std::printf("{\"ready\":true}\n");
+  std::fflush(stdout);
+  char line[32];
+  std::vector<std::int64_t> times;
+  while (std::fgets(line, sizeof line, stdin) != nullptr) {
+    times.clear();
+    for (int left = std::max(1, std::atoi(line)); left > 0; --left) times.push_back(timed_run());
+    std::sort(times.begin(), times.end());
+    std::printf("{\"n\":%zu,\"p50_ns\":%lld,\"min_ns\":%lld}\n", times.size(),
+                static_cast<long long>(times[times.size() / 2]), static_cast<long long>(times.front()));
+    std::fflush(stdout);
+  }
+  return 0;
+}

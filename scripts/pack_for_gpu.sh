@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# pack_for_gpu.sh FOLDER [ARCHITECTURE]: packs what the tests and benchmarks on a machine with a GPU take from a build, for one
+# that reaches no registry: headroom, its preload library and plug-in from build/release with the libraries that they need, ONNX
+# Runtime with its CUDA provider (for GPUs of ARCHITECTURE alone, 90 if none is given, so that all of it is below 64 MiB), and
+# header files. There scripts/unpack_for_gpu.sh FOLDER puts them in place.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:?usage: pack_for_gpu.sh FOLDER [ARCHITECTURE]}
+architecture=${2:-90}
+build=build/release
+for file in bin/headroom bin/libheadroom_trace.so bin/libheadroom_backend_onnxruntime.so bin/libonnxruntime.so.1 bin/bare_onnxruntime_loop; do
+  [ -e "$build/$file" ] || { echo "pack_for_gpu: $build/$file is missing: make test builds it" >&2; exit 1; }
+done
+mkdir -p "$folder"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin"
+cp "$build"/bin/{headroom,libheadroom_trace.so,libheadroom_backend_onnxruntime.so,libonnxruntime.so.1,bare_onnxruntime_loop} "$work/bin/"
+strip "$work/bin/headroom"
+# The others that it needs are in every distribution.
+ldd "$work/bin/headroom" | awk '$1 ~ /^lib(fmt|spdlog|dw|elf)\.so/ {print $3}' | xargs cp -Lt "$work/bin/"
+scripts/pack_core_headers.sh "$work/headers" >/dev/null
+tar cf - -C "$work" bin headers | xz -T0 -6 >"$folder/build.tar.xz"
+if ! ls "$folder"/provider.tar.xz.* >/dev/null 2>&1; then
+  scripts/pack_onnxruntime_cuda.sh "$folder" 55 "$architecture"
+fi
+du -ch "$folder"/* | tail -n 1 >&2

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# run_gpu_benchmarks.sh OUT [STEP…]: the benchmarks on a machine with a GPU, each into OUT; what has no inputs is skipped, and the
+# last lines say so. Steps: metrics calls ledger trace inference coexistence devices (all, if none is named).
+#   HEADROOM_BIN     folder with headroom, its preload library and plug-in, bare_onnxruntime_loop and ONNX Runtime with its CUDA
+#                    provider (scripts/join_onnxruntime_cuda.sh); without it build/release/bin
+#   HEADROOM_MODELS  folder of models; those that PyTorch can export are put there. Without it build/bench/models
+#   STEP_SECONDS     a step that takes longer is ended (1800)
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+out=${1:?usage: run_gpu_benchmarks.sh OUT [STEP…]}
+shift
+steps=${*:-metrics calls ledger trace inference coexistence devices}
+bin=${HEADROOM_BIN:-build/release/bin}
+models=${HEADROOM_MODELS:-build/bench/models}
+limit=${STEP_SECONDS:-1800}
+mkdir -p "$out"
+told=() status=0
+
+skip() { told+=("$1: skipped, $2"); }
+step() {  # NAME COMMAND…
+  local name=$1 begin=$SECONDS
+  shift
+  if timeout --kill-after=10 "$limit" "$@" >"$out/$name.log" 2>&1; then
+    told+=("$name: done in $((SECONDS - begin)) s")
+  else
+    told+=("$name: failed with $? after $((SECONDS - begin)) s: $(tail -n 1 "$out/$name.log")")
+    status=1
+  fi
+}
+has_torch() { python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
+
+if ! nvidia-smi -L >/dev/null 2>&1; then
+  echo "there is no GPU of NVIDIA's here: nothing was measured"
+  exit 0
+fi
+if ! scripts/build_for_gpu.sh gpu_benchmarks >"$out/build.log" 2>&1; then
+  tail -n 20 "$out/build.log"
+  exit 1
+fi
+tools=build/gpu/bin
+tracer=$tools/libheadroom_trace.so
+for name in $steps; do
+  case $name in
+    metrics)
+      if has_torch; then step metrics bench/gpu_metrics.py --build build/gpu --results "$out"; else skip metrics "python3 has no PyTorch for CUDA"; fi ;;
+    calls)
+      rm -f "$out/calls.hrec"
+      step calls env LD_PRELOAD="$PWD/$tracer" HEADROOM_TRACE_FILE="$out/calls.hrec" HEADROOM_TRACE_OPTIONS="full=0,device=68719476736" \
+        $tools/gpu_call_cost added
+      rm -f "$out/calls.hrec" ;;
+    ledger)
+      if has_torch; then step ledger bench/gpu_ledger.py --tracer $tracer --tools $tools --out "$out/ledger"; else skip ledger "python3 has no PyTorch for CUDA"; fi ;;
+    trace)
+      if [ -x "$bin/headroom" ]; then
+        step trace bench/gpu_trace_cost.py --build "$bin" --models "$models" --out "$out" ${TRACE_FLAGS:-}
+      else
+        skip trace "$bin has no headroom"
+      fi ;;
+    inference)
+      if ! [ -x "$bin/headroom" ]; then
+        skip inference "$bin has no headroom"
+      elif ! [ -e "$bin/libonnxruntime_providers_cuda.so" ]; then
+        skip inference "$bin has no CUDA provider of ONNX Runtime (scripts/join_onnxruntime_cuda.sh)"
+      elif ! [ -e "$models/yolox_nano_640x640.onnx" ]; then
+        skip inference "$models has no yolox_nano_640x640.onnx and yolox_nano_416x416.onnx"
+      else
+        mkdir -p "$models"
+        step inference bench/gpu_inference.py --build "$bin" --models "$models" --out "$out/inference"
+      fi ;;
+    coexistence)
+      if [ -x "$bin/headroom" ]; then step coexistence bench/gpu_coexistence.sh "$bin" $tools "$out/coexistence"; else skip coexistence "$bin has no headroom"; fi ;;
+    devices)
+      if ! [ -x "$bin/headroom" ]; then
+        skip devices "$bin has no headroom"
+      elif [ "$(nvidia-smi -L | wc -l)" -lt 2 ]; then
+        skip devices "it needs two GPUs"
+      else
+        step devices bench/gpu_two_devices.py --headroom "$bin/headroom" --out "$out/devices"
+      fi ;;
+    *) echo "run_gpu_benchmarks: $name is no step" >&2; exit 2 ;;
+  esac
+done
+printf '%s\n' "${told[@]}" | tee "$out/steps.txt"
+exit $status

@@ -1,0 +1,137 @@
+#include "bench/build_engine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/json.h"
+#include "base/run_folder.h"
+#include "base/text.h"
+#include "bench/helper_process.h"
+#include "inference/backend.h"
+#include "limits/memory_limit.h"
+#include "trace/tracer_environment.h"
+
+namespace headroom::bench {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Nanoseconds kSignInterval{200'000'000};  // builders tell hundreds of steps a second
+
+Json to_json(const tensorrt::EngineOrder& order, const fs::path& plugin) {
+  Json job;
+  job["plugin"] = plugin.string();
+  job["model"] = order.model.string();
+  job["engine"] = order.engine.string();
+  job["device"] = order.device;
+  job["image_size"] = order.image_size;
+  job["precision"] = tensorrt::name_of(order.precision);
+  job["workspace_bytes"] = order.workspace.count;
+  job["force"] = order.force;
+  return job;
+}
+
+tensorrt::EngineOrder order_from_json(const Json& job) {
+  tensorrt::EngineOrder order;
+  order.model = get_text(job, "model");
+  order.engine = get_text(job, "engine");
+  order.device = get_text(job, "device");
+  order.creator = HEADROOM_VERSION;
+  order.created_at = timestamp_now();
+  order.image_size = static_cast<int>(get_integer(job, "image_size").value_or(0));
+  order.precision = tensorrt::parse_precision(get_text(job, "precision")).value_or(tensorrt::Precision::fp32);
+  order.workspace = get_bytes(job, "workspace_bytes").value_or(Bytes{});
+  order.force = get_bool(job, "force").value_or(false);
+  return order;
+}
+
+Result<Json> build(const Json& job) {
+  Nanoseconds last;
+  const auto progress = [&](const std::string& text) {
+    const Nanoseconds now = monotonic_now();
+    if (now - last < kSignInterval) return;
+    last = now;
+    Json event;
+    event["event"] = "progress";
+    event["text"] = text;
+    send_helper_event(event);
+  };
+  const auto outcome = tensorrt::build_engine_with(get_text(job, "plugin"), order_from_json(job), progress);
+  if (!outcome) return tl::unexpected<Error>(outcome.error());
+  Json answer;
+  answer["was_there"] = outcome->was_there;
+  answer["device_peak_bytes"] = outcome->device_peak.count;
+  answer["refused"] = outcome->refused;
+  answer["note"] = outcome->note;
+  return answer;
+}
+
+// What would only be found out after the minutes of building.
+Status check_paths(const tensorrt::EngineOrder& order) {
+  std::error_code code;
+  if (!fs::is_regular_file(order.model, code))
+    return input_error(fmt::format("cannot open model {}", order.model.string()),
+                       code ? code.message() : "it is no file", "check the path");
+  const fs::path folder = fs::absolute(order.engine, code).parent_path();
+  if (fs::is_directory(order.engine, code))
+    return usage_error(fmt::format("--out {} is a folder", order.engine.string()), "", "name the file in it");
+  if (::access(folder.c_str(), W_OK) != 0)
+    return usage_error(fmt::format("cannot write into {}", folder.string()), errno_text(errno),
+                       "choose a writable place with --out");
+  return {};
+}
+
+}  // namespace
+
+Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
+                                 const std::function<void(const std::string&)>& progress) {
+  if (auto sound = check_paths(options.order); !sound) return forward_error(sound);
+  const auto plugin = inference::choose_backend(options.order.model, "tensorrt");
+  if (!plugin) return tl::unexpected<Error>(plugin.error());
+  auto interrupt = Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  HelperPlan plan;
+  plan.verb = "_build_engine";
+  plan.purpose = "building an engine of " + options.order.model.string();
+  plan.timeout = options.timeout;
+  std::string at_work;
+  plan.under_way = [&] { return at_work; };
+  plan.on_event = [&](const Json& event) {
+    at_work = get_text(event, "text");
+    progress(at_work);
+  };
+  if (options.gpu_limits.any()) {
+    const auto library = trace::tracer_library();
+    if (auto there = trace::check_library(library); !there) return forward_error(there);
+    plan.environment = trace::ledger_environment(library, options.gpu_limits, "");
+  }
+  std::unique_ptr<limits::MemoryLimit> limit;
+  if (options.limit) {
+    std::string note;
+    auto made = limits::make_memory_limit("build", options.limit, options.mechanism, note);
+    if (!made) return forward_error(made);
+    limit = std::move(*made);
+    plan.limit = limit.get();
+    plan.limit_flag = "--mem-limit";
+  }
+  const Nanoseconds started = monotonic_now();
+  BuiltEngine built;
+  const auto done = run_helper(plan, to_json(options.order, plugin->path), *interrupt);
+  built.interrupted = !done && was_interrupted(done.error());
+  if (built.interrupted) return built;
+  if (!done) return tl::unexpected<Error>(done.error());
+  built.time = monotonic_now() - started;
+  built.outcome = {get_bool(*done, "was_there").value_or(false),
+                   get_bytes(*done, "device_peak_bytes").value_or(Bytes{}),
+                   get_integer(*done, "refused").value_or(0), get_text(*done, "note")};
+  auto record = tensorrt::read_record(options.order.engine);
+  if (!record) return forward_error(record);
+  if (!*record) return internal_error("the engine has no record", "it was taken away meanwhile");
+  built.record = std::move(**record);
+  return built;
+}
+
+int run_build_engine_process() { return serve_helper(build); }
+
+}  // namespace headroom::bench

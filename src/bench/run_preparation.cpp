@@ -1,0 +1,164 @@
+#include "bench/run_preparation.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "bench/gpu_limit.h"
+#include "bench/helper_process.h"
+#include "bench/model_fingerprint.h"
+#include "bench/setup_phase.h"
+#include "bench/setup_results.h"
+#include "limits/memory_limit.h"
+
+namespace headroom::bench {
+namespace {
+
+Status prove_limit(Run& run) {
+  if (!run.options.memory_limit) return {};
+  step(run, fmt::format("probing what enforces {}", format_bytes(*run.options.memory_limit)));
+  auto limit = limits::probe_limit(*run.options.memory_limit, run.options.limit_mechanism);
+  if (!limit && limit.error().kind == ErrorKind::usage) return forward_error(limit);
+  if (!limit) {
+    // The run goes on: a limit that could not be proved is monitored, and the report says so.
+    run.result.limit = Limit{*run.options.memory_limit,
+                             LimitType::unavailable,
+                             LimitMechanism::none,
+                             {},
+                             limit.error().sentence()};
+    run.result.warnings.push_back(limit.error().sentence());
+  } else {
+    run.result.limit = std::move(*limit);
+  }
+  step(run, fmt::format("the limit is {} ({})", name_of(run.result.limit->type),
+                        name_of(run.result.limit->mechanism)));
+  run.metrics.restart_rates();
+  return {};
+}
+
+Status prove_gpu_limit(Run& run) {
+  auto account = open_device_account(run.options);
+  if (!account) return forward_error(account);
+  if (!*account) return {};
+  run.device_account.emplace(std::move(**account));
+  if (run.options.gpu_memory_limit.empty()) return {};
+  step(run, fmt::format("probing what enforces {} of GPU memory", run.options.gpu_memory_limit));
+  Limit limit = probe_gpu_limit(run.device_account->limits(), cuda_devices(run.options), run.interrupt);
+  step(run, fmt::format("the limit of GPU memory is {}{}", name_of(limit.type),
+                        limit.note.empty() ? "" : ": " + limit.note));
+  if (limit.type != LimitType::hard && !limit.note.empty())
+    run.result.warnings.push_back("the limit of GPU memory: " + limit.note);
+  run.result.gpu_limit = std::move(limit);
+  return {};
+}
+
+}  // namespace
+
+Status prove_limits(Run& run) {
+  if (auto proved = prove_limit(run); !proved) return proved;
+  return prove_gpu_limit(run);
+}
+
+namespace {
+
+void keep_wanted_models(Run& run) {
+  std::erase_if(run.prepared.models, [&](const PreparedModel& model) {
+    const auto wanted = [&](const ModelSpec& spec) { return spec.name == model.name; };
+    return std::none_of(run.options.models.begin(), run.options.models.end(), wanted);
+  });
+}
+
+// The run's own copy, which must be of the source that was prepared: another run may have scanned its own
+// into the same folder meanwhile.
+Status keep_metadata(Run& run) {
+  const std::filesystem::path prepared = metadata_path(run.options.prepared_dir);
+  if (::access(prepared.c_str(), R_OK) != 0)
+    return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                       fmt::format("its metadata.json cannot be read: {}", errno_text(errno)),
+                       "run again without --skip-setup to prepare it anew");
+  run.metadata_path = run.folder.path / "metadata.json";
+  std::error_code code;
+  std::filesystem::copy_file(prepared, run.metadata_path, code);
+  if (code) {  // a full disk must not end the run; the prepared file serves as long as nobody replaces it
+    std::error_code ignored;
+    std::filesystem::remove(run.metadata_path, ignored);
+    note_disk_problem(run,
+                      failure(fmt::format("cannot write {}", run.metadata_path.string()), code.message()));
+    run.metadata_path = prepared;
+  }
+  const SourceMetadata& source = *run.prepared.source;
+  if (source.fingerprint.empty() || file_holds(run.metadata_path, source.fingerprint)) return {};
+  return usage_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                     "its metadata.json is of another source than its setup.json",
+                     "run again without --skip-setup, with a --prepared-dir of its own");
+}
+
+// A model file that can no longer be read (its server is gone) is a model that hangs: the others are
+// measured.
+Status take_prepared(Run& run) {
+  auto prepared = read_prepared_data(run.options.prepared_dir);
+  if (!prepared) return forward_error(prepared);
+  std::vector<std::pair<std::string, std::string>> silent;  // path, what is said of it
+  const auto fingerprint_of = [&](const PreparedModel& model) -> Result<std::string> {
+    auto files = fingerprint_in_child(model.path, run.options.timeout, run.interrupt);
+    if (files) return files->fingerprint;
+    if (!was_silent(files.error())) return forward_error(files);
+    silent.emplace_back(model.path, files.error().sentence());
+    return model.fingerprint;
+  };
+  const auto problem = why_not_usable(*prepared, run.options, fingerprint_of);
+  if (run.interrupt.requested()) return failure("the check of the prepared data was stopped", "interrupted");
+  if (problem) return tl::unexpected<Error>(*problem);
+  run.prepared = std::move(*prepared);
+  keep_wanted_models(run);
+  for (PreparedModel& model : run.prepared.models)
+    for (const auto& [path, words] : silent)
+      if (model.path == path) model.status = ModelStatus::timeout, model.error = words;
+  return {};
+}
+
+// While the setup phase is at work the report says what was found by now.
+void keep_setup_result(Run& run, const PreparedModel& model) {
+  for (ModelResult& result : run.result.models)
+    if (result.name == model.name) result = not_yet_measured(model);
+  save_progress(run);
+}
+
+}  // namespace
+
+Status prepare(Run& run) {
+  const Nanoseconds started = monotonic_now();
+  if (run.options.skip_setup) {
+    if (auto taken = take_prepared(run); !taken) return taken;
+  } else {
+    SetupProgress progress;
+    progress.step = [&](const std::string& text) { step(run, text); };
+    progress.failure = [&](const std::string& text) {
+      run.progress_line.clear();
+      log::error("{}", text);
+    };
+    progress.frames_scanned = [&](std::int64_t frames, const std::string& sequence) {
+      if (run.options.quiet) return;
+      run.progress_line.update("scanning", -1, fmt::format("{} frames, {}", frames, sequence));
+    };
+    progress.model = [&](const PreparedModel& model) { keep_setup_result(run, model); };
+    run.metadata_path = run.folder.path / "metadata.json";
+    auto prepared = run_setup_phase(run.options, run.metadata_path, run.interrupt, progress);
+    if (!prepared) return forward_error(prepared);
+    run.prepared = std::move(*prepared);
+  }
+  run.result.setup_time = monotonic_now() - started;
+  run.result.source = run.prepared.source;
+  if (!run.prepared.source) return {};
+  for (const SkippedItem& item : run.prepared.source->skipped)
+    log::warning("{} was left out: {}", item.name, item.reason);
+  const bool lacks_own = run.options.skip_setup || ::access(run.metadata_path.c_str(), R_OK) != 0;
+  return lacks_own ? keep_metadata(run) : Status{};
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,65 @@
+// What a worker has said of itself so far: plain data, filled by its events (worker_protocol.h).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "bench/gpu_account.h"
+#include "bench/kept_frames.h"
+#include "model/bench_result.h"
+#include "model/gpu_memory.h"
+
+namespace headroom::bench {
+
+// What the events said about one model of the job.
+struct ModelAccount {
+  std::string name, task, input;
+  bool takes_frames = false;
+  std::vector<std::string> class_names;
+  std::optional<Nanoseconds> load_time;
+  std::optional<Bytes> resident_after_load;  // pipeline only
+  KeptFrames frames;
+  std::optional<NodePlacement> placement;
+};
+
+// Resident bytes and peak at the end of a phase, as the worker read them of itself.
+struct PhaseAccount {
+  Phase phase;
+  Nanoseconds time;  // since the worker's start
+  std::optional<Bytes> resident, peak, data;
+  std::optional<Nanoseconds> cpu_time;
+};
+
+struct WorkerAccount {
+  Nanoseconds started;               // of the worker; times of events count from here
+  std::filesystem::path run_folder;  // for the frames' times; empty: they stay in memory
+
+  std::vector<ModelAccount> models;
+  std::vector<PhaseAccount> phases;
+  GpuAccount gpus;
+  std::vector<CleanupPoint> cleanups;
+  std::vector<std::string> warnings;
+  std::string runtime_version;
+  std::optional<Nanoseconds> runtime_load_time, warmup_time;
+  std::optional<Nanoseconds> measuring_since, cpu_time_then;
+  std::int64_t frames_held = 0, skipped_frames = 0;
+  bool waits_for_gate = false, awaits_decoder = false, is_done = false;
+  bool peak_reset_works = true;
+  ModelStatus status = ModelStatus::ok;  // by its own word, or by its end (WorkerRun)
+  std::string error;
+  std::optional<Bytes> peak_at_error;  // since its last phase, of a worker that ended in order
+
+  Phase phase() const { return phases.empty() ? Phase::start : phases.back().phase; }
+  // The last mark of a phase; nullptr where it was not reached.
+  const PhaseAccount* find(Phase phase) const;
+};
+
+// Events that are not known, or lack what they should have, are passed over.
+void take_event(WorkerAccount& account, const nlohmann::ordered_json& event);
+
+}  // namespace headroom::bench

@@ -1,0 +1,37 @@
+// What a worker holds: its job, the runtimes and the models of it, and the frames.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/device_watch.h"
+#include "bench/loaded_model.h"
+#include "bench/worker_events.h"
+#include "bench/worker_protocol.h"
+#include "inference/backend.h"
+#include "media/frame_ring.h"
+
+namespace headroom::bench {
+
+struct Worker {
+  WorkerJob job;
+  std::unique_ptr<DeviceWatch> watch;  // of a job on GPUs; the events refer to it
+  WorkerEvents events{kEventsFd};
+  std::optional<media::FrameRing> ring;
+  std::vector<inference::Backend> backends;  // by name; usually one
+  std::vector<LoadedModel> models;
+};
+
+// Loads the libraries of all runtimes that the job needs, and makes its devices ready. Ends the phase
+// runtime_loaded.
+Status start_runtimes(Worker& worker);
+
+// Adds a model to worker.models and tells the conductor what it is.
+Status load_model(Worker& worker, const WorkerModel& model);
+
+// Gives back what the models keep between runs, and resets their state.
+Status clean_models(Worker& worker);
+
+}  // namespace headroom::bench

@@ -1,0 +1,189 @@
+#include "cli/build_engine_verb.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <filesystem>
+
+#include "base/log.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/common_flags.h"
+#include "cli/exit_code.h"
+#include "model/device_name.h"
+#include "trace/device_account.h"
+
+namespace headroom::cli {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int kExitInterrupted = 130;
+// What no builder can do with is a slip of units; the largest is more than any GPU has.
+constexpr Bytes kSmallestWorkspace = mebibytes(1), kLargestSize = gibibytes(64 << 10),
+                kSmallestLimit = mebibytes(64);
+constexpr std::array<const char*, 3> kPrecisions{"fp16", "bf16", "int8"};
+
+Flag in_group(Flag flag, const char* group, const char* default_text = "") {
+  flag.group = group;
+  flag.default_text = default_text;
+  return flag;
+}
+
+Flag sized(const char* name, const char* help, Bytes smallest) {
+  Flag flag = make_flag(name, FlagKind::size, "SIZE", help);
+  flag.minimum = static_cast<double>(smallest.count);
+  flag.maximum = static_cast<double>(kLargestSize.count);
+  return flag;
+}
+
+std::vector<Flag> build_engine_flags() {
+  const char *const engine = "Engine", *const limit = "Limit";
+  Flag size = make_flag("imgsz", FlagKind::integer, "N", "input size where the model leaves it open");
+  size.minimum = 16;
+  size.maximum = 8192;
+  Flag mechanism = make_flag("limit-mechanism", FlagKind::choice, "WORD", "what enforces --mem-limit");
+  mechanism.choices = {"auto", "cgroup", "rlimit", "watchdog", "none"};
+  mechanism.common = false;
+  Flag timeout = make_flag("timeout", FlagKind::duration, "TIME", "how long the builder may be silent");
+  timeout.minimum = 1e9;
+  timeout.maximum = 30 * 24 * 3600e9;
+  timeout.common = false;
+  return {
+      in_group(size, engine, "640"),
+      in_group(make_flag("fp16", FlagKind::toggle, "", "let layers run in FP16 (TensorRT 10)"), engine),
+      in_group(make_flag("bf16", FlagKind::toggle, "", "let layers run in BF16 (TensorRT 10)"), engine),
+      in_group(make_flag("int8", FlagKind::toggle, "", "INT8, for a model with Q/DQ nodes"), engine),
+      in_group(sized("workspace", "scratch memory a layer may take (kWORKSPACE, kTACTIC_DRAM)",
+                     kSmallestWorkspace),
+               engine, "TensorRT's own"),
+      in_group(make_flag("out", FlagKind::text, "FILE", "the engine; its record is FILE.json"), engine,
+               "MODEL.engine"),
+      in_group(make_flag("force", FlagKind::toggle, "", "replace an engine that is there, whatever it is"),
+               engine),
+      in_group(make_flag("device", FlagKind::text, "NAME", "the GPU that it is built on and for"), engine,
+               "cuda:0"),
+      in_group(sized("mem-limit", "memory limit of the build", kSmallestLimit), limit),
+      in_group(make_flag("gpu-mem-limit", FlagKind::text, "SIZE", "limit of GPU memory (or 0=4GiB)"), limit),
+      in_group(std::move(mechanism), limit, "auto"),
+      in_group(std::move(timeout), limit, "10min"),
+  };
+}
+
+Result<tensorrt::Precision> precision_from(const FlagValues& values) {
+  std::vector<std::string> given;
+  for (const char* name : kPrecisions)
+    if (values.toggle(name)) given.push_back(fmt::format("--{}", name));
+  if (given.size() > 1)
+    return usage_error(fmt::format("{} cannot be had together", fmt::join(given, " and ")),
+                       "an engine has one precision to choose layers from", "give one of them");
+  return given.empty()
+             ? tensorrt::Precision::fp32
+             : tensorrt::parse_precision(given.front().substr(2)).value_or(tensorrt::Precision::fp32);
+}
+
+std::string summary(const bench::BuildEngineOptions& options, const bench::BuiltEngine& built) {
+  const tensorrt::EngineRecord& record = built.record;
+  const std::string engine = options.order.engine.string();
+  std::string text = built.outcome.was_there
+                         ? fmt::format("{} is there already, built {} of this model for this machine\n",
+                                       engine, record.created_at)
+                         : fmt::format("{}: {}, built in {}\n", engine, format_bytes(record.engine.bytes),
+                                       format_duration(built.time));
+  text += fmt::format("  TensorRT {}, {}, for {} (compute capability {})\n", record.machine.tensorrt_version,
+                      record.settings.precision, record.machine.gpu, record.machine.compute_capability);
+  text += fmt::format("  inputs: {}\n", fmt::join(record.inputs, ", "));
+  if (!built.outcome.was_there) {
+    text += fmt::format("  the builder had at most {} of the GPU's memory through its allocator",
+                        format_bytes(built.outcome.device_peak));
+    if (built.outcome.refused > 0)
+      text += fmt::format(", and {} of its requests were refused, so faster ways may have been passed over",
+                          built.outcome.refused);
+    text += '\n';
+  }
+  if (!built.outcome.note.empty()) text += fmt::format("  {}\n", built.outcome.note);
+  return text + fmt::format("\nNext: headroom bench --device {} --model {} --source …\n",
+                            options.order.device, shell_word(engine));
+}
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  const auto options = build_engine_options_from(arguments);
+  if (!options) return tl::unexpected<Error>(options.error());
+  ProgressLine line;
+  const auto built = bench::build_engine(
+      *options, [&](const std::string& at_work) { line.update("building", -1, at_work); });
+  line.clear();
+  if (!built) return tl::unexpected<Error>(built.error());
+  if (built->interrupted) {
+    log::warning("interrupted; no engine was written");
+    return kExitInterrupted;
+  }
+  print_output(summary(*options, *built));
+  return 0;
+}
+
+}  // namespace
+
+const Verb& build_engine_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "build-engine";
+    verb.summary = "Build a TensorRT engine of an ONNX model";
+    verb.usage = "headroom build-engine MODEL.onnx [--imgsz 640] [--fp16] [FLAGS]";
+    verb.description =
+        "Builds an engine in a child process under the limit, and writes beside it a JSON file with the "
+        "machine, the "
+        "versions and the settings that it was built with. An engine belongs to one model of GPU and one "
+        "version of "
+        "TensorRT: headroom bench refuses one that comes from elsewhere, or whose model has changed since, "
+        "and says why. "
+        "It needs Headroom's TensorRT plug-in and TensorRT's libraries (docs/tensorrt.md).";
+    verb.examples = {"headroom build-engine yolo11n.onnx --imgsz 640 --fp16",
+                     "headroom build-engine m.onnx --workspace 512MiB --gpu-mem-limit 2GiB",
+                     "headroom bench --device cuda:0 --model m=m.engine --source video.mp4"};
+    verb.positional = "MODEL.onnx";
+    verb.flags = build_engine_flags();
+    return verb;
+  }();
+  return kVerb;
+}
+
+Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(build_engine_verb(), arguments);
+  if (!values) return forward_error(values);
+  if (values->positionals().size() != 1)
+    return usage_error("headroom build-engine takes one model", "", "headroom build-engine model.onnx");
+  bench::BuildEngineOptions options;
+  options.order.model = values->positionals().front();
+  if (to_lower(options.order.model.extension().string()) != ".onnx")
+    return usage_error(
+        fmt::format("an engine is built of an ONNX model, not of {}", options.order.model.string()), "",
+        "export the model to .onnx first");
+  options.order.engine =
+      values->has("out") ? fs::path(values->text("out")) : tensorrt::engine_path(options.order.model);
+  const auto device = parse_device_name(values->has("device") ? values->text("device") : "cuda:0");
+  if (!device || !device->is_cuda)
+    return usage_error(fmt::format("no engine can be built on '{}'", values->text("device")),
+                       "TensorRT is for NVIDIA's GPUs",
+                       fmt::format("use cuda:N with N from 0 to {}", kMostCudaDevices - 1));
+  options.order.device = device->text();
+  auto precision = precision_from(*values);
+  if (!precision) return forward_error(precision);
+  options.order.precision = *precision;
+  options.order.image_size = static_cast<int>(values->integer("imgsz").value_or(options.order.image_size));
+  if (values->has("workspace")) options.order.workspace = *parse_size(values->text("workspace"));
+  options.order.force = values->toggle("force");
+  if (values->has("mem-limit")) options.limit = *parse_size(values->text("mem-limit"));
+  if (values->has("limit-mechanism")) options.mechanism = values->text("limit-mechanism");
+  if (values->has("timeout")) options.timeout = *parse_duration(values->text("timeout"));
+  if (values->has("gpu-mem-limit")) {
+    auto limits = trace::parse_device_limits(values->text("gpu-mem-limit"));
+    if (!limits) return forward_error(limits);
+    options.gpu_limits = *limits;
+  }
+  return options;
+}
+
+int run_build_engine_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+
+}  // namespace headroom::cli

@@ -1,0 +1,84 @@
+#include "inference/tensorrt/device_graph.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "inference/tensorrt/failure.h"
+
+namespace headroom::tensorrt {
+namespace {
+
+using cuda::Code;
+using cuda::Handle;
+
+constexpr int kThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+
+// Of the driver, which is open by now and global; null where it has none.
+struct Calls {
+  Code (*begin)(Handle, int);
+  Code (*end)(Handle, Handle*);
+  Code (*instantiate)(Handle*, Handle, unsigned long long);
+  Code (*launch)(Handle, Handle);
+  Code (*destroy_exec)(Handle);
+  Code (*destroy)(Handle);
+};
+
+template <class Function>
+Function find(const char* name) {
+  const auto function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+  if (function == nullptr)
+    throw Failure{HR_ERROR_UNAVAILABLE,
+                  fmt::format("the CUDA driver has no {}; leave --capture-graph out", name)};
+  return function;
+}
+
+const Calls& calls() {
+  static const Calls kCalls{find<decltype(Calls::begin)>("cuStreamBeginCapture_v2"),
+                            find<decltype(Calls::end)>("cuStreamEndCapture"),
+                            find<decltype(Calls::instantiate)>("cuGraphInstantiateWithFlags"),
+                            find<decltype(Calls::launch)>("cuGraphLaunch"),
+                            find<decltype(Calls::destroy_exec)>("cuGraphExecDestroy"),
+                            find<decltype(Calls::destroy)>("cuGraphDestroy")};
+  return kCalls;
+}
+
+}  // namespace
+
+void DeviceGraph::capture(const std::function<void()>& work) {
+  const Calls& call = calls();
+  forget();
+  const auto check = [&](Code code, const char* name) {
+    if (code == cuda::kSuccess) return;
+    throw Failure{
+        code == cuda::kOutOfMemory ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
+        fmt::format("its runs cannot be captured as a graph ({} failed with {}); leave --capture-graph out",
+                    name, device_.driver().name_of(code))};
+  };
+  check(call.begin(device_.stream(), kThreadLocal), "cuStreamBeginCapture");
+  Handle graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    if (call.end(device_.stream(), &graph) == cuda::kSuccess && graph != nullptr) call.destroy(graph);
+    throw;
+  }
+  check(call.end(device_.stream(), &graph), "cuStreamEndCapture");
+  const Code code = call.instantiate(&exec_, graph, 0);
+  call.destroy(graph);
+  check(code, "cuGraphInstantiate");
+}
+
+void DeviceGraph::launch() const {
+  const Code code = calls().launch(exec_, device_.stream());
+  if (code != cuda::kSuccess)
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("cuGraphLaunch failed with {}", device_.driver().name_of(code))};
+}
+
+void DeviceGraph::forget() {
+  if (exec_ != nullptr) calls().destroy_exec(std::exchange(exec_, nullptr));
+}
+
+}  // namespace headroom::tensorrt

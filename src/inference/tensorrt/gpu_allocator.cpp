@@ -1,0 +1,54 @@
+#include "inference/tensorrt/gpu_allocator.h"
+
+#include <dlfcn.h>
+
+namespace headroom::tensorrt {
+
+DriverMemory::DriverMemory(const cuda::Driver& driver, unsigned ordinal)
+    : driver_(driver),
+      ordinal_(ordinal),
+      figures_of_(reinterpret_cast<ledger::DeviceFiguresFunction>(
+          ::dlsym(RTLD_DEFAULT, ledger::kDeviceFiguresSymbol))) {}
+
+std::uint64_t DriverMemory::take(std::uint64_t bytes) {
+  cuda::Pointer memory = 0;
+  return driver_.call().cuMemAlloc_v2(&memory, bytes) == cuda::kSuccess ? memory : 0;
+}
+
+bool DriverMemory::give_back(std::uint64_t address) {
+  return driver_.call().cuMemFree_v2(address) == cuda::kSuccess;
+}
+
+ledger::DeviceFigures DriverMemory::figures() const {
+  ledger::DeviceFigures figures;
+  figures.limit = ~std::uint64_t{0};
+  if (figures_of_ != nullptr) figures_of_(ordinal_, &figures, sizeof figures);
+  return figures;
+}
+
+std::uint64_t DriverMemory::limit() {
+  const std::uint64_t limit = figures().limit;
+  return limit == ~std::uint64_t{0} ? 0 : limit;
+}
+
+std::uint64_t DriverMemory::held_by_all() { return figures().charged_all; }
+
+void* GpuAllocator::allocateAsync(uint64_t size, uint64_t /*alignment: the driver's is 256 at least*/,
+                                  nvinfer1::AllocatorFlags /*flags*/, cudaStream_t /*stream*/) noexcept {
+  try {
+    return reinterpret_cast<void*>(account_.take(size));
+  } catch (...) {  // no memory for the account's own table
+    return nullptr;
+  }
+}
+
+bool GpuAllocator::deallocateAsync(void* memory, cudaStream_t /*stream*/) noexcept {
+  if (memory == nullptr) return true;
+  try {
+    return account_.give_back(reinterpret_cast<std::uint64_t>(memory));
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace headroom::tensorrt

@@ -1,0 +1,60 @@
+#include "inference/tensorrt/machine.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "inference/tensorrt/failure.h"
+
+namespace headroom::tensorrt {
+namespace {
+
+// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+constexpr int kMajor = 75, kMinor = 76;
+
+std::string compute_capability(const cuda::Driver& driver, unsigned ordinal) {
+  int device = 0, major = 0, minor = 0;
+  const cuda::Functions& call = driver.call();
+  if (call.cuDeviceGet(&device, static_cast<int>(ordinal)) != cuda::kSuccess ||
+      call.cuDeviceGetAttribute(&major, kMajor, device) != cuda::kSuccess ||
+      call.cuDeviceGetAttribute(&minor, kMinor, device) != cuda::kSuccess)
+    return {};
+  return fmt::format("{}.{}", major, minor);
+}
+
+// 13000 → "13.0".
+std::string cuda_version() {
+  const auto get = reinterpret_cast<cuda::Code (*)(int*)>(::dlsym(RTLD_DEFAULT, "cuDriverGetVersion"));
+  int version = 0;
+  if (get == nullptr || get(&version) != cuda::kSuccess) return {};
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string driver_version() {
+  const auto text = read_small_file("/sys/module/nvidia/version");
+  return text ? std::string(trim(*text)) : std::string();
+}
+
+}  // namespace
+
+EngineMachine machine_here(const cuda::Driver& driver, unsigned ordinal,
+                           const std::string& tensorrt_version) {
+  const cuda::DeviceFacts facts = driver.facts(ordinal);
+  return {facts.name,      compute_capability(driver, ordinal), facts.uuid, driver_version(), cuda_version(),
+          tensorrt_version};
+}
+
+void refuse_foreign(const std::filesystem::path& engine, const EngineMachine& here) {
+  const auto record = value_or_throw(read_record(engine));
+  if (!record) return;
+  auto why = why_foreign(*record, here);
+  if (!why) why = value_or_throw(why_stale(*record, engine));
+  if (!why) return;
+  const std::string model = record->model_path.empty() ? "MODEL.onnx" : shell_word(record->model_path);
+  throw Failure{HR_ERROR_FAILED,
+                fmt::format("{}; build it here with headroom build-engine {} --out {} --force", *why, model,
+                            shell_word(engine.string()))};
+}
+
+}  // namespace headroom::tensorrt

@@ -1,0 +1,69 @@
+#include "inference/tensorrt/memory_account.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace headroom::tensorrt {
+namespace {
+
+std::string amount(std::uint64_t bytes) { return format_bytes(Bytes{static_cast<std::int64_t>(bytes)}); }
+
+}  // namespace
+
+MemoryAccount::~MemoryAccount() {
+  for (const auto& [address, bytes] : blocks_) source_.give_back(address);
+}
+
+std::uint64_t MemoryAccount::take(std::uint64_t bytes) {
+  if (bytes == 0) return 0;
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t address = source_.take(bytes);
+  if (address != 0) {
+    try {
+      blocks_.emplace(address, bytes);
+    } catch (...) {
+      source_.give_back(address);
+      throw;
+    }
+    figures_.held += bytes;
+    figures_.peak = std::max(figures_.peak, figures_.held);
+    ++figures_.allocations;
+    return address;
+  }
+  ++figures_.refused;
+  figures_.last_refused_bytes = bytes;
+  figures_.held_at_refusal = figures_.held;
+  figures_.limit_at_refusal = source_.limit();
+  figures_.all_at_refusal = source_.held_by_all();
+  return 0;
+}
+
+bool MemoryAccount::give_back(std::uint64_t address) {
+  const std::lock_guard lock(mutex_);
+  const auto block = blocks_.find(address);
+  if (block == blocks_.end()) return false;
+  figures_.held -= block->second;
+  blocks_.erase(block);
+  return source_.give_back(address);
+}
+
+MemoryFigures MemoryAccount::figures() const {
+  const std::lock_guard lock(mutex_);
+  return figures_;
+}
+
+std::string MemoryAccount::refusal_text() const {
+  const MemoryFigures figures = this->figures();
+  if (figures.refused == 0) return {};
+  std::string text = fmt::format("it asked for {} of the device's memory while it held {}",
+                                 amount(figures.last_refused_bytes), amount(figures.held_at_refusal));
+  if (figures.limit_at_refusal > 0)
+    text += fmt::format(", and all that share the limit of {} held {}", amount(figures.limit_at_refusal),
+                        amount(figures.all_at_refusal));
+  return text;
+}
+
+}  // namespace headroom::tensorrt

@@ -1,0 +1,360 @@
+#include "inference/tensorrt/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "inference/tensorrt/engine_file.h"
+#include "inference/tensorrt/machine.h"
+#include "inference/tensorrt/tensor_types.h"
+#include "model/device_name.h"
+
+namespace headroom::tensorrt {
+namespace {
+namespace fs = std::filesystem;
+
+// The ordinal of the device that is asked for, once it is clear that the other settings can be met.
+unsigned check_settings(const hr_settings& settings) {
+  const std::string name = settings.device == nullptr ? "cpu" : settings.device;
+  const auto device = parse_device_name(name);
+  if (!device || !device->is_cuda)
+    throw Failure{HR_ERROR_UNAVAILABLE,
+                  fmt::format("TensorRT runs on GPUs alone, not on {}; give --device cuda:N", name)};
+  if (settings.conv_search != 0 || settings.conv_small_workspace != 0)
+    throw Failure{
+        HR_ERROR_FAILED,
+        "TensorRT chose the algorithms and their workspace when the engine was built; leave the search of "
+        "convolutions at exhaustive, or build another engine with --workspace"};
+  if (settings.arena == 0 || settings.arena_same_as_requested != 0)
+    throw Failure{HR_ERROR_FAILED, "TensorRT has no arena whose growth could be set"};
+  return device->ordinal;
+}
+
+// The engine that is meant by `path`: itself, or the one that was built of this ONNX model.
+fs::path engine_of(const std::string& path) {
+  if (to_lower(fs::path(path).extension().string()) != ".onnx") return path;
+  const fs::path engine = engine_path(path);
+  std::error_code code;
+  if (fs::exists(engine, code)) return engine;
+  throw Failure{
+      HR_ERROR_FAILED,
+      fmt::format("TensorRT runs engines, and none was built of this model yet; build one with headroom "
+                  "build-engine {}",
+                  shell_word(path))};
+}
+
+std::size_t bytes_of(const std::vector<std::int64_t>& dims, ElementType type) {
+  const auto count = std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
+  return static_cast<std::size_t>(count) * size_of(type);
+}
+
+nvinfer1::Dims to_dims(const hr_tensor& tensor) {
+  nvinfer1::Dims dims{};
+  dims.nbDims = std::min(tensor.rank, static_cast<int32_t>(nvinfer1::Dims::MAX_DIMS));
+  for (int32_t i = 0; i < dims.nbDims; ++i) dims.d[i] = tensor.dims[i];
+  return dims;
+}
+
+}  // namespace
+
+void* ShapeReceiver::reallocateOutputAsync(char const* /*name*/, void* /*memory*/, uint64_t size,
+                                           uint64_t /*alignment*/, cudaStream_t /*stream*/) {
+  return size <= tensor_.device_bytes ? reinterpret_cast<void*>(tensor_.device) : nullptr;
+}
+
+void ShapeReceiver::notifyShape(char const* /*name*/, nvinfer1::Dims const& dims) noexcept {
+  const auto rank =
+      std::min<std::size_t>(static_cast<std::size_t>(std::max(dims.nbDims, 0)), tensor_.shape.size());
+  std::copy_n(dims.d, rank, tensor_.shape.begin());
+  tensor_.bytes = bytes_of(tensor_.shape, tensor_.spec.type);
+}
+
+}  // namespace headroom::tensorrt
+
+using namespace headroom::tensorrt;  // for the one type that the C interface wants outside
+using headroom::ElementType;
+
+hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path, const hr_settings& settings)
+    : library_(std::move(library)),
+      device_(check_settings(settings)),
+      allocator_(device_.driver(), device_.ordinal()),
+      scratch_(SharedScratch::of(device_.driver(), device_.ordinal())),
+      graph_(device_),
+      wants_graph_(settings.device_graph != 0) {
+  library_->logger().take_errors();  // of another's failure
+  const fs::path engine = engine_of(path);
+  refuse_foreign(engine, machine_here(device_.driver(), device_.ordinal(), library_->version()));
+  deserialize(engine.string());
+  read_signature();
+  make_context();
+}
+
+hr_session::~hr_session() {
+  // The order of the members' ends is the reverse of their making: context, engine, runtime, then what they
+  // allocated with.
+  graph_.forget();
+  context_.reset();
+  for (std::vector<BoundTensor>* list : {&inputs_, &outputs_})
+    for (const BoundTensor& tensor : *list)
+      if (tensor.device != 0) allocator_.account().give_back(tensor.device);
+}
+
+Failure hr_session::failure_of(std::string what) {
+  if (allocator_.account().figures().refused == 0) return library_->failure_of(std::move(what));
+  library_->logger().take_errors();
+  return {HR_ERROR_OUT_OF_MEMORY, fmt::format("{}: {}", what, allocator_.account().refusal_text())};
+}
+
+void hr_session::deserialize(const std::string& path) {
+  const MappedFile file = value_or_throw(MappedFile::open(path));
+  EngineParts parts = parts_of(file.bytes());
+  metadata_ = std::move(parts.metadata);
+  runtime_ = library_->make_runtime();
+  runtime_->setGpuAllocator(&allocator_);
+  engine_.reset(runtime_->deserializeCudaEngine(parts.engine.data(), parts.engine.size()));
+  if (!engine_ && allocator_.account().figures().refused > 0)
+    throw failure_of("the memory of its weights was refused");
+  if (!engine_)
+    throw failure_of(
+        fmt::format("TensorRT {} does not take this engine (damaged, or of another version or GPU)",
+                    library_->version()));
+}
+
+void hr_session::read_signature() {
+  for (int32_t i = 0; i < engine_->getNbIOTensors(); ++i) {
+    const char* name = engine_->getIOTensorName(i);
+    BoundTensor tensor;
+    tensor.spec.name = name;
+    tensor.spec.type = element_type_of(engine_->getTensorDataType(name));
+    const nvinfer1::Dims dims = engine_->getTensorShape(name);
+    tensor.spec.dims.assign(dims.d, dims.d + std::max(dims.nbDims, 0));
+    tensor.spec.dim_names.resize(tensor.spec.dims.size());
+    tensor.on_host = engine_->getTensorLocation(name) == nvinfer1::TensorLocation::kHOST;
+    if (tensor.spec.type == ElementType::unknown)
+      throw Failure{
+          HR_ERROR_FAILED,
+          fmt::format(
+              "its tensor {} is of a type that Headroom cannot hold (8 bits or fewer of a float); build "
+              "the engine with inputs and outputs of float32 or float16",
+              name)};
+    if (engine_->getTensorFormat(name) != nvinfer1::TensorFormat::kLINEAR)
+      throw Failure{HR_ERROR_FAILED,
+                    fmt::format("its tensor {} is laid out as {}; build the engine with rows as in a C array",
+                                name, engine_->getTensorFormatDesc(name))};
+    const bool is_input = engine_->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
+    (is_input ? inputs_ : outputs_).push_back(std::move(tensor));
+  }
+  const auto table_of = [&](const std::vector<BoundTensor>& tensors) {
+    std::vector<hr_tensor_spec> table;
+    for (const BoundTensor& tensor : tensors) {
+      std::vector<const char*>& names = dim_names_.emplace_back();
+      for (const std::string& name : tensor.spec.dim_names) names.push_back(name.c_str());
+      table.push_back({tensor.spec.name.c_str(), static_cast<int32_t>(tensor.spec.type),
+                       static_cast<int32_t>(tensor.spec.dims.size()), tensor.spec.dims.data(), names.data()});
+    }
+    return table;
+  };
+  input_table_ = table_of(inputs_);
+  output_table_ = table_of(outputs_);
+  for (const auto& [key, value] : metadata_) {
+    keys_.push_back(key.c_str());
+    values_.push_back(value.c_str());
+  }
+}
+
+void hr_session::make_context() {
+#if NV_TENSORRT_MAJOR > 10 || NV_TENSORRT_MINOR >= 1
+  scratch_bytes_ = static_cast<std::uint64_t>(std::max<std::int64_t>(engine_->getDeviceMemorySizeV2(), 0));
+#else
+  scratch_bytes_ = engine_->getDeviceMemorySize();
+#endif
+  context_.reset(
+      engine_->createExecutionContext(nvinfer1::ExecutionContextAllocationStrategy::kUSER_MANAGED));
+  if (!context_) throw failure_of("TensorRT makes no context for this engine");
+  // Names are enough for layers; the engine may have been built to tell more at each.
+  context_->setNvtxVerbosity(nvinfer1::ProfilingVerbosity::kLAYER_NAMES_ONLY);
+  const auto lock = scratch_->lock();
+  take_scratch();
+}
+
+void hr_session::describe(hr_description& description) const {
+  description.input_count = static_cast<int32_t>(input_table_.size());
+  description.output_count = static_cast<int32_t>(output_table_.size());
+  description.metadata_count = static_cast<int32_t>(keys_.size());
+  description.inputs = input_table_.data();
+  description.outputs = output_table_.data();
+  description.metadata_keys = keys_.data();
+  description.metadata_values = values_.data();
+}
+
+void hr_session::reserve(BoundTensor& tensor, std::size_t bytes) {
+  if (!tensor.staging) tensor.staging = std::make_unique<headroom::onnxruntime::PinnedMemory>(device_);
+  if (tensor.on_host || (tensor.device != 0 && bytes <= tensor.device_bytes)) return;
+  if (tensor.device != 0) allocator_.account().give_back(tensor.device);
+  tensor.device_bytes = 0;
+  tensor.device = allocator_.account().take(std::max<std::size_t>(bytes, 1));
+  if (tensor.device == 0)
+    throw failure_of(fmt::format("the memory of tensor {} was refused", tensor.spec.name));
+  tensor.device_bytes = bytes;
+}
+
+void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
+  if (index < 0 || static_cast<std::size_t>(index) >= inputs_.size())
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("there is no input {}; the model has {}", index, inputs_.size())};
+  BoundTensor& input = inputs_[static_cast<std::size_t>(index)];
+  std::vector<std::int64_t> shape(tensor.dims, tensor.dims + std::max(tensor.rank, 0));
+  const auto given = static_cast<ElementType>(tensor.element_type);
+  if (given != input.spec.type || tensor.bytes != bytes_of(shape, given))
+    throw Failure{
+        HR_ERROR_FAILED,
+        fmt::format("input {} is {}, but {} of {} bytes was given", input.spec.name, input.spec.describe(),
+                    headroom::TensorSpec{"", given, shape, {}}.describe(), tensor.bytes)};
+  device_.make_current();
+  const bool is_new_shape = !input.is_bound || input.shape != shape;
+  if (graph_.is_captured() && is_new_shape)
+    throw Failure{HR_ERROR_FAILED, "the runs were captured as a graph, which has one shape of its inputs"};
+  const char* name = input.spec.name.c_str();
+  if (is_new_shape && !context_->setInputShape(name, to_dims(tensor))) {
+    const nvinfer1::Dims least = engine_->getProfileShape(name, 0, nvinfer1::OptProfileSelector::kMIN);
+    const nvinfer1::Dims most = engine_->getProfileShape(name, 0, nvinfer1::OptProfileSelector::kMAX);
+    library_->logger().take_errors();
+    throw Failure{
+        HR_ERROR_FAILED,
+        fmt::format(
+            "input {} takes {} to {}, for which the engine was built, but {} was given; build it with "
+            "another --imgsz, or give that of the engine",
+            name, dims_text(least), dims_text(most), headroom::TensorSpec{"", given, shape, {}}.describe())};
+  }
+  reserve(input, tensor.bytes);
+  input.pinned.reset();
+  if (!input.on_host) {
+    input.pinned = std::make_unique<headroom::onnxruntime::PinnedInPlace>(device_, tensor.data, tensor.bytes);
+    if (!input.pinned->worked() && tensor.bytes > 0) input.staging->need(tensor.bytes);
+  }
+  void* const address = input.on_host ? tensor.data : reinterpret_cast<void*>(input.device);
+  if (!context_->setInputTensorAddress(name, address))
+    throw failure_of(fmt::format("TensorRT does not take input {}", name));
+  input.host = tensor.data;
+  input.bytes = tensor.bytes;
+  input.shape = std::move(shape);
+  input.is_bound = true;
+  outputs_bound_ = outputs_bound_ && !is_new_shape;
+}
+
+void hr_session::bind_outputs() {
+  receivers_.clear();
+  for (BoundTensor& output : outputs_) {
+    const char* name = output.spec.name.c_str();
+    const nvinfer1::Dims dims = context_->getTensorShape(name);
+    output.shape.assign(dims.d, dims.d + std::max(dims.nbDims, 0));
+    const bool is_open =
+        std::any_of(output.shape.begin(), output.shape.end(), [](auto dim) { return dim < 0; });
+    const std::size_t room =
+        is_open ? static_cast<std::size_t>(std::max<std::int64_t>(context_->getMaxOutputSize(name), 0))
+                : bytes_of(output.shape, output.spec.type);
+    output.bytes = is_open ? 0 : room;
+    reserve(output, room);
+    void* const staging = output.staging->need(room);
+    if (is_open && wants_graph_)
+      throw Failure{
+          HR_ERROR_FAILED,
+          fmt::format("the size of output {} is found while it runs, which a captured graph cannot; leave "
+                      "--capture-graph out",
+                      name)};
+    bool taken = false;
+    if (is_open) {
+      receivers_.push_back(std::make_unique<ShapeReceiver>(output));
+      taken = context_->setOutputAllocator(name, receivers_.back().get());
+    } else {
+      taken =
+          context_->setTensorAddress(name, output.on_host ? staging : reinterpret_cast<void*>(output.device));
+    }
+    if (!taken) throw failure_of(fmt::format("TensorRT does not take the memory of output {}", name));
+  }
+  outputs_bound_ = true;
+}
+
+// Under the lock of the scratch memory.
+void hr_session::take_scratch() {
+  if (scratch_bytes_ == 0) return;
+  scratch_->need(scratch_bytes_);
+  if (scratch_->generation() == scratch_generation_) return;
+  graph_.forget();  // it has the old address
+#if NV_TENSORRT_MAJOR > 10 || NV_TENSORRT_MINOR >= 1
+  context_->setDeviceMemoryV2(scratch_->data(), static_cast<std::int64_t>(scratch_->bytes()));
+#else
+  context_->setDeviceMemory(scratch_->data());
+#endif
+  scratch_generation_ = scratch_->generation();
+}
+
+void hr_session::enqueue() {
+  if (!context_->enqueueV3(static_cast<cudaStream_t>(device_.stream())))
+    throw failure_of("TensorRT cannot run this engine");
+}
+
+void hr_session::compute() {
+  // The first run does what a capture may not: it loads kernels and sets up what belongs to the shapes.
+  if (!wants_graph_ || !has_run_) return enqueue();
+  if (!graph_.is_captured()) graph_.capture([&] { enqueue(); });
+  graph_.launch();
+}
+
+void hr_session::copy_inputs() {
+  for (const BoundTensor& input : inputs_) {
+    if (input.on_host) continue;
+    const void* from = input.host;
+    if (!input.pinned->worked() && input.bytes > 0)
+      from = std::memcpy(input.staging->data(), input.host, input.bytes);
+    device_.copy_in(input.device, from, input.bytes);
+  }
+}
+
+void hr_session::copy_outputs() {
+  for (const BoundTensor& output : outputs_)
+    if (!output.on_host) device_.copy_out(output.staging->data(), output.device, output.bytes);
+}
+
+void hr_session::run() {
+  const auto unbound =
+      std::count_if(inputs_.begin(), inputs_.end(), [](const auto& input) { return !input.is_bound; });
+  if (unbound > 0) throw Failure{HR_ERROR_FAILED, fmt::format("{} of its inputs were not bound", unbound)};
+  const auto lock = scratch_->lock();
+  device_.make_current();
+  if (!outputs_bound_) bind_outputs();
+  take_scratch();
+  device_.begin_run();
+  copy_inputs();
+  compute();
+  copy_outputs();
+  device_.end_run();
+  has_run_ = true;
+}
+
+hr_tensor hr_session::output(int32_t index) {
+  if (!has_run_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
+  if (index < 0 || static_cast<std::size_t>(index) >= outputs_.size())
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("there is no output {}; the model has {}", index, outputs_.size())};
+  const BoundTensor& output = outputs_[static_cast<std::size_t>(index)];
+  return {output.staging->data(), output.bytes, static_cast<int32_t>(output.spec.type),
+          static_cast<int32_t>(output.shape.size()), output.shape.data()};
+}
+
+hr_memory_stats hr_session::memory_stats() const {
+  const MemoryFigures figures = allocator_.account().figures();
+  return {sizeof(hr_memory_stats),
+          static_cast<int64_t>(figures.held),
+          static_cast<int64_t>(figures.held),
+          static_cast<int64_t>(figures.peak),
+          static_cast<int64_t>(figures.allocations),
+          -1};
+}
+
+hr_placement hr_session::placement() const { return {sizeof(hr_placement), engine_->getNbLayers(), 0, {}}; }

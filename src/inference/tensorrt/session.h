@@ -1,0 +1,100 @@
+// A loaded engine with its bound inputs and outputs. A run is: inputs from pinned memory to the device, the
+// engine's kernels (or their captured graph), outputs to pinned memory; one stream, one wait.
+#pragma once
+
+#include <NvInfer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "inference/backend_plugin.h"
+#include "inference/onnxruntime/cuda_device.h"
+#include "inference/tensorrt/device_graph.h"
+#include "inference/tensorrt/gpu_allocator.h"
+#include "inference/tensorrt/library.h"
+#include "inference/tensorrt/shared_scratch.h"
+#include "model/tensor.h"
+
+namespace headroom::tensorrt {
+
+// The memory of one input or output, on the device and pinned.
+struct BoundTensor {
+  TensorSpec spec;       // as the engine says; -1: open
+  bool on_host = false;  // its place is the machine's memory (the values of shapes)
+  nvinfer1::Dims dims{};
+  std::vector<std::int64_t> shape;  // of the last run
+  std::uint64_t device = 0;
+  std::size_t device_bytes = 0, bytes = 0;
+  std::unique_ptr<onnxruntime::PinnedMemory> staging;
+  // Of inputs:
+  const void* host = nullptr;
+  std::unique_ptr<onnxruntime::PinnedInPlace> pinned;
+  bool is_bound = false;
+};
+
+// How large an output became whose size the data decides (what is left after NMS, say). Its memory is of the
+// largest size.
+class ShapeReceiver final : public nvinfer1::IOutputAllocator {
+ public:
+  explicit ShapeReceiver(BoundTensor& tensor) : tensor_(tensor) {}
+  void* reallocateOutputAsync(char const* name, void* memory, uint64_t size, uint64_t alignment,
+                              cudaStream_t stream) override;
+  void notifyShape(char const* name, nvinfer1::Dims const& dims) noexcept override;
+
+ private:
+  BoundTensor& tensor_;
+};
+
+}  // namespace headroom::tensorrt
+
+// The opaque type of the plug-in interface. All members throw headroom::tensorrt::Failure.
+struct hr_session {
+ public:
+  hr_session(std::shared_ptr<headroom::tensorrt::Library> library, const std::string& path,
+             const hr_settings& settings);
+  ~hr_session();
+  hr_session(const hr_session&) = delete;
+  hr_session& operator=(const hr_session&) = delete;
+
+  void describe(hr_description& description) const;
+  void bind_input(int32_t index, const hr_tensor& tensor);
+  void run();
+  hr_tensor output(int32_t index);
+  hr_memory_stats memory_stats() const;
+  hr_placement placement() const;
+  std::int64_t device_time_ns() const { return device_.last_run_ns(); }
+
+ private:
+  void deserialize(const std::string& path);
+  void read_signature();
+  void make_context();
+  void bind_outputs();
+  void reserve(headroom::tensorrt::BoundTensor& tensor, std::size_t bytes);
+  void take_scratch();
+  void enqueue();
+  void compute();
+  void copy_inputs();
+  void copy_outputs();
+  headroom::tensorrt::Failure failure_of(std::string what);
+
+  const std::shared_ptr<headroom::tensorrt::Library> library_;
+  headroom::onnxruntime::CudaDevice device_;
+  headroom::tensorrt::GpuAllocator allocator_;
+  const std::shared_ptr<headroom::tensorrt::SharedScratch> scratch_;
+  headroom::tensorrt::Owned<nvinfer1::IRuntime> runtime_;
+  headroom::tensorrt::Owned<nvinfer1::ICudaEngine> engine_;
+  std::vector<headroom::tensorrt::BoundTensor> inputs_, outputs_;
+  std::vector<std::unique_ptr<headroom::tensorrt::ShapeReceiver>> receivers_;
+  headroom::tensorrt::Owned<nvinfer1::IExecutionContext> context_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
+  std::vector<std::vector<const char*>> dim_names_;
+  std::vector<hr_tensor_spec> input_table_, output_table_;
+  std::vector<const char*> keys_, values_;
+  headroom::tensorrt::DeviceGraph graph_;
+  const bool wants_graph_;
+  std::uint64_t scratch_bytes_ = 0, scratch_generation_ = 0;
+  bool outputs_bound_ = false, has_run_ = false;
+};

@@ -1,0 +1,17 @@
+// TensorRT's element types and dimensions as Headroom's.
+#pragma once
+
+#include <NvInferRuntime.h>
+
+#include <string>
+
+#include "model/tensor.h"
+
+namespace headroom::tensorrt {
+
+// `unknown` for what has less than a byte an element, or 8-bit floats.
+ElementType element_type_of(nvinfer1::DataType type);
+// "[1,3,640,640]"
+std::string dims_text(const nvinfer1::Dims& dims);
+
+}  // namespace headroom::tensorrt

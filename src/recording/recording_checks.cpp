@@ -1,0 +1,183 @@
+// The checksums of a recording, and what its sizes say of each other. Nothing is left out for a checksum that
+// does not match: most of a damaged part is still right, and the reader is told which part it is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "recording/checksum.h"
+#include "recording/recording.h"
+
+namespace headroom::recording {
+namespace {
+
+constexpr std::size_t kMostProblems = 100;
+
+const FileHeader& header_at(const std::uint8_t* bytes) { return *reinterpret_cast<const FileHeader*>(bytes); }
+
+bool is_same_segment(const SegmentSeal& seal, const SegmentHeader& segment) {
+  return seal.thread == segment.thread && seal.number == segment.number &&
+         seal.base_time == segment.base_time && seal.scope == segment.scope;
+}
+
+}  // namespace
+
+void Recording::add_problem(std::string problem) {
+  if (open_problems_.size() < kMostProblems) open_problems_.push_back(std::move(problem));
+}
+
+void Recording::check_header() {
+  const FileHeader& header = header_at(bytes_);
+  // Earlier versions wrote none.
+  if (header.checksum != 0 && header.checksum != checksum_of(header))
+    add_problem(
+        "the file's header does not match its checksum: at least one bit of it was changed, and times, "
+        "sizes, estimates and which segments there are may be wrong");
+}
+
+// Before anything else is read: the end says what the header's figures were.
+void Recording::find_end() {
+  const FileHeader& header = header_at(bytes_);
+  end_.last_ticks = header.last_ticks.load();
+  end_.last_monotonic_ns = header.last_monotonic_ns.load();
+  end_.threads_seen = header.threads_seen.load();
+  end_.events_dropped = header.events_dropped.load();
+  end_.segments_claimed = header.segments_claimed.load();
+
+  const std::uint8_t* const area = bytes_ + kHeaderBytes;
+  const std::size_t used = std::min<std::size_t>(
+      std::min<std::uint64_t>(header.metadata_used.load(), header.metadata_bytes), size_ - kHeaderBytes);
+  bool is_found = false;
+  RecordingEnd end{};
+  for (std::size_t at = 0; used - at >= sizeof(MetadataHeader);) {
+    const auto& record = *reinterpret_cast<const MetadataHeader*>(area + at);
+    const std::size_t left = used - at - sizeof record;
+    if (record.magic.load(std::memory_order_acquire) != kMetadataMagic || record.bytes > left) {
+      at += 8;
+    } else {
+      const std::uint8_t* const payload = area + at + sizeof record;
+      if (record.kind == MetadataKind::segment_seal && record.bytes >= sizeof(SegmentSeal))
+        std::memcpy(&seals_[record.id], payload, sizeof(SegmentSeal));
+      if (record.kind == MetadataKind::end && record.bytes >= sizeof end) {
+        std::memcpy(&end, payload, sizeof end);
+        is_found = end.metadata_bytes <= at;
+        if (!is_found) break;
+      }
+      at += sizeof record + (std::size_t{record.bytes} + 7) / 8 * 8;
+    }
+    if (at > used) break;
+  }
+  const std::uint32_t flags = header.flags.load(std::memory_order_acquire);
+  if (is_found && end.checksum != checksum_of(end, area)) is_found = false;
+  info_.events_dropped = end_.events_dropped;
+  if (!is_found) {
+    if ((flags & kFlagSealed) != 0 || end.checksum != 0)
+      add_problem(
+          "the area of names and modules does not match its checksum: at least one bit of it was changed, "
+          "and names of layers, threads and modules may be wrong or missing");
+    return;
+  }
+  if ((flags & kFlagClosed) == 0) return;  // an exec failed, and the process went on
+  if (end_.segments_claimed < end.segments_claimed)
+    add_problem(
+        fmt::format("the file's header counts {} segments and there were {} at the end: at least one bit of "
+                    "it was changed",
+                    end_.segments_claimed, end.segments_claimed));
+  // What was counted after the end is in the header alone.
+  end.segments_claimed = std::max(end.segments_claimed, end_.segments_claimed);
+  end.events_dropped = std::max(end.events_dropped, end_.events_dropped);
+  end.threads_seen = std::max(end.threads_seen, end_.threads_seen);
+  end_ = end;
+  info_.events_dropped = end_.events_dropped;
+}
+
+// For recordings of earlier versions, which have no checksum: a size that was changed by a bit puts the
+// segments elsewhere.
+void Recording::check_sizes() {
+  const FileHeader& header = header_at(bytes_);
+  if (header.checksum != 0) return;
+  const std::uint64_t begin = std::uint64_t{kHeaderBytes} + header.metadata_bytes;
+  const std::uint64_t slots =
+      info_.ring ? std::min(end_.segments_claimed, header.segments_limit) : end_.segments_claimed;
+  const std::uint64_t file_bytes = header.file_bytes.load();
+  const std::uint64_t slot_bytes = file_bytes > begin ? file_bytes - begin : 0;
+  const std::uint64_t reached = (slot_bytes + header.segment_bytes - 1) / header.segment_bytes;
+  // A slot that was claimed and not reached is one of a process that was killed, or had no disk left.
+  const bool may_end_early = !info_.closed || end_.events_dropped > 0;
+  if ((!info_.ring && end_.segments_claimed > header.segments_limit) || reached > slots ||
+      (reached < slots && !may_end_early))
+    add_problem(
+        fmt::format("the sizes in the file's header contradict each other: {} segments of {} bytes, at most "
+                    "{} of them, in a file of {} bytes; which segments there are may be wrong",
+                    end_.segments_claimed, header.segment_bytes, header.segments_limit, file_bytes));
+}
+
+// Where a segment was open at the end, what its header held then: its thread may have gone on.
+void Recording::take_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
+  const auto known = seals_.find(span.slot);
+  if (segment.checksum.load(std::memory_order_acquire) != 0) return;
+  if (known == seals_.end()) {
+    if (!info_.ring && segment.number != span.slot)
+      add_problem(fmt::format("segment {} lies where segment {} belongs: its header or the file's is damaged",
+                              segment.number, span.slot));
+    return;
+  }
+  const SegmentSeal& seal = known->second;
+  const bool was_reused = info_.ring && segment.number > seal.number && segment.base_time > seal.base_time;
+  const auto committed = static_cast<std::uint32_t>(span.end - span.begin);
+  if (was_reused) {
+    span.is_checked = true;
+  } else if (!is_same_segment(seal, segment) || committed < seal.committed) {
+    span.is_checked = true;
+    add_problem(fmt::format(
+        "the header of segment {} is not what it was at the end: at least one bit of it was changed, and its "
+        "events may be wrong or missing",
+        span.slot));
+  } else if (info_.closed && committed == seal.committed) {
+    span.counted_allocations = seal.counted_allocations;
+    span.counted_bytes = seal.counted_bytes;
+    span.counted_releases = seal.counted_releases;
+    span.counted_scope = seal.counted_scope;
+  }
+}
+
+void Recording::check_segment(SegmentSpan& span) {
+  span.is_checked = true;
+  const auto& segment = *reinterpret_cast<const SegmentHeader*>(span.begin - sizeof(SegmentHeader));
+  SegmentSeal seal{};
+  const std::uint32_t own = segment.checksum.load(std::memory_order_acquire);
+  if (own != 0) {
+    if (!take_seal(segment, seal)) return;
+    seal.checksum = own;
+  } else if (const auto known = seals_.find(span.slot); known != seals_.end()) {
+    seal = known->second;
+  } else {
+    return;  // it was open when the process was killed, or an earlier version wrote it
+  }
+  // In a ring of a process that still runs it may be another segment by now; what was cut off is told.
+  if (seal.number != span.number || seal.committed > static_cast<std::uint64_t>(span.end - span.begin))
+    return;
+  if (checksum_of(seal, span.begin) == seal.checksum) return;
+  StackTable stacks;
+  SampleWeights weights(info_.sample_period_bytes);
+  SegmentDecoder decoder(span, scale_, weights, 0, stacks);
+  std::uint64_t events = 0;
+  while (decoder.advance()) ++events;
+  const std::string name =
+      span.thread < info_.threads.size() ? info_.threads[span.thread].name : std::string();
+  add_problem(fmt::format(
+      "segment {} of thread {}{} does not match its checksum: at least one bit of it was changed, and its {} "
+      "events may be wrong",
+      span.number, span.thread, name.empty() ? "" : " (" + name + ")", events));
+  if (problems_.size() < kMostProblems) problems_.push_back(open_problems_.back());
+}
+
+void Recording::report_damage(const SegmentDecoder& decoder) {
+  if (decoder.damage() == nullptr) return;
+  if (problems_.size() < kMostProblems)
+    problems_.push_back(fmt::format("segment {} is damaged at byte {}: {}; {} bytes were not read",
+                                    decoder.number(), decoder.offset(), decoder.damage(),
+                                    decoder.bytes_left()));
+}
+
+}  // namespace headroom::recording

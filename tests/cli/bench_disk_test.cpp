@@ -1,0 +1,125 @@
+// Disks without room: figures before all else, and nothing that was measured is lost without a word.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+TEST(BenchDisk, AFullDiskStillShowsTheFigures) {
+  Bench bench;
+  const fs::path small = bench.path() / "small-disk";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "20",
+                 "--output-dir", small.string(), "--model", "m=" + bench.model("m", "run sleep 1")});
+  const bool has_report = fs::exists(small / "report.html");
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_FALSE(has_report);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(result.out, HasSubstr("m"));
+}
+
+// Not one byte: not even the run's own description of the source. It is in the prepared data too.
+TEST(BenchDisk, ADiskWithoutAnyRoomStillShowsTheFigures) {
+  Bench bench;
+  const fs::path small = bench.path() / "small-disk";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  write_text(small / "full", std::string(65536, 'x'));
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "20",
+                 "--output-dir", small.string(), "--model", "measured=" + bench.model("measured", "")});
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("choose another --output-dir"));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("--prepared-dir")));
+  EXPECT_THAT(result.out, HasSubstr("measured  ok"));
+}
+
+// Room for the figures, and for little else: report.json is whole, whatever had to go.
+TEST(BenchDisk, OnASmallDiskTheReportComesFirst) {
+  Bench bench;
+  const fs::path small = bench.path() / "outputs";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=48k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
+                                          "--max-frames", "20", "--model", "m=" + bench.model("m", "")});
+  const Json report = bench.report();
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(get_bool(report, "complete"), true);
+  EXPECT_EQ(get_text(model_of(report, "m"), "status"), "ok");
+  EXPECT_EQ(result.err.find("No space left"), result.err.rfind("No space left")) << result.err;
+}
+
+// A run into a disk of two or three pages: its result, and whether report.json was there.
+struct TinyDisk {
+  Bench bench;
+  bool is_mounted = false;
+  CommandResult result;
+  Json report;
+
+  TinyDisk(const char* size, int models) {
+    const fs::path small = bench.path() / "outputs";
+    fs::create_directory(small);
+    is_mounted = ::mount("tmpfs", small.c_str(), "tmpfs", 0, size) == 0;
+    if (!is_mounted) return;
+    std::vector<std::string> arguments{"--backend", "misbehaving", "--max-frames", "20"};
+    for (int i = 0; i < models; ++i) {
+      const std::string name = "m" + std::to_string(i);
+      arguments.insert(arguments.end(), {"--model", name + "=" + bench.model(name, "")});
+    }
+    result = bench.run(arguments);
+    report = bench.report();
+    ::umount2(small.c_str(), MNT_DETACH);
+  }
+};
+
+// There is no room for two reports at once: the last one stands where the first one was.
+TEST(BenchDisk, TheLastReportTakesTheRoomOfTheFirst) {
+  const TinyDisk disk("size=12k", 1);
+  if (!disk.is_mounted) GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  EXPECT_EQ(disk.result.exit_code, 1) << disk.result.err;
+  EXPECT_THAT(disk.result.err, HasSubstr("No space left on device"));
+  EXPECT_EQ(get_bool(disk.report, "complete"), true);
+  EXPECT_EQ(get_text(model_of(disk.report, "m0"), "status"), "ok");
+}
+
+TEST(BenchDisk, WhereNoReportFitsNoneOfAnEarlierMomentStays) {
+  const TinyDisk disk("size=8k", 8);
+  if (!disk.is_mounted) GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  EXPECT_EQ(disk.result.exit_code, 1) << disk.result.err;
+  EXPECT_THAT(disk.result.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(disk.result.err, HasSubstr("error: there is no report.json in"));
+  EXPECT_TRUE(disk.report.is_null());
+  EXPECT_THAT(disk.result.out, HasSubstr("m7"));
+}
+
+TEST(BenchDisk, AFullDiskForThePreparedData) {
+  Bench bench;
+  const fs::path small = bench.path() / "prepared";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=4k") != 0)
+    GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
+  write_text(small / "full", std::string(4096, 'x'));
+  const CommandResult result = bench.run(
+      {"--source", bench.pictures(), "--backend", "misbehaving", "--model", "m=" + bench.model("m", "")});
+  ::umount2(small.c_str(), MNT_DETACH);
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("No space left on device"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,138 @@
+// What takes too long, and what only seems to: --timeout ends it, names it and its phase, and the rest goes
+// on.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+TEST(BenchHangs, AWorkerThatHangsAfterItsWorkIsDoneKeepsItsFigures) {
+  Bench bench;
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", "1s", "--max-frames",
+                 "3", "--model", "m=" + bench.model("m", "exit hang")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json model = model_of(bench.report(), "m");
+  EXPECT_EQ(get_text(model, "status"), "ok");
+  EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 3);
+  EXPECT_THAT(to_text(get_member(model, "warnings")), HasSubstr("did not end after the run was done"));
+}
+
+TEST(BenchHangs, ASlowWarmUpAndAWaitAtTheGateAreNoHang) {
+  Bench bench;
+  // Ten warm-up runs of 200 ms: twice the timeout in all, and the quick model waits for them at the gate.
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", "1s", "--max-frames",
+                 "3", "--parallel", "--model", "quick=" + bench.model("quick", ""), "--model",
+                 "slow=" + bench.model("slow", "run sleep 200")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench.report();
+  for (const Json& model : get_member(get_member(report, "parallel"), "together"))
+    EXPECT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
+}
+
+TEST(BenchHangs, WhatEndsTheScanIsNamed) {
+  Bench bench;
+  const fs::path pipe = bench.path() / "pipe.png";  // nobody writes to it: reading it never ends
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const CommandResult result =
+      bench.run({"--source", "image_dir=" + pipe.string(), "--backend", "misbehaving", "--timeout", "1s",
+                 "--model", "m=" + bench.model("m", "")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no sign of life for 1.000 s while it was reading pipe.png"));
+}
+
+TEST(BenchHangs, AModelThatIsAFifo) {
+  Bench bench;
+  const fs::path fifo = bench.path() / "models/fifo.misbehave";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--timeout",
+                 "5s", "--model", "bad=" + fifo.string(), "--model", "ok=" + bench.model("ok", "")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(get_text(model_of(bench.report(), "bad"), "error"), HasSubstr("is a FIFO, not a file"));
+  EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
+}
+
+// A lease makes another process's open() wait, as a mount does whose server is gone.
+TEST(BenchHangs, AModelWhoseFileCannotBeOpenedForNow) {
+  Bench bench;
+  const std::string held = bench.model("held", "");
+  const UniqueFd file(::open(held.c_str(), O_RDWR | O_CLOEXEC));
+  const auto before = ::signal(SIGIO, SIG_IGN);  // what the holder is told by
+  if (::fcntl(file.get(), F_SETLEASE, F_WRLCK) != 0)
+    GTEST_SKIP() << "this file system has no leases; skipped";
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--timeout",
+                 "1s", "--model", "bad=" + held, "--model", "ok=" + bench.model("ok", "")});
+  ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
+  ::signal(SIGIO, before);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json bad = model_of(bench.report(), "bad");
+  EXPECT_EQ(get_text(bad, "status"), "timeout");
+  EXPECT_THAT(get_text(bad, "error"), HasSubstr("no sign of life"));
+  EXPECT_EQ(get_text(bad, "died_in"), "runtime_loaded");  // it hung while the model was loaded
+  EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
+}
+
+// What was prepared is checked before it is used, in a child of its own.
+TEST(BenchHangs, APreparedModelWhoseFileCannotBeOpenedForNow) {
+  Bench bench;
+  const std::string held = bench.model("held", "");
+  const std::vector<std::string> arguments{"--source",     bench.pictures(),
+                                           "--backend",    "misbehaving",
+                                           "--max-frames", "5",
+                                           "--timeout",    "1s",
+                                           "--model",      "bad=" + held,
+                                           "--model",      "ok=" + bench.model("ok", "")};
+  auto setup = arguments;
+  setup.emplace_back("--skip-inference");
+  ASSERT_EQ(bench.run(setup).exit_code, 0);
+  const UniqueFd file(::open(held.c_str(), O_RDWR | O_CLOEXEC));
+  const auto before = ::signal(SIGIO, SIG_IGN);
+  if (::fcntl(file.get(), F_SETLEASE, F_WRLCK) != 0)
+    GTEST_SKIP() << "this file system has no leases; skipped";
+  auto inference = arguments;
+  inference.emplace_back("--skip-setup");
+  const CommandResult result = bench.run(inference);
+  ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
+  ::signal(SIGIO, before);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(get_text(model_of(bench.report(), "bad"), "status"), "timeout");
+  EXPECT_THAT(get_text(model_of(bench.report(), "bad"), "error"), HasSubstr("no sign of life"));
+  EXPECT_EQ(get_text(model_of(bench.report(), "ok"), "status"), "ok");
+}
+
+TEST(BenchHangs, AModelThatHangsInTheInferencePhaseOnly) {
+  Bench bench;
+  const std::string turns = bench.model("turns", "");
+  CommandOptions options;
+  options.while_running = [&](int) {
+    const std::string series = read_text(bench.run_folder() / "metrics.jsonl");
+    if (series.find("\"phase\":\"inference\"") == std::string::npos) return true;
+    write_text(turns, "load hang");  // both were tried, the first is being measured
+    return false;
+  };
+  const CommandResult result =
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms",
+                 "--max-frames", "300", "--timeout", "4s", "--model",
+                 "first=" + bench.model("first", "run sleep 2"), "--model", "turns=" + turns},
+                options);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json hung = model_of(bench.report(), "turns");
+  EXPECT_EQ(get_text(hung, "status"), "timeout");
+  EXPECT_EQ(get_text(hung, "died_in"), "runtime_loaded");
+  EXPECT_EQ(get_text(model_of(bench.report(), "first"), "status"), "ok");
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,33 @@
+// The finder of a model's external files: it finds the same whatever pieces the bytes come in, and no name
+// leads out of the model's folder.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "bench/model_files.h"
+
+namespace {
+
+std::set<std::string> found_in(std::string_view bytes, std::size_t piece) {
+  headroom::bench::ExternalDataFinder finder;
+  for (std::size_t at = 0; at < bytes.size(); at += piece) finder.take(bytes.substr(at, piece));
+  return finder.names();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const auto whole = found_in(bytes, size);
+  if (found_in(bytes, 1 + data[0] % 16) != whole) std::abort();
+  for (const std::string& name : whole) {
+    const auto path = std::filesystem::path(name).lexically_normal();
+    if (path.is_absolute() || *path.begin() == "..") std::abort();
+  }
+  return 0;
+}

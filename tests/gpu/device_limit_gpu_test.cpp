@@ -1,0 +1,83 @@
+// The limit of GPU memory on a real driver: no route gets past it by one byte, and none is refused within it.
+// What the routes are and what is checked of each is in tests/cli/trace_guest_cuda.cpp.
+#include <optional>
+
+#include "base/json.h"
+#include "cuda/driver.h"
+#include "ledger/account.h"
+#include "unit/tracer/traced_guest.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// No multiple of anything, so that a granule of the driver's would show.
+constexpr std::uint64_t kLimit = (std::uint64_t{2} << 30) + 12345, kStep = 38 << 20;
+
+class LimitOnAGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto driver = cuda::Driver::open();
+    if (!driver) GTEST_SKIP() << "skipped: " << driver.error().sentence();
+    ledger::Limits limits;
+    for (std::uint64_t& limit : limits.bytes) limit = kLimit;
+    const std::string file = (folder_ / "account").string();
+    ASSERT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
+    traced_.emplace("full=0,device=" + std::to_string(kLimit) + ",account=" + file);
+  }
+  // Every route sound, as many as there are to be.
+  void expect_sound(const GuestRun& run, int routes) {
+    EXPECT_TRUE(run.status.success()) << run.output;
+    EXPECT_THAT(run.output, Not(HasSubstr("WRONG")));
+    int sound = 0;
+    for (const char* outcome : {": sound", "not tried"})
+      for (std::size_t at = 0; (at = run.output.find(outcome, at)) != std::string::npos; ++at) ++sound;
+    EXPECT_EQ(sound, routes) << run.output;
+    std::fputs(run.output.c_str(), stdout);
+  }
+  void expect_runtime_sound(const std::string& program) {
+    const GuestRun run = traced_->run({guest(program), std::to_string(kLimit), std::to_string(kStep)});
+    if (run.status.exit_code == 4) GTEST_SKIP() << "skipped: " << run.output;
+    expect_sound(run, 9);
+  }
+  TemporaryFolder folder_;
+  std::optional<TracedGuest> traced_;
+};
+
+class LimitByWay : public LimitOnAGpu, public testing::WithParamInterface<const char*> {};
+
+TEST_P(LimitByWay, NoRouteGetsPastItAndNoneIsRefusedWithinIt) {
+  const std::string way = GetParam();
+  expect_sound(traced_->run({guest(way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda"), way,
+                             "all", std::to_string(kLimit), std::to_string(kStep)}),
+               17);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LimitByWay, testing::Values("dlsym", "proc", "first", "ptsz", "linked"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST_F(LimitOnAGpu, HoldsForTheSharedRuntime) { expect_runtime_sound("trace_guest_cudart"); }
+
+#ifdef HEADROOM_STATIC_CUDART
+TEST_F(LimitOnAGpu, HoldsForTheStaticRuntime) { expect_runtime_sound("trace_guest_cudart_static"); }
+#endif
+
+// A launch costs nothing: the function that a traced program gets is the driver's own.
+TEST_F(LimitOnAGpu, LaunchesAreTheDriversOwn) {
+  const GuestRun run = traced_->run({HEADROOM_BINARY_DIR "/bin/gpu_call_cost", "added", "100"});
+  ASSERT_TRUE(run.status.success()) << run.output;
+  const auto document = parse_json(run.output);
+  ASSERT_TRUE(document) << run.output;
+  EXPECT_EQ(document->at("cuMemAlloc_v2"), "libheadroom_trace.so") << "it is not traced";
+  for (const auto& [name, libraries] : document->at("launches").items())
+    for (const auto& library : libraries)
+      EXPECT_THAT(library.get<std::string>(), testing::AnyOf("nobody", testing::StartsWith("libcuda.so")))
+          << name;
+  EXPECT_THAT(document->at("launches").at("cuLaunchKernel").at(0).get<std::string>(),
+              testing::StartsWith("libcuda.so"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,152 @@
+// The fake driver's devices, contexts and streams.
+#include <cstdio>
+#include <cstring>
+
+#include "support/fake_cuda_state.h"
+
+using namespace fake_cuda;
+
+namespace {
+
+void drop_context(Opaque context) {
+  for (auto it = blocks.begin(); it != blocks.end();) {
+    if (it->second.context != context) {
+      ++it;
+      continue;
+    }
+    give_back(it->second);
+    it = blocks.erase(it);
+  }
+}
+
+}  // namespace
+
+// --- for tests
+
+EXPORTED std::uint64_t fake_cuda_peak(unsigned device) { return peak[device]; }
+EXPORTED std::uint64_t fake_cuda_in_use(unsigned device) { return in_use[device]; }
+EXPORTED std::uint64_t fake_cuda_queries() { return queries; }
+EXPORTED void fake_cuda_capture(Opaque stream, Opaque graph) {
+  captured_stream = stream;
+  captured_graph = graph;
+}
+
+// --- devices and contexts
+
+EXPORTED Result cuInit(unsigned) {
+  is_initialized = true;
+  return kSuccess;
+}
+EXPORTED Result cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+EXPORTED Result cuDeviceGetCount(int* count) {
+  *count = static_cast<int>(device_count());
+  return kSuccess;
+}
+EXPORTED Result cuDeviceGet(Device* device, int ordinal) {
+  if (!is_initialized) return kNotInitialized;
+  *device = ordinal;
+  return static_cast<unsigned>(ordinal) < device_count() ? kSuccess : 101;
+}
+EXPORTED Result cuDeviceGetName(char* name, int bytes, Device device) {
+  std::snprintf(name, static_cast<std::size_t>(bytes), "Fake GPU %d", device);
+  return kSuccess;
+}
+EXPORTED Result cuDeviceGetUuid_v2(void* uuid, Device device) {
+  std::memset(uuid, 0x10 + device, 16);
+  return kSuccess;
+}
+EXPORTED Result cuDeviceGetAttribute(int* value, int attribute, Device) {
+  *value = attribute == kAttributeIntegrated ? static_cast<int>(setting("FAKE_CUDA_INTEGRATED", 0)) : 1;
+  return kSuccess;
+}
+EXPORTED Result cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
+  *bytes = total();
+  return kSuccess;
+}
+EXPORTED Result cuMemGetInfo_v2(std::size_t* free, std::size_t* all) {
+  if (current == nullptr) return kInvalidContext;
+  *all = total();
+  *free = total() - in_use[current_device()];
+  return kSuccess;
+}
+EXPORTED Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
+  const std::lock_guard lock(mutex);
+  if (!is_initialized) return kNotInitialized;
+  primary[device].device = static_cast<unsigned>(device);
+  ++primary[device].users;
+  *context = &primary[device];
+  return kSuccess;
+}
+EXPORTED Result cuDevicePrimaryCtxRelease_v2(Device device) {
+  const std::lock_guard lock(mutex);
+  if (--primary[device].users == 0) drop_context(&primary[device]);
+  return kSuccess;
+}
+EXPORTED Result cuDevicePrimaryCtxReset_v2(Device device) {
+  const std::lock_guard lock(mutex);
+  drop_context(&primary[device]);
+  return kSuccess;
+}
+EXPORTED Result cuDevicePrimaryCtxGetState(Device device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = primary[device].users > 0 ? 1 : 0;
+  return kSuccess;
+}
+EXPORTED Result cuCtxSetCurrent(Opaque context) {
+  current = context;
+  return kSuccess;
+}
+EXPORTED Result cuCtxGetCurrent(Opaque* context) {
+  *context = current;
+  return kSuccess;
+}
+EXPORTED Result cuCtxGetDevice(Device* device) {
+  if (current == nullptr) return kInvalidContext;
+  *device = static_cast<Device>(current_device());
+  return kSuccess;
+}
+EXPORTED Result cuCtxSynchronize() { return kSuccess; }
+EXPORTED Result cuModuleLoadData(Opaque* module, const void*) {
+  const std::lock_guard lock(mutex);
+  if (current == nullptr) return kInvalidContext;
+  *module = handle();
+  return grow(current_device(), 3 << 20) ? kSuccess : kOutOfMemory;
+}
+EXPORTED Result cuModuleGetFunction(Opaque* function, Opaque module, const char*) {
+  *function = module;
+  return kSuccess;
+}
+EXPORTED Result cuLaunchKernel(Opaque, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               Opaque, void**, void**) {
+  return kSuccess;
+}
+
+// --- streams and events: everything is done at once, and takes a millisecond between two events
+
+EXPORTED Result cuStreamCreate(Opaque* stream, unsigned) {
+  const std::lock_guard lock(mutex);
+  *stream = handle();
+  return kSuccess;
+}
+EXPORTED Result cuStreamDestroy_v2(Opaque) { return kSuccess; }
+EXPORTED Result cuStreamSynchronize(Opaque) { return kSuccess; }
+EXPORTED Result cuEventCreate(Opaque* event, unsigned) {
+  const std::lock_guard lock(mutex);
+  *event = handle();
+  return kSuccess;
+}
+EXPORTED Result cuEventDestroy_v2(Opaque) { return kSuccess; }
+EXPORTED Result cuEventRecord(Opaque, Opaque) { return kSuccess; }
+EXPORTED Result cuEventElapsedTime(float* milliseconds, Opaque, Opaque) {
+  *milliseconds = 1;
+  return kSuccess;
+}
+EXPORTED Result cuMemcpyHtoDAsync_v2(Pointer, const void*, std::size_t, Opaque) { return kSuccess; }
+EXPORTED Result cuMemcpyDtoHAsync_v2(void*, Pointer, std::size_t, Opaque) { return kSuccess; }
+EXPORTED Result cuGetErrorName(Result code, const char** name) {
+  *name = code == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OTHER";
+  return kSuccess;
+}

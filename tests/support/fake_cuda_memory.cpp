@@ -1,0 +1,196 @@
+// The fake driver's memory by pointer, by handle and as arrays.
+#include <cstring>
+
+#include "support/fake_cuda_state.h"
+
+using namespace fake_cuda;
+
+namespace {
+
+Result give(std::uint64_t* pointer, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex);
+  if (current == nullptr) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  if (!grow(current_device(), bytes)) return kOutOfMemory;
+  *pointer = number(bytes);
+  blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current};
+  return kSuccess;
+}
+
+Result take(std::uint64_t pointer) {
+  const std::lock_guard lock(mutex);
+  const auto found = blocks.find(pointer);
+  if (pointer == 0) return kSuccess;
+  if (found == blocks.end()) return kInvalidValue;
+  give_back(found->second);
+  blocks.erase(found);
+  return kSuccess;
+}
+
+std::uint64_t array_bytes(const Array3dDescriptor& shape, unsigned levels) {
+  // Rows of whole 512 bytes, as a driver might.
+  std::uint64_t all = 0;
+  std::size_t width = shape.width, height = shape.height > 0 ? shape.height : 1;
+  const std::size_t depth = shape.depth > 0 ? shape.depth : 1;
+  for (unsigned level = 0; level < levels; ++level) {
+    all += (width * 4 * shape.channels + 511) / 512 * 512 * height * depth;
+    width = width > 1 ? width / 2 : 1;
+    height = height > 1 ? height / 2 : 1;
+  }
+  return all;
+}
+Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels) {
+  const std::lock_guard lock(mutex);
+  if (current == nullptr) return kInvalidContext;
+  const bool is_deferred = (shape.flags & (kArrayDeferred | kArraySparse)) != 0;
+  const std::uint64_t bytes = array_bytes(shape, levels);
+  if (!is_deferred && !grow(current_device(), bytes)) return kOutOfMemory;
+  *array = handle();
+  blocks[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), is_deferred ? 0 : bytes, nullptr,
+                                                     nullptr, current};
+  // A deferred one is asked how much it would need.
+  if (is_deferred) handles[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), true, bytes, 0, 0};
+  return kSuccess;
+}
+Result needs_of(MemoryRequirements* needs, Opaque array) {
+  const std::lock_guard lock(mutex);
+  const auto found = handles.find(reinterpret_cast<std::uint64_t>(array));
+  if (found == handles.end()) return kInvalidValue;
+  needs->size = found->second.bytes;
+  return kSuccess;
+}
+
+void drop_physical(Handle key) {
+  const auto found = handles.find(key);
+  if (found == handles.end() || found->second.handles > 0 || found->second.mappings > 0) return;
+  if (found->second.of_device) in_use[found->second.device] -= found->second.bytes;
+  handles.erase(found);
+}
+
+}  // namespace
+
+EXPORTED Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) { return give(pointer, bytes); }
+EXPORTED Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
+  std::uint64_t wide = 0;
+  const Result result = give(&wide, bytes);
+  if (result != kSuccess) return result;
+  // Of 32 bits: under a number of its own.
+  const std::lock_guard lock(mutex);
+  static unsigned next = 4096;
+  *pointer = next += 512;
+  blocks[*pointer] = blocks[wide];
+  blocks.erase(wide);
+  return result;
+}
+EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
+                                   std::size_t height, unsigned) {
+  *pitch = (width + 511) / 512 * 512;
+  return give(pointer, *pitch * height);
+}
+EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned) {
+  return give(pointer, bytes);
+}
+EXPORTED Result cuMemFree_v2(Pointer pointer) { return take(pointer); }
+EXPORTED Result cuMemFree(unsigned pointer) { return take(pointer); }
+EXPORTED Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  *pointer = std::malloc(bytes);
+  return *pointer != nullptr ? kSuccess : kOutOfMemory;
+}
+EXPORTED Result cuMemHostRegister_v2(void*, std::size_t, unsigned) { return kSuccess; }
+EXPORTED Result cuMemHostUnregister(void*) { return kSuccess; }
+EXPORTED Result cuMemFreeHost(void* pointer) {
+  std::free(pointer);
+  return kSuccess;
+}
+EXPORTED Result cuMemGetAddressRange_v2(Pointer* base, std::size_t* bytes, Pointer pointer) {
+  const std::lock_guard lock(mutex);
+  *base = pointer;
+  const auto found = blocks.find(pointer);
+  *bytes = found != blocks.end() ? found->second.bytes : 1 << 20;
+  return kSuccess;
+}
+
+EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationProperties* properties,
+                            unsigned long long) {
+  const std::lock_guard lock(mutex);
+  const bool of_device = properties->location.type == kLocationDevice;
+  const auto device = of_device ? static_cast<unsigned>(properties->location.id) : 0;
+  if (of_device && !grow(device, bytes)) return kOutOfMemory;
+  *made = number(8);
+  handles[*made] = {device, of_device, bytes, 1, 0};
+  return kSuccess;
+}
+EXPORTED Result cuMemRelease(Handle key) {
+  const std::lock_guard lock(mutex);
+  const auto found = handles.find(key);
+  if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
+  --found->second.handles;
+  drop_physical(key);
+  return kSuccess;
+}
+EXPORTED Result cuMemRetainAllocationHandle(Handle* key, void* address) {
+  const std::lock_guard lock(mutex);
+  const auto found = mappings.find(reinterpret_cast<std::uint64_t>(address));
+  if (found == mappings.end()) return kInvalidValue;
+  *key = found->second.second;
+  ++handles[*key].handles;
+  return kSuccess;
+}
+EXPORTED Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::size_t, Pointer,
+                                    unsigned long long) {
+  const std::lock_guard lock(mutex);
+  *pointer = number(bytes);
+  return kSuccess;
+}
+EXPORTED Result cuMemAddressFree(Pointer, std::size_t) { return kSuccess; }
+EXPORTED Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t, Handle key, unsigned long long) {
+  const std::lock_guard lock(mutex);
+  if (handles.count(key) == 0) return kInvalidValue;
+  mappings[pointer] = {bytes, key};
+  ++handles[key].mappings;
+  return kSuccess;
+}
+EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
+  const std::lock_guard lock(mutex);
+  for (auto it = mappings.lower_bound(pointer); it != mappings.end() && it->first < pointer + bytes;) {
+    const Handle key = it->second.second;
+    it = mappings.erase(it);
+    --handles[key].mappings;
+    drop_physical(key);
+  }
+  return kSuccess;
+}
+
+EXPORTED Result cuArrayCreate_v2(Opaque* array, const ArrayDescriptor* shape) {
+  return make_array(array, {shape->width, shape->height, 0, shape->format, shape->channels, 0}, 1);
+}
+EXPORTED Result cuArray3DCreate_v2(Opaque* array, const Array3dDescriptor* shape) {
+  return make_array(array, *shape, 1);
+}
+EXPORTED Result cuMipmappedArrayCreate(Opaque* array, const Array3dDescriptor* shape, unsigned levels) {
+  return make_array(array, *shape, levels);
+}
+EXPORTED Result cuArrayDestroy(Opaque array) {
+  {
+    const std::lock_guard lock(mutex);
+    handles.erase(reinterpret_cast<std::uint64_t>(array));
+  }
+  return take(reinterpret_cast<std::uint64_t>(array));
+}
+EXPORTED Result cuMipmappedArrayDestroy(Opaque array) { return cuArrayDestroy(array); }
+EXPORTED Result cuArrayGetMemoryRequirements(MemoryRequirements* needs, Opaque array, Device) {
+  return needs_of(needs, array);
+}
+EXPORTED Result cuMipmappedArrayGetMemoryRequirements(MemoryRequirements* needs, Opaque array, Device) {
+  return needs_of(needs, array);
+}
+EXPORTED Result cuIpcGetMemHandle(IpcHandle* handle, Pointer pointer) {
+  std::memcpy(handle->bytes, &pointer, sizeof pointer);
+  return kSuccess;
+}
+EXPORTED Result cuIpcOpenMemHandle_v2(Pointer* pointer, IpcHandle, unsigned) {
+  const std::lock_guard lock(mutex);
+  *pointer = number(1 << 20);
+  return kSuccess;
+}
+EXPORTED Result cuIpcCloseMemHandle(Pointer) { return kSuccess; }

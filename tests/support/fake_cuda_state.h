@@ -1,0 +1,101 @@
+// A CUDA driver without a GPU: a libcuda.so.1 with the names, versions and rules of the real one, whose
+// memory is numbers from a counter. It keeps account of what it gave out, by itself: fake_cuda_peak() is the
+// truth that a limit is held to.
+//
+// Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED.
+//
+// Here is what its parts share: the devices' memory, and who has it. fake_cuda_devices.cpp has devices,
+// contexts and streams, fake_cuda_memory.cpp memory by pointer, handle and array, fake_cuda_pools.cpp pools
+// and graphs, fake_cuda_lookup.cpp the ways to find all that.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tracer/driver_types.h"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace fake_cuda {
+
+using namespace headroom::tracer::driver;
+
+constexpr Result kInvalidValue = 1, kNotInitialized = 3, kInvalidContext = 201, kNotFoundHere = 500;
+constexpr unsigned kMost = 8;
+
+struct Block {
+  unsigned device = 0;
+  std::uint64_t bytes = 0;
+  Opaque pool = nullptr;  // it is a part of
+  Opaque graph = nullptr;
+  Opaque context = nullptr;
+};
+struct Physical {
+  unsigned device = 0;
+  bool of_device = true;
+  std::uint64_t bytes = 0;
+  int handles = 1, mappings = 0;
+};
+struct Pool {
+  unsigned device = 0;
+  std::uint64_t used = 0, reserved = 0;
+};
+struct Graph {
+  std::uint64_t live = 0, peak = 0;
+  unsigned device = 0;
+  int users = 1;
+};
+struct Context {
+  unsigned device = 0;
+  int users = 0;
+};
+
+inline std::mutex mutex;
+inline bool is_initialized = false;
+inline std::uint64_t next_number = 0x7f0000000000;
+inline std::uint64_t in_use[kMost] = {}, peak[kMost] = {};
+inline std::map<std::uint64_t, Block> blocks;
+inline std::map<std::uint64_t, Physical> handles;
+inline std::map<std::uint64_t, std::pair<std::uint64_t, Handle>> mappings;  // by address: bytes, handle
+inline std::map<Opaque, Pool> pools;
+inline std::map<Opaque, Graph> graphs;
+inline std::map<Opaque, Opaque> instances;
+inline Context primary[kMost];
+inline Opaque default_pools[kMost] = {};
+inline thread_local Opaque current = nullptr;
+inline Opaque captured_stream = nullptr, captured_graph = nullptr;
+inline std::uint64_t queries = 0;
+
+inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+inline std::uint64_t total() { return setting("FAKE_CUDA_TOTAL", std::uint64_t{64} << 30); }
+inline unsigned device_count() { return static_cast<unsigned>(setting("FAKE_CUDA_DEVICES", 2)); }
+
+inline std::uint64_t number(std::uint64_t bytes) {
+  const std::uint64_t result = next_number;
+  next_number += (bytes + 511) / 512 * 512 + 512;
+  return result;
+}
+inline Opaque handle() { return reinterpret_cast<Opaque>(number(8)); }
+
+inline bool grow(unsigned device, std::uint64_t bytes) {
+  if (bytes > total() - in_use[device]) return false;
+  in_use[device] += bytes;
+  if (in_use[device] > peak[device]) peak[device] = in_use[device];
+  return true;
+}
+inline unsigned current_device() { return static_cast<Context*>(current)->device; }
+
+inline void give_back(const Block& block) {
+  if (block.pool != nullptr)
+    pools[block.pool].used -= block.bytes;  // the pool keeps it
+  else
+    in_use[block.device] -= block.bytes;
+}
+
+}  // namespace fake_cuda

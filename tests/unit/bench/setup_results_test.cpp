@@ -1,0 +1,42 @@
+#include "bench/setup_results.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+
+namespace headroom::bench {
+namespace {
+
+PreparedModel prepared() {
+  PreparedModel model;
+  model.name = "m";
+  model.path = "m.onnx";
+  model.status = ModelStatus::ok;
+  model.file_size = mebibytes(4);
+  ModelResult trial;
+  trial.status = ModelStatus::ok;
+  trial.memory.loaded = mebibytes(40);
+  trial.memory.run_peak = mebibytes(60);
+  model.trial = trial;
+  return model;
+}
+
+// setup.json keeps them, and with --skip-inference they are all that is known of its memory.
+TEST(SetupResults, TheMemoryOfTheWarmUpIsKept) {
+  const auto again = prepared_model_from_json(to_json(prepared()));
+  ASSERT_TRUE(again);
+  const ModelResult result = result_of_setup(*again);
+  EXPECT_EQ(result.memory.loaded, mebibytes(40));
+  EXPECT_EQ(result.memory.run_peak, mebibytes(60));
+  EXPECT_EQ(result.file_size, mebibytes(4));
+}
+
+TEST(SetupResults, TheWarmUpsMemoryIsNotThatOfARunWhichWasNotReached) {
+  EXPECT_EQ(not_yet_measured(prepared()).memory, ModelMemory{});
+  PreparedModel failed = prepared();
+  failed.status = ModelStatus::oom;
+  EXPECT_EQ(not_yet_measured(failed).memory.run_peak, mebibytes(60)) << "it will not be measured";
+}
+
+}  // namespace
+}  // namespace headroom::bench

@@ -1,0 +1,156 @@
+// The figures of a worker, out of events as it sends them and samples as the conductor takes them.
+#include "bench/worker_result.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+
+namespace headroom::bench {
+namespace {
+using testing::HasSubstr;
+
+class WorkerResult : public testing::Test {
+ protected:
+  void say(const std::string& line) {
+    const auto event = parse_json(line, "an event");
+    ASSERT_TRUE(event) << line;
+    take_event(account_, *event);
+  }
+  // A phase was reached, so many milliseconds after the start; two cores are busy all the time.
+  void reach(const char* phase, int ms, int resident, int peak) {
+    say(fmt::format(R"({{"event":"phase","phase":"{}","time_ns":{},"resident_bytes":{},"peak_bytes":{},)"
+                    R"("cpu_time_ns":{},"peak_was_reset":true}})",
+                    phase, ms * 1'000'000, resident, peak, ms * 2'000'000));
+    samples_.begin_phase({});
+  }
+  void sample(Bytes resident, bool is_of_run) {
+    ProcessMemory seen;
+    seen.rss = resident;
+    samples_.add_peaks(resident, {});
+    samples_.add({}, seen, is_of_run, nullptr);
+  }
+  ModelResult figures(std::optional<Bytes> frame_memory = {}) {
+    return result_of({label_, account_, samples_, nullptr, frame_memory, true, {}});
+  }
+
+  std::string label_ = "m";
+  WorkerAccount account_;
+  MemorySamples samples_;
+};
+
+TEST_F(WorkerResult, OfAWholeRun) {
+  reach("start", 1, 10, 11);
+  reach("runtime_loaded", 2, 100, 120);
+  say(R"({"event":"runtime","version":"1.2","load_ns":7})");
+  say(R"({"event":"model","name":"m","task":"yolox","input":"float32[1,4]","takes_frames":true,"load_ns":8,)"
+      R"("class_names":["cat"]})");
+  reach("model_loaded", 3, 300, 350);
+  reach("warm", 4, 400, 450);
+  say(R"({"event":"measuring","time_ns":4000000,"cpu_time_ns":8000000,"warmup_ns":9})");
+  sample(Bytes{410}, true);
+  sample(Bytes{420}, true);
+  say(R"({"event":"frames","model":0,"times":[[1,2,30,4,2],[1,2,10,4,0],[1,2,20,4,1]]})");
+  say(R"({"event":"held","frames":3,"skipped":2})");
+  reach("running", 8, 405, 415);
+  say(R"({"event":"cleanup","level":"video","name":"v","resident_bytes":390})");
+  reach("unloaded", 9, 150, 160);
+  say(R"({"event":"done"})");
+  EXPECT_TRUE(account_.is_done);
+  EXPECT_EQ(account_.frames_held, 3);
+
+  const ModelResult figures = this->figures(Bytes{5000});
+  EXPECT_EQ(figures.status, ModelStatus::ok);
+  EXPECT_FALSE(figures.died_in);
+  EXPECT_EQ(figures.task, "yolox");
+  EXPECT_EQ(figures.frames, 3);
+  EXPECT_EQ(figures.skipped_frames, 2);
+  EXPECT_EQ(figures.memory.runtime, Bytes{100});
+  EXPECT_EQ(figures.memory.load_peak, Bytes{350});
+  EXPECT_EQ(figures.memory.run_mean, Bytes{415});
+  EXPECT_EQ(figures.memory.run_peak, Bytes{450});
+  EXPECT_EQ(figures.memory.residual, Bytes{150});
+  EXPECT_EQ(figures.memory.frames, Bytes{5000});
+  ASSERT_TRUE(figures.cpu_percent);
+  EXPECT_NEAR(*figures.cpu_percent, 200, 1e-9);
+  ASSERT_TRUE(figures.inference && figures.end_to_end && figures.detections);
+  EXPECT_EQ(figures.inference->p50, Nanoseconds{20});
+  EXPECT_EQ(figures.end_to_end->max, Nanoseconds{37});
+  EXPECT_NEAR(figures.fps.value_or(0), 1e9 / 20, 1);
+  EXPECT_NEAR(figures.pipeline_fps.value_or(0), 1e9 / 27, 1);
+  EXPECT_NEAR(figures.detections->mean, 1, 1e-9);
+  EXPECT_TRUE(figures.warnings.empty());
+}
+
+TEST_F(WorkerResult, OfOneThatDiedWhileItLoaded) {
+  reach("start", 1, 10, 11);
+  reach("runtime_loaded", 2, 100, 120);
+  sample(Bytes{700}, false);
+  sample(Bytes{600}, false);
+  account_.status = ModelStatus::crashed;
+  account_.error = "it crashed";
+  const ModelResult figures = this->figures();
+  EXPECT_EQ(figures.died_in, Phase::runtime_loaded);
+  EXPECT_EQ(figures.memory.load_peak, Bytes{700});
+  EXPECT_FALSE(figures.memory.loaded);
+  EXPECT_FALSE(figures.memory.run_peak);
+  EXPECT_FALSE(figures.inference);
+  ASSERT_EQ(figures.warnings.size(), 1U);
+  EXPECT_THAT(figures.warnings[0], HasSubstr("samples 50 ms apart"));
+}
+
+TEST_F(WorkerResult, OfOneThatRanOutOfMemoryWithItsFramesHeld) {
+  reach("start", 1, 10, 11);
+  reach("runtime_loaded", 2, 100, 120);
+  reach("model_loaded", 3, 300, 350);
+  sample(Bytes{5300}, false);
+  say(R"({"event":"error","kind":"oom","message":"an allocation was refused"})");
+  EXPECT_EQ(account_.status, ModelStatus::oom);
+  const ModelResult figures = this->figures(Bytes{5000});
+  EXPECT_EQ(figures.memory.run_peak, Bytes{5300});
+  EXPECT_THAT(figures.error, HasSubstr("--max-frames-in-mem"));
+}
+
+TEST_F(WorkerResult, TimesOfADeviceAreOfTheFramesThatHaveThem) {
+  say(R"({"event":"model","name":"m"})");
+  say(R"({"event":"frames","model":0,"times":[[0,0,30,0,0,25],[0,0,10,0,0],[0,0,20,0,0,15],["x"],7]})");
+  const ModelResult figures = this->figures();
+  ASSERT_TRUE(figures.inference && figures.device_time);
+  EXPECT_EQ(figures.inference->n, 3);
+  EXPECT_EQ(figures.device_time->n, 2);
+  EXPECT_EQ(figures.device_time->max, Nanoseconds{25});
+  EXPECT_FALSE(figures.decode) << "it takes no frames";
+}
+
+TEST(MemorySamples, TheSeriesStaysBoundedAndSpansTheWholeRun) {
+  MemorySamples samples;
+  ProcessMemory seen;
+  seen.rss = Bytes{1};
+  for (int i = 0; i < 100'000; ++i) samples.add(Nanoseconds{i}, seen, false, nullptr);
+  EXPECT_LE(samples.series.size(), 600U);
+  EXPECT_GE(samples.series.size(), 300U);
+  EXPECT_LE(samples.series.front().time.count, 600);
+  EXPECT_GE(samples.series.back().time.count, 99'000);
+  EXPECT_FALSE(samples.run_mean()) << "none was of the run";
+}
+
+// The last model was cut short before the last frame.
+TEST(PipelineTimes, AFrameTakesAllModelsOfAPipelineAndIsDecodedOnce) {
+  std::vector<ModelAccount> models(2);
+  for (int i = 0; i < 1000; ++i) models[0].frames.add({{5}, {1}, {i + 1}, {1}, 0, {}});
+  for (int i = 0; i < 999; ++i) models[1].frames.add({{5}, {10}, {20}, {30}, 0, {}});
+  for (const bool with_decode : {false, true}) {
+    const std::int64_t decode = with_decode ? 5 : 0;
+    std::vector<std::int64_t> times;
+    times_through_all(models, with_decode)(
+        [&](std::span<const std::int64_t> piece) { times.insert(times.end(), piece.begin(), piece.end()); });
+    ASSERT_EQ(times.size(), 1000U);
+    EXPECT_EQ(times[0], decode + 3 + 60);
+    EXPECT_EQ(times[998], decode + 1001 + 60);
+    EXPECT_EQ(times[999], decode + 1002);
+  }
+}
+
+}  // namespace
+}  // namespace headroom::bench

@@ -1,0 +1,214 @@
+// What Headroom knows of engines without TensorRT: records, precisions, shapes, what surrounds an engine in
+// its file.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "inference/tensorrt/engine_builder.h"
+#include "inference/tensorrt/engine_file.h"
+#include "inference/tensorrt/engine_record.h"
+#include "inference/tensorrt/input_shapes.h"
+#include "inference/tensorrt/precision.h"
+#include "support/test_support.h"
+
+namespace headroom::tensorrt {
+namespace {
+namespace fs = std::filesystem;
+using test::TemporaryFolder;
+using test::write_text;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const EngineMachine kHere{"NVIDIA H200", "9.0", "GPU-1", "580.1", "13.0", "10.16.1"};
+
+// An engine with its record in a folder of its own, as it was just built.
+class Engine : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_text(model_, "a model");
+    write_text(engine_, "an engine");
+    record_.headroom_version = "1.2.3";
+    record_.created_at = "2026-11-22T02:00:00Z";
+    record_.machine = kHere;
+    record_.settings = {"fp16", 320, mebibytes(512)};
+    record_.model_path = model_.string();
+    record_.inputs = {"images float32[1,3,320,320]"};
+    record_.model = *state_of(model_);
+    record_.engine = *state_of(engine_);
+  }
+  std::optional<std::string> stale() const {
+    auto why = why_stale(record_, engine_);
+    EXPECT_TRUE(why) << why.error().sentence();
+    return why ? *why : std::nullopt;
+  }
+  TemporaryFolder folder_;
+  fs::path model_ = folder_.path() / "m.onnx", engine_ = folder_.path() / "m.engine";
+  EngineRecord record_;
+};
+
+TEST_F(Engine, ItsRecordComesBackAsItWasWritten) {
+  ASSERT_TRUE(write_record(engine_, record_));
+  EXPECT_TRUE(fs::exists(folder_.path() / "m.engine.json"));
+  const auto read = read_record(engine_);
+  ASSERT_TRUE(read) << read.error().sentence();
+  ASSERT_TRUE(*read);
+  EXPECT_EQ(to_text(to_json(**read)), to_text(to_json(record_)));
+  EXPECT_EQ((*read)->settings, record_.settings);
+  EXPECT_EQ((*read)->machine.driver_version, "580.1");
+}
+
+TEST_F(Engine, WithoutARecordNothingIsKnown) {
+  const auto read = read_record(engine_);
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(*read);
+}
+
+TEST_F(Engine, ARecordThatCannotBeReadIsNamed) {
+  for (const char* text :
+       {"", "{}", "[1]", R"({"schema_version": 2})", R"({"schema_version": 1})", "no JSON"}) {
+    write_text(record_path(engine_), text);
+    const auto read = read_record(engine_);
+    ASSERT_FALSE(read) << text;
+    EXPECT_EQ(read.error().kind, ErrorKind::input);
+    EXPECT_THAT(read.error().sentence(), HasSubstr("m.engine.json")) << text;
+  }
+}
+
+TEST_F(Engine, IsForeignByVersionGpuAndCapabilityAndByNothingElse) {
+  EXPECT_EQ(why_foreign(record_, kHere), std::nullopt);
+  EngineMachine other = kHere;
+  other.uuid = "GPU-2";
+  other.driver_version = "590.2";
+  other.cuda_version = "13.1";
+  EXPECT_EQ(why_foreign(record_, other), std::nullopt) << "another GPU of the same name, another driver";
+  other = kHere;
+  other.tensorrt_version = "10.16.2";
+  EXPECT_EQ(why_foreign(record_, other), "it was built by TensorRT 10.16.1, and here is 10.16.2");
+  other = kHere;
+  other.gpu = "Orin";
+  EXPECT_EQ(why_foreign(record_, other), "it was built for NVIDIA H200, and here is Orin");
+  other = kHere;
+  other.compute_capability = "8.7";
+  EXPECT_EQ(why_foreign(record_, other), "it was built for compute capability 9.0, and here is 8.7");
+}
+
+TEST_F(Engine, IsStaleWhenItsModelOrItselfHasChanged) {
+  EXPECT_EQ(stale(), std::nullopt);
+  write_text(model_, "another");
+  EXPECT_EQ(stale(), model_.string() + " has changed since it was built");
+  write_text(model_, "a model");  // the same content at another time
+  EXPECT_EQ(stale(), std::nullopt);
+  fs::remove(model_);
+  EXPECT_EQ(stale(), std::nullopt) << "the model is no longer needed";
+  write_text(engine_, "AN engine");
+  fs::last_write_time(engine_, fs::last_write_time(engine_) + std::chrono::seconds(2));
+  EXPECT_EQ(stale(), "it is not the file that m.engine.json describes");
+}
+
+TEST_F(Engine, ThatIsGoneIsAnError) {
+  fs::remove(engine_);
+  EXPECT_FALSE(why_stale(record_, engine_));
+}
+
+TEST(EnginePath, IsBesideTheModel) {
+  EXPECT_EQ(engine_path("/a/yolo11n.onnx"), "/a/yolo11n.engine");
+  EXPECT_EQ(record_path("/a/yolo11n.engine"), "/a/yolo11n.engine.json");
+}
+
+TEST(Precision, EachVersionHasItsOwnWays) {
+  for (const int major : {10, 11, 12}) EXPECT_EQ(why_not(Precision::fp32, major, false), std::nullopt);
+  for (const Precision half : {Precision::fp16, Precision::bf16}) {
+    EXPECT_EQ(why_not(half, 10, false), std::nullopt);
+    EXPECT_TRUE(needs_flag(half, 10));
+    EXPECT_FALSE(needs_flag(half, 11));
+  }
+  EXPECT_THAT(why_not(Precision::fp16, 11, false).value_or(""), HasSubstr("has no FP16 flag any more"));
+  EXPECT_THAT(why_not(Precision::bf16, 11, true).value_or(""), HasSubstr("build it without --bf16"));
+  for (const int major : {10, 11}) {
+    EXPECT_EQ(why_not(Precision::int8, major, true), std::nullopt);
+    EXPECT_THAT(why_not(Precision::int8, major, false).value_or(""), HasSubstr("has no calibrator"));
+  }
+  EXPECT_TRUE(needs_flag(Precision::int8, 10));
+  for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::bf16, Precision::int8})
+    EXPECT_EQ(parse_precision(name_of(precision)), precision);
+  EXPECT_EQ(parse_precision("fp8"), std::nullopt);
+}
+
+TEST(TensorRtVersion, CountsOtherwiseSinceTen) {
+  EXPECT_EQ(version_text(101601), "10.16.1");
+  EXPECT_EQ(version_text(110106), "11.1.6");
+  EXPECT_EQ(version_text(8601), "8.6.1");
+  EXPECT_EQ(major_of(101601), 10);
+  EXPECT_EQ(major_of(8601), 8);
+}
+
+TEST(SettleShape, ABatchOfOneAndTheSidesOfAPicture) {
+  using Dims = std::vector<std::int64_t>;
+  EXPECT_EQ(settle_shape("x", {-1, 3, -1, -1}, 640).value_or(Dims{}), (Dims{1, 3, 640, 640}));
+  EXPECT_EQ(settle_shape("x", {-1, -1, -1, 3}, 320).value_or(Dims{}), (Dims{1, 320, 320, 3}));
+  EXPECT_EQ(settle_shape("x", {2, 3, 8, 9}, 640).value_or(Dims{}), (Dims{2, 3, 8, 9}));
+  EXPECT_EQ(settle_shape("x", {-1, 10}, 640).value_or(Dims{}), (Dims{1, 10}));
+  EXPECT_EQ(settle_shape("x", {}, 640).value_or(Dims{9}), Dims{});
+  for (const Dims& open : {Dims{1, -1}, Dims{-1, -1, -1, -1}, Dims{1, 3, 8, 8, -1}}) {
+    const auto settled = settle_shape("ids", open, 640);
+    ASSERT_FALSE(settled);
+    EXPECT_THAT(settled.error().sentence(), HasSubstr("the shape of input ids is open"));
+    EXPECT_THAT(settled.error().sentence(), HasSubstr("export the model with fixed shapes"));
+  }
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::string with_length(const std::string& text) {
+  std::string file(4, '\0');
+  const auto length = static_cast<std::uint32_t>(text.size());
+  std::memcpy(file.data(), &length, 4);
+  return file + text;
+}
+
+TEST(EngineFile, WhatUltralyticsPutsBeforeAnEngineIsItsMetadata) {
+  const std::string file =
+      with_length(R"({"task": "detect", "imgsz": [640, 640], "names": {"0": "person"}})") + "ftrt…";
+  const EngineParts parts = parts_of(bytes_of(file));
+  EXPECT_EQ(parts.engine.size(), std::strlen("ftrt…"));
+  EXPECT_EQ(parts.engine.data(), bytes_of(file).last(parts.engine.size()).data());
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_THAT(parts.metadata, ElementsAre(Pair("task", "detect"), Pair("imgsz", "[640,640]"),
+                                          Pair("names", R"({"0":"person"})")));
+}
+
+TEST(EngineFile, AnythingElseIsAnEngineAsAWhole) {
+  for (const std::string& file :
+       {std::string(), std::string("f"), std::string("ftrt and much more behind it"),
+        with_length("{\"task\": }") + "x", with_length("{\"a\": 1}"), with_length("[1]") + "x",
+        std::string("\xff\xff\xff\xff{}", 6), std::string("\x02\x00\x00\x00{", 5)}) {
+    const EngineParts parts = parts_of(bytes_of(file));
+    EXPECT_EQ(parts.engine.size(), file.size());
+    EXPECT_TRUE(parts.metadata.empty());
+  }
+}
+
+TEST(EngineFile, IsMappedOrTheReasonIsGiven) {
+  TemporaryFolder folder;
+  write_text(folder.path() / "e", "text");
+  write_text(folder.path() / "empty", "");
+  const auto file = MappedFile::open(folder.path() / "e");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()), "text");
+  EXPECT_FALSE(MappedFile::open(folder.path() / "empty"));
+  EXPECT_THAT(MappedFile::open(folder.path() / "none").error().sentence(), HasSubstr("No such file"));
+}
+
+TEST(EngineBuilder, APlugInWithoutABuilderIsNamed) {
+  const auto built =
+      build_engine_with(fs::path(HEADROOM_FAKE_CUDA) / "libcuda.so.1", {}, [](const std::string&) {});
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().kind, ErrorKind::input);
+  EXPECT_THAT(built.error().sentence(), HasSubstr("it does not export headroom_build_engine()"));
+  EXPECT_FALSE(build_engine_with("/nowhere/libheadroom_backend_tensorrt.so", {}, [](const std::string&) {}));
+}
+
+}  // namespace
+}  // namespace headroom::tensorrt
