@@ -17,7 +17,12 @@ for fuzzer in "$PWD"/build/asan/fuzz/*_fuzzer; do
   seeds=$PWD/tests/fuzz/corpus/$name
   [ -d "$seeds" ] || seeds=$PWD/tests/fuzz/corpus/${name%%_*}  # recording_analysis begins with the recordings of recording
   echo "== $name for $seconds s =="
+  # What a fuzzer says of its progress (hundreds of lines) is of use only when it has found something.
   (cd "$runs" && "$fuzzer" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=0 -verbosity=0 \
-    -seed="${FUZZ_SEED:-0}" "$work" "$seeds")
+    -seed="${FUZZ_SEED:-0}" "$work" "$seeds") >"$runs/$name.log" 2>&1 || {
+    tail -n 60 "$runs/$name.log" | cut -c1-300
+    echo "the $name fuzzer found something: $runs/$name.log"
+    exit 1
+  }
 done
 echo "no fuzzer found anything"
