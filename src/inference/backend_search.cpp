@@ -27,17 +27,16 @@ struct KnownBackend {
 constexpr std::array<KnownBackend, 3> kKnownBackends{{
     {"tensorrt",
      {".engine", ".plan", ".onnx"},
-     "build Headroom where TensorRT's headers are (-DTENSORRT_INCLUDE_DIR=…, docs/tensorrt.md), or use the "
-     "model as .onnx "
-     "with ONNX Runtime"},
+     "build Headroom where TensorRT's headers are (-DTENSORRT_INCLUDE_DIR=…, docs/tensorrt.md), "
+     "or use the model as .onnx with ONNX Runtime"},
     {"onnxruntime",
      {".onnx", ".ort"},
-     "run scripts/install_dependencies.sh and build again, or name the folder of the plug-in in "
-     "HEADROOM_BACKEND_PATH"},
+     "run scripts/install_dependencies.sh and build again, "
+     "or name the folder of the plug-in in HEADROOM_BACKEND_PATH"},
     {"libtorch",
      {".torchscript", ".pt", ".pth", ".ts"},
-     "Headroom does not come with a LibTorch plug-in yet: export the model to .onnx, or write the plug-in "
-     "(docs/how-to-add-a-backend.md)"},
+     "Headroom does not come with a LibTorch plug-in yet: export the model to .onnx, "
+     "or write the plug-in (docs/how-to-add-a-backend.md)"},
 }};
 
 const KnownBackend* find_known(std::string_view name) {

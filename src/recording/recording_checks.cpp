@@ -31,8 +31,8 @@ void Recording::check_header() {
   // Earlier versions wrote none.
   if (header.checksum != 0 && header.checksum != checksum_of(header))
     add_problem(
-        "the file's header does not match its checksum: at least one bit of it was changed, and times, "
-        "sizes, estimates and which segments there are may be wrong");
+        "the file's header does not match its checksum: at least one bit of it was changed, "
+        "and times, sizes, estimates and which segments there are may be wrong");
 }
 
 // Before anything else is read: the end says what the header's figures were.
@@ -80,8 +80,8 @@ void Recording::find_end() {
   if ((flags & kFlagClosed) == 0) return;  // an exec failed, and the process went on
   if (end_.segments_claimed < end.segments_claimed)
     add_problem(
-        fmt::format("the file's header counts {} segments and there were {} at the end: at least one bit of "
-                    "it was changed",
+        fmt::format("the file's header counts {} segments and there were {} at the end: "
+                    "at least one bit of it was changed",
                     end_.segments_claimed, end.segments_claimed));
   // What was counted after the end is in the header alone.
   end.segments_claimed = std::max(end.segments_claimed, end_.segments_claimed);
@@ -107,8 +107,8 @@ void Recording::check_sizes() {
   if ((!info_.ring && end_.segments_claimed > header.segments_limit) || reached > slots ||
       (reached < slots && !may_end_early))
     add_problem(
-        fmt::format("the sizes in the file's header contradict each other: {} segments of {} bytes, at most "
-                    "{} of them, in a file of {} bytes; which segments there are may be wrong",
+        fmt::format("the sizes in the file's header contradict each other: {} segments of {} bytes, "
+                    "at most {} of them, in a file of {} bytes; which segments there are may be wrong",
                     end_.segments_claimed, header.segment_bytes, header.segments_limit, file_bytes));
 }
 
@@ -129,10 +129,10 @@ void Recording::take_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
     span.is_checked = true;
   } else if (!is_same_segment(seal, segment) || committed < seal.committed) {
     span.is_checked = true;
-    add_problem(fmt::format(
-        "the header of segment {} is not what it was at the end: at least one bit of it was changed, and its "
-        "events may be wrong or missing",
-        span.slot));
+    add_problem(
+        fmt::format("the header of segment {} is not what it was at the end: "
+                    "at least one bit of it was changed, and its events may be wrong or missing",
+                    span.slot));
   } else if (info_.closed && committed == seal.committed) {
     span.counted_allocations = seal.counted_allocations;
     span.counted_bytes = seal.counted_bytes;
@@ -165,10 +165,10 @@ void Recording::check_segment(SegmentSpan& span) {
   while (decoder.advance()) ++events;
   const std::string name =
       span.thread < info_.threads.size() ? info_.threads[span.thread].name : std::string();
-  add_problem(fmt::format(
-      "segment {} of thread {}{} does not match its checksum: at least one bit of it was changed, and its {} "
-      "events may be wrong",
-      span.number, span.thread, name.empty() ? "" : " (" + name + ")", events));
+  add_problem(
+      fmt::format("segment {} of thread {}{} does not match its checksum: "
+                  "at least one bit of it was changed, and its {} events may be wrong",
+                  span.number, span.thread, name.empty() ? "" : " (" + name + ")", events));
   if (problems_.size() < kMostProblems) problems_.push_back(open_problems_.back());
 }
 
