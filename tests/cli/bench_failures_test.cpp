@@ -55,7 +55,7 @@ TEST(BenchFailures, AModelThatCrashes) {
 }
 
 TEST(BenchFailures, AModelThatHangs) {
-  const Neighbours run("load hang", {"--timeout", "1s"});
+  const Neighbours run("load hang", {"--timeout", "4s"});
   EXPECT_EQ(get_text(run.bad(), "status"), "timeout");
   EXPECT_THAT(get_text(run.bad(), "error"), HasSubstr("--timeout"));
   EXPECT_EQ(get_text(run.bad(), "died_in"), "runtime_loaded");

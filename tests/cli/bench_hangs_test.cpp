@@ -15,11 +15,15 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
+// Long enough for a healthy neighbour under a sanitizer on a machine that is busy with other tests: with 1 s
+// a start was taken for a hang there.
+constexpr char kPatience[] = "4s";
+
 TEST(BenchHangs, AWorkerThatHangsAfterItsWorkIsDoneKeepsItsFigures) {
   Bench bench;
   const CommandResult result =
-      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", "1s", "--max-frames",
-                 "3", "--model", "m=" + bench.model("m", "exit hang")});
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", kPatience,
+                 "--max-frames", "3", "--model", "m=" + bench.model("m", "exit hang")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const Json model = model_of(bench.report(), "m");
   EXPECT_EQ(get_text(model, "status"), "ok");
@@ -29,11 +33,11 @@ TEST(BenchHangs, AWorkerThatHangsAfterItsWorkIsDoneKeepsItsFigures) {
 
 TEST(BenchHangs, ASlowWarmUpAndAWaitAtTheGateAreNoHang) {
   Bench bench;
-  // Ten warm-up runs of 200 ms: twice the timeout in all, and the quick model waits for them at the gate.
+  // Ten warm-up runs of 800 ms: twice the timeout in all, and the quick model waits for them at the gate.
   const CommandResult result =
-      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", "1s", "--max-frames",
-                 "3", "--parallel", "--model", "quick=" + bench.model("quick", ""), "--model",
-                 "slow=" + bench.model("slow", "run sleep 200")});
+      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--timeout", kPatience,
+                 "--max-frames", "3", "--parallel", "--model", "quick=" + bench.model("quick", ""), "--model",
+                 "slow=" + bench.model("slow", "run sleep 800")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const Json report = bench.report();
   for (const Json& model : get_member(get_member(report, "parallel"), "together"))
@@ -45,10 +49,10 @@ TEST(BenchHangs, WhatEndsTheScanIsNamed) {
   const fs::path pipe = bench.path() / "pipe.png";  // nobody writes to it: reading it never ends
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const CommandResult result =
-      bench.run({"--source", "image_dir=" + pipe.string(), "--backend", "misbehaving", "--timeout", "1s",
+      bench.run({"--source", "image_dir=" + pipe.string(), "--backend", "misbehaving", "--timeout", kPatience,
                  "--model", "m=" + bench.model("m", "")});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("no sign of life for 1.000 s while it was reading pipe.png"));
+  EXPECT_THAT(result.err, HasSubstr("no sign of life for 4.000 s while it was reading pipe.png"));
 }
 
 TEST(BenchHangs, AModelThatIsAFifo) {
@@ -73,7 +77,7 @@ TEST(BenchHangs, AModelWhoseFileCannotBeOpenedForNow) {
     GTEST_SKIP() << "this file system has no leases; skipped";
   const CommandResult result =
       bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--timeout",
-                 "1s", "--model", "bad=" + held, "--model", "ok=" + bench.model("ok", "")});
+                 kPatience, "--model", "bad=" + held, "--model", "ok=" + bench.model("ok", "")});
   ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
   ::signal(SIGIO, before);
   EXPECT_EQ(result.exit_code, 1) << result.err;
@@ -88,12 +92,10 @@ TEST(BenchHangs, AModelWhoseFileCannotBeOpenedForNow) {
 TEST(BenchHangs, APreparedModelWhoseFileCannotBeOpenedForNow) {
   Bench bench;
   const std::string held = bench.model("held", "");
-  const std::vector<std::string> arguments{"--source",     bench.pictures(),
-                                           "--backend",    "misbehaving",
-                                           "--max-frames", "5",
-                                           "--timeout",    "1s",
-                                           "--model",      "bad=" + held,
-                                           "--model",      "ok=" + bench.model("ok", "")};
+  const std::vector<std::string> arguments{"--source",    bench.pictures(), "--backend",
+                                           "misbehaving", "--max-frames",   "5",
+                                           "--timeout",   kPatience,        "--model",
+                                           "bad=" + held, "--model",        "ok=" + bench.model("ok", "")};
   auto setup = arguments;
   setup.emplace_back("--skip-inference");
   ASSERT_EQ(bench.run(setup).exit_code, 0);
@@ -124,7 +126,7 @@ TEST(BenchHangs, AModelThatHangsInTheInferencePhaseOnly) {
   };
   const CommandResult result =
       bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--metrics-interval", "50ms",
-                 "--max-frames", "300", "--timeout", "4s", "--model",
+                 "--max-frames", "300", "--timeout", kPatience, "--model",
                  "first=" + bench.model("first", "run sleep 2"), "--model", "turns=" + turns},
                 options);
   EXPECT_EQ(result.exit_code, 1) << result.err;
