@@ -2,25 +2,34 @@
 // frames:
 //
 //   headroom           what a worker of `headroom bench` does with a frame (bench/loaded_model.h), its
-//   inference time bare               ONNX Runtime's C API, the input copied from a finished tensor before
-//   the clock starts bare, letterboxed  the same, the input made from the frame before the clock starts, as
-//   the worker must
+//                      inference time
+//   bare               ONNX Runtime's C API, the input copied from a finished tensor before the clock starts
+//   bare, letterboxed  the same, the input made from the frame before the clock starts, as the worker must
 //
 // Two programs meet different moods of a machine, which differ by more than what is looked for here; turns of
 // a few dozen milliseconds within one process meet the same. What the third differs in from the second is the
 // price of having made the input just now: the frame and the tensor went through the caches that hold the
 // weights.
 //
-//   alternating_runs MODEL SOURCE [--imgsz 640] [--frames 160] [--turns 60] [--threads 1]
+//   alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1]
+//                    [--device cpu|cuda:N] [--conv-search heuristic]
+//
+// Without a source, inputs are made from the model's signature, and there is no third way. On a GPU the bare
+// way is that of bare_on_device.h.
 //
 // Prints a line of JSON: the P50 of each way, and of the ratio to `bare` of each turn the median with a
 // distribution-free 95 % interval.
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <optional>
 
+#include "bare_on_device.h"
 #include "bare_runtime.h"
 #include "bench/loaded_model.h"
+#include "inference/synthetic_input.h"
+#include "model/device_name.h"
 #include "source_frames.h"
 
 namespace {
@@ -28,7 +37,7 @@ namespace {
 using namespace headroom;
 using bench::LoadedModel;
 
-constexpr int kTurn = 12;
+constexpr std::size_t kTurn = 12;
 
 [[noreturn]] void stop(const Error& error) { bare::fail("alternating_runs: " + error.sentence()); }
 template <class T>
@@ -37,18 +46,30 @@ T need(Result<T> result) {
   return std::move(*result);
 }
 
+struct Options {
+  std::string model, source, device = "cpu", conv_search = "heuristic";
+  int image_size = 640, frames = 160, turns = 60, threads = 1;
+};
+
 // A session of ONNX Runtime's C API with its defaults, as in bare_onnxruntime_loop.
 class BareModel {
  public:
-  BareModel(const std::string& path, int threads, const std::vector<std::int64_t>& dims) {
+  BareModel(const Options& wanted, const std::vector<std::int64_t>& dims) {
     OrtEnv* env = nullptr;
     OrtSessionOptions* options = nullptr;
     bare::check(bare::api->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "bare", &env));
     bare::check(bare::api->CreateSessionOptions(&options));
     bare::check(bare::api->SetSessionExecutionMode(options, ORT_SEQUENTIAL));
     bare::check(bare::api->SetInterOpNumThreads(options, 1));
-    bare::check(bare::api->SetIntraOpNumThreads(options, threads));
-    bare::check(bare::api->CreateSession(env, path.c_str(), options, &session_));
+    bare::check(bare::api->SetIntraOpNumThreads(options, wanted.threads));
+    const auto device = parse_device_name(wanted.device);
+    const bool on_device = device && device->is_cuda;
+    const auto ordinal = on_device ? static_cast<int>(device->ordinal) : 0;
+    if (on_device) {
+      if (const char* problem = device_.open(ordinal)) bare::fail(problem);
+      bare_cuda::use(options, {ordinal, false, wanted.conv_search}, device_);
+    }
+    bare::check(bare::api->CreateSession(env, wanted.model.c_str(), options, &session_));
     OrtAllocator* allocator = nullptr;
     bare::check(bare::api->GetAllocatorWithDefaultOptions(&allocator));
     bare::make_input(session_, allocator, dims, input_);
@@ -58,44 +79,57 @@ class BareModel {
     outputs_.resize(count);
     for (std::size_t i = 0; i < count; ++i)
       bare::check(bare::api->SessionGetOutputName(session_, i, allocator, &names_[i]));
+    if (on_device) run_.emplace(session_, ordinal, device_, input_, names_);
   }
+  BareModel(const BareModel&) = delete;
+  BareModel& operator=(const BareModel&) = delete;
   std::vector<char>& input() { return input_.memory; }
   std::int64_t run() {
     const std::int64_t started = bare::now_ns();
-    bare::check(bare::api->Run(session_, nullptr, &input_.name, &input_.value, 1, names_.data(),
-                               names_.size(), outputs_.data()));
+    if (run_)
+      run_->run();
+    else
+      bare::check(bare::api->Run(session_, nullptr, &input_.name, &input_.value, 1, names_.data(),
+                                 names_.size(), outputs_.data()));
     return bare::now_ns() - started;
   }
 
  private:
+  bare_cuda::Device device_;
   OrtSession* session_ = nullptr;
   bare::Input input_;
   std::vector<char*> names_;
   std::vector<OrtValue*> outputs_;
-};
-
-struct Options {
-  std::string model, source;
-  int image_size = 640, frames = 160, turns = 60, threads = 1;
+  std::optional<bare_cuda::Run> run_;
 };
 
 Options parse(int count, char** values) {
   Options options;
-  for (int i = 3; i + 1 < count; i += 2) {
+  int first_flag = 1;
+  for (std::string* place : {&options.model, &options.source})
+    if (first_flag < count && values[first_flag][0] != '-') *place = values[first_flag++];
+  for (int i = first_flag; i + 1 < count; i += 2) {
     const std::string flag = values[i];
+    std::string* const word = flag == "--device"        ? &options.device
+                              : flag == "--conv-search" ? &options.conv_search
+                                                        : nullptr;
     int* const value = flag == "--imgsz"     ? &options.image_size
                        : flag == "--frames"  ? &options.frames
                        : flag == "--turns"   ? &options.turns
                        : flag == "--threads" ? &options.threads
                                              : nullptr;
-    if (value == nullptr) bare::fail("alternating_runs: unknown flag " + flag);
-    *value = std::atoi(values[i + 1]);
+    if (word != nullptr)
+      *word = values[i + 1];
+    else if (value != nullptr)
+      *value = std::atoi(values[i + 1]);
+    else
+      bare::fail("alternating_runs: unknown flag " + flag);
   }
-  if (count < 3 || count % 2 == 0 || options.frames < 1 || options.turns < 1 || options.threads < 1)
+  if (options.model.empty() || (count - first_flag) % 2 != 0 || options.frames < 1 || options.turns < 1 ||
+      options.threads < 1 || !parse_device_name(options.device) || !parse_conv_search(options.conv_search))
     bare::fail(
-        "usage: alternating_runs MODEL SOURCE [--imgsz 640] [--frames 160] [--turns 60] [--threads 1]");
-  options.model = values[1];
-  options.source = values[2];
+        "usage: alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1] "
+        "[--device cpu|cuda:N] [--conv-search exhaustive|heuristic|default]");
   return options;
 }
 
@@ -115,86 +149,127 @@ std::string median_with_interval(std::vector<double> ratios) {
   return text;
 }
 
+// What the three ways do with one frame; each returns the time of its inference.
+class Ways {
+ public:
+  explicit Ways(const Options& options)
+      : backend_(need(inference::Backend::open(need(inference::choose_backend(options.model, ""))))) {
+    if (auto started = backend_.start(); !started) stop(started.error());
+    bench::WorkerModel model{"m", options.model, "onnxruntime", "", "", {}};
+    model.settings.threads = options.threads;
+    model.settings.device = options.device;
+    model.settings.conv_search = *parse_conv_search(options.conv_search);
+    bench::WorkerJob job;
+    job.image_size = options.image_size;
+    if (options.device != "cpu") need(backend_.prepare_device(options.device));
+    measured_.emplace(need(LoadedModel::load(backend_, model, job)));
+    // What the worker's task says of its input, once more for the bare sessions.
+    auto session = need(backend_.load(options.model, model.settings));
+    if (options.source.empty())
+      make_signature_input(options, session.description());
+    else
+      read_frames(options, session.description());
+  }
+
+  std::vector<std::string> names() const {
+    if (letterboxed_) return {"headroom", "bare", "bare_letterboxed"};
+    return {"headroom", "bare"};
+  }
+  std::int64_t run(const std::string& way, std::size_t number) {
+    if (way == "headroom") return run_headroom(number);
+    BareModel& model = way == "bare" ? *bare_ : *letterboxed_;
+    if (way != "bare")
+      preprocess(frames_[number % frames_.size()], model.input().data());
+    else if (!tensors_.empty())
+      std::memcpy(model.input().data(), tensors_[number % tensors_.size()].data(), model.input().size());
+    return model.run();
+  }
+
+ private:
+  void read_frames(const Options& options, const ModelDescription& description) {
+    inference::TaskOptions task_options;
+    task_options.image_size = options.image_size;
+    const auto task = need(inference::create_task(description, task_options));
+    if (task == nullptr)
+      bare::fail(
+          "alternating_runs: the model has no vision task, so it takes no frames; leave out the source");
+    const std::vector<std::int64_t>& dims = task->input_dims()[task->input().input_index];
+    bare_.emplace(options, dims);
+    letterboxed_.emplace(options, dims);
+    preprocessor_.emplace(task->input());
+    frames_ = need(bench_support::first_frames(options.source, static_cast<std::size_t>(options.frames)));
+    if (frames_.empty()) bare::fail("alternating_runs: the source gives no frames");
+    for (const media::Picture& frame : frames_) {
+      tensors_.emplace_back(bare_->input().size());
+      preprocess(frame, tensors_.back().data());
+    }
+  }
+  void make_signature_input(const Options& options, const ModelDescription& description) {
+    constexpr std::uint32_t kSeed = 1;
+    const auto made = need(inference::make_synthetic_inputs(description, options.image_size, kSeed));
+    bare_.emplace(options, made.front().dims);
+    std::memcpy(bare_->input().data(), made.front().data.data(), bare_->input().size());
+  }
+  void preprocess(const media::Picture& frame, char* tensor) {
+    preprocessor_->run(frame.bgr.data(), frame.width, frame.height, static_cast<std::size_t>(frame.width) * 3,
+                       tensor);
+  }
+  std::int64_t run_headroom(std::size_t number) {
+    bench::FrameView view;
+    if (!frames_.empty()) {
+      const media::Picture& frame = frames_[number % frames_.size()];
+      view = {frame.bgr.data(), frame.width, frame.height};
+    }
+    bench::FrameTimes times;
+    const Status done = measured_->takes_frames() && frames_.empty() ? measured_->process_blank(times)
+                                                                     : measured_->process(view, times);
+    if (!done) stop(done.error());
+    return times.inference.count;
+  }
+
+  inference::Backend backend_;
+  std::optional<LoadedModel> measured_;
+  std::optional<BareModel> bare_, letterboxed_;
+  std::optional<inference::Preprocessor> preprocessor_;
+  std::vector<media::Picture> frames_;
+  std::vector<std::vector<char>> tensors_;  // finished ones for `bare`
+};
+
 }  // namespace
 
 int main(int count, char** values) {
   const Options options = parse(count, values);
-  inference::Backend backend =
-      need(inference::Backend::open(need(inference::choose_backend(options.model, ""))));
-  if (auto started = backend.start(); !started) stop(started.error());
-  bench::WorkerModel worker_model{"m", options.model, "onnxruntime", "", "", {}};
-  worker_model.settings.threads = options.threads;
-  bench::WorkerJob job;
-  job.image_size = options.image_size;
-  LoadedModel measured = need(LoadedModel::load(backend, worker_model, job));
-  if (!measured.takes_frames())
-    bare::fail("alternating_runs: the model has no vision task, so it takes no frames");
-
-  // What the worker's task says of its input, once more for the bare sessions.
-  auto session = need(backend.load(options.model, worker_model.settings));
-  inference::TaskOptions task_options;
-  task_options.image_size = options.image_size;
-  const auto task = need(inference::create_task(session.description(), task_options));
-  const inference::InputSpec& spec = task->input();
-  const std::vector<std::int64_t>& dims = task->input_dims()[spec.input_index];
-  BareModel bare_model(options.model, options.threads, dims),
-      letterboxed(options.model, options.threads, dims);
-  inference::Preprocessor preprocessor(spec);
-
-  const auto frames =
-      need(bench_support::first_frames(options.source, static_cast<std::size_t>(options.frames)));
-  if (frames.empty()) bare::fail("alternating_runs: the source gives no frames");
-  const auto make_input = [&](const media::Picture& frame, char* tensor) {
-    preprocessor.run(frame.bgr.data(), frame.width, frame.height, static_cast<std::size_t>(frame.width) * 3,
-                     tensor);
-  };
-  std::vector<std::vector<char>> tensors;  // finished ones for `bare`
-  for (const media::Picture& frame : frames)
-    make_input(frame, tensors.emplace_back(bare_model.input().size()).data());
-
-  const char* const names[] = {"headroom", "bare", "bare_letterboxed"};
+  Ways ways(options);
+  const std::vector<std::string> names = ways.names();
   std::map<std::string, std::vector<std::int64_t>> all;
   std::map<std::string, std::vector<double>> ratios;
   std::size_t next = 0;
-  for (int turn = -1; turn < options.turns; ++turn) {  // the first warms up
+  for (int turn = -1; turn < options.turns; ++turn, next += kTurn) {  // the first warms up
     std::map<std::string, std::int64_t> of_turn;
-    for (int place = 0; place < 3; ++place) {
-      const std::string name = names[(place + turn + 1) % 3];
+    for (std::size_t place = 0; place < names.size(); ++place) {
+      const std::string& name = names[(place + static_cast<std::size_t>(turn + 1)) % names.size()];
       std::vector<std::int64_t> times;
-      for (int i = 0; i < kTurn; ++i) {
-        const std::size_t at = (next + static_cast<std::size_t>(i)) % frames.size();
-        const media::Picture& frame = frames[at];
-        if (name == "headroom") {
-          bench::FrameTimes frame_times;
-          if (auto done = measured.process({frame.bgr.data(), frame.width, frame.height}, frame_times); !done)
-            stop(done.error());
-          times.push_back(frame_times.inference.count);
-        } else if (name == "bare") {
-          std::memcpy(bare_model.input().data(), tensors[at].data(), tensors[at].size());
-          times.push_back(bare_model.run());
-        } else {
-          make_input(frame, letterboxed.input().data());
-          times.push_back(letterboxed.run());
-        }
-      }
+      for (std::size_t i = 0; i < kTurn; ++i) times.push_back(ways.run(name, next + i));
       if (turn < 0) continue;
       of_turn[name] = median_of(times);
       all[name].insert(all[name].end(), times.begin(), times.end());
     }
-    next += kTurn;
     if (turn < 0) continue;
-    const auto bare_time = static_cast<double>(of_turn["bare"]);
-    for (const char* name : {"headroom", "bare_letterboxed"})
-      ratios[name].push_back(static_cast<double>(of_turn[name]) / bare_time);
-    ratios["headroom_over_letterboxed"].push_back(static_cast<double>(of_turn["headroom"]) /
-                                                  static_cast<double>(of_turn["bare_letterboxed"]));
+    const auto ratio = [&](const char* over, const char* under) {
+      if (!of_turn.contains(over) || !of_turn.contains(under)) return;
+      ratios[std::string(over) + "_over_" + under].push_back(static_cast<double>(of_turn[over]) /
+                                                             static_cast<double>(of_turn[under]));
+    };
+    ratio("headroom", "bare");
+    ratio("bare_letterboxed", "bare");
+    ratio("headroom", "bare_letterboxed");
   }
-  std::printf("{");
-  for (const char* name : names)
-    std::printf("\"%s_p50_ns\":%lld,", name, static_cast<long long>(median_of(all[name])));
-  std::printf("\"headroom_over_bare\":%s,\"letterboxed_over_bare\":%s,\"headroom_over_letterboxed\":%s}\n",
-              median_with_interval(ratios["headroom"]).c_str(),
-              median_with_interval(ratios["bare_letterboxed"]).c_str(),
-              median_with_interval(ratios["headroom_over_letterboxed"]).c_str());
+  std::string line;
+  for (const std::string& name : names)
+    line += "\"" + name + "_p50_ns\":" + std::to_string(median_of(all[name])) + ",";
+  for (const auto& [name, of_turns] : ratios)
+    line += "\"" + name + "\":" + median_with_interval(of_turns) + ",";
+  line.back() = '}';
+  std::printf("{%s\n", line.c_str());
   return 0;
 }
