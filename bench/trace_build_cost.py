@@ -12,7 +12,6 @@ before and after the program is told apart: it is paid once a build. Only the Py
 """
 import argparse
 import json
-import math
 import os
 import platform
 import shlex
@@ -22,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from medians import confidence_of_median
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = ["src/recording/recording.cpp", "src/tracer/stack_walk.cpp", "src/tracer/nvtx_hooks.cpp", "src/base/subprocess.cpp",
@@ -66,14 +67,6 @@ def traced(build, flags, script, folder):
     return took
 
 
-def interval(values):
-    ordered, n, below, total = sorted(values), len(values), 0, 0.0
-    while below < n // 2 and (total := total + math.comb(n, below) / 2**n) <= 0.025:
-        below += 1
-    below = max(below, 1)
-    return ordered[below - 1], ordered[n - below]
-
-
 def spread(values, digits=2):
     first, middle, third = statistics.quantiles(values, n=4)
     return f"{middle:.{digits}f} ({first:.{digits}f}–{third:.{digits}f})"
@@ -112,7 +105,7 @@ def main():
         added = [100 * (one[mode]["compile_s"] / one["alone"]["compile_s"] - 1) for one in pairs]
         itself = [1000 * (one[mode]["whole_s"] - one[mode]["compile_s"] - one["alone"]["whole_s"] + one["alone"]["compile_s"]) for one in pairs]
         size = statistics.median(one[mode]["disk_bytes"] for one in pairs) / 2**20
-        low, high = interval(added)
+        low, high = confidence_of_median(added)
         lines.append(f"| {mode} | {spread(added)} | {low:.2f}–{high:.2f} | {spread(itself, 0)} | {pairs[0][mode]['recordings']} | {size:.1f} |")
     page = "\n".join(lines) + "\n"
     print(page)

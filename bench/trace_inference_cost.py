@@ -11,7 +11,6 @@ of a sign test). Only the Python standard library is used.
 """
 import argparse
 import json
-import math
 import os
 import platform
 import statistics
@@ -19,19 +18,12 @@ import subprocess
 import sys
 import tempfile
 
+from medians import confidence_of_median
 from turns import run_in_turns, slice_for
 
 
 def p50(output):
     return json.loads(next(line for line in output.splitlines() if line.startswith("{")))["p50_ns"]
-
-
-def interval(values):
-    ordered, n, below, total = sorted(values), len(values), 0, 0.0
-    while below < n // 2 and (total := total + math.comb(n, below) / 2**n) <= 0.025:
-        below += 1
-    below = max(below, 1)
-    return ordered[below - 1], ordered[n - below]
 
 
 def measure(options, specification, folder):
@@ -51,7 +43,7 @@ def measure(options, specification, folder):
         rounds.append(dict(zip(order, map(p50, outputs))))
         print(f"trace_inference_cost: {os.path.basename(model)}, round {index + 1} of {options.rounds}", file=sys.stderr)
     ratios = [found["traced"] / found["alone"] for found in rounds]
-    low, high = interval(ratios)
+    low, high = confidence_of_median(ratios)
     return {"model": os.path.basename(model), "rounds": rounds, "ratio": statistics.median(ratios), "low": low, "high": high,
             "ratio_min": min(ratios), "ratio_max": max(ratios), "alone_ms": statistics.median(r["alone"] for r in rounds) / 1e6}
 

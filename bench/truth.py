@@ -17,7 +17,6 @@ Only the Python standard library is used. Prints a Markdown table; every single 
 import argparse
 import glob
 import json
-import math
 import os
 import platform
 import re
@@ -28,6 +27,7 @@ import tempfile
 import threading
 import time
 
+from medians import confidence_of_median
 from turns import run_in_turns, slice_for
 
 
@@ -130,13 +130,8 @@ def spread(values):
 
 
 def interval_of_median(values):
-    """The median of paired ratios with its distribution-free 95 % confidence interval (order statistics of a sign
-    test), beside the whole range."""
-    ordered, n = sorted(values), len(values)
-    below, total = 0, 0.0
-    while below < n // 2 and (total := total + math.comb(n, below) / 2**n) <= 0.025:
-        below += 1
-    low, high = (ordered[below - 1], ordered[n - below]) if below > 0 else (ordered[0], ordered[-1])
+    """The median of paired ratios with its 95 % confidence interval, beside the whole range."""
+    low, high = confidence_of_median(values)
     return {**spread(values), "ci95_low": low, "ci95_high": high}
 
 

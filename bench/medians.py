@@ -1,0 +1,13 @@
+"""What a median of paired values is worth."""
+import math
+
+
+def confidence_of_median(values):
+    """Its distribution-free 95 % confidence interval (order statistics of a sign test); of fewer than six values the whole
+    range, which is worth less."""
+    ordered, n = sorted(values), len(values)
+    below, total = 0, 0.0
+    while below < n // 2 and (total := total + math.comb(n, below) / 2**n) <= 0.025:
+        below += 1
+    below = max(below, 1)
+    return ordered[below - 1], ordered[n - below]
