@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "inference/onnxruntime/failure.h"
+#include "inference/plugin/text_field.h"
 
 namespace headroom::onnxruntime {
 namespace {
@@ -65,7 +64,20 @@ Failure why_it_does_not_load(const Runtime& runtime, const Provider& provider, s
 
 using Options = std::vector<std::pair<const char*, std::string>>;
 
-Options options_for(const hr_settings& settings, const CudaDevice& device, bool captures) {
+// As the C API takes them; points into the options.
+struct OptionArrays {
+  std::vector<const char*> keys, values;
+};
+OptionArrays arrays_of(const Options& options) {
+  OptionArrays arrays;
+  for (const auto& [key, value] : options) {
+    arrays.keys.push_back(key);
+    arrays.values.push_back(value.c_str());
+  }
+  return arrays;
+}
+
+Options options_for(const hr_settings& settings, const plugin::CudaDevice& device, bool captures) {
   return {{"device_id", std::to_string(device.ordinal())},
           {"arena_extend_strategy",
            settings.arena_same_as_requested != 0 ? "kSameAsRequested" : "kNextPowerOfTwo"},
@@ -109,30 +121,22 @@ void record_placement(const Runtime& runtime, const OrtApi& api, OrtSessionOptio
 }
 
 void add_tensorrt(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& options,
-                  const Options& wanted, const CudaDevice& device) {
+                  const Options& wanted, const plugin::CudaDevice& device) {
   OrtTensorRTProviderOptionsV2* made = nullptr;
   runtime.check(api.CreateTensorRTProviderOptions(&made));
   const Owned<OrtTensorRTProviderOptionsV2> provider(made, api.ReleaseTensorRTProviderOptions);
-  std::vector<const char*> keys, values;
-  for (const auto& [key, value] : wanted) {
-    keys.push_back(key);
-    values.push_back(value.c_str());
-  }
+  const auto [keys, values] = arrays_of(wanted);
   runtime.check(api.UpdateTensorRTProviderOptions(made, keys.data(), values.data(), keys.size()));
   runtime.check(api.UpdateTensorRTProviderOptionsWithValue(made, "user_compute_stream", device.stream()));
   runtime.check(api.SessionOptionsAppendExecutionProvider_TensorRT_V2(&options, made));
 }
 
 void add_provider(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& options,
-                  const Options& wanted, const CudaDevice& device) {
+                  const Options& wanted, const plugin::CudaDevice& device) {
   OrtCUDAProviderOptionsV2* made = nullptr;
   runtime.check(api.CreateCUDAProviderOptions(&made));
   const Owned<OrtCUDAProviderOptionsV2> provider(made, api.ReleaseCUDAProviderOptions);
-  std::vector<const char*> keys, values;
-  for (const auto& [key, value] : wanted) {
-    keys.push_back(key);
-    values.push_back(value.c_str());
-  }
+  const auto [keys, values] = arrays_of(wanted);
   runtime.check(api.UpdateCUDAProviderOptions(made, keys.data(), values.data(), keys.size()));
   runtime.check(api.UpdateCUDAProviderOptionsWithValue(made, "user_compute_stream", device.stream()));
   runtime.check(api.SessionOptionsAppendExecutionProvider_CUDA_V2(&options, made));
@@ -141,7 +145,7 @@ void add_provider(const Runtime& runtime, const OrtApi& api, OrtSessionOptions& 
 }  // namespace
 
 void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
-                 const CudaDevice& device) {
+                 const plugin::CudaDevice& device) {
   const OrtApi& api = api_with(runtime, kCuda);
   const Options wanted = options_for(settings, device, settings.device_graph != 0);
   add_or_explain(runtime, kCuda, [&] { add_provider(runtime, api, options, wanted, device); });
@@ -149,7 +153,7 @@ void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_se
 }
 
 void append_tensorrt(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
-                     const CudaDevice& device, const std::string& cache) {
+                     const plugin::CudaDevice& device, const std::string& cache) {
   const OrtApi& api = api_with(runtime, kTensorRt);
   const Options wanted{{"device_id", std::to_string(device.ordinal())},
                        {"trt_engine_cache_enable", "1"},
@@ -193,9 +197,7 @@ hr_placement placement_of(const Runtime& runtime, const OrtSession& session) {
   for (const auto& [operation, count] : elsewhere)
     text += fmt::format("{}{}{}", text.empty() ? "" : ", ", operation,
                         count > 1 ? fmt::format(" x{}", count) : "");
-  const std::size_t length = std::min(text.size(), sizeof placement.elsewhere - 1);
-  std::memcpy(placement.elsewhere, text.data(), length);
-  placement.elsewhere[length] = '\0';
+  plugin::copy_text(placement.elsewhere, text);
   return placement;
 }
 

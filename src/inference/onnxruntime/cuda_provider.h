@@ -6,8 +6,8 @@
 #include <string>
 
 #include "inference/backend_plugin.h"
-#include "inference/onnxruntime/cuda_device.h"
 #include "inference/onnxruntime/runtime.h"
+#include "inference/plugin/cuda_device.h"
 
 namespace headroom::onnxruntime {
 
@@ -19,13 +19,13 @@ constexpr uint32_t kOldestApiForCuda = 16;
 // cudnn_conv_use_max_workspace and enable_cuda_graph. Throws Failure: HR_ERROR_UNAVAILABLE where the library
 // has no such provider, or it does not load.
 void append_cuda(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
-                 const CudaDevice& device);
+                 const plugin::CudaDevice& device);
 
 // Adds the TensorRT provider before the CUDA provider, which takes what that leaves. Engines that it builds
 // are kept in `cache`, by model, GPU and version (ONNX Runtime's own check); building one takes minutes, and
 // is a part of the load. device_graph is its trt_cuda_graph_enable. Throws Failure as append_cuda().
 void append_tensorrt(const Runtime& runtime, OrtSessionOptions& options, const hr_settings& settings,
-                     const CudaDevice& device, const std::string& cache);
+                     const plugin::CudaDevice& device, const std::string& cache);
 
 // How many nodes of the graph went to the providers, and which stayed on the CPU; -1 before 1.24. For a
 // session whose options append_cuda() was given.

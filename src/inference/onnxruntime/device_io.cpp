@@ -31,7 +31,7 @@ std::vector<bool> places(const Runtime& runtime, const OrtSession& session, GetP
 
 }  // namespace
 
-DeviceIo::DeviceIo(const Runtime& runtime, const CudaDevice& device, const OrtSession& session,
+DeviceIo::DeviceIo(const Runtime& runtime, const plugin::CudaDevice& device, const OrtSession& session,
                    OrtIoBinding& binding, const Signature& signature, BoundOutputs& outputs)
     : runtime_(runtime),
       api_(runtime.api()),
@@ -55,7 +55,8 @@ DeviceIo::DeviceIo(const Runtime& runtime, const CudaDevice& device, const OrtSe
   outputs_bound_.keep_on_device(std::move(memory), made_on_device);
   for (std::size_t i = 0; i < signature.inputs.size(); ++i)
     inputs_.push_back({{}, Owned<OrtValue>(nullptr, api_.ReleaseValue), 0, nullptr, 0, nullptr, nullptr});
-  for (std::size_t i = 0; i < signature.outputs.size(); ++i) outputs_.push_back({{}, PinnedMemory(device)});
+  for (std::size_t i = 0; i < signature.outputs.size(); ++i)
+    outputs_.push_back({{}, plugin::PinnedMemory(device)});
 }
 
 void DeviceIo::make_tensor(Input& input, std::size_t index, const hr_tensor& tensor) {
@@ -81,9 +82,9 @@ bool DeviceIo::bind_input(std::size_t index, const hr_tensor& tensor) {
   // The same tensor for the same shape: a captured graph has its address.
   if (!input.value || input.dims != dims) make_tensor(input, index, tensor);
   input.pinned.reset();
-  input.pinned = std::make_unique<PinnedInPlace>(device_, tensor.data, tensor.bytes);
+  input.pinned = std::make_unique<plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
   if (!input.pinned->worked() && tensor.bytes > 0) {
-    input.staging = std::make_unique<PinnedMemory>(device_);
+    input.staging = std::make_unique<plugin::PinnedMemory>(device_);
     input.staging->need(tensor.bytes);
   } else {
     input.staging.reset();

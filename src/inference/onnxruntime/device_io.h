@@ -10,17 +10,17 @@
 
 #include "inference/backend_plugin.h"
 #include "inference/onnxruntime/bound_outputs.h"
-#include "inference/onnxruntime/cuda_device.h"
 #include "inference/onnxruntime/runtime.h"
 #include "inference/onnxruntime/signature.h"
+#include "inference/plugin/cuda_device.h"
 
 namespace headroom::onnxruntime {
 
 // All members throw Failure. The references must outlive this object.
 class DeviceIo {
  public:
-  DeviceIo(const Runtime& runtime, const CudaDevice& device, const OrtSession& session, OrtIoBinding& binding,
-           const Signature& signature, BoundOutputs& outputs);
+  DeviceIo(const Runtime& runtime, const plugin::CudaDevice& device, const OrtSession& session,
+           OrtIoBinding& binding, const Signature& signature, BoundOutputs& outputs);
 
   // Binds host memory that is read at each run. False: this input is the CPU's, to be bound like one.
   bool bind_input(std::size_t index, const hr_tensor& tensor);
@@ -36,19 +36,19 @@ class DeviceIo {
     cuda::Pointer memory = 0;
     const void* host = nullptr;
     std::size_t bytes = 0;
-    std::unique_ptr<PinnedInPlace> pinned;  // the host memory itself, or
-    std::unique_ptr<PinnedMemory> staging;  // a copy of it, where it cannot be pinned
+    std::unique_ptr<plugin::PinnedInPlace> pinned;  // the host memory itself, or
+    std::unique_ptr<plugin::PinnedMemory> staging;  // a copy of it, where it cannot be pinned
   };
   struct Output {
     hr_tensor tensor{};  // on the device, as the last run made it
-    PinnedMemory host;
+    plugin::PinnedMemory host;
   };
   void make_tensor(Input& input, std::size_t index, const hr_tensor& tensor);
   void bind(const Input& input, std::size_t index);
 
   const Runtime& runtime_;
   const OrtApi& api_;
-  const CudaDevice& device_;
+  const plugin::CudaDevice& device_;
   OrtIoBinding& binding_;
   const Signature& signature_;
   BoundOutputs& outputs_bound_;

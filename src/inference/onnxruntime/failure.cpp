@@ -2,75 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <optional>
 
 namespace headroom::onnxruntime {
 namespace {
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-// The end of a "file.cc:123 " token that begins with a slash at `start`, or nothing if it is something else.
-std::optional<std::size_t> end_of_source_place(std::string_view text, std::size_t start) {
-  constexpr std::array<std::string_view, 5> kEndings{".cc:", ".h:", ".cpp:", ".hpp:", ".cu:"};
-  const std::size_t space = std::min(text.find(' ', start), text.size());
-  const std::string_view token = text.substr(start, space - start);
-  for (const std::string_view ending : kEndings) {
-    const std::size_t at = token.find(ending);
-    if (at == std::string_view::npos) continue;
-    std::size_t end = at + ending.size();
-    if (end >= token.size() || !is_digit(token[end])) continue;
-    while (end < token.size() && is_digit(token[end])) ++end;
-    return start + end;
-  }
-  return std::nullopt;
-}
-
-// The end of the function's signature that follows a source place: up to its balanced closing parenthesis,
-// with a trailing " const" and "[with T = …]". Without one, `start` itself.
-std::size_t end_of_signature(std::string_view text, std::size_t start) {
-  const std::size_t open = text.find('(', start);
-  // A signature names a scope or a return type first; a sentence with a parenthesis later on is a message.
-  if (open == std::string_view::npos || text.substr(start, open - start).find("::") == std::string_view::npos)
-    return start;
-  int depth = 0;
-  std::size_t end = open;
-  for (; end < text.size(); ++end) {
-    if (text[end] == '(') ++depth;
-    if (text[end] == ')' && --depth == 0) break;
-  }
-  if (end == text.size()) return start;
-  ++end;
-  if (text.substr(end).starts_with("::operator()")) return end_of_signature(text, start + (end - start));
-  if (text.substr(end).starts_with(" const")) end += 6;
-  if (text.substr(end).starts_with(" [with ")) {
-    const std::size_t close = text.find(']', end);
-    if (close != std::string_view::npos) end = close + 1;
-  }
-  return end;
-}
-
-// Removes "Load model from PATH failed:" — the caller names the model already.
+// Removes "Load model from PATH failed:".
 std::string_view without_load_prefix(std::string_view text) {
   constexpr std::string_view kPrefix = "Load model from ";
   constexpr std::string_view kFailed = " failed:";
   if (!text.starts_with(kPrefix)) return text;
   const std::size_t at = text.find(kFailed);
   return at == std::string_view::npos ? text : text.substr(at + kFailed.size());
-}
-
-// Runs of white space become one space; none at the ends.
-std::string on_one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const bool space = std::isspace(static_cast<unsigned char>(c)) != 0;
-    if (!space)
-      line += c;
-    else if (!line.empty() && line.back() != ' ')
-      line += ' ';
-  }
-  while (!line.empty() && (line.back() == ' ' || line.back() == '.')) line.pop_back();
-  return line;
 }
 
 // What the runtime's words mean to the person who has the file.
@@ -102,20 +44,7 @@ bool mentions_out_of_memory(std::string_view message) {
 }
 
 std::string clean_message(std::string_view message) {
-  const std::string line = on_one_line(without_load_prefix(message));
-  std::string clean;
-  std::size_t position = 0;
-  while (position < line.size()) {
-    const bool starts_token = position == 0 || line[position - 1] == ' ' || line[position - 1] == ':';
-    const auto place =
-        line[position] == '/' && starts_token ? end_of_source_place(line, position) : std::nullopt;
-    if (place) {
-      position = end_of_signature(line, *place);
-      continue;
-    }
-    clean += line[position++];
-  }
-  return on_one_line(clean);
+  return plugin::without_source_places(without_load_prefix(message));
 }
 
 Failure classify(std::string_view message) {

@@ -1,27 +1,21 @@
-// Failures inside the ONNX Runtime plug-in. ONNX Runtime's own calls, allocations and container operations
-// can all fail, so the plug-in throws inside and turns whatever arrives at the C boundary into an hr_error
-// there (plugin.cpp): one place, and the code between reads straight.
+// What ONNX Runtime's messages mean.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "inference/backend_plugin.h"
+#include "inference/plugin/plugin_failure.h"
 
 namespace headroom::onnxruntime {
 
-struct Failure {
-  hr_error_kind kind = HR_ERROR_FAILED;
-  std::string message;
-};
+using plugin::Failure;
 
 // True for the words with which ONNX Runtime, the C++ library or the kernel says that an allocation was
 // refused.
 bool mentions_out_of_memory(std::string_view message);
 
-// One line, without what helps only ONNX Runtime's own developers: "…/core/graph/model.cc:181
-// onnxruntime::Model::Model(…) Unsupported model IR version: 14" becomes "Unsupported model IR version: 14".
+// One line, without what helps only ONNX Runtime's own developers (plugin::without_source_places()) and
+// without the path of the model, which the caller names already.
 std::string clean_message(std::string_view message);
 
 // What a message of ONNX Runtime means, in clean words.

@@ -1,18 +1,12 @@
 // The C boundary of the ONNX Runtime plug-in. No exception passes it.
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <exception>
-#include <memory>
-#include <new>
-#include <string_view>
 
 #include "inference/backend_plugin.h"
-#include "inference/onnxruntime/failure.h"
 #include "inference/onnxruntime/runtime.h"
 #include "inference/onnxruntime/session.h"
 #include "inference/onnxruntime/session_options.h"
-#include "model/device_name.h"
+#include "inference/plugin/cuda_device.h"
+#include "inference/plugin/plugin_calls.h"
 
 #if defined(HEADROOM_PROVIDER_TENSORRT)
 #define HEADROOM_BACKEND_NAME "onnxruntime_tensorrt"
@@ -22,104 +16,24 @@
 
 namespace {
 
-using headroom::onnxruntime::Failure;
+namespace plugin = headroom::plugin;
 using headroom::onnxruntime::Runtime;
 
-// Sessions hold a share of it, so it outlives stop() where a session does.
-std::shared_ptr<Runtime>& runtime() {
-  static std::shared_ptr<Runtime> instance;
+plugin::StartedRuntime<Runtime>& runtime() {
+  static plugin::StartedRuntime<Runtime> instance("ONNX Runtime");
   return instance;
 }
-int starts = 0;
 
-int report(hr_error* error, hr_error_kind kind, std::string_view message) {
-  error->kind = kind;
-  const std::size_t length = std::min(message.size(), sizeof error->message - 1);
-  std::memcpy(error->message, message.data(), length);
-  error->message[length] = '\0';
-  return 1;
-}
-
-// Does the work and turns whatever it throws into an hr_error.
-template <class Work>
-int guarded(hr_error* error, Work&& work) noexcept {
-  try {
-    work();
-    return 0;
-  } catch (const Failure& failure) {
-    return report(error, failure.kind, failure.message);
-  } catch (const std::bad_alloc&) {
-    return report(error, HR_ERROR_OUT_OF_MEMORY, "an allocation was refused");
-  } catch (const std::exception& exception) {
-    return report(error, HR_ERROR_FAILED, exception.what());
-  } catch (...) {
-    return report(error, HR_ERROR_FAILED, "an exception of unknown type");
-  }
-}
-
-int start(hr_error* error) {
-  return guarded(error, [] {
-    if (!runtime()) runtime() = std::make_shared<Runtime>();
-    ++starts;
-  });
-}
-
-void stop() {
-  if (starts > 0 && --starts == 0) runtime().reset();
-}
-
-const char* version() { return runtime() ? runtime()->version().c_str() : ""; }
+int start(hr_error* error) { return runtime().start(error); }
+void stop() { runtime().stop(); }
+const char* version() { return runtime().version(); }
 
 int load(const char* path, const hr_settings* settings, hr_session** session, hr_error* error) {
-  return guarded(error, [&] {
-    if (!runtime()) throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime was not started"};
-    if (settings->struct_size < sizeof(hr_settings))
-      throw Failure{HR_ERROR_UNAVAILABLE, "the settings come from an older Headroom than this plug-in"};
-    *session = std::make_unique<hr_session>(runtime(), path, *settings).release();
-  });
-}
-
-void unload(hr_session* session) { delete session; }
-
-int describe(hr_session* session, hr_description* description, hr_error* error) {
-  return guarded(error, [&] { session->describe(*description); });
-}
-
-int bind_input(hr_session* session, int32_t index, const hr_tensor* tensor, hr_error* error) {
-  return guarded(error, [&] { session->bind_input(index, *tensor); });
-}
-
-int run(hr_session* session, hr_error* error) {
-  return guarded(error, [&] { session->run(); });
-}
-
-int output(hr_session* session, int32_t index, hr_tensor* tensor, hr_error* error) {
-  return guarded(error, [&] { *tensor = session->output(index); });
-}
-
-int memory_stats(hr_session* session, hr_memory_stats* stats, hr_error* error) {
-  return guarded(error, [&] { *stats = session->memory_stats(); });
-}
-
-int trim(hr_session* session, hr_error* error) {
-  return guarded(error, [&] { session->trim(); });
+  return runtime().load(path, settings, session, error);
 }
 
 int prepare_device(const char* device, hr_device_facts* facts, hr_error* error) {
-  return guarded(error, [&] {
-    const auto name = headroom::parse_device_name(device);
-    if (!name || !name->is_cuda)
-      throw Failure{HR_ERROR_UNAVAILABLE, "it runs on cpu and cuda:N, not on '" + std::string(device) + "'"};
-    headroom::onnxruntime::fill(*facts, headroom::onnxruntime::prepare_cuda(name->ordinal), name->ordinal);
-  });
-}
-
-int placement(hr_session* session, hr_placement* placement, hr_error* error) {
-  return guarded(error, [&] { *placement = session->placement(); });
-}
-
-void run_facts(hr_session* session, hr_run_facts* facts) {
-  facts->device_time_ns = session->device_time_ns();
+  return plugin::guarded(error, [&] { plugin::prepare_device(device, "cpu and cuda:N", *facts); });
 }
 
 constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
@@ -132,16 +46,16 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           stop,
                           version,
                           load,
-                          unload,
-                          describe,
-                          bind_input,
-                          run,
-                          output,
-                          memory_stats,
-                          trim,
+                          plugin::unload<hr_session>,
+                          plugin::describe<hr_session>,
+                          plugin::bind_input<hr_session>,
+                          plugin::run<hr_session>,
+                          plugin::output<hr_session>,
+                          plugin::memory_stats<hr_session>,
+                          plugin::trim<hr_session>,
                           prepare_device,
-                          placement,
-                          run_facts};
+                          plugin::placement<hr_session>,
+                          plugin::run_facts<hr_session>};
 
 }  // namespace
 

@@ -24,15 +24,15 @@ constexpr bool kOldLibrariesHaveExactArena = true;
 constexpr bool kOldLibrariesHaveExactArena = false;
 #endif
 
-std::unique_ptr<CudaDevice> make_device(const hr_settings& settings) {
+std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
   if (!device) throw Failure{HR_ERROR_FAILED, "'" + name + "' is no device; use cpu or cuda:N"};
-  return device->is_cuda ? std::make_unique<CudaDevice>(device->ordinal) : nullptr;
+  return device->is_cuda ? std::make_unique<plugin::CudaDevice>(device->ordinal) : nullptr;
 }
 
 Owned<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
-                                 const CudaDevice* device) {
+                                 const plugin::CudaDevice* device) {
   const auto options = make_session_options(runtime, settings, device);
   OrtSession* made = nullptr;
   runtime.check(runtime.api().CreateSession(runtime.env(), path, options.get(), &made));
@@ -97,7 +97,7 @@ hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const
       binding_(create_binding(*runtime_, *session_)),
       run_options_(options_of_runs(*runtime_, device_ != nullptr)),
       signature_(read_signature(*runtime_, *session_)),
-      tables_(signature_),
+      tables_(tables_of(signature_)),
       inputs_(signature_.inputs.size()),
       unbound_inputs_(inputs_.size()),
       outputs_(*runtime_, *binding_, signature_.outputs),
@@ -136,15 +136,12 @@ void hr_session::check_input(const headroom::TensorSpec& spec, const hr_tensor& 
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
-  if (index < 0 || static_cast<std::size_t>(index) >= inputs_.size())
-    throw Failure{HR_ERROR_FAILED, "there is no input " + std::to_string(index) + "; the model has " +
-                                       std::to_string(inputs_.size())};
-  const headroom::TensorSpec& spec = signature_.inputs[static_cast<std::size_t>(index)];
+  const std::size_t position = headroom::plugin::checked_index("input", index, inputs_.size());
+  const headroom::TensorSpec& spec = signature_.inputs[position];
   check_input(spec, tensor);
   if (device_) device_->make_current();
-  if (!device_io_ || !device_io_->bind_input(static_cast<std::size_t>(index), tensor))
-    bind_on_cpu(spec, tensor);
-  Input& input = inputs_[static_cast<std::size_t>(index)];
+  if (!device_io_ || !device_io_->bind_input(position, tensor)) bind_on_cpu(spec, tensor);
+  Input& input = inputs_[position];
   std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
   if (has_device_graph_ && has_run_ && input.dims != dims)
     throw Failure{HR_ERROR_FAILED, "the runs were captured as a graph, which has one shape of its inputs"};
@@ -204,10 +201,7 @@ void hr_session::recover(OrtStatus* status) {
 
 hr_tensor hr_session::output(int32_t index) {
   if (!has_outputs_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
-  if (index < 0 || static_cast<std::size_t>(index) >= signature_.outputs.size())
-    throw Failure{HR_ERROR_FAILED, "there is no output " + std::to_string(index) + "; the model has " +
-                                       std::to_string(signature_.outputs.size())};
-  const auto position = static_cast<std::size_t>(index);
+  const std::size_t position = headroom::plugin::checked_index("output", index, signature_.outputs.size());
   return device_io_ ? device_io_->output(position) : outputs_.view(position);
 }
 

@@ -9,12 +9,13 @@
 
 #include "inference/backend_plugin.h"
 #include "inference/onnxruntime/bound_outputs.h"
-#include "inference/onnxruntime/cuda_device.h"
 #include "inference/onnxruntime/device_io.h"
 #include "inference/onnxruntime/runtime.h"
 #include "inference/onnxruntime/signature.h"
+#include "inference/plugin/cuda_device.h"
+#include "inference/plugin/signature_tables.h"
 
-// The opaque type of the plug-in interface. All members throw headroom::onnxruntime::Failure.
+// The opaque type of the plug-in interface. All members throw headroom::plugin::Failure.
 struct hr_session {
  public:
   hr_session(std::shared_ptr<headroom::onnxruntime::Runtime> runtime, const char* path,
@@ -57,13 +58,13 @@ struct hr_session {
   const std::shared_ptr<headroom::onnxruntime::Runtime> runtime_;
   const OrtApi& api_;
   const bool has_arena_, has_device_graph_;
-  const std::unique_ptr<headroom::onnxruntime::CudaDevice> device_;  // absent: the CPU
+  const std::unique_ptr<headroom::plugin::CudaDevice> device_;  // absent: the CPU
   const Owned<OrtSession> session_;
   const Owned<OrtAllocator> allocator_;  // the session's own
   const Owned<OrtIoBinding> binding_;
   const Owned<OrtRunOptions> run_options_;
   const headroom::onnxruntime::Signature signature_;
-  const headroom::onnxruntime::SignatureTables tables_;
+  const headroom::plugin::SignatureTables tables_;
   std::vector<Input> inputs_;
   std::size_t unbound_inputs_;
   headroom::onnxruntime::BoundOutputs outputs_;

@@ -41,7 +41,7 @@ std::string engine_cache() {
 }  // namespace
 
 Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
-                                              const CudaDevice* device) {
+                                              const plugin::CudaDevice* device) {
   if (settings.threads < 0)
     throw Failure{HR_ERROR_FAILED,
                   std::to_string(settings.threads) + " threads cannot be; use 0 for the runtime's choice"};

@@ -4,8 +4,8 @@
 #include <onnxruntime_c_api.h>
 
 #include "inference/backend_plugin.h"
-#include "inference/onnxruntime/cuda_device.h"
 #include "inference/onnxruntime/runtime.h"
+#include "inference/plugin/cuda_device.h"
 
 namespace headroom::onnxruntime {
 
@@ -20,6 +20,6 @@ inline DeviceProvider device_provider = DeviceProvider::cuda;  // set once, befo
 // powers of two. With a `device` it is that device's arena that is meant, and the CPU's stays as it is
 // (cuda_provider.h). Throws Failure.
 Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
-                                              const CudaDevice* device);
+                                              const plugin::CudaDevice* device);
 
 }  // namespace headroom::onnxruntime

@@ -128,34 +128,12 @@ Signature read_signature(const Runtime& runtime, const OrtSession& session) {
   return {reader.tensors(true), reader.tensors(false), reader.metadata()};
 }
 
-SignatureTables::SignatureTables(const Signature& signature) {
-  const auto table_of = [&](const std::vector<TensorSpec>& specs) {
-    std::vector<hr_tensor_spec> table;
-    for (const TensorSpec& spec : specs) {
-      std::vector<const char*>& names = dim_names_.emplace_back();
-      for (const std::string& name : spec.dim_names) names.push_back(name.c_str());
-      // The vector of vectors may move, but the names that each holds stay in place.
-      table.push_back({spec.name.c_str(), static_cast<int32_t>(spec.type),
-                       static_cast<int32_t>(spec.dims.size()), spec.dims.data(), names.data()});
-    }
-    return table;
-  };
-  inputs_ = table_of(signature.inputs);
-  outputs_ = table_of(signature.outputs);
-  for (const auto& [key, value] : signature.metadata) {
-    keys_.push_back(key.c_str());
-    values_.push_back(value.c_str());
-  }
-}
-
-void SignatureTables::fill(hr_description& description) const {
-  description.input_count = static_cast<int32_t>(inputs_.size());
-  description.output_count = static_cast<int32_t>(outputs_.size());
-  description.metadata_count = static_cast<int32_t>(keys_.size());
-  description.inputs = inputs_.data();
-  description.outputs = outputs_.data();
-  description.metadata_keys = keys_.data();
-  description.metadata_values = values_.data();
+plugin::SignatureTables tables_of(const Signature& signature) {
+  plugin::SignatureTables tables;
+  for (const TensorSpec& spec : signature.inputs) tables.add_input(spec);
+  for (const TensorSpec& spec : signature.outputs) tables.add_output(spec);
+  for (const auto& [key, value] : signature.metadata) tables.add_metadata(key, value);
+  return tables;
 }
 
 }  // namespace headroom::onnxruntime

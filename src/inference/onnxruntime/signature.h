@@ -1,4 +1,4 @@
-// What a loaded ONNX model says of itself, in the form that the plug-in interface hands out.
+// What a loaded ONNX model says of itself.
 #pragma once
 
 #include <onnxruntime_c_api.h>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "inference/backend_plugin.h"
 #include "inference/onnxruntime/runtime.h"
+#include "inference/plugin/signature_tables.h"
 #include "model/tensor.h"
 
 namespace headroom::onnxruntime {
@@ -24,16 +24,7 @@ struct Signature {
 // Throws Failure.
 Signature read_signature(const Runtime& runtime, const OrtSession& session);
 
-// The signature as plain C arrays that point into it; it must not change or move.
-class SignatureTables {
- public:
-  explicit SignatureTables(const Signature& signature);
-  void fill(hr_description& description) const;
-
- private:
-  std::vector<std::vector<const char*>> dim_names_;
-  std::vector<hr_tensor_spec> inputs_, outputs_;
-  std::vector<const char*> keys_, values_;
-};
+// Points into the signature, which must not change or move.
+plugin::SignatureTables tables_of(const Signature& signature);
 
 }  // namespace headroom::onnxruntime

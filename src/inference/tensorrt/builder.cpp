@@ -4,13 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/files.h"
 #include "base/text.h"
+#include "inference/plugin/cuda_device.h"
+#include "inference/plugin/text_field.h"
 #include "inference/tensorrt/gpu_allocator.h"
 #include "inference/tensorrt/input_shapes.h"
 #include "inference/tensorrt/machine.h"
@@ -91,7 +92,7 @@ void parse(Library& library, nvinfer1::INetworkDefinition& network, const std::s
   throw Failure{
       HR_ERROR_FAILED,
       fmt::format("TensorRT {} cannot read the model: {}{}", library.version(),
-                  onnxruntime::clean_message(error->desc() == nullptr ? logged : error->desc()), where)};
+                  plugin::without_source_places(error->desc() == nullptr ? logged : error->desc()), where)};
 }
 #else
 void parse(Library&, nvinfer1::INetworkDefinition&, const std::string&) {
@@ -172,7 +173,7 @@ void build_engine(Library& library, const hr_engine_order& order, hr_engine_outc
     throw Failure{
         HR_ERROR_UNAVAILABLE,
         fmt::format("an engine is built for a GPU, not for {}; give --device cuda:N", order.device)};
-  const cuda::Driver& driver = onnxruntime::prepare_cuda(device->ordinal);
+  const cuda::Driver& driver = plugin::prepare_cuda(device->ordinal);
   EngineRecord record;
   record.machine = machine_here(driver, device->ordinal, library.version());
   record.model = value_or_throw(state_of(order.model));
@@ -223,11 +224,8 @@ void build_engine(Library& library, const hr_engine_order& order, hr_engine_outc
   outcome.device_peak_bytes = static_cast<int64_t>(figures.peak);
   outcome.refused = static_cast<int64_t>(figures.refused);
   if (used_size) return;
-  const std::string note = fmt::format("the model fixes its inputs ({}), so no image size was used",
-                                       fmt::join(record.inputs, ", "));
-  const std::size_t length = std::min(note.size(), sizeof outcome.note - 1);
-  std::memcpy(outcome.note, note.data(), length);
-  outcome.note[length] = '\0';
+  plugin::copy_text(outcome.note, fmt::format("the model fixes its inputs ({}), so no image size was used",
+                                              fmt::join(record.inputs, ", ")));
 }
 
 }  // namespace headroom::tensorrt

@@ -4,13 +4,13 @@
 #include <functional>
 #include <string>
 
-#include "inference/onnxruntime/cuda_device.h"
+#include "inference/plugin/cuda_device.h"
 
 namespace headroom::tensorrt {
 
 class DeviceGraph {
  public:
-  explicit DeviceGraph(const onnxruntime::CudaDevice& device) : device_(device) {}
+  explicit DeviceGraph(const plugin::CudaDevice& device) : device_(device) {}
   ~DeviceGraph() { forget(); }
   DeviceGraph(const DeviceGraph&) = delete;
   DeviceGraph& operator=(const DeviceGraph&) = delete;
@@ -24,7 +24,7 @@ class DeviceGraph {
   void forget();
 
  private:
-  const onnxruntime::CudaDevice& device_;
+  const plugin::CudaDevice& device_;
   cuda::Handle exec_ = nullptr;
 };
 

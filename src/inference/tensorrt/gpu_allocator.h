@@ -6,7 +6,6 @@
 #include <NvInfer.h>
 
 #include "cuda/driver.h"
-#include "inference/onnxruntime/cuda_device.h"
 #include "inference/tensorrt/memory_account.h"
 #include "ledger/device_query.h"
 

@@ -59,7 +59,7 @@ void Logger::log(Severity severity, const nvinfer1::AsciiChar* message) noexcept
   if (severity == Severity::kWARNING) return;
   try {
     const std::lock_guard lock(mutex_);
-    std::string text = onnxruntime::clean_message(message);
+    std::string text = plugin::without_source_places(message);
     if (first_.empty()) first_ = text;
     last_ = std::move(text);
   } catch (...) {  // without memory for its text the error is still the caller's

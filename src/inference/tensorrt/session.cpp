@@ -38,7 +38,7 @@ unsigned check_settings(const hr_settings& settings) {
 // The engine that is meant by `path`: itself, or the one that was built of this ONNX model.
 fs::path engine_of(const std::string& path) {
   if (to_lower(fs::path(path).extension().string()) != ".onnx") return path;
-  const fs::path engine = engine_path(path);
+  fs::path engine = engine_path(path);
   std::error_code code;
   if (fs::exists(engine, code)) return engine;
   throw Failure{
@@ -149,22 +149,9 @@ void hr_session::read_signature() {
     const bool is_input = engine_->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
     (is_input ? inputs_ : outputs_).push_back(std::move(tensor));
   }
-  const auto table_of = [&](const std::vector<BoundTensor>& tensors) {
-    std::vector<hr_tensor_spec> table;
-    for (const BoundTensor& tensor : tensors) {
-      std::vector<const char*>& names = dim_names_.emplace_back();
-      for (const std::string& name : tensor.spec.dim_names) names.push_back(name.c_str());
-      table.push_back({tensor.spec.name.c_str(), static_cast<int32_t>(tensor.spec.type),
-                       static_cast<int32_t>(tensor.spec.dims.size()), tensor.spec.dims.data(), names.data()});
-    }
-    return table;
-  };
-  input_table_ = table_of(inputs_);
-  output_table_ = table_of(outputs_);
-  for (const auto& [key, value] : metadata_) {
-    keys_.push_back(key.c_str());
-    values_.push_back(value.c_str());
-  }
+  for (const BoundTensor& input : inputs_) tables_.add_input(input.spec);
+  for (const BoundTensor& output : outputs_) tables_.add_output(output.spec);
+  for (const auto& [key, value] : metadata_) tables_.add_metadata(key, value);
 }
 
 void hr_session::make_context() {
@@ -182,18 +169,8 @@ void hr_session::make_context() {
   take_scratch();
 }
 
-void hr_session::describe(hr_description& description) const {
-  description.input_count = static_cast<int32_t>(input_table_.size());
-  description.output_count = static_cast<int32_t>(output_table_.size());
-  description.metadata_count = static_cast<int32_t>(keys_.size());
-  description.inputs = input_table_.data();
-  description.outputs = output_table_.data();
-  description.metadata_keys = keys_.data();
-  description.metadata_values = values_.data();
-}
-
 void hr_session::reserve(BoundTensor& tensor, std::size_t bytes) {
-  if (!tensor.staging) tensor.staging = std::make_unique<headroom::onnxruntime::PinnedMemory>(device_);
+  if (!tensor.staging) tensor.staging = std::make_unique<headroom::plugin::PinnedMemory>(device_);
   if (tensor.on_host || (tensor.device != 0 && bytes <= tensor.device_bytes)) return;
   if (tensor.device != 0) allocator_.account().give_back(tensor.device);
   tensor.device_bytes = 0;
@@ -204,10 +181,7 @@ void hr_session::reserve(BoundTensor& tensor, std::size_t bytes) {
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
-  if (index < 0 || static_cast<std::size_t>(index) >= inputs_.size())
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("there is no input {}; the model has {}", index, inputs_.size())};
-  BoundTensor& input = inputs_[static_cast<std::size_t>(index)];
+  BoundTensor& input = inputs_[headroom::plugin::checked_index("input", index, inputs_.size())];
   std::vector<std::int64_t> shape(tensor.dims, tensor.dims + std::max(tensor.rank, 0));
   const auto given = static_cast<ElementType>(tensor.element_type);
   if (given != input.spec.type || tensor.bytes != bytes_of(shape, given))
@@ -234,7 +208,7 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   reserve(input, tensor.bytes);
   input.pinned.reset();
   if (!input.on_host) {
-    input.pinned = std::make_unique<headroom::onnxruntime::PinnedInPlace>(device_, tensor.data, tensor.bytes);
+    input.pinned = std::make_unique<headroom::plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
     if (!input.pinned->worked() && tensor.bytes > 0) input.staging->need(tensor.bytes);
   }
   void* const address = input.on_host ? tensor.data : reinterpret_cast<void*>(input.device);
@@ -339,10 +313,7 @@ void hr_session::run() {
 
 hr_tensor hr_session::output(int32_t index) {
   if (!has_run_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
-  if (index < 0 || static_cast<std::size_t>(index) >= outputs_.size())
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("there is no output {}; the model has {}", index, outputs_.size())};
-  const BoundTensor& output = outputs_[static_cast<std::size_t>(index)];
+  const BoundTensor& output = outputs_[headroom::plugin::checked_index("output", index, outputs_.size())];
   return {output.staging->data(), output.bytes, static_cast<int32_t>(output.spec.type),
           static_cast<int32_t>(output.shape.size()), output.shape.data()};
 }

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "inference/backend_plugin.h"
-#include "inference/onnxruntime/cuda_device.h"
+#include "inference/plugin/cuda_device.h"
+#include "inference/plugin/signature_tables.h"
 #include "inference/tensorrt/device_graph.h"
 #include "inference/tensorrt/gpu_allocator.h"
 #include "inference/tensorrt/library.h"
@@ -28,10 +29,10 @@ struct BoundTensor {
   std::vector<std::int64_t> shape;  // of the last run
   std::uint64_t device = 0;
   std::size_t device_bytes = 0, bytes = 0;
-  std::unique_ptr<onnxruntime::PinnedMemory> staging;
+  std::unique_ptr<plugin::PinnedMemory> staging;
   // Of inputs:
   const void* host = nullptr;
-  std::unique_ptr<onnxruntime::PinnedInPlace> pinned;
+  std::unique_ptr<plugin::PinnedInPlace> pinned;
   bool is_bound = false;
 };
 
@@ -50,7 +51,7 @@ class ShapeReceiver final : public nvinfer1::IOutputAllocator {
 
 }  // namespace headroom::tensorrt
 
-// The opaque type of the plug-in interface. All members throw headroom::tensorrt::Failure.
+// The opaque type of the plug-in interface. All members throw headroom::plugin::Failure.
 struct hr_session {
  public:
   hr_session(std::shared_ptr<headroom::tensorrt::Library> library, const std::string& path,
@@ -59,7 +60,7 @@ struct hr_session {
   hr_session(const hr_session&) = delete;
   hr_session& operator=(const hr_session&) = delete;
 
-  void describe(hr_description& description) const;
+  void describe(hr_description& description) const { tables_.fill(description); }
   void bind_input(int32_t index, const hr_tensor& tensor);
   void run();
   hr_tensor output(int32_t index);
@@ -81,7 +82,7 @@ struct hr_session {
   headroom::tensorrt::Failure failure_of(std::string what);
 
   const std::shared_ptr<headroom::tensorrt::Library> library_;
-  headroom::onnxruntime::CudaDevice device_;
+  headroom::plugin::CudaDevice device_;
   headroom::tensorrt::GpuAllocator allocator_;
   const std::shared_ptr<headroom::tensorrt::SharedScratch> scratch_;
   headroom::tensorrt::Owned<nvinfer1::IRuntime> runtime_;
@@ -90,9 +91,7 @@ struct hr_session {
   std::vector<std::unique_ptr<headroom::tensorrt::ShapeReceiver>> receivers_;
   headroom::tensorrt::Owned<nvinfer1::IExecutionContext> context_;
   std::vector<std::pair<std::string, std::string>> metadata_;
-  std::vector<std::vector<const char*>> dim_names_;
-  std::vector<hr_tensor_spec> input_table_, output_table_;
-  std::vector<const char*> keys_, values_;
+  headroom::plugin::SignatureTables tables_;
   headroom::tensorrt::DeviceGraph graph_;
   const bool wants_graph_;
   std::uint64_t scratch_bytes_ = 0, scratch_generation_ = 0;

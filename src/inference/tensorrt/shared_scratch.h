@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-#include "inference/onnxruntime/cuda_device.h"
+#include "cuda/driver.h"
 #include "inference/tensorrt/gpu_allocator.h"
 
 namespace headroom::tensorrt {

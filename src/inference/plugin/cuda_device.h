@@ -1,19 +1,22 @@
 // The CUDA device that a session runs on: its context, a stream of Headroom's own and the events that time a
-// run. ONNX Runtime is given the stream, so that copies, kernels and time stamps are in one order.
+// run. The runtime is given the stream, so that copies, kernels and time stamps are in one order.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "cuda/driver.h"
 #include "inference/backend_plugin.h"
 
-namespace headroom::onnxruntime {
+namespace headroom::plugin {
 
 // Makes the device's primary context, which every library of the process uses, and keeps it until the process
 // ends. Throws Failure: HR_ERROR_UNAVAILABLE without a driver or a device of that number.
 const cuda::Driver& prepare_cuda(unsigned ordinal);
-void fill(hr_device_facts& facts, const cuda::Driver& driver, unsigned ordinal);
+// For the call of this name: makes the device ready and says what it is. `runs_on`, "cpu and cuda:N", is for
+// the Failure of a name that is no CUDA device.
+void prepare_device(const char* name, std::string_view runs_on, hr_device_facts& facts);
 
 // All members but the destructor throw Failure.
 class CudaDevice {
@@ -83,4 +86,4 @@ class PinnedInPlace {
   void* memory_ = nullptr;
 };
 
-}  // namespace headroom::onnxruntime
+}  // namespace headroom::plugin

@@ -1,20 +1,20 @@
-#include "inference/onnxruntime/cuda_device.h"
+#include "inference/plugin/cuda_device.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
-#include "inference/onnxruntime/failure.h"
+#include "inference/plugin/plugin_failure.h"
+#include "inference/plugin/text_field.h"
+#include "model/device_name.h"
 
-namespace headroom::onnxruntime {
+namespace headroom::plugin {
 namespace {
 
 constexpr unsigned kStreamNonBlocking = 1;  // not in the order of the default stream
-constexpr unsigned kMostDevices = 64;
 
 void check_code(const cuda::Driver& driver, cuda::Code code, const char* call) {
   if (code == cuda::kSuccess) return;
@@ -24,15 +24,8 @@ void check_code(const cuda::Driver& driver, cuda::Code code, const char* call) {
 
 // Context by ordinal, kept once made.
 cuda::Handle& context_of(unsigned ordinal) {
-  static std::array<cuda::Handle, kMostDevices> contexts{};
+  static std::array<cuda::Handle, kMostCudaDevices> contexts{};
   return contexts.at(ordinal);
-}
-
-template <std::size_t size>
-void copy_text(char (&to)[size], const std::string& from) {
-  const std::size_t length = std::min(from.size(), size - 1);
-  std::memcpy(to, from.data(), length);
-  to[length] = '\0';
 }
 
 }  // namespace
@@ -53,8 +46,11 @@ const cuda::Driver& prepare_cuda(unsigned ordinal) {
   return **driver;
 }
 
-void fill(hr_device_facts& facts, const cuda::Driver& driver, unsigned ordinal) {
-  const cuda::DeviceFacts known = driver.facts(ordinal);
+void prepare_device(const char* name, std::string_view runs_on, hr_device_facts& facts) {
+  const auto device = parse_device_name(name);
+  if (!device || !device->is_cuda)
+    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("it runs on {}, not on '{}'", runs_on, name)};
+  const cuda::DeviceFacts known = prepare_cuda(device->ordinal).facts(device->ordinal);
   copy_text(facts.name, known.name);
   copy_text(facts.uuid, known.uuid);
   facts.total_bytes = known.total.count;
@@ -131,4 +127,4 @@ PinnedInPlace::~PinnedInPlace() {
   if (memory_ != nullptr) device_.driver().call().cuMemHostUnregister(memory_);
 }
 
-}  // namespace headroom::onnxruntime
+}  // namespace headroom::plugin

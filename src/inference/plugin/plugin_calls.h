@@ -1,0 +1,108 @@
+// What the plug-ins' tables of calls (backend_plugin.h) have in common: nothing that is thrown passes the C
+// boundary, the runtime is started once, and most calls are a session's member function of the same name.
+// Templates over the plug-in's own hr_session and runtime, of which nothing else is asked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "inference/backend_plugin.h"
+#include "inference/plugin/plugin_failure.h"
+
+namespace headroom::plugin {
+
+// Tells in `error` what is being thrown. Always 1, for the caller to return.
+int report_exception(hr_error* error) noexcept;
+
+// Does the work and turns whatever it throws into an hr_error.
+template <class Work>
+int guarded(hr_error* error, Work&& work) noexcept {
+  try {
+    work();
+    return 0;
+  } catch (...) {
+    return report_exception(error);
+  }
+}
+
+// The runtime from the first start() to the last stop(). Sessions hold a share of it, so it outlives stop()
+// where a session does.
+template <class Runtime>
+class StartedRuntime {
+ public:
+  explicit StartedRuntime(const char* name) : name_(name) {}
+
+  int start(hr_error* error) {
+    return guarded(error, [this] {
+      if (!runtime_) runtime_ = std::make_shared<Runtime>();
+      ++starts_;
+    });
+  }
+  void stop() {
+    if (starts_ > 0 && --starts_ == 0) runtime_.reset();
+  }
+  const char* version() const { return runtime_ ? runtime_->version().c_str() : ""; }
+
+  template <class Session>
+  int load(const char* path, const hr_settings* settings, Session** session, hr_error* error) const {
+    return guarded(error, [&] {
+      if (!runtime_) throw Failure{HR_ERROR_UNAVAILABLE, std::string(name_) + " was not started"};
+      if (settings->struct_size < sizeof(hr_settings))
+        throw Failure{HR_ERROR_UNAVAILABLE, "the settings come from an older Headroom than this plug-in"};
+      *session = std::make_unique<Session>(runtime_, path, *settings).release();
+    });
+  }
+
+ private:
+  const char* name_;
+  std::shared_ptr<Runtime> runtime_;
+  int starts_ = 0;
+};
+
+template <class Session>
+void unload(Session* session) {
+  delete session;
+}
+
+template <class Session>
+int describe(Session* session, hr_description* description, hr_error* error) {
+  return guarded(error, [&] { session->describe(*description); });
+}
+
+template <class Session>
+int bind_input(Session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
+  return guarded(error, [&] { session->bind_input(index, *tensor); });
+}
+
+template <class Session>
+int run(Session* session, hr_error* error) {
+  return guarded(error, [&] { session->run(); });
+}
+
+template <class Session>
+int output(Session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
+  return guarded(error, [&] { *tensor = session->output(index); });
+}
+
+template <class Session>
+int memory_stats(Session* session, hr_memory_stats* stats, hr_error* error) {
+  return guarded(error, [&] { *stats = session->memory_stats(); });
+}
+
+template <class Session>
+int trim(Session* session, hr_error* error) {
+  return guarded(error, [&] { session->trim(); });
+}
+
+template <class Session>
+int placement(Session* session, hr_placement* placement, hr_error* error) {
+  return guarded(error, [&] { *placement = session->placement(); });
+}
+
+template <class Session>
+void run_facts(Session* session, hr_run_facts* facts) {
+  facts->device_time_ns = session->device_time_ns();
+}
+
+}  // namespace headroom::plugin

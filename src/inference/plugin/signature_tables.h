@@ -1,0 +1,28 @@
+// What a loaded model says of itself, as the plain C arrays that the plug-in interface hands out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "inference/backend_plugin.h"
+#include "model/tensor.h"
+
+namespace headroom::plugin {
+
+// Points into what it was given, which must not change or move for as long as descriptions are in use.
+class SignatureTables {
+ public:
+  void add_input(const TensorSpec& spec) { add(inputs_, spec); }
+  void add_output(const TensorSpec& spec) { add(outputs_, spec); }
+  void add_metadata(const std::string& key, const std::string& value);
+  void fill(hr_description& description) const;
+
+ private:
+  void add(std::vector<hr_tensor_spec>& table, const TensorSpec& spec);
+
+  std::vector<std::vector<const char*>> dim_names_;  // may move; what each holds stays in place
+  std::vector<hr_tensor_spec> inputs_, outputs_;
+  std::vector<const char*> keys_, values_;
+};
+
+}  // namespace headroom::plugin

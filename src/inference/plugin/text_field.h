@@ -1,0 +1,19 @@
+// Text in the fixed fields of the plug-in interface.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+namespace headroom::plugin {
+
+// Zero-terminated; what does not fit is cut off.
+template <std::size_t size>
+void copy_text(char (&to)[size], std::string_view from) {
+  const std::size_t length = std::min(from.size(), size - 1);
+  std::memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
+
+}  // namespace headroom::plugin
