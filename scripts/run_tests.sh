@@ -1,33 +1,58 @@
 #!/usr/bin/env bash
 # run_tests.sh BUILD_DIR [ctest arguments]: runs CTest, ends with `N passed, N failed, N skipped` alone on a line and
-# fails if any test failed or none ran.
+# fails if any test failed or none ran. A few tests that failed beside others are run once more, each alone: real
+# processes under real time-outs and limits meet a busy machine's moods. One that passes then counts as passed and is
+# named as unsteady, so that somebody looks at it.
 set -uo pipefail
 build=$1
 shift
-junit=$(mktemp)
+most_to_repeat=5
+junit=$(mktemp) again=$(mktemp)
+trap 'rm -f "$junit" "$again"' EXIT
 ctest --test-dir "$build" --output-on-failure --output-junit "$junit" -j "${TEST_JOBS:-2}" "$@" | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
-# A program that was never built counts as "not run" in the results; only ctest's own status tells it from a skip.
 ctest_status=${PIPESTATUS[0]}
-python3 - "$junit" "$ctest_status" <<'PY'
+failures=$(grep -c 'status="fail"' "$junit" || true)
+if [ "$failures" -gt 0 ] && [ "$failures" -le "$most_to_repeat" ]; then
+  echo "once more, alone:"
+  ctest --test-dir "$build" --output-on-failure --output-junit "$again" -j 1 --rerun-failed | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
+fi
+python3 - "$junit" "$again" "$ctest_status" <<'PY'
+import os
 import sys
 import xml.etree.ElementTree as tree
 try:
     suite = tree.parse(sys.argv[1]).getroot()
+    again = tree.parse(sys.argv[2]).getroot() if os.path.getsize(sys.argv[2]) > 0 else []
 except (OSError, tree.ParseError) as problem:
     print(f"no test ran: {problem}")
     sys.exit(1)
-total, failed = int(suite.get("tests")), int(suite.get("failures"))
-skipped = sum(1 for case in suite.iter("testcase") if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"))
-for case in suite.iter("testcase"):
-    if case.get("status") == "fail":
-        print(f"failed: {case.get('name')}")
-if int(sys.argv[2]) != 0 and failed == 0:
-    print(f"failed: ctest itself ended with {sys.argv[2]} (a test program was not built, or ctest broke off)")
-    failed, skipped = 1, max(skipped - 1, 0)
-passed = total - failed - skipped
+
+
+def names(suite, is_wanted):
+    return [case.get("name") for case in suite.iter("testcase") if is_wanted(case)] if len(suite) else []
+
+
+def was_not_built(case):
+    skip = case.find("skipped")
+    return skip is not None and "Unable to find executable" in (skip.get("message") or "")
+
+
+failures = names(suite, lambda case: case.get("status") == "fail")
+passed_alone = names(again, lambda case: case.get("status") == "run")
+unsteady = [name for name in failures if name in passed_alone]
+absent = names(suite, was_not_built)
+failures = [name for name in failures if name not in unsteady] + absent
+total = int(suite.get("tests"))
+skipped = len(names(suite, lambda case: case.get("status") in ("notrun", "disabled"))) - len(absent)
+for name in unsteady:
+    print(f"unsteady: {name} failed beside others and passed alone")
+for name in failures:
+    print(f"failed: {name}")
+failed = len(failures)
+if int(sys.argv[3]) != 0 and failed == 0 and not unsteady:
+    print(f"failed: ctest itself ended with {sys.argv[3]}")
+    failed = 1
+passed = max(total - failed - skipped, 0)
 print(f"{passed} passed, {failed} failed, {skipped} skipped")
 sys.exit(0 if passed > 0 and failed == 0 else 1)
 PY
-status=$?
-rm -f "$junit"
-exit $status
