@@ -1,0 +1,163 @@
+#include "snapshot/pickle_input.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace headroom::snapshot {
+namespace {
+
+constexpr std::size_t kWindow = 1 << 20;
+// Snapshots unpack to 10 to 30 times their size, what was made to fill the memory to 1000 times. So much is
+// always allowed.
+constexpr std::uint64_t kMostRatio = 100, kAlwaysAllowed = 64 << 20;
+constexpr std::uint8_t kGzipMagic[] = {0x1f, 0x8b};
+
+}  // namespace
+
+struct PickleInput::Gzip {
+  z_stream stream{};
+  std::array<std::uint8_t, 1 << 16> packed;
+  std::uint64_t packed_bytes = 0, plain_bytes = 0;
+  bool in_member = true;  // between a header and its checksum
+
+  Gzip() {
+    constexpr int kLargestWindow = 15, kGzipOnly = 16;
+    if (inflateInit2(&stream, kLargestWindow + kGzipOnly) != Z_OK) throw std::bad_alloc();
+  }
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+  ~Gzip() { inflateEnd(&stream); }
+};
+
+PickleInput::PickleInput() = default;
+PickleInput::PickleInput(PickleInput&&) noexcept = default;
+PickleInput& PickleInput::operator=(PickleInput&&) noexcept = default;
+PickleInput::~PickleInput() = default;
+
+bool PickleInput::is_gzip() const { return gzip_ != nullptr; }
+
+const std::uint8_t* PickleInput::window_begin() const { return buffer_ ? buffer_.get() : memory_; }
+
+Result<PickleInput> PickleInput::open(const std::filesystem::path& path) {
+  const std::string what = fmt::format("cannot read {}", path.string());
+  PickleInput input;
+  input.file_ = path.string();
+  input.fd_.reset(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a FIFO is refused below
+  struct stat info {};
+  if (!input.fd_ || ::fstat(input.fd_.get(), &info) != 0)
+    return input_error(what, errno_text(errno), "check the path of the snapshot");
+  if (!S_ISREG(info.st_mode)) return input_error(what, "it is not a file", "give the path of a snapshot");
+  input.capacity_ = kWindow;
+  input.buffer_ = std::make_unique_for_overwrite<std::uint8_t[]>(kWindow);
+  input.at_ = input.end_ = input.buffer_.get();
+  std::array<std::uint8_t, sizeof kGzipMagic> magic{};
+  if (::pread(input.fd_.get(), magic.data(), magic.size(), 0) == static_cast<ssize_t>(magic.size()) &&
+      std::memcmp(magic.data(), kGzipMagic, sizeof kGzipMagic) == 0)
+    input.gzip_ = std::make_unique<Gzip>();
+  return input;
+}
+
+PickleInput PickleInput::of(std::string_view bytes) {
+  PickleInput input;
+  input.file_ = "the pickle";
+  input.memory_ = input.at_ = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  input.end_ = input.at_ + bytes.size();
+  input.ended_ = true;
+  return input;
+}
+
+bool PickleInput::refill(std::size_t bytes) {
+  while (!ended_ && ready() < bytes) {
+    const std::size_t kept = ready();
+    if (kept > 0 && at_ != buffer_.get()) std::memmove(buffer_.get(), at_, kept);
+    window_offset_ += static_cast<std::uint64_t>(at_ - buffer_.get());
+    // The window grows as the bytes come and not as they are promised.
+    if (kept == capacity_) {
+      auto larger = std::make_unique_for_overwrite<std::uint8_t[]>(2 * capacity_);
+      std::memcpy(larger.get(), buffer_.get(), kept);
+      buffer_ = std::move(larger);
+      capacity_ *= 2;
+    }
+    at_ = buffer_.get();
+    const std::size_t more = read_more(buffer_.get() + kept, capacity_ - kept);
+    end_ = at_ + kept + more;
+    ended_ = more == 0;
+  }
+  return ready() >= bytes;
+}
+
+std::size_t PickleInput::read_more(std::uint8_t* to, std::size_t room) {
+  return gzip_ ? inflate_more(to, room) : read_file(to, room);
+}
+
+std::size_t PickleInput::read_file(std::uint8_t* to, std::size_t room) {
+  while (true) {
+    const ssize_t count = ::read(fd_.get(), to, room);
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno == EINTR) continue;
+    give_up(errno_text(errno), "check the disk that it lies on");
+    return 0;
+  }
+}
+
+std::size_t PickleInput::inflate_more(std::uint8_t* to, std::size_t room) {
+  z_stream& stream = gzip_->stream;
+  stream.next_out = to;
+  stream.avail_out = static_cast<uInt>(std::min<std::size_t>(room, 1 << 30));
+  const uInt wanted = stream.avail_out;
+  while (stream.avail_out == wanted) {
+    if (stream.avail_in == 0) {
+      const std::size_t count = read_file(gzip_->packed.data(), gzip_->packed.size());
+      if (count == 0 && gzip_->in_member)
+        give_up("its gzip stream is cut off", "copy the file again, or take the snapshot again");
+      if (count == 0) return 0;
+      gzip_->packed_bytes += count;
+      stream.next_in = gzip_->packed.data();
+      stream.avail_in = static_cast<uInt>(count);
+    }
+    // Several streams, one after the other, are one file, too; what else follows (zeros of a tape) is not of
+    // it.
+    if (!gzip_->in_member) {
+      if (*stream.next_in != kGzipMagic[0]) return 0;
+      if (inflateReset(&stream) != Z_OK) return 0;
+      gzip_->in_member = true;
+    }
+    const int code = ::inflate(&stream, Z_NO_FLUSH);
+    if (code == Z_STREAM_END) {
+      gzip_->in_member = false;
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+      give_up("its gzip stream is damaged", "copy the file again, or take the snapshot again");
+      return 0;
+    }
+  }
+  const std::size_t plain = wanted - stream.avail_out;
+  gzip_->plain_bytes += plain;
+  if (gzip_->plain_bytes > kAlwaysAllowed && gzip_->plain_bytes / kMostRatio > gzip_->packed_bytes) {
+    give_up(fmt::format("it unpacks to more than {} times its size", kMostRatio),
+            "if that is right, unpack it first: gunzip --keep FILE");
+    return 0;
+  }
+  return plain;
+}
+
+void PickleInput::check_end() {
+  constexpr std::size_t kMostBehind = 1 << 16;
+  if (!gzip_) return;
+  need(kMostBehind);
+}
+
+void PickleInput::give_up(std::string why, std::string fix) {
+  if (problem_) return;
+  problem_ = Error{ErrorKind::input, fmt::format("cannot read {}", file_), std::move(why), std::move(fix)};
+}
+
+}  // namespace headroom::snapshot

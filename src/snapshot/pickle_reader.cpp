@@ -1,0 +1,518 @@
+#include "snapshot/pickle_reader.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/terminal.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "snapshot/pickle_text.h"
+
+namespace headroom::snapshot {
+namespace {
+
+// As Python's pickletools has them.
+enum Opcode : std::uint8_t {
+  kMark = '(',
+  kStop = '.',
+  kProto = 0x80,
+  kFrame = 0x95,
+  kNone = 'N',
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kInt = 'I',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kLong = 'L',
+  kLong1 = 0x8a,
+  kLong4 = 0x8b,
+  kFloat = 'F',
+  kBinFloat = 'G',
+  kString = 'S',
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kUnicode = 'V',
+  kBinUnicode = 'X',
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kBinBytes8 = 0x8e,
+  kEmptyList = ']',
+  kAppend = 'a',
+  kAppends = 'e',
+  kList = 'l',
+  kEmptyTuple = ')',
+  kTuple = 't',
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kEmptyDict = '}',
+  kDict = 'd',
+  kSetItem = 's',
+  kSetItems = 'u',
+  kPut = 'p',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kMemoize = 0x94,
+  kGet = 'g',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  // Never run: known for the sake of what is said of them.
+  kGlobal = 'c',
+  kStackGlobal = 0x93,
+  kInstance = 'i',
+  kReduce = 'R',
+  kBuild = 'b',
+  kObject = 'o',
+  kNewObject = 0x81,
+  kNewObjectEx = 0x92,
+  kPersistentId = 'P',
+  kBinPersistentId = 'Q',
+};
+
+constexpr int kNewestProtocol = 5;
+constexpr std::size_t kMostMarks = 1000;         // a snapshot nests 12 deep
+constexpr std::uint64_t kMostStoredPerByte = 6;  // pickle_reader.h
+constexpr std::uint64_t kAlwaysStored = 64 << 20;
+constexpr std::uint64_t kMostStored = std::uint64_t{30} << 30;  // chunks are numbered with 32 bits
+
+class PickleReader {
+ public:
+  PickleReader(PickleInput& input, PickleData& data, const KeepObject& keep)
+      : input_(input), data_(data), keep_(keep) {}
+
+  Status read() {
+    while (!stopped_ && step()) {
+    }
+    if (!stopped_) return tl::unexpected<Error>(std::move(error_));
+    input_.check_end();
+    if (input_.problem()) return tl::unexpected<Error>(*input_.problem());
+    return {};
+  }
+
+ private:
+  bool step() {
+    if (!input_.need(1)) return cut_off();
+    const std::uint8_t opcode = *input_.at();
+    input_.skip(1);
+    switch (opcode) {
+      case kBinGet:
+        return get(take_unsigned<1>());
+      case kLongBinGet:
+        return get(take_unsigned<4>());
+      case kMemoize:
+        return put(memo_.size());
+      case kBinPut:
+        return put(take_unsigned<1>());
+      case kLongBinPut:
+        return put(take_unsigned<4>());
+      case kBinInt1:
+        return push_integer(take_unsigned<1>());
+      case kBinInt2:
+        return push_integer(take_unsigned<2>());
+      case kBinInt:
+        return push_integer(static_cast<std::int32_t>(take_unsigned<4>()));
+      case kLong1:
+        return push_long(take_unsigned<1>());
+      case kLong4:
+        return push_long(take_unsigned<4>());
+      case kShortBinUnicode:
+      case kShortBinString:
+        return push_text(take_unsigned<1>(), PickleKind::text);
+      case kBinUnicode:
+      case kBinString:
+        return push_text(take_unsigned<4>(), PickleKind::text);
+      case kBinUnicode8:
+        return push_text(take_unsigned<8>(), PickleKind::text);
+      case kShortBinBytes:
+        return push_text(take_unsigned<1>(), PickleKind::bytes);
+      case kBinBytes:
+        return push_text(take_unsigned<4>(), PickleKind::bytes);
+      case kBinBytes8:
+        return push_text(take_unsigned<8>(), PickleKind::bytes);
+      case kMark:
+        if (marks_.size() == kMostMarks) return fail("it is nested too deeply");
+        marks_.push_back(stack_.size());
+        return true;
+      case kEmptyDict:
+        return push(data_.add_object(PickleKind::dict)) && fits();
+      case kEmptyList:
+        return push(data_.add_object(PickleKind::list)) && fits();
+      case kEmptyTuple:
+        return push(data_.add_object(PickleKind::tuple)) && fits();
+      case kSetItems:
+        return set_items(pop_mark(), true);
+      case kSetItem:
+        return has(3) && set_items(stack_.size() - 2, false);
+      case kAppends:
+        return append(pop_mark(), true);
+      case kAppend:
+        return has(2) && append(stack_.size() - 1, false);
+      case kTuple:
+        return build(PickleKind::tuple, pop_mark());
+      case kTuple1:
+        return has(1) && build(PickleKind::tuple, stack_.size() - 1);
+      case kTuple2:
+        return has(2) && build(PickleKind::tuple, stack_.size() - 2);
+      case kTuple3:
+        return has(3) && build(PickleKind::tuple, stack_.size() - 3);
+      case kList:
+        return build(PickleKind::list, pop_mark());
+      case kDict:
+        return build_dict(pop_mark());
+      case kNone:
+        return push({PickleKind::none, 0});
+      case kNewTrue:
+        return push({PickleKind::boolean, 1});
+      case kNewFalse:
+        return push({PickleKind::boolean, 0});
+      case kBinFloat:
+        return push_real(std::bit_cast<double>(__builtin_bswap64(take_unsigned<8>())));
+      case kInt:
+        return push_written_integer();
+      case kLong:
+        return push_written_long();
+      case kFloat:
+        return push_written_real();
+      case kString:
+        return push_quoted();
+      case kUnicode:
+        return push_raw_unicode();
+      case kGet:
+        return get(take_written_index());
+      case kPut:
+        return put(take_written_index());
+      case kProto:
+        return check_protocol(static_cast<int>(take_unsigned<1>()));
+      case kFrame:
+        take_unsigned<8>();  // how long it is says nothing that is needed
+        return !failed_;
+      case kStop:
+        if (!has(1)) return false;
+        data_.set_root(stack_.back());
+        stopped_ = true;
+        return false;
+      default:
+        return refuse(opcode);
+    }
+  }
+
+  // --- what the input holds ---
+
+  // Little-endian. 0 where the input ends before; failed_ is then set.
+  template <std::size_t kBytes>
+  std::uint64_t take_unsigned() {
+    if (!input_.need(kBytes)) {
+      cut_off();
+      return 0;
+    }
+    std::uint64_t value = 0;
+    std::memcpy(&value, input_.at(), kBytes);
+    input_.skip(kBytes);
+    return value;
+  }
+
+  // Up to the end of the line. Nothing where there is none within `kLongestLine`.
+  std::optional<std::string_view> take_line() {
+    constexpr std::size_t kLongestLine = 1 << 24;
+    for (std::size_t looked = 0; looked < kLongestLine;) {
+      if (!input_.need(looked + 1)) break;
+      const void* found = std::memchr(input_.at() + looked, '\n', input_.ready() - looked);
+      if (found == nullptr) {
+        looked = input_.ready();
+        continue;
+      }
+      const auto length = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - input_.at());
+      const std::string_view line(reinterpret_cast<const char*>(input_.at()), length);
+      input_.skip(length + 1);
+      return line;
+    }
+    cut_off();
+    return {};
+  }
+
+  // --- the stack and the memo ---
+
+  bool push(PickleValue value) {
+    if (stack_.size() == stack_.capacity() && !is_in_proportion()) return false;
+    stack_.push_back(value);
+    return !failed_;
+  }
+
+  // `count` values above the last mark.
+  bool has(std::size_t count) {
+    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+    return stack_.size() - floor >= count || fail("it takes more from its stack than there is");
+  }
+
+  // Where the values above the last mark begin.
+  std::size_t pop_mark() {
+    if (marks_.empty()) {
+      fail("it closes what it has not opened");
+      return 0;
+    }
+    const std::size_t first = marks_.back();
+    marks_.pop_back();
+    return first;
+  }
+
+  bool get(std::uint64_t index) {
+    if (failed_) return false;
+    if (index >= memo_.size() || memo_[index].kind() == PickleKind::absent)
+      return fail(fmt::format("it names object {}, which it has not built", index));
+    return push(memo_[index]);
+  }
+
+  bool put(std::uint64_t index) {
+    if (failed_ || !has(1)) return false;
+    // Numbers are dense, so there are fewer of them than bytes until here.
+    if (index > input_.offset()) return fail("it numbers an object out of order");
+    while (memo_.size() <= index) memo_.push_back(PickleValue(PickleKind::absent, 0));
+    memo_[index] = stack_.back();
+    return fits();
+  }
+
+  // --- values ---
+
+  bool push_integer(std::uint64_t value) { return push(data_.add_integer(static_cast<std::int64_t>(value))); }
+  bool push_integer(std::int32_t value) { return push(data_.add_integer(value)); }
+  bool push_real(double value) { return push(data_.add_real(value)) && fits(); }
+
+  // Two's complement, the lowest byte first.
+  bool push_long(std::uint64_t length) {
+    if (failed_) return false;
+    if (!input_.need(length)) return cut_off();
+    const std::uint8_t* at = input_.at();
+    std::uint64_t low = 0;
+    std::memcpy(&low, at, std::min<std::uint64_t>(length, sizeof low));
+    const bool is_negative = length > 0 && at[length - 1] >= 0x80;
+    if (is_negative && length < sizeof low) low |= ~std::uint64_t{0} << (8 * length);
+    // A ninth byte of zeros is how an address with its highest bit set is written.
+    const bool fits_in = length <= sizeof low || (length == sizeof low + 1 && at[length - 1] == 0);
+    input_.skip(length);
+    return (fits_in ? push_integer(low) : push({PickleKind::huge_integer, 0})) && fits();
+  }
+
+  bool push_text(std::uint64_t length, PickleKind kind) {
+    if (failed_) return false;
+    if (!input_.need(length)) return cut_off();
+    const std::string_view text(reinterpret_cast<const char*>(input_.at()), length);
+    push(data_.add_text(text, kind));
+    input_.skip(length);
+    return fits();
+  }
+
+  bool push_written_integer() {
+    const auto line = take_line();
+    if (!line) return false;
+    if (*line == "00" || *line == "01") return push({PickleKind::boolean, *line == "01"});
+    return push_number(*line);
+  }
+  bool push_written_long() {
+    auto line = take_line();
+    if (!line) return false;
+    if (line->ends_with('L')) line->remove_suffix(1);
+    return push_number(*line);
+  }
+  bool push_number(std::string_view line) {
+    if (const auto value = parse_number<std::int64_t>(line)) return push(data_.add_integer(*value)) && fits();
+    if (const auto value = parse_number<std::uint64_t>(line)) return push_integer(*value) && fits();
+    const bool is_number = !line.empty() && line.find_first_not_of("0123456789", line[0] == '-') == line.npos;
+    return is_number ? push({PickleKind::huge_integer, 0}) : fail("it has a damaged number");
+  }
+  bool push_written_real() {
+    const auto line = take_line();
+    if (!line) return false;
+    const auto value = parse_number<double>(*line);
+    return value ? push_real(*value) : fail("it has a damaged number");
+  }
+  bool push_quoted() {
+    const auto line = take_line();
+    if (!line) return false;
+    const auto text = unquoted(*line);
+    return text ? push(data_.add_text(*text, PickleKind::text)) && fits() : fail("it has a damaged text");
+  }
+  bool push_raw_unicode() {
+    const auto line = take_line();
+    return line && push(data_.add_text(from_raw_unicode(*line), PickleKind::text)) && fits();
+  }
+  std::uint64_t take_written_index() {
+    const auto line = take_line();
+    if (!line) return 0;
+    const auto index = parse_number<std::uint64_t>(*line);
+    if (!index) fail("it has a damaged number");
+    return index.value_or(0);
+  }
+
+  // --- objects ---
+
+  std::span<const PickleValue> above(std::size_t first) const { return std::span(stack_).subspan(first); }
+
+  // `in_steps`: by an opcode that fills in steps of 1000; protocol 0 does it item by item.
+  bool append(std::size_t first, bool in_steps) {
+    if (failed_) return false;
+    const PickleValue list = under(first);
+    if (list.kind() != PickleKind::list) return fail("it appends to what is no list");
+    if (data_.kept(list)) return fail("it changes what it has finished");
+    const bool is_whole = in_steps && data_.is_empty(list) && stack_.size() - first < kItemsOfAStep;
+    data_.append(list, above(first));
+    stack_.resize(first);
+    if (is_whole) offer(list);
+    return fits();
+  }
+  bool set_items(std::size_t first, bool in_steps) {
+    if (failed_) return false;
+    const PickleValue dict = under(first);
+    if (dict.kind() != PickleKind::dict) return fail("it sets an item of what is no dict");
+    if (data_.kept(dict)) return fail("it changes what it has finished");
+    return fill(dict, first, in_steps);
+  }
+  bool build(PickleKind kind, std::size_t first) {
+    if (failed_) return false;
+    const PickleValue object = data_.add_object(kind);
+    data_.append(object, above(first));
+    stack_.resize(first);
+    return push(object) && fits();
+  }
+  bool build_dict(std::size_t first) {
+    if (failed_) return false;
+    const PickleValue dict = data_.add_object(PickleKind::dict);
+    return fill(dict, first, false) && push(dict);
+  }
+  bool fill(PickleValue dict, std::size_t first, bool in_steps) {
+    const auto pairs = above(first);
+    if (pairs.size() % 2 != 0) return fail("it has a key without a value");
+    const bool is_whole = in_steps && data_.is_empty(dict) && pairs.size() < 2 * kItemsOfAStep;
+    if (!data_.set_items(dict, pairs)) return fail("a key of a dict is a list or a dict");
+    stack_.resize(first);
+    if (is_whole) offer(dict);
+    return fits();
+  }
+  void offer(PickleValue object) {
+    if (!keep_ || data_.is_empty(object)) return;
+    if (const auto number = keep_(object)) data_.set_kept(object, *number);
+  }
+  // What lies below these values; absent if a mark lies between, or nothing is there.
+  PickleValue under(std::size_t first) const {
+    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+    return first > floor ? stack_[first - 1] : PickleValue(PickleKind::absent, 0);
+  }
+
+  // --- what ends it ---
+
+  // Whether what was built is in proportion to the pickle.
+  bool fits() {
+    if (failed_) return false;
+    if (++since_check_ < kStepsBetweenChecks) return true;
+    since_check_ = 0;
+    return is_in_proportion();
+  }
+  bool is_in_proportion() {
+    const std::uint64_t stored =
+        data_.storage_bytes() + memo_.bytes() + stack_.capacity() * sizeof(PickleValue);
+    if (stored > kMostStored) return fail("it holds more than Headroom can number");
+    if (stored > kAlwaysStored && stored / kMostStoredPerByte > input_.offset())
+      return fail("it builds far more than a snapshot of its size does");
+    return true;
+  }
+
+  bool check_protocol(int protocol) {
+    if (failed_) return false;
+    if (protocol <= kNewestProtocol) return true;
+    return fail(
+        fmt::format("it is a pickle of protocol {}, and Headroom reads 0 to {}", protocol, kNewestProtocol));
+  }
+
+  bool cut_off() {
+    if (failed_) return false;
+    if (input_.problem()) {
+      failed_ = true;
+      error_ = *input_.problem();
+      return false;
+    }
+    return fail(fmt::format("it is cut off after {} bytes", input_.offset() + input_.ready()));
+  }
+
+  bool fail(std::string why) {
+    if (failed_) return false;
+    failed_ = true;
+    error_ = {ErrorKind::input, "", std::move(why), "take the snapshot again, or copy its file again"};
+    return false;
+  }
+
+  bool refuse(std::uint8_t opcode) {
+    const std::uint64_t offset = input_.offset() - 1;
+    failed_ = true;
+    error_ = {ErrorKind::input, "", fmt::format("{} at byte {}", what_it_does(opcode), offset),
+              "a memory snapshot is plain data, and Headroom runs nothing that a file names"};
+    return false;
+  }
+
+  std::string what_it_does(std::uint8_t opcode) {
+    switch (opcode) {
+      case kGlobal:
+      case kInstance: {
+        const std::string module(take_line().value_or(""));  // the next line may move this one
+        return names_object(module, take_line().value_or(""));
+      }
+      case kStackGlobal: {
+        const std::size_t count = stack_.size();
+        if (count < 2) return names_object("", "");
+        return names_object(data_.text(stack_[count - 2]).value_or(""),
+                            data_.text(stack_[count - 1]).value_or(""));
+      }
+      case kReduce:
+      case kBuild:
+      case kObject:
+      case kNewObject:
+      case kNewObjectEx:
+        return "it builds an object of Python";
+      case kPersistentId:
+      case kBinPersistentId:
+        return "it refers to an object outside of it";
+      default:
+        return fmt::format("it has the opcode 0x{:02x}, which builds no plain data,", opcode);
+    }
+  }
+  static std::string names_object(std::string_view module, std::string_view name) {
+    constexpr std::size_t kLongest = 60;
+    const std::string full = fmt::format("{}.{}", module.substr(0, kLongest), name.substr(0, kLongest));
+    return fmt::format("it names Python's {}", without_terminal_control(with_valid_utf8(full)));
+  }
+
+  static constexpr int kStepsBetweenChecks = 1024;
+  static constexpr std::size_t kItemsOfAStep = 1000;  // pickle_reader.h
+  PickleInput& input_;
+  PickleData& data_;
+  const KeepObject& keep_;
+  std::vector<PickleValue> stack_;
+  std::vector<std::size_t> marks_;  // how high the stack was
+  PagedArray<PickleValue> memo_;
+  int since_check_ = 0;
+  bool stopped_ = false, failed_ = false;
+  Error error_;
+};
+
+}  // namespace
+
+Status read_pickle(PickleInput& input, PickleData& data, const KeepObject& keep) {
+  return PickleReader(input, data, keep).read();
+}
+
+bool looks_like_pickle(std::string_view first_bytes) {
+  if (first_bytes.size() < 3) return false;
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(first_bytes[i]); };
+  if (byte(0) == kProto) return byte(1) >= 2 && byte(1) <= 99;
+  // Protocols 0 and 1 have no mark of their own, but begin with a dict or a list and its number in the memo.
+  const std::string_view start = first_bytes.substr(0, 3);
+  return start == "(dp" || start == "(lp" || start.substr(0, 2) == "}q" || start.substr(0, 2) == "]q";
+}
+
+}  // namespace headroom::snapshot

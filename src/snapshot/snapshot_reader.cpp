@@ -1,0 +1,358 @@
+#include "snapshot/snapshot_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.h"
+#include "snapshot/pickle_reader.h"
+#include "snapshot/stack_interner.h"
+
+namespace headroom::snapshot {
+namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 46, kMostDevices = 1 << 16;
+// All sums of what a trace has given out stay far from the end of 64 bits.
+constexpr std::int64_t kMostInATrace = std::int64_t{1} << 60;
+constexpr std::string_view kTakeAgain = "take the snapshot again, or copy its file again";
+
+class SnapshotReader {
+ public:
+  SnapshotReader()
+      : top_keys_(data_, {"segments", "device_traces", "allocator_settings", "external_annotations"}),
+        segment_keys_(data_, {"device", "address", "total_size", "stream", "segment_type", "segment_pool_id",
+                              "is_expandable", "frames", "blocks"}),
+        block_keys_(data_, {"address", "size", "requested_size", "state", "frames", "history"}),
+        history_keys_(data_, {"real_size", "frames"}),
+        entry_keys_(data_, {"action", "addr", "device_free", "size", "stream", "time_us", "frames",
+                            "user_metadata", "compile_context", "category"}),
+        stacks_(data_, snapshot_) {
+    for (std::size_t i = 0; i < kActions; ++i) {
+      const StringId id = data_.strings().intern(name_of(static_cast<Action>(i)));
+      actions_.resize(std::max<std::size_t>(actions_.size(), id.index + 1), Action::other);
+      actions_[id.index] = static_cast<Action>(i);
+    }
+    none_texts_ = {data_.strings().intern(""), data_.strings().intern("N/A")};
+    snapshot_.notes.emplace_back();
+  }
+
+  Result<Snapshot> read(PickleInput& input) {
+    const auto keep_object = [this](PickleValue object) { return keep(object); };
+    if (auto status = read_pickle(input, data_, keep_object); !status) return forward_error(status);
+    visited_.resize(data_.object_count());
+    auto [segments, traces, settings, annotations] = top_keys_.read(data_.root());
+    if (data_.is(data_.root(), PickleKind::list)) segments = data_.root();  // torch 1.13
+    if (!data_.is(segments, PickleKind::list))
+      return input_error("", "it is a pickle, but no memory snapshot of PyTorch",
+                         "make one with torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")");
+    data_.for_each_item(segments, [&](PickleValue segment) { read_segment(segment); });
+    read_traces(traces);
+    read_settings(settings);
+    data_.for_each_item(annotations, [&](PickleValue annotation) { read_annotation(annotation); });
+    order_segments();
+    if (!damage_.empty()) return input_error("", std::move(damage_), std::string(kTakeAgain));
+    tell_problems();
+    snapshot_.strings = std::move(data_.strings());
+    return std::move(snapshot_);
+  }
+
+ private:
+  // Entries of traces, frames and stacks, of which there are millions, are kept as soon as they were read.
+  std::optional<std::uint32_t> keep(PickleValue object) {
+    if (data_.is(object, PickleKind::list)) return stacks_.keep_stack(object);
+    TraceEntry entry;
+    if (!read_entry(object, entry)) return stacks_.keep_frame(object);
+    if (snapshot_.entries.size() >= StackInterner::kFrame) return {};
+    snapshot_.entries.push_back(entry);
+    return static_cast<std::uint32_t>(snapshot_.entries.size() - 1);
+  }
+
+  // --- values ---
+
+  // What is wrong with the snapshot; the first that was found is told.
+  void damaged(std::string why) {
+    if (damage_.empty()) damage_ = std::move(why);
+  }
+  // Each object makes one segment, block or entry: what refers to it again would cost nothing and count.
+  bool is_first_visit(PickleValue object) {
+    if (visited_[object.index()]) return false;
+    visited_[object.index()] = true;
+    return true;
+  }
+  std::optional<std::int64_t> size_in(PickleValue value) const {
+    const auto size = data_.integer(value);
+    return size && *size >= 0 && *size < kMostBytes ? size : std::nullopt;
+  }
+  std::optional<std::uint64_t> address_in(PickleValue value) const {
+    const auto address = data_.integer(value);
+    return address ? std::optional(static_cast<std::uint64_t>(*address)) : std::nullopt;
+  }
+  static bool fits(std::uint64_t address, std::int64_t size) {
+    return address <= ~std::uint64_t{0} - static_cast<std::uint64_t>(size);
+  }
+
+  // --- segments and blocks ---
+
+  void read_segment(PickleValue value) {
+    if (!data_.is(value, PickleKind::dict) || !is_first_visit(value)) return damaged("a segment is damaged");
+    const auto [device, address, size, stream, type, pool, expandable, frames, blocks] =
+        segment_keys_.read(value);
+    const auto at = address_in(address);
+    const auto bytes = size_in(size);
+    const std::int64_t ordinal = data_.integer(device).value_or(0);
+    if (!at || !bytes || !fits(*at, *bytes) || ordinal < 0 || ordinal >= kMostDevices)
+      return damaged("a segment has no address, no size or no device");
+    Segment segment;
+    segment.device = ordinal;
+    segment.address = *at;
+    segment.size = *bytes;
+    segment.stream = data_.integer(stream).value_or(0);
+    segment.is_large = data_.text(type).value_or("large") != "small";
+    segment.is_expandable = data_.boolean(expandable).value_or(false);
+    data_.for_each_item(
+        pool, [&](PickleValue part) { segment.in_private_pool |= data_.integer(part).value_or(0) != 0; });
+    segment.stack = stacks_.stack_of(frames);
+    segment.first_block = snapshot_.blocks.size();
+    std::uint64_t next = *at;
+    data_.for_each_item(blocks, [&](PickleValue block) { read_block(block, next); });
+    segment.block_count = snapshot_.blocks.size() - segment.first_block;
+    if (next != *at + static_cast<std::uint64_t>(*bytes))
+      return damaged(fmt::format("the blocks of the segment at {:#x} do not fill it", *at));
+    snapshot_.segments.push_back(segment);
+  }
+
+  void read_block(PickleValue value, std::uint64_t& next) {
+    if (!data_.is(value, PickleKind::dict) || !is_first_visit(value)) return damaged("a block is damaged");
+    const auto [address, size, requested, state, frames, history] = block_keys_.read(value);
+    const auto bytes = size_in(size);
+    // Before torch 2.3 blocks have no address of their own: one follows the other.
+    if (!bytes || !fits(next, *bytes) || address_in(address).value_or(next) != next)
+      return damaged(fmt::format("the block at {:#x} is damaged", next));
+    Block block;
+    block.address = next;
+    block.size = *bytes;
+    next += static_cast<std::uint64_t>(*bytes);
+    const std::string_view word = data_.text(state).value_or("");
+    if (word == "active_allocated") {
+      block.state = BlockState::active_allocated;
+    } else if (word == "active_pending_free" || word == "active_awaiting_free") {
+      block.state = BlockState::pending_free;
+    } else if (word != "inactive") {
+      ++unknown_states_;
+    }
+    if (block.is_live()) {
+      block.requested = std::min(*bytes, size_in(requested).value_or(*bytes));
+      block.stack = stacks_.stack_of(frames);
+      if (data_.is(history, PickleKind::list)) read_history(history, block);
+    }
+    snapshot_.blocks.push_back(block);
+  }
+
+  // Before torch 2.1: who had the block, the last first.
+  void read_history(PickleValue history, Block& block) {
+    const auto items = data_.first_items(history);
+    if (items.empty()) return;
+    const auto [real_size, frames] = history_keys_.read(items.front());
+    block.requested = std::min(block.size, size_in(real_size).value_or(block.requested));
+    block.stack = stacks_.stack_of(frames);
+  }
+
+  void order_segments() {
+    std::ranges::sort(snapshot_.segments, [](const Segment& a, const Segment& b) {
+      return a.device != b.device ? a.device < b.device : a.address < b.address;
+    });
+    std::int64_t total = 0;  // of the device
+    for (std::size_t i = 0; i < snapshot_.segments.size(); ++i) {
+      const Segment& segment = snapshot_.segments[i];
+      const Segment* before = i > 0 ? &snapshot_.segments[i - 1] : nullptr;
+      const bool same_device = before != nullptr && before->device == segment.device;
+      if (same_device && before->address + static_cast<std::uint64_t>(before->size) > segment.address)
+        return damaged(fmt::format("two segments lie over each other at {:#x}", segment.address));
+      total = segment.size + (same_device ? total : 0);
+      if (total > kMostBytes) return damaged("a device has more than 64 TiB");
+    }
+  }
+
+  // --- traces ---
+
+  void read_traces(PickleValue traces) {
+    std::int64_t device = 0;
+    data_.for_each_item(traces, [&](PickleValue list) {
+      if (data_.is(list, PickleKind::list) && is_first_visit(list) && device < kMostDevices)
+        read_trace(list, device);
+      ++device;
+    });
+  }
+
+  void read_trace(PickleValue list, std::int64_t device) {
+    DeviceTrace trace;
+    trace.device = device;
+    std::int64_t sum = 0;
+    data_.for_each_item(list, [&](PickleValue value) {
+      const auto number = entry_number(value);
+      if (!number) {
+        ++unreadable_entries_;
+        return;
+      }
+      const TraceEntry& entry = snapshot_.entries[*number];
+      sum = std::min(sum + entry.size, kMostInATrace);
+      unknown_actions_ += entry.action == Action::other;
+      append(trace, *number);
+    });
+    if (sum == kMostInATrace) damaged("the sizes in a trace add up to more than any device has given out");
+    if (trace.entry_count > 0) snapshot_.traces.push_back(trace);
+  }
+
+  // Where the entry is that this dict is; nothing if it is none, or was part of a trace before.
+  std::optional<std::uint32_t> entry_number(PickleValue value) {
+    if (!data_.is(value, PickleKind::dict) || !is_first_visit(value)) return {};
+    if (const auto kept = data_.kept(value)) return *kept < StackInterner::kFrame ? kept : std::nullopt;
+    const auto number = keep(value);
+    return number && *number < StackInterner::kFrame ? number : std::nullopt;
+  }
+
+  // The entries of a trace lie one behind the other, as they do where each was kept as it was read.
+  void append(DeviceTrace& trace, std::uint32_t number) {
+    auto& entries = snapshot_.entries;
+    if (trace.entry_count == 0) trace.first_entry = number;
+    if (number != trace.first_entry + trace.entry_count) {
+      if (trace.first_entry + trace.entry_count != entries.size()) {
+        const std::size_t first = entries.size();
+        for (std::size_t i = 0; i < trace.entry_count; ++i)
+          entries.push_back(TraceEntry(entries[trace.first_entry + i]));
+        trace.first_entry = first;
+      }
+      entries.push_back(TraceEntry(entries[number]));
+    }
+    ++trace.entry_count;
+  }
+
+  bool read_entry(PickleValue value, TraceEntry& entry) {
+    const auto [action, addr, device_free, size, stream, time, frames, metadata, compile, category] =
+        entry_keys_.read(value);
+    if (!data_.is(action, PickleKind::text)) return false;
+    const std::size_t word = data_.text_id(action).index;
+    entry.action = word < actions_.size() ? actions_[word] : Action::other;
+    const auto address = address_in(entry.action == Action::oom ? device_free : addr);
+    const auto bytes = size_in(size);
+    if (!address || !bytes || !fits(*address, *bytes)) return false;
+    if (entry.action == Action::oom && *address >= static_cast<std::uint64_t>(kMostBytes)) return false;
+    entry.address = *address;
+    entry.size = *bytes;
+    entry.time_us = std::max<std::int64_t>(0, data_.integer(time).value_or(0));
+    entry.stack = stacks_.stack_of(frames);
+    entry.stream = number_of(streams_, snapshot_.streams, data_.integer(stream).value_or(0));
+    const Note note{said_in(metadata), said_in(compile), said_in(category)};
+    if (note != Note{}) entry.note = number_of(notes_, snapshot_.notes, note);
+    return true;
+  }
+
+  // The empty text where nothing was said.
+  StringId said_in(PickleValue value) const {
+    if (!data_.is(value, PickleKind::text)) return {};
+    const StringId id = data_.text_id(value);
+    return id == none_texts_[1] ? none_texts_[0] : id;
+  }
+
+  template <class Item>
+  static std::uint32_t number_of(std::map<Item, std::uint32_t>& numbers, std::vector<Item>& items,
+                                 const Item& item) {
+    const auto [it, is_new] = numbers.emplace(item, static_cast<std::uint32_t>(items.size()));
+    if (is_new) items.push_back(item);
+    return it->second;
+  }
+
+  // --- the rest ---
+
+  void read_settings(PickleValue settings) {
+    const auto value_of = [&](std::string_view key) {
+      return data_.find(settings, data_.strings().intern(key));
+    };
+    AllocatorSettings& told = snapshot_.settings;
+    told.text = data_.text(value_of("PYTORCH_CUDA_ALLOC_CONF")).value_or("");
+    told.expandable_segments = data_.boolean(value_of("expandable_segments"));
+    // -1 is how PyTorch writes "no limit".
+    const auto max_split = data_.integer(value_of("max_split_size"));
+    if (max_split && *max_split > 0) told.max_split_bytes = max_split;
+    data_.for_each_pair(value_of("roundup_power2_divisions"), [&](PickleValue key, PickleValue value) {
+      const auto mebibytes = parse_number<std::int64_t>(data_.text(key).value_or(""));
+      const auto divisions = data_.integer(value);
+      if (mebibytes && divisions && *divisions > 0)
+        told.roundup_power2_divisions.emplace_back(*mebibytes, *divisions);
+    });
+    std::ranges::sort(told.roundup_power2_divisions);
+  }
+
+  void read_annotation(PickleValue value) {
+    if (!data_.is(value, PickleKind::dict) || !is_first_visit(value)) return;
+    Annotation annotation;
+    data_.for_each_pair(value, [&](PickleValue key, PickleValue item) {
+      const std::string_view name = data_.text(key).value_or("");
+      if (name == "device") annotation.device = data_.integer(item).value_or(0);
+      if (name == "time_us") annotation.time_us = data_.integer(item).value_or(0);
+      constexpr std::size_t kLongest = 200;
+      const std::string_view text = data_.text(item).value_or("").substr(0, kLongest);
+      if (!text.empty() && annotation.text.size() < kLongest)
+        annotation.text += fmt::format("{}{}", annotation.text.empty() ? "" : " ", text);
+    });
+    snapshot_.annotations.push_back(std::move(annotation));
+  }
+
+  void tell_problems() {
+    const auto tell = [&](std::int64_t count, std::string_view what) {
+      if (count > 0) snapshot_.problems.push_back(fmt::format("{} {}", count, what));
+    };
+    tell(unreadable_entries_, "entries of the trace could not be read and are left out");
+    tell(unknown_actions_, "entries of the trace have an action that this Headroom does not know");
+    tell(unknown_states_, "blocks are in a state that this Headroom does not know and are taken as free");
+  }
+
+  PickleData data_;
+  Snapshot snapshot_;
+  PickleColumns<4> top_keys_;
+  PickleColumns<9> segment_keys_;
+  PickleColumns<6> block_keys_;
+  PickleColumns<2> history_keys_;
+  PickleColumns<10> entry_keys_;
+  StackInterner stacks_;
+  std::vector<bool> visited_;    // by object
+  std::vector<Action> actions_;  // by the id of their name
+  std::array<StringId, 2> none_texts_;
+  std::map<std::int64_t, std::uint32_t> streams_;
+  std::map<Note, std::uint32_t> notes_;
+  std::string damage_;
+  std::int64_t unreadable_entries_ = 0, unknown_actions_ = 0, unknown_states_ = 0;
+};
+
+Error of_file(Error error, const std::filesystem::path& file) {
+  if (error.what.empty()) error.what = fmt::format("cannot read {}", file.string());
+  return error;
+}
+
+}  // namespace
+
+bool is_snapshot_file(const std::filesystem::path& file) {
+  std::filesystem::path name = file.filename();
+  if (to_lower(name.extension().string()) == ".gz") name = name.stem();
+  const std::string extension = to_lower(name.extension().string());
+  if (extension == ".pickle" || extension == ".pkl") return true;
+  constexpr std::size_t kFirst = 16;
+  auto input = PickleInput::open(file);
+  if (!input) return false;
+  input->need(kFirst);
+  return looks_like_pickle({reinterpret_cast<const char*>(input->at()), std::min(kFirst, input->ready())});
+}
+
+Result<Snapshot> open_snapshot(const std::filesystem::path& file) {
+  auto input = PickleInput::open(file);
+  if (!input) return forward_error(input);
+  auto snapshot = read_snapshot(*input);
+  if (!snapshot) return tl::unexpected<Error>(of_file(std::move(snapshot.error()), file));
+  return snapshot;
+}
+
+Result<Snapshot> read_snapshot(PickleInput& input) { return SnapshotReader().read(input); }
+
+}  // namespace headroom::snapshot

@@ -1,0 +1,59 @@
+// The reader of pickles on any bytes, plain or gzip: it reads them or says why not, the same from memory and
+// from a file, in memory that goes by their number, and every value that it gives can be looked at.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "snapshot/pickle_reader.h"
+
+namespace {
+
+using namespace headroom::snapshot;
+
+// Lists may hold themselves, or a thousand times the same: so many values are looked at.
+constexpr int kDeepest = 20;
+constexpr std::size_t kMostLooked = 100'000;
+
+std::size_t look_at(const PickleData& data, PickleValue value, int depth, std::size_t& looked) {
+  if (depth > kDeepest || ++looked > kMostLooked) return 0;
+  std::size_t sum = data.text(value).value_or("").size() +
+                    static_cast<std::size_t>(data.integer(value).value_or(0)) + (data.real(value) ? 1 : 0) +
+                    (data.boolean(value).value_or(false) ? 1 : 0);
+  data.for_each_item(value, [&](PickleValue item) { sum += look_at(data, item, depth + 1, looked); });
+  data.for_each_pair(value, [&](PickleValue key, PickleValue item) {
+    sum += look_at(data, key, depth + 1, looked) + look_at(data, item, depth + 1, looked);
+  });
+  if (const auto row = data.row(value))
+    if (row->values.size() != data.keys_of(row->shape).size()) std::abort();
+  return sum;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const int fd = ::memfd_create("pickle", MFD_CLOEXEC);
+  if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
+  auto input = PickleInput::open("/proc/self/fd/" + std::to_string(fd));
+  if (!input) std::abort();
+  PickleData file_data, memory_data;
+  const auto from_file = read_pickle(*input, file_data);
+  if (!from_file && from_file.error().why.empty()) std::abort();
+  if (!input->is_gzip()) {
+    PickleInput memory = PickleInput::of({reinterpret_cast<const char*>(data), size});
+    const auto from_memory = read_pickle(memory, memory_data);
+    if (from_file.has_value() != from_memory.has_value()) std::abort();
+    if (!from_file && from_file.error().why != from_memory.error().why) std::abort();
+  }
+  if (from_file) {
+    std::size_t looked = 0;
+    (void)look_at(file_data, file_data.root(), 0, looked);
+    // The first pages, and then 25 bytes a byte.
+    constexpr std::size_t kFirstPages = 4 << 20, kMostPerByte = 160;
+    if (!input->is_gzip() && file_data.storage_bytes() > kFirstPages + kMostPerByte * size) std::abort();
+  }
+  ::close(fd);
+  return 0;
+}
