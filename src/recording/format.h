@@ -99,7 +99,16 @@ struct ModuleRecord {
   std::uint32_t build_id_bytes, reserved;
 };
 
-enum class ScopeSource : std::uint32_t { program = 0, nvtx = 1, session = 2, run = 3, node = 4, load = 5 };
+enum class ScopeSource : std::uint32_t {
+  program = 0,
+  nvtx = 1,
+  session = 2,
+  run = 3,
+  node = 4,
+  load = 5,
+  module = 6,  // of PyTorch
+  phase = 7,   // of training: backward, optimizer.step
+};
 
 // The scope of what the tracer itself does in the program, such as ending a runtime's profile. It lies in
 // whatever scope the thread is in then.

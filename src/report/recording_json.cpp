@@ -33,6 +33,10 @@ std::string_view name_of(recording::ScopeSource source) {
       return "node";
     case recording::ScopeSource::load:
       return "load";
+    case recording::ScopeSource::module:
+      return "module";
+    case recording::ScopeSource::phase:
+      return "phase";
   }
   return "program";
 }

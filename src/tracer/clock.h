@@ -32,16 +32,13 @@ inline std::uint64_t monotonic_ns() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-inline std::uint64_t ticks_now() {
+// Without waiting.
+inline std::uint64_t ticks_about_now() {
 #if defined(__x86_64__)
-  if (__builtin_expect(process_clock.counter, 1)) {
-    if (process_clock.is_shared.load(std::memory_order_relaxed)) _mm_lfence();
-    return __rdtsc();
-  }
+  if (__builtin_expect(process_clock.counter, 1)) return __rdtsc();
 #elif defined(__aarch64__)
   if (__builtin_expect(process_clock.counter, 1)) {
     std::uint64_t ticks;
-    if (process_clock.is_shared.load(std::memory_order_relaxed)) asm volatile("isb");
     asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
     return ticks;
   }
@@ -49,8 +46,21 @@ inline std::uint64_t ticks_now() {
   return monotonic_ns();
 }
 
+inline std::uint64_t ticks_now() {
+#if defined(__x86_64__)
+  if (process_clock.is_shared.load(std::memory_order_relaxed)) _mm_lfence();
+#elif defined(__aarch64__)
+  if (process_clock.is_shared.load(std::memory_order_relaxed)) asm volatile("isb");
+#endif
+  return ticks_about_now();
+}
+
 // Time units since the start of the recording.
 inline std::uint64_t time_now() { return (ticks_now() - process_clock.first_ticks) >> process_clock.shift; }
+// For what has an order within its own thread only.
+inline std::uint64_t time_about_now() {
+  return (ticks_about_now() - process_clock.first_ticks) >> process_clock.shift;
+}
 
 // Chooses the counter and the unit. The first reading of ticks is the caller's to take.
 void choose_clock();

@@ -16,6 +16,7 @@
 #include "tracer/process.h"
 #include "tracer/real_functions.h"
 #include "tracer/thread_state.h"
+#include "tracer/torch_hooks.h"
 
 using namespace headroom::tracer;
 
@@ -35,7 +36,7 @@ using Dlopen = void* (*)(const char*, int);
   return false;
 }
 
-[[gnu::noinline]] void* open_and_look(Dlopen next, const char* file, int mode) {
+[[gnu::noinline]] void* open_and_look(Dlopen next, const char* file, int mode, const void* caller) {
   void* const handle = next(file, mode);
   ThreadLocal& thread = thread_local_state;
   if (handle == nullptr || thread.guard != 0 || !is_recording(thread)) return handle;
@@ -48,6 +49,7 @@ using Dlopen = void* (*)(const char*, int);
   }
   // The loader has finished here, so even where it cannot be asked, what it brought is linked.
   hand_out_onnxruntimes(LoaderIs::done);
+  if (process.options.layers) look_for_torch(file, caller);
   return handle;
 }
 
@@ -78,11 +80,12 @@ using Dlopen = void* (*)(const char*, int);
 HEADROOM_HOOK void* dlopen(const char* file, int mode) {
   const Dlopen next = next_dlopen.get();
   if ((mode & RTLD_DEEPBIND) != 0) note_deep_binding();
-  if (caller_matters(file, __builtin_return_address(0))) {
+  const void* const caller = __builtin_return_address(0);
+  if (caller_matters(file, caller)) {
     look_later();
     return next(file, mode);
   }
-  return open_and_look(next, file, mode);
+  return open_and_look(next, file, mode, caller);
 }
 
 HEADROOM_HOOK int dlclose(void* handle) {

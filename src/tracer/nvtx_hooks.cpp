@@ -72,7 +72,7 @@ auto with_name(const EventAttributes* event, const Use& use) {
 
 // --- domains
 
-constexpr Domain kDefaultDomain = kProgramDomain + 1, kFirstMade = kDefaultDomain + 1, kLastMade = 255;
+constexpr Domain kDefaultDomain = kModuleDomain + 1, kFirstMade = kDefaultDomain + 1, kLastMade = 255;
 // A handle is an address in here; NVTX takes null for "no tool".
 const char domain_handles[kLastMade + 1] = {};
 

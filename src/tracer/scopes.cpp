@@ -116,13 +116,16 @@ int depth_in(const ThreadLocal& thread, Domain domain) {
   return depth;
 }
 
+void open_known_scope(ThreadLocal& thread, std::uint32_t id, std::uint32_t range, Domain domain) {
+  thread.open_scopes[thread.open_count++] = {id, thread.scope, range, domain};
+  set_scope(id);
+}
+
 // False where there is no room for it.
 bool open_scope(ThreadLocal& thread, ScopeSource source, const char* name, std::size_t length,
                 std::uint32_t range, Domain domain) {
   if (thread.open_count == kMaxScopeDepth) return false;
-  const std::uint32_t id = intern_scope(thread.scope, source, name, length);
-  thread.open_scopes[thread.open_count++] = {id, thread.scope, range, domain};
-  set_scope(id);
+  open_known_scope(thread, intern_scope(thread.scope, source, name, length), range, domain);
   return true;
 }
 
@@ -147,6 +150,11 @@ void close_scope(ThreadLocal& thread, std::uint32_t at) {
     moved.outer = path_without(closed.scope, closed.outer, moved.outer);
   }
   set_scope(path_without(closed.scope, closed.outer, thread.scope));
+}
+
+void close_latest(ThreadLocal& thread, Domain domain) {
+  for (std::uint32_t i = thread.open_count; i-- > 0;)
+    if (is_push_in(thread.open_scopes[i], domain)) return close_scope(thread, i);
 }
 
 void write_profile(MetadataKind kind, std::uint32_t number, const recording::ProfileRecord& record,
@@ -189,21 +197,24 @@ void set_scope(std::uint32_t id) {
   }
   const Guard guard(thread);
   ThreadState* state = thread.state;
+  // Programs enter and leave scopes by the thousand in a millisecond: the clock is read once, and not waited
+  // for.
+  const std::uint64_t time = time_about_now();
   const auto is_ready = [&] {
     if (state == nullptr || !state->writer.has_room() || state->quota == 0)
-      state = prepare_to_record(thread, time_now());
+      state = prepare_to_record(thread, time);
     return state != nullptr;
   };
   bool is_kept = is_ready();
   if (is_kept && state->writer.has_counted()) {  // an event of the scope before
-    state->writer.flush_counters(time_now());
+    state->writer.flush_counters(time);
     --state->quota;
     is_kept = is_ready();
   }
   thread.scope = id;
   if (!is_kept) return;
   --state->quota;
-  write_scope(*state, time_now(), id);
+  write_scope(*state, time, id);
 }
 
 int push_scope(ScopeSource source, const char* name, std::size_t length, Domain domain) {
@@ -220,13 +231,18 @@ int pop_scope(Domain domain) {
     --thread.pushed_too_deep;
     return depth;
   }
-  for (std::uint32_t i = thread.open_count; i-- > 0;)
-    if (is_push_in(thread.open_scopes[i], domain)) {
-      close_scope(thread, i);
-      break;
-    }
+  close_latest(thread, domain);
   return depth;
 }
+
+bool enter_scope(std::uint32_t id, Domain domain) {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.open_count == kMaxScopeDepth) return false;
+  open_known_scope(thread, id, 0, domain);
+  return true;
+}
+
+void leave_scope(Domain domain) { close_latest(thread_local_state, domain); }
 
 void start_range(ScopeSource source, const char* name, std::size_t length, std::uint32_t range) {
   open_scope(thread_local_state, source, name, length, range, kProgramDomain);

@@ -26,14 +26,19 @@ void set_scope(std::uint32_t id);
 // What the calling thread works for is the path of all that it pushed or started and that is still open, in
 // the order of time. What closes under others leaves the path, and the others stay.
 
-// Whose pushes a pop undoes: they pair up within a domain (scope.h is one, NVTX has one and makes more).
+// Whose pushes a pop undoes: they pair up within a domain (scope.h is one, PyTorch's modules are
+// another, NVTX has one and makes more).
 using Domain = std::uint8_t;
-inline constexpr Domain kProgramDomain = 0;
+inline constexpr Domain kProgramDomain = 0, kModuleDomain = 1;
 
 // Past the depth limit only the pushes are counted, so that pushes and pops stay in pairs; which domain's
 // they were is not remembered. A pop without a push does nothing. Both return how deep the domain was before.
 int push_scope(recording::ScopeSource source, const char* name, std::size_t length, Domain domain);
 int pop_scope(Domain domain);
+// The same for a scope that is known, one inside of the thread's own, where looking its name up would take
+// too long. False past the depth limit: then there is nothing to leave.
+bool enter_scope(std::uint32_t id, Domain domain);
+void leave_scope(Domain domain);
 // Ranges, which end in any order; `range` is not 0. The end does nothing about another thread's, nor about
 // one that was started past the depth limit.
 void start_range(recording::ScopeSource source, const char* name, std::size_t length, std::uint32_t range);

@@ -1,0 +1,154 @@
+#include "tracer/torch_hooks.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "tracer/process.h"
+#include "tracer/python_function.h"
+#include "tracer/scopes.h"
+#include "tracer/thread_state.h"
+#include "tracer/torch_layers.h"
+
+namespace headroom::tracer {
+namespace {
+
+using namespace python;
+using recording::ScopeSource;
+
+Object* around_module(const PendingCall& call) {
+  Object* const module = call.argument(0);
+  if (module == nullptr || !enter_module(module)) return call.go_on();
+  Object* const result = call.go_on();
+  leave_module();
+  return result;
+}
+
+// One that is called inside of itself is one layer: step() of a subclass calls that of its base.
+struct Phase {
+  const char* name;
+  bool is_open;
+};
+thread_local Phase backward{"backward", false}, optimizer_step{"optimizer.step", false};
+
+Object* go_on_in(Phase& phase, const PendingCall& call) {
+  if (phase.is_open) return call.go_on();
+  phase.is_open = true;
+  push_scope(ScopeSource::phase, phase.name, std::strlen(phase.name), kModuleDomain);
+  Object* const result = call.go_on();
+  pop_scope(kModuleDomain);
+  phase.is_open = false;
+  return result;
+}
+Object* around_backward(const PendingCall& call) { return go_on_in(backward, call); }
+Object* around_step(const PendingCall& call) { return go_on_in(optimizer_step, call); }
+
+// PyTorch wraps step() of each optimiser's class when the first of the class is made; so do we, after it.
+Object* around_patch_of_step(const PendingCall& call) {
+  Object* const result = call.go_on();
+  Object* const optimizer = call.argument(0);
+  if (result == nullptr || optimizer == nullptr) return result;
+  const Owned step(attribute_of(optimizer->type, "step"));
+  if (step && is_plain_function(step.get())) replace_attribute(optimizer->type, "step", around_step);
+  return result;
+}
+
+// --- finding the classes
+
+struct WantedClass {
+  const char* name;
+  const char* module;
+  void (*hook)(Object*);
+  bool is_hooked;
+};
+WantedClass wanted_classes[] = {
+    {"Module", "torch.nn.modules.module",
+     [](Object* module) { replace_attribute(module, "__call__", around_module); }, false},
+    {"Tensor", "torch", [](Object* tensor) { replace_attribute(tensor, "backward", around_backward); },
+     false},
+    {"Optimizer", "torch.optim.optimizer",
+     [](Object* optimizer) {
+       // Before PyTorch 2.0, and since.
+       replace_attribute(optimizer, "_hook_for_profile", around_patch_of_step);
+       replace_attribute(optimizer, "_patch_step_function", around_patch_of_step);
+     },
+     false},
+};
+
+void stop_watching_classes() {
+  const Owned builtins(api.PyImport_ImportModule("builtins"));
+  if (builtins) restore_attribute(builtins.get(), "__build_class__");
+  api.PyErr_Clear();
+}
+
+// A name is compared for every class that is made meanwhile, and a module for few.
+void hook_if_wanted(Object* made, const Text& name) {
+  for (WantedClass& wanted : wanted_classes) {
+    if (!name.is(wanted.name)) continue;
+    const Owned module(attribute_of(made, "__module__"));
+    if (!text_of(module.get()).is(wanted.module)) continue;
+    wanted.hook(made);
+    wanted.is_hooked = true;
+  }
+  for (const WantedClass& wanted : wanted_classes)
+    if (!wanted.is_hooked) return;
+  stop_watching_classes();
+}
+
+// __build_class__(function, name, bases…)
+Object* around_build_class(const PendingCall& call) {
+  Object* const made = call.go_on();
+  Object* const name = call.argument(1);
+  if (made != nullptr && name != nullptr) hook_if_wanted(made, text_of(name));
+  return made;
+}
+
+// Python ends (and may begin anew): its objects are gone.
+void forget_python() {
+  forget_layers();
+  forget_function_type();
+}
+
+void watch_classes() {
+  static bool will_forget = false;
+  if (!make_function_type()) return;
+  if (!will_forget) will_forget = api.Py_AtExit(forget_python) == 0;
+  for (WantedClass& wanted : wanted_classes) wanted.is_hooked = false;
+  const Owned builtins(api.PyImport_ImportModule("builtins"));
+  if (builtins && will_forget) replace_attribute(builtins.get(), "__build_class__", around_build_class);
+  api.PyErr_Clear();
+}
+
+// ".../torch/_C.cpython-311-x86_64-linux-gnu.so", and other endings.
+bool is_torch_extension(const char* file) {
+  const char* const name = std::strrchr(file, '/');
+  constexpr char kFolder[] = "torch";
+  constexpr std::size_t kLength = sizeof kFolder - 1;
+  if (name == nullptr || std::strncmp(name, "/_C.", 4) != 0 || name - file < static_cast<long>(kLength))
+    return false;
+  const char* const folder = name - kLength;
+  return std::memcmp(folder, kFolder, kLength) == 0 && (folder == file || folder[-1] == '/');
+}
+
+void note_unsupported() {
+  ThreadLocal& thread = thread_local_state;
+  const Guard guard(thread);
+  process.file.note(
+      "the layers of PyTorch are not recorded: this Python is not one of CPython's 3.8 to 3.13 with a GIL");
+}
+
+}  // namespace
+
+void look_for_torch(const char* file, const void* caller) {
+  if (file == nullptr || !is_torch_extension(file)) return;
+  switch (find_interpreter(caller)) {
+    case Interpreter::usable:
+      return watch_classes();
+    case Interpreter::unsupported:
+      return note_unsupported();
+    case Interpreter::secondary:
+    case Interpreter::not_found:
+      return;
+  }
+}
+
+}  // namespace headroom::tracer

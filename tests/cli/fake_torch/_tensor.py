@@ -1,0 +1,11 @@
+class Tensor:
+    """Bytes that are allocated for it alone."""
+
+    __module__ = "torch"
+
+    def __init__(self, size):
+        self.content = bytearray(size)
+
+    def backward(self, size=0):
+        self.grad = bytearray(size)
+        return self
