@@ -9,11 +9,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -62,17 +65,59 @@ std::string architecture_of(const ElfW(Ehdr) & header) {
   }
 }
 
-// The path of the dynamic loader that the program asks for; empty where it asks for none.
-std::string loader_of(int fd, const ElfW(Ehdr) & header) {
+std::vector<ElfW(Phdr)> program_headers(int fd, const ElfW(Ehdr) & header) {
   const std::string table = read_at(fd, std::size_t{header.e_phnum} * sizeof(ElfW(Phdr)),
                                     static_cast<std::uint64_t>(header.e_phoff));
-  for (std::size_t at = 0; at + sizeof(ElfW(Phdr)) <= table.size(); at += sizeof(ElfW(Phdr))) {
-    ElfW(Phdr) segment{};
-    std::memcpy(&segment, table.data() + at, sizeof segment);
-    if (segment.p_type != PT_INTERP) continue;
-    const std::string path = read_at(fd, std::min<std::size_t>(segment.p_filesz, 4096), segment.p_offset);
-    return path.c_str();
+  std::vector<ElfW(Phdr)> headers(table.size() / sizeof(ElfW(Phdr)));
+  std::memcpy(headers.data(), table.data(), headers.size() * sizeof(ElfW(Phdr)));
+  return headers;
+}
+
+const ElfW(Phdr) * segment_of(const std::vector<ElfW(Phdr)>& headers, decltype(ElfW(Phdr)::p_type) type) {
+  const auto found = std::find_if(headers.begin(), headers.end(),
+                                  [&](const ElfW(Phdr) & segment) { return segment.p_type == type; });
+  return found == headers.end() ? nullptr : &*found;
+}
+
+// The path of the dynamic loader that the program asks for; empty where it asks for none.
+std::string loader_of(int fd, const std::vector<ElfW(Phdr)>& headers) {
+  const ElfW(Phdr)* const segment = segment_of(headers, PT_INTERP);
+  if (segment == nullptr) return {};
+  return read_at(fd, std::min<std::size_t>(segment->p_filesz, 4096), segment->p_offset).c_str();
+}
+
+// The names of all that the program takes from libraries or offers to them, each between zeros.
+std::string dynamic_names(int fd, const std::vector<ElfW(Phdr)>& headers) {
+  constexpr std::size_t kMostBytes = 64 << 20;  // a browser's are 10 MB
+  const ElfW(Phdr)* const dynamic = segment_of(headers, PT_DYNAMIC);
+  if (dynamic == nullptr) return {};
+  const std::string entries =
+      read_at(fd, std::min<std::size_t>(dynamic->p_filesz, 1 << 16), dynamic->p_offset);
+  std::uint64_t address = 0, bytes = 0;
+  for (std::size_t at = 0; at + sizeof(ElfW(Dyn)) <= entries.size(); at += sizeof(ElfW(Dyn))) {
+    ElfW(Dyn) entry{};
+    std::memcpy(&entry, entries.data() + at, sizeof entry);
+    if (entry.d_tag == DT_STRTAB) address = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_STRSZ) bytes = entry.d_un.d_val;
   }
+  for (const ElfW(Phdr) & segment : headers)
+    if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+        address - segment.p_vaddr < segment.p_filesz)
+      return read_at(fd, std::min<std::size_t>(bytes, kMostBytes),
+                     segment.p_offset + (address - segment.p_vaddr));
+  return {};
+}
+
+// Whose malloc is the sanitizer's own: with a library before it, AddressSanitizer ends the program and
+// ThreadSanitizer crashes in it. UBSan and a leak check alone do no harm.
+std::string_view sanitizer_of(const std::string& names) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> kEntries{
+      {{"__asan_init", "AddressSanitizer"},
+       {"__hwasan_init", "HWAddressSanitizer"},
+       {"__msan_init", "MemorySanitizer"},
+       {"__tsan_init", "ThreadSanitizer"}}};
+  for (const auto& [entry, name] : kEntries)
+    if (names.find('\0' + std::string(entry) + '\0') != std::string::npos) return name;
   return {};
 }
 
@@ -86,7 +131,8 @@ Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, con
                        fmt::format("it is a program for {}, and Headroom's library is for {}",
                                    architecture_of(header), architecture_of(*expected)),
                        "use the Headroom of that architecture");
-  const std::string loader = loader_of(fd, header);
+  const std::vector<ElfW(Phdr)> segments = program_headers(fd, header);
+  const std::string loader = loader_of(fd, segments);
   // The loader itself, given the program as its argument, has no loader and preloads all the same.
   if (loader.empty() && program.filename().string().starts_with("ld-linux")) return {};
   if (loader.empty())
@@ -97,6 +143,11 @@ Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, con
         cannot_trace(program),
         fmt::format("it uses the C library musl ({}), and Headroom's library needs glibc", loader),
         "build it for glibc, or trace another program");
+  if (const std::string_view sanitizer = sanitizer_of(dynamic_names(fd, segments)); !sanitizer.empty())
+    return usage_error(
+        cannot_trace(program),
+        fmt::format("it was built with {}, whose malloc no library may stand before", sanitizer),
+        "build it without -fsanitize, or trace another program");
   return {};
 }
 
