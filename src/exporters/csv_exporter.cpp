@@ -48,13 +48,11 @@ void write_stack(const NamedStacks& named, const NamedStack& stack, OutputSink& 
   sink.print(",{},{},{},{},,,,,,\r\n", peak.bytes, peak.blocks, leaked.bytes, leaked.blocks);
 }
 
-// What mapped memory and GPUs have of the columns; `device` is empty for mapped memory.
+// What mapped memory and GPUs have of the columns. A row names what it has; the rest stays empty.
 struct Row {
-  std::string_view kind;
-  std::string layer, stack;
-  std::optional<std::int64_t> allocations, releases, allocated_bytes;
+  std::string kind{}, layer{}, stack{}, device{};
+  std::optional<std::int64_t> allocations{}, releases{}, allocated_bytes{};
   std::int64_t at_peak_bytes = 0, at_end_bytes = 0;
-  std::string device;
 };
 std::string cell(const std::optional<std::int64_t>& count) {
   return count ? std::to_string(*count) : std::string();
@@ -65,40 +63,53 @@ void write_row(const Row& row, OutputSink& sink) {
              row.at_end_bytes, cell(row.device));
 }
 
+Row row_of(const analysis::MappingShare& share) {
+  return {.at_peak_bytes = share.at_peak_bytes, .at_end_bytes = share.end_bytes};
+}
+Row row_of(const analysis::DeviceShare& share) {
+  return {.allocations = share.allocations,
+          .allocated_bytes = share.allocated_bytes,
+          .at_peak_bytes = share.at_peak_bytes,
+          .at_end_bytes = share.end_bytes};
+}
+
+// Whose the memory of the row `whole` is: "KIND_layer" rows and "KIND_stack" rows. `Figures`: MappedFigures
+// or DeviceFigures.
+template <class Figures>
+void write_shares(const Row& whole, const Figures& figures, const ExportInput& input,
+                  const analysis::RecordingAnalysis& analysis, OutputSink& sink) {
+  for (const auto& share : figures.layers) {
+    Row row = row_of(share);
+    row.kind = whole.kind + "_layer";
+    row.layer = analysis.layers[share.index].path;
+    row.device = whole.device;
+    write_row(row, sink);
+  }
+  for (const auto& share : figures.stacks) {
+    Row row = row_of(share);
+    row.kind = whole.kind + "_stack";
+    row.stack = joined_stack(input, StackId{share.index});
+    row.device = whole.device;
+    write_row(row, sink);
+  }
+}
+
 void write_mapped(const ExportInput& input, const analysis::RecordingAnalysis& analysis, OutputSink& sink) {
   const analysis::MappedFigures& mapped = analysis.mapped;
   if (mapped.maps == 0 && mapped.unmaps == 0) return;
-  write_row({"mapped", "", "", mapped.maps, mapped.unmaps, mapped.mapped_bytes, mapped.peak_bytes,
-             mapped.end_bytes, ""},
-            sink);
-  for (const analysis::MappingShare& share : mapped.layers)
-    write_row({"mapped_layer",
-               analysis.layers[share.index].path,
-               "",
-               {},
-               {},
-               {},
-               share.at_peak_bytes,
-               share.end_bytes,
-               ""},
-              sink);
-  for (const analysis::MappingShare& share : mapped.stacks)
-    write_row({"mapped_stack",
-               "",
-               joined_stack(input, StackId{share.index}),
-               {},
-               {},
-               {},
-               share.at_peak_bytes,
-               share.end_bytes,
-               ""},
-              sink);
+  const Row whole{.kind = "mapped",
+                  .allocations = mapped.maps,
+                  .releases = mapped.unmaps,
+                  .allocated_bytes = mapped.mapped_bytes,
+                  .at_peak_bytes = mapped.peak_bytes,
+                  .at_end_bytes = mapped.end_bytes};
+  write_row(whole, sink);
+  write_shares(whole, mapped, input, analysis, sink);
 }
 
 // Of the total alone: what takes up the device's memory.
 void write_device(const ExportInput& input, const analysis::RecordingAnalysis& analysis,
                   const analysis::DeviceFigures& figures, OutputSink& sink) {
-  const std::string device = std::to_string(figures.ordinal);
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
   for (const analysis::DeviceKindFigures& kind : figures.kinds) {
     if (!kind.in_total) continue;
@@ -106,31 +117,15 @@ void write_device(const ExportInput& input, const analysis::RecordingAnalysis& a
     releases += kind.releases;
     analysis::add_wrapping(allocated_bytes, kind.allocated_bytes);
   }
-  write_row({"device", "", "", allocations, releases, allocated_bytes, figures.peak_bytes, figures.end_bytes,
-             device},
-            sink);
-  for (const analysis::DeviceShare& share : figures.layers)
-    write_row({"device_layer",
-               analysis.layers[share.index].path,
-               "",
-               share.allocations,
-               {},
-               share.allocated_bytes,
-               share.at_peak_bytes,
-               share.end_bytes,
-               device},
-              sink);
-  for (const analysis::DeviceShare& share : figures.stacks)
-    write_row({"device_stack",
-               "",
-               joined_stack(input, StackId{share.index}),
-               share.allocations,
-               {},
-               share.allocated_bytes,
-               share.at_peak_bytes,
-               share.end_bytes,
-               device},
-              sink);
+  const Row whole{.kind = "device",
+                  .device = std::to_string(figures.ordinal),
+                  .allocations = allocations,
+                  .releases = releases,
+                  .allocated_bytes = allocated_bytes,
+                  .at_peak_bytes = figures.peak_bytes,
+                  .at_end_bytes = figures.end_bytes};
+  write_row(whole, sink);
+  write_shares(whole, figures, input, analysis, sink);
 }
 
 }  // namespace
