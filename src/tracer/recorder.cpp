@@ -60,6 +60,18 @@ bool is_tracer_code(std::uint64_t pc) {
   return __builtin_expect(number != 0, 1) ? number : define_stack(state, time, trace);
 }
 
+// One event of now with the stack of its caller: `write` gets the writer, the time and the stack's number.
+template <class Write>
+[[gnu::always_inline]] inline void record_with_stack(ThreadLocal& thread, const CallFrame& caller,
+                                                     const Write& write) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    write(state->writer, time, stack);
+  }
+  done(thread);
+}
+
 void count_allocation(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* state = thread.state;
   if (state == nullptr || state->counts_small == 0) state = prepare_to_record(thread, time_now());
@@ -122,32 +134,23 @@ void count_release_slowly(ThreadLocal& thread) {
 }
 
 void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time)) {
-    const std::uint32_t stack = stack_of(*state, time, caller);
-    state->writer.map(time, address, size, stack);
-  }
-  done(thread);
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.map(time, address, size, stack);
+  });
 }
 
 void record_reservation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                         const CallFrame& caller) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time)) {
-    const std::uint32_t stack = stack_of(*state, time, caller);
-    state->writer.reserve(time, address, size, stack);
-  }
-  done(thread);
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.reserve(time, address, size, stack);
+  });
 }
 
 void record_accessible(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                        const CallFrame& caller) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time)) {
-    const std::uint32_t stack = stack_of(*state, time, caller);
-    state->writer.make_accessible(time, address, size, stack);
-  }
-  done(thread);
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.make_accessible(time, address, size, stack);
+  });
 }
 
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time) {
@@ -157,12 +160,9 @@ void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size
 
 void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
                               std::uint64_t handle, std::uint64_t size, const CallFrame& caller) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time)) {
-    const std::uint32_t stack = stack_of(*state, time, caller);
-    state->writer.device_allocate(time, device, static_cast<std::uint8_t>(kind), handle, size, stack);
-  }
-  done(thread);
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.device_allocate(time, device, static_cast<std::uint8_t>(kind), handle, size, stack);
+  });
 }
 
 void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t handle,
@@ -174,12 +174,9 @@ void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKin
 
 void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
                            std::uint64_t charged, std::uint64_t limit, const CallFrame& caller) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time)) {
-    const std::uint32_t stack = stack_of(*state, time, caller);
-    state->writer.device_refused(time, device, static_cast<std::uint8_t>(kind), size, charged, limit, stack);
-  }
-  done(thread);
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.device_refused(time, device, static_cast<std::uint8_t>(kind), size, charged, limit, stack);
+  });
 }
 
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
