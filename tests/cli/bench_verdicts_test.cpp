@@ -11,17 +11,29 @@ using testing::Not;
 
 std::int64_t bytes_of(const Json& object, const char* key) { return get_integer(object, key).value_or(0); }
 
-// It needs 200 MiB as it is and none of them without a memory pattern: the model that --tune is for.
-TEST(BenchVerdicts, TuningFindsWhatFitsWhereTheStartDoesNot) {
+// Runs of the misbehaving runtime whose limit is RLIMIT_DATA, whatever this machine could do besides.
+class BenchVerdictsUnderRlimit : public testing::Test {
+ protected:
+  void SetUp() override {
 #ifdef HEADROOM_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
+    GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
-  Bench bench;
-  const CommandResult result =
-      bench.run({"--backend", "misbehaving", "--max-frames", "5", "--tune", "--limit-mechanism", "rlimit",
-                 "--mem-limit", "128MiB", "--model", "m=" + bench.model("m", "pattern allocate 200")});
+  }
+  CommandResult run(const std::string& limit, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"--backend", "misbehaving", "--limit-mechanism", "rlimit", "--mem-limit", limit});
+    return bench_.run(std::move(arguments));
+  }
+
+  Bench bench_;
+};
+
+// It needs 200 MiB as it is and none of them without a memory pattern: the model that --tune is for.
+TEST_F(BenchVerdictsUnderRlimit, TuningFindsWhatFitsWhereTheStartDoesNot) {
+  const CommandResult result = run(
+      "128MiB", {"--max-frames", "5", "--tune", "--model", "m=" + bench_.model("m", "pattern allocate 200")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const Json model = model_of(bench.report(), "m");
+  const Json model = model_of(bench_.report(), "m");
   EXPECT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
   EXPECT_EQ(get_bool(get_member(model, "settings"), "memory_pattern"), false);
   const Json& trials = get_member(model, "trials");
@@ -30,33 +42,24 @@ TEST(BenchVerdicts, TuningFindsWhatFitsWhereTheStartDoesNot) {
   EXPECT_EQ(get_text(trials[1], "status"), "ok");
 }
 
-TEST(BenchVerdicts, TuningAModelThatNothingMakesFitEndsSoon) {
-#ifdef HEADROOM_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
-#endif
-  Bench bench;
+TEST_F(BenchVerdictsUnderRlimit, TuningAModelThatNothingMakesFitEndsSoon) {
   const CommandResult result =
-      bench.run({"--backend", "misbehaving", "--tune", "--limit-mechanism", "rlimit", "--mem-limit", "128MiB",
-                 "--model", "m=" + bench.model("m", "load allocate 200")});
+      run("128MiB", {"--tune", "--model", "m=" + bench_.model("m", "load allocate 200")});
   EXPECT_EQ(result.exit_code, 1);
-  const Json model = model_of(bench.report(), "m");
+  const Json model = model_of(bench_.report(), "m");
   EXPECT_EQ(get_text(model, "status"), "oom");
   EXPECT_GE(get_member(model, "trials").size(), 2U);
   EXPECT_LE(get_member(model, "trials").size(), 6U);
 }
 
 // Each fits alone; the two together do not, however seldom the machine's metrics are read.
-TEST(BenchVerdicts, TheJointPeakWithoutAGroupIsThatOfAllAtOnce) {
-#ifdef HEADROOM_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
-#endif
-  Bench bench;
-  const CommandResult result = bench.run(
-      {"--backend", "misbehaving", "--max-frames", "1", "--warmup", "1", "--parallel", "--strict",
-       "--limit-mechanism", "rlimit", "--mem-limit", "64MiB", "--metrics-interval", "1h", "--model",
-       "a=" + bench.model("a", "load allocate 40"), "--model", "b=" + bench.model("b", "load allocate 40")});
+TEST_F(BenchVerdictsUnderRlimit, TheJointPeakWithoutAGroupIsThatOfAllAtOnce) {
+  const CommandResult result =
+      run("64MiB", {"--max-frames", "1", "--warmup", "1", "--parallel", "--strict", "--metrics-interval",
+                    "1h", "--model", "a=" + bench_.model("a", "load allocate 40"), "--model",
+                    "b=" + bench_.model("b", "load allocate 40")});
   EXPECT_EQ(result.exit_code, 1) << result.out;
-  const Json parallel = get_member(bench.report(), "parallel");
+  const Json parallel = get_member(bench_.report(), "parallel");
   EXPECT_GE(bytes_of(parallel, "joint_peak_bytes"), mebibytes(80).count);
   EXPECT_GE(bytes_of(parallel, "sum_of_peaks_bytes"), mebibytes(80).count) << "the load is in both";
   EXPECT_EQ(get_text(parallel, "joint_peak_source"), "pss_samples");
@@ -66,22 +69,17 @@ TEST(BenchVerdicts, TheJointPeakWithoutAGroupIsThatOfAllAtOnce) {
 }
 
 // Shared memory is resident and not in the account of RLIMIT_DATA, which is what the share is of.
-TEST(BenchVerdicts, UnderRlimitTheVerdictIsOfWhatIsReserved) {
-#ifdef HEADROOM_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
-#endif
-  Bench bench;
-  const CommandResult result =
-      bench.run({"--backend", "misbehaving", "--max-frames", "20", "--strict", "--limit-mechanism", "rlimit",
-                 "--mem-limit", "64MiB", "--model", "m=" + bench.model("m", "load share 100\nrun sleep 10")});
+TEST_F(BenchVerdictsUnderRlimit, TheVerdictIsOfWhatIsReserved) {
+  const CommandResult result = run("64MiB", {"--max-frames", "20", "--strict", "--model",
+                                             "m=" + bench_.model("m", "load share 100\nrun sleep 10")});
   EXPECT_EQ(result.exit_code, 0) << result.out;
-  const Json report = bench.report();
+  const Json report = bench_.report();
   const Json memory = get_member(model_of(report, "m"), "memory");
   EXPECT_GT(bytes_of(memory, "run_peak_bytes"), mebibytes(100).count);
   EXPECT_LT(bytes_of(memory, "limit_peak_bytes"), mebibytes(64).count);
   EXPECT_EQ(get_bool(memory, "within_limit"), true);
   EXPECT_EQ(get_integer(memory, "violations"), 0);
-  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("RLIMIT_DATA counts neither"));
+  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("RLIMIT_DATA counts neither"));
 }
 
 TEST(BenchVerdicts, AnExceededSoftLimitIsAnErrorWhileItRunsAndAtItsEnd) {
