@@ -1,0 +1,148 @@
+// The layers of the real PyTorch, where Debian's python3-torch is installed: their bytes against what the
+// shapes of the tensors come to. What does not need the real one is in tests/unit/tracer/torch_test.cpp.
+#include <map>
+
+#include "base/subprocess.h"
+#include "cli/command.h"
+#include "recording/recording.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Key;
+using testing::Not;
+
+// Blocks of this size and more: tensors, and nothing of Python's own.
+constexpr std::uint64_t kTensorBytes = 64 << 10;
+
+bool has_torch() {
+  static const bool it_has = [] {
+    SpawnOptions spawn;
+    spawn.command = {HEADROOM_SYSTEM_PYTHON, "-c",
+                     "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"};
+    auto process = Subprocess::spawn(spawn);
+    return process && process->wait().success();
+  }();
+  return it_has;
+}
+
+class TraceRealTorch : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef HEADROOM_SANITIZED
+    GTEST_SKIP() << "a sanitizer's allocator stands before the tracer";
+#endif
+    if (!has_torch()) GTEST_SKIP() << "PyTorch is absent: apt-get install python3-torch";
+  }
+  CommandResult trace(const std::string& mode, const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> words{"trace"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const std::string script = HEADROOM_SOURCE_DIR "/tests/cli/trace_guest_torch.py";
+    words.insert(words.end(), {"--out", recording().string(), "--", HEADROOM_SYSTEM_PYTHON, script, mode});
+    CommandOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}};
+    return run_headroom(words, options);
+  }
+  Json report() {
+    const auto text = run_headroom({"report", "--json", recording().string()}).out;
+    const auto json = parse_json(text);
+    EXPECT_TRUE(json.has_value());
+    return json ? *json : Json();
+  }
+  fs::path recording() const { return folder_ / "a.hrec"; }
+
+  // By layer: what tensors were given, and what of it is left at the end.
+  struct Tensors {
+    std::map<std::string, std::uint64_t> given, left;
+  };
+  static Tensors tensors_of(const fs::path& path) {
+    Tensors tensors;
+    auto opened = recording::Recording::open(path);
+    EXPECT_TRUE(opened.has_value());
+    if (!opened) return tensors;
+    std::map<std::uint64_t, std::pair<std::string, std::uint64_t>> live;
+    opened->for_each_event([&](const MemoryEvent& event) {
+      if (event.kind == MemoryEventKind::release) live.erase(event.address);
+      if (event.kind != MemoryEventKind::allocate || event.size < kTensorBytes) return;
+      const std::string layer = opened->path_of(event.scope);
+      tensors.given[layer] += event.size;
+      live[event.address] = {layer, event.size};
+    });
+    for (const auto& [address, block] : live) tensors.left[block.first] += block.second;
+    return tensors;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TraceRealTorch, EachLayerHasWhatTheShapesOfItsTensorsComeTo) {
+  const CommandResult result = trace("layers");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto expected = parse_json(result.out);
+  ASSERT_TRUE(expected.has_value()) << result.out;
+  const Tensors tensors = tensors_of(recording());
+  std::map<std::string, std::uint64_t> given, wanted;
+  for (const auto& [layer, bytes] : tensors.given)
+    if (layer.starts_with("Classifier")) given[layer] = bytes;
+  for (const auto& [layer, bytes] : get_member(*expected, "layers").items())
+    wanted[layer] = bytes.get<std::uint64_t>();
+  EXPECT_EQ(given, wanted);
+  // Gradients, and Adam's two moments.
+  const auto parameters = static_cast<std::uint64_t>(get_integer(*expected, "parameters").value_or(0));
+  EXPECT_EQ(tensors.left.at("backward"), parameters);
+  EXPECT_EQ(tensors.left.at("optimizer.step"), 2 * parameters);
+  std::map<std::string, std::string> sources;
+  const Json json = report();
+  for (const Json& layer : get_member(json, "layers"))
+    sources[get_text(layer, "layer_name")] = get_text(layer, "source");
+  EXPECT_EQ(sources["Classifier/blocks/0/body/0"], "module");
+  EXPECT_EQ(sources["backward"], "phase");
+}
+
+TEST_F(TraceRealTorch, ALeakIsNamedByTheModuleThatKeeps) {
+  ASSERT_EQ(trace("leak").exit_code, 0);
+  const Json json = report();
+  const Json& leaks = get_member(json, "leaks");
+  EXPECT_EQ(get_text(leaks, "verdict"), "leak");
+  EXPECT_EQ(get_text(leaks, "cycle"), "Keeping");
+  std::map<std::string, std::int64_t> left;
+  for (const Json& layer : get_member(json, "layers"))
+    left[get_text(layer, "layer_name")] = get_integer(layer, "at_peak_bytes").value_or(0);
+  constexpr std::int64_t kKept = 40 * 64 * 2048 * 4;
+  EXPECT_GE(left["Keeping/memory"], kKept);
+  EXPECT_LT(left["Keeping/linear"], kKept / 10);
+}
+
+TEST_F(TraceRealTorch, WorkersOfALoaderHaveLayers) {
+  const CommandResult result = trace("loader");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  int workers = 0;
+  for (const auto& entry : fs::directory_iterator(recording().string() + ".d")) {
+    if (entry.path().extension() != ".hrec") continue;
+    const Tensors tensors = tensors_of(entry.path());
+    if (tensors.given.contains("Augment")) {
+      ++workers;
+      // Two items each, and of each zeros and the sum.
+      EXPECT_EQ(tensors.given.at("Augment"), 2u * 2 * 256 * 1024 * 4);
+    }
+  }
+  EXPECT_EQ(workers, 4) << "two forked, two started anew";
+}
+
+TEST_F(TraceRealTorch, OtherCodeAboutModulesWorksAsEver) {
+  const CommandResult result = trace("looks");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "done\n");
+}
+
+TEST_F(TraceRealTorch, WithoutLayersThereAreNone) {
+  ASSERT_EQ(trace("leak", {"--layers", "off"}).exit_code, 0);
+  EXPECT_THAT(tensors_of(recording()).given, Not(Contains(Key(HasSubstr("Keeping")))));
+}
+
+}  // namespace
+}  // namespace headroom::test
