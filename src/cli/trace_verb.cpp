@@ -53,7 +53,7 @@ std::vector<Flag> trace_flags() {
   return {
       toggle("full", "record every single allocation", what),
       chosen("stacks", {"unwind", "fp", "off"}, "how call stacks are taken", what),
-      chosen("layers", {"auto", "off"}, "NVTX ranges, ONNX Runtime nodes, PyTorch modules", what),
+      chosen("layers", {"auto", "off"}, "NVTX, ONNX Runtime and PyTorch", what),
       value("large", FlagKind::size, "SIZE", "record allocations of this size and above each", what, "4KiB"),
       std::move(period),
       value("out", FlagKind::text, "FILE", "write the recording to FILE", where, "outputs/DATE/NAME.hrec"),
