@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "base/files.h"
@@ -84,6 +86,7 @@ Recording& Recording::operator=(Recording&& other) noexcept {
   size_ = std::exchange(other.size_, 0);
   info_ = std::move(other.info_);
   scale_ = other.scale_;
+  promised_bytes_ = other.promised_bytes_;
   first_ticks_ = other.first_ticks_;
   scale_time_shift_ = other.scale_time_shift_;
   metadata_bytes_ = other.metadata_bytes_;
@@ -125,6 +128,9 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
 Status Recording::map(const std::filesystem::path& path) {
   const std::string what = fmt::format("cannot read {}", path.string());
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a FIFO is refused below
+  // Before the length: a process that still writes makes the file longer first.
+  if (fd && ::pread(fd.get(), &promised_bytes_, sizeof promised_bytes_, offsetof(FileHeader, file_bytes)) < 0)
+    promised_bytes_ = 0;
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0)
     return input_error(what, errno_text(errno), "check the path of the recording");
@@ -341,23 +347,26 @@ void Recording::find_segments() {
     const std::uint64_t at = begin + i * header.segment_bytes;
     if (at + sizeof(SegmentHeader) > size_) {
       // A slot that its thread had claimed and not yet reached when the process ended was never in the file.
-      const std::uint64_t was = std::min(header.file_bytes.load(), begin + slots * header.segment_bytes);
+      const std::uint64_t was = std::min(promised_bytes_, begin + slots * header.segment_bytes);
       if (was > at) lost = (was - at + header.segment_bytes - 1) / header.segment_bytes;
       break;
     }
     const auto& segment = *reinterpret_cast<const SegmentHeader*>(bytes_ + at);
     const std::uint32_t committed = segment.committed.load(std::memory_order_acquire);
     if (segment.magic != kSegmentMagic) {
-      // Claimed, and the process ended before the first record: a hole, unless something else lies there.
-      if (segment.magic != 0 || seals_.count(i) != 0)
+      // Claimed, and the process ended before the first record: a hole, unless something else lies there. In
+      // a ring that is still written the next segment's place may have just been cleared.
+      const bool is_cleared = info_.ring && !info_.closed;
+      if (segment.magic != 0 || (seals_.count(i) != 0 && !is_cleared))
         open_problems_.push_back(fmt::format("segment {} is damaged: it was left out", i));
       continue;
     }
     const std::uint64_t room = std::min<std::uint64_t>(header.segment_bytes, size_ - at) - sizeof segment;
-    if (committed > room)
+    SegmentSpan span;
+    span.grew = committed > room && committed <= header.segment_bytes - sizeof segment && may_have_grown();
+    if (committed > room && !span.grew)
       open_problems_.push_back(fmt::format(
           "segment {} holds {} bytes of the {} that it should: the file was cut off", i, room, committed));
-    SegmentSpan span;
     span.begin = bytes_ + at + sizeof segment;
     span.end = span.begin + std::min<std::uint64_t>(committed, room);
     span.number = segment.number;
@@ -369,6 +378,8 @@ void Recording::find_segments() {
     span.counted_releases = segment.counted_releases.load(std::memory_order_relaxed);
     span.counted_scope = segment.counted_scope.load(std::memory_order_relaxed);
     span.slot = i;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (segment.committed.load() < committed) continue;  // another begins here, just now
     take_seal_of(span, segment);
     if (span.begin != span.end || span.has_counted()) segments_.push_back(span);
   }
@@ -383,10 +394,10 @@ void Recording::find_segments() {
 
 // So that the process' memory grows with the threads that record at a time and not with the file, which may
 // be larger than the machine's. The pages stay in the page cache; the next pass maps them again.
-void Recording::let_go_of(const SegmentDecoder& decoder) const {
+void Recording::let_go_of(const std::uint8_t* begin, const std::uint8_t* end) const {
   const auto page = static_cast<std::ptrdiff_t>(::sysconf(_SC_PAGESIZE));
-  const std::uint8_t* const begin = bytes_ + (decoder.begin() - bytes_) / page * page;
-  ::madvise(const_cast<std::uint8_t*>(begin), static_cast<std::size_t>(decoder.end() - begin), MADV_DONTNEED);
+  begin = bytes_ + (begin - bytes_) / page * page;
+  ::madvise(const_cast<std::uint8_t*>(begin), static_cast<std::size_t>(end - begin), MADV_DONTNEED);
 }
 
 std::string path_of(const RecordingInfo& info, ScopeId scope) {

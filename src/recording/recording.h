@@ -113,8 +113,13 @@ class Recording {
   void find_end();
   void check_sizes();
   void take_seal_of(SegmentSpan& span, const SegmentHeader& segment);
-  void check_segment(SegmentSpan& span);
+  void check_segment(const SegmentSpan& span);
   void add_problem(std::string problem);
+  // What the traced process still writes to (growing_recording.cpp).
+  bool may_have_grown() const;
+  bool take_copy(SegmentSpan& span, std::vector<std::uint8_t>& copy) const;
+  const char* torn_words() const;  // what else may be wrong with a segment
+  void report_overwritten(std::uint64_t segments);
   void read_metadata();
   void read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at, std::size_t bytes);
   void find_segments();
@@ -130,10 +135,11 @@ class Recording {
   template <class Visit>
   void walk(Visit&& visit);  // the events as they were recorded
   void report_damage(const SegmentDecoder& decoder);
-  void let_go_of(const SegmentDecoder& decoder) const;
+  void let_go_of(const std::uint8_t* begin, const std::uint8_t* end) const;
 
   const std::uint8_t* bytes_ = nullptr;
   std::size_t size_ = 0;
+  std::uint64_t promised_bytes_ = 0;  // what the header said of the file's length, before that was asked
   RecordingInfo info_;
   TimeScale scale_;
   std::uint64_t first_ticks_ = 0;
@@ -173,6 +179,7 @@ void Recording::walk(Visit&& visit) {
   // One decoder for each segment whose time has come; seldom more than there are threads.
   std::vector<SegmentDecoder> active;
   std::size_t upcoming = 0;
+  std::uint64_t overwritten = 0;
   while (upcoming < segments_.size() || !active.empty()) {
     // The decoder whose next event is the earliest, and the time until which it may run alone.
     std::size_t first = 0;
@@ -180,9 +187,15 @@ void Recording::walk(Visit&& visit) {
       if (active[i].comes_before(active[first])) first = i;
     if (upcoming < segments_.size() &&
         (active.empty() || segments_[upcoming].base_time <= active[first].next_time())) {
-      SegmentSpan& segment = segments_[upcoming++];
-      if (!segment.is_checked) check_segment(segment);
-      SegmentDecoder decoder(segment, scale_, weights_, coin_key, stacks_);
+      SegmentSpan& known = segments_[upcoming++];
+      SegmentSpan segment = known;
+      std::vector<std::uint8_t> copy;
+      if (info_.ring && !take_copy(segment, copy)) {
+        ++overwritten;
+        continue;
+      }
+      if (!std::exchange(known.is_checked, true)) check_segment(segment);
+      SegmentDecoder decoder(segment, scale_, weights_, coin_key, stacks_, std::move(copy));
       if (decoder.advance())
         active.push_back(std::move(decoder));
       else
@@ -201,9 +214,10 @@ void Recording::walk(Visit&& visit) {
     } while (more && decoder.next_time() < horizon);
     if (more) continue;
     report_damage(decoder);
-    let_go_of(decoder);
+    if (!info_.ring) let_go_of(decoder.begin(), decoder.end());
     active.erase(active.begin() + static_cast<std::ptrdiff_t>(first));
   }
+  report_overwritten(overwritten);
 }
 
 }  // namespace headroom::recording

@@ -141,8 +141,7 @@ void Recording::take_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
   }
 }
 
-void Recording::check_segment(SegmentSpan& span) {
-  span.is_checked = true;
+void Recording::check_segment(const SegmentSpan& span) {
   const auto& segment = *reinterpret_cast<const SegmentHeader*>(span.begin - sizeof(SegmentHeader));
   SegmentSeal seal{};
   const std::uint32_t own = segment.checksum.load(std::memory_order_acquire);
@@ -154,7 +153,7 @@ void Recording::check_segment(SegmentSpan& span) {
   } else {
     return;  // it was open when the process was killed, or an earlier version wrote it
   }
-  // In a ring of a process that still runs it may be another segment by now; what was cut off is told.
+  // What was cut off is told, and what was written since the file was opened is not read.
   if (seal.number != span.number || seal.committed > static_cast<std::uint64_t>(span.end - span.begin))
     return;
   if (checksum_of(seal, span.begin) == seal.checksum) return;
@@ -167,16 +166,16 @@ void Recording::check_segment(SegmentSpan& span) {
       span.thread < info_.threads.size() ? info_.threads[span.thread].name : std::string();
   add_problem(
       fmt::format("segment {} of thread {}{} does not match its checksum: "
-                  "at least one bit of it was changed, and its {} events may be wrong",
-                  span.number, span.thread, name.empty() ? "" : " (" + name + ")", events));
+                  "at least one bit of it was changed{}, and its {} events may be wrong",
+                  span.number, span.thread, name.empty() ? "" : " (" + name + ")", torn_words(), events));
   if (problems_.size() < kMostProblems) problems_.push_back(open_problems_.back());
 }
 
 void Recording::report_damage(const SegmentDecoder& decoder) {
-  if (decoder.damage() == nullptr) return;
+  if (decoder.damage() == nullptr || decoder.is_cut_short()) return;
   if (problems_.size() < kMostProblems)
-    problems_.push_back(fmt::format("segment {} is damaged at byte {}: {}; {} bytes were not read",
-                                    decoder.number(), decoder.offset(), decoder.damage(),
+    problems_.push_back(fmt::format("segment {} is damaged at byte {}: {}{}; {} bytes were not read",
+                                    decoder.number(), decoder.offset(), decoder.damage(), torn_words(),
                                     decoder.bytes_left()));
 }
 

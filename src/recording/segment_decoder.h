@@ -35,15 +35,17 @@ struct SegmentSpan {
   std::uint32_t counted_scope = 0;
   std::uint64_t slot = 0;   // its place in the file
   bool is_checked = false;  // its checksum was looked at, or it has none
+  bool grew = false;        // past what the file had when it was opened: the last record may be a part of one
   bool has_counted() const { return (counted_allocations | counted_bytes | counted_releases) != 0; }
 };
 
 class SegmentDecoder {
  public:
   // `coin_key`: mixed() of when the recording began (sample_half.h). `weights` and `stacks` are the
-  // recording's, and outlive the decoder.
+  // recording's, and outlive the decoder. `bytes`: what the segment lies in, where that is no part of the
+  // file.
   SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, SampleWeights& weights,
-                 std::uint64_t coin_key, StackTable& stacks)
+                 std::uint64_t coin_key, StackTable& stacks, std::vector<std::uint8_t> bytes = {})
       : at_(segment.begin),
         begin_(segment.begin),
         end_(segment.end),
@@ -53,7 +55,9 @@ class SegmentDecoder {
         coin_key_(coin_key),
         number_(segment.number),
         time_(segment.base_time),
-        counted_(segment) {
+        counted_(segment),
+        grew_(segment.grew),
+        bytes_(std::move(bytes)) {
     event_.thread = ThreadIndex{segment.thread};
     event_.scope = ScopeId{segment.scope};
     local_stacks_.push_back(StackId{});
@@ -75,6 +79,8 @@ class SegmentDecoder {
   const std::uint8_t* begin() const { return begin_; }
   const std::uint8_t* end() const { return end_; }
   std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
+  // It ended in the midst of a record whose end was written after the file was opened.
+  bool is_cut_short() const { return grew_ && bytes_left() < kMaxStackBytes; }
 
  private:
   bool fail(const char* what) {
@@ -112,6 +118,8 @@ class SegmentDecoder {
   // A counters record is two events: what was allocated, and then what was released.
   std::uint64_t pending_releases_ = 0;
   SegmentSpan counted_;  // its counts are read as a last record
+  bool grew_;
+  std::vector<std::uint8_t> bytes_;
   ScopeId scope_before_counters_;
   std::vector<StackId> local_stacks_;
   std::vector<std::uint64_t> frames_, frames_before_;

@@ -1,0 +1,191 @@
+// Recordings that are read while their process goes on writing: what was there is told as it was, and nothing
+// of it is called damaged.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "base/files.h"
+#include "recording/record_writer.h"
+#include "unit/recording/events.h"
+
+namespace headroom::recording {
+namespace {
+
+namespace fs = std::filesystem;
+using test::RecordingBuilder;
+using test::RecordingOptions;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr std::uint32_t kSegmentBytes = 4096, kMetadataBytes = 1024;
+constexpr std::uint64_t kSlots = 4, kOldSize = 1000, kNewSize = 7000;
+constexpr std::size_t kFirstSlot = kHeaderBytes + kMetadataBytes;
+
+RecordingOptions small_options(bool ring) {
+  RecordingOptions options;
+  options.ring = ring;
+  options.closed = false;
+  options.segment_bytes = kSegmentBytes;
+  options.metadata_bytes = kMetadataBytes;
+  if (ring) options.segments_limit = kSlots;
+  return options;
+}
+
+// One thread that fills `segments` slots and begins another.
+fs::path recording_of(const fs::path& path, const RecordingOptions& options, std::uint64_t segments) {
+  RecordingBuilder builder(path, options);
+  std::uint64_t time = 0;
+  for (std::uint64_t i = 0; i < segments; ++i) {
+    while (builder.writer(0, time)->used_bytes() < kSegmentBytes - 800) {
+      ++time;
+      builder.allocate(0, time, 0x1000 * time, kOldSize + i, {0x10 + time % 5, 0x10});
+    }
+    builder.end_segment(0);
+  }
+  builder.allocate(0, time + 1, 0x1000 * time, kOldSize + segments, {0x10});
+  return builder.finish();
+}
+
+// As the traced process has it: the file, shared.
+class Process {
+ public:
+  explicit Process(const fs::path& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    bytes_ = fs::file_size(path);
+    memory_ =
+        static_cast<std::uint8_t*>(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0));
+  }
+  ~Process() { ::munmap(memory_, bytes_); }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  FileHeader& header() { return *reinterpret_cast<FileHeader*>(memory_); }
+  // Fills the oldest slot of the ring anew.
+  void overwrite_oldest() {
+    const std::uint64_t number = header().segments_claimed.fetch_add(1);
+    std::uint8_t* const slot = memory_ + kFirstSlot + number % kSlots * kSegmentBytes;
+    RecordWriter writer;
+    writer.open(slot, kSegmentBytes, number, 0, 0, number * 1'000'000);
+    std::uint64_t time = number * 1'000'000;
+    const std::uint64_t frames[] = {0x77, 0x78, 0x79};
+    const std::uint32_t stack = writer.define_stack(time, frames, 3);
+    for (; writer.has_room(); ++time) writer.allocate(time, 0x10 * time, kNewSize, stack);
+    writer.seal_and_close();
+  }
+
+ private:
+  UniqueFd fd_;
+  std::size_t bytes_ = 0;
+  std::uint8_t* memory_ = nullptr;
+};
+
+std::set<std::uint64_t> sizes_of(const std::vector<MemoryEvent>& events) {
+  std::set<std::uint64_t> sizes;
+  for (const MemoryEvent& event : events) sizes.insert(event.size);
+  return sizes;
+}
+
+TEST(GrowingRing, ASlotThatWasOverwrittenSinceItWasOpenedIsMissingAndNotDamaged) {
+  test::TemporaryFolder folder;
+  const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
+  auto recording = Recording::open(path);
+  ASSERT_TRUE(recording.has_value());
+  Process process(path);
+  process.overwrite_oldest();
+  process.overwrite_oldest();
+  // Slot 0 was begun last when the file was opened, so those of segments 1 and 2 are gone.
+  for (int pass = 0; pass < 2; ++pass) {
+    const Seen seen = read_events(*recording);
+    EXPECT_THAT(sizes_of(seen.events), ElementsAre(kOldSize + 3, kOldSize + 4));
+    EXPECT_THAT(
+        seen.problems,
+        ElementsAre(AllOf(HasSubstr("2 of the ring's 4 segments were overwritten while the ring was read"),
+                          HasSubstr("still writes"))));
+  }
+}
+
+TEST(GrowingRing, ASlotThatIsOverwrittenInTheMidstOfItIsReadAsItWas) {
+  test::TemporaryFolder folder;
+  const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
+  const std::vector<MemoryEvent> before = read_events(path).events;
+  auto recording = Recording::open(path);
+  ASSERT_TRUE(recording.has_value());
+  Process process(path);
+  std::vector<MemoryEvent> events;
+  recording->for_each_event([&](const MemoryEvent& event) {
+    if (events.empty()) process.overwrite_oldest();
+    events.push_back(event);
+  });
+  EXPECT_THAT(recording->problems(), IsEmpty());
+  ASSERT_EQ(events.size(), before.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].time, before[i].time);
+    EXPECT_EQ(events[i].size, before[i].size);
+    EXPECT_EQ(events[i].address, before[i].address);
+  }
+}
+
+// A thread that overwrites slots as fast as it can.
+TEST(GrowingRing, IsNeverCalledDamaged) {
+  test::TemporaryFolder folder;
+  const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
+  std::atomic<bool> is_over{false};
+  std::thread writer([&] {
+    Process process(path);
+    while (!is_over) process.overwrite_oldest();
+  });
+  for (int i = 0; i < 300; ++i) {
+    auto recording = Recording::open(path);
+    ASSERT_TRUE(recording.has_value());
+    const Seen seen = read_events(*recording);
+    EXPECT_THAT(seen.problems, Each(HasSubstr("overwritten while the ring was read")));
+    for (const MemoryEvent& event : seen.events)
+      ASSERT_TRUE(event.size == kNewSize || (event.size >= kOldSize && event.size <= kOldSize + kSlots));
+  }
+  is_over = true;
+  writer.join();
+}
+
+// A file that was copied meanwhile holds parts of two segments in a slot.
+TEST(GrowingRing, ACopyThatWasMadeMeanwhileMayBeWhyASlotIsWrong) {
+  test::TemporaryFolder folder;
+  const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
+  std::string copy = test::read_text(path);
+  Process(path).overwrite_oldest();
+  const std::string later = test::read_text(path);
+  const std::size_t half = kFirstSlot + kSegmentBytes + kSegmentBytes / 2;
+  copy.replace(half, kSegmentBytes / 2, later, half, kSegmentBytes / 2);
+  test::write_text(folder / "b.hrec", copy);
+  const Seen seen = read_events(folder / "b.hrec");
+  EXPECT_THAT(seen.problems, Not(IsEmpty()));
+  EXPECT_THAT(seen.problems, Each(HasSubstr("or the file was copied while its program wrote to it")));
+}
+
+// Between the file's length and the segments' headers being read, its thread went on past that length.
+TEST(GrowingRecording, WhatWasWrittenSinceItWasOpenedIsNoDamage) {
+  test::TemporaryFolder folder;
+  const fs::path path = recording_of(folder / "a.hrec", small_options(false), 2);
+  const std::vector<MemoryEvent> whole = read_events(path).events;
+  // The second segment's records as they are, and a file that ends in their midst, as it said it would.
+  for (std::uint64_t length = kFirstSlot + kSegmentBytes + 600; length < kFirstSlot + kSegmentBytes + 640;
+       ++length) {
+    fs::copy_file(path, folder / "b.hrec", fs::copy_options::overwrite_existing);
+    Process(folder / "b.hrec").header().file_bytes = length;
+    fs::resize_file(folder / "b.hrec", length);
+    const Seen seen = read_events(folder / "b.hrec");
+    EXPECT_THAT(seen.problems, IsEmpty()) << length;
+    EXPECT_LT(seen.events.size(), whole.size());
+    EXPECT_GT(seen.events.size(), whole.size() / 2);
+  }
+}
+
+}  // namespace
+}  // namespace headroom::recording
