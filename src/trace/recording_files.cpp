@@ -9,19 +9,16 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "base/files.h"
 #include "base/text.h"
-#include "recording/format.h"
 #include "trace/output_file.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;
 namespace {
 
-using recording::FileHeader;
 using recording::SegmentHeader;
 
 constexpr std::uint64_t kPage = 4096;
@@ -36,24 +33,6 @@ std::unique_ptr<Struct> read_struct(int fd, std::uint64_t offset) {
   return content;
 }
 
-std::unique_ptr<FileHeader> read_header(const fs::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  auto header = fd ? read_struct<FileHeader>(fd.get(), 0) : nullptr;
-  if (header != nullptr && std::memcmp(header->magic, recording::kMagic, sizeof recording::kMagic) != 0)
-    return nullptr;
-  return header;
-}
-
-// When a process started, in ticks since the machine did: field 22 of its stat, counted after the name, which
-// may hold anything.
-std::optional<std::uint64_t> start_of(const fs::path& process) {
-  const auto stat = read_small_file(process / "stat");
-  if (!stat) return std::nullopt;
-  const auto words =
-      split_words(std::string_view(*stat).substr(std::min(stat->rfind(')'), stat->size() - 1) + 1));
-  return words.size() > 19 ? parse_number<std::uint64_t>(words[19]) : std::nullopt;
-}
-
 void make_hole(int fd, std::uint64_t begin, std::uint64_t end) {
   begin = (begin + kPage - 1) / kPage * kPage;
   if (begin < end)
@@ -62,6 +41,14 @@ void make_hole(int fd, std::uint64_t begin, std::uint64_t end) {
 }
 
 }  // namespace
+
+std::unique_ptr<recording::FileHeader> read_header(const fs::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto header = fd ? read_struct<recording::FileHeader>(fd.get(), 0) : nullptr;
+  if (header != nullptr && std::memcmp(header->magic, recording::kMagic, sizeof recording::kMagic) != 0)
+    return nullptr;
+  return header;
+}
 
 std::vector<RecordingFile> find_recordings(const fs::path& root) {
   std::vector<RecordingFile> others;
@@ -74,33 +61,6 @@ std::vector<RecordingFile> find_recordings(const fs::path& root) {
   });
   if (fs::exists(root, code)) others.insert(others.begin(), {root});
   return others;
-}
-
-std::size_t mark_growing(const fs::path& root, std::vector<RecordingFile>& recordings) {
-  const std::uint64_t since = start_of("/proc/self").value_or(0);
-  const std::string tree_variable = "HEADROOM_TRACE_FILE=" + root.string() + '\0';
-  std::size_t running = 0;
-  std::error_code code;
-  for (fs::directory_iterator entry("/proc", code), end; !code && entry != end; entry.increment(code)) {
-    const fs::path& process = entry->path();
-    const auto pid = parse_number<pid_t>(process.filename().string());
-    if (!pid || *pid == ::getpid() || start_of(process).value_or(0) < since) continue;
-    const auto environment = read_small_file(process / "environ");
-    const auto maps = read_small_file(process / "maps");
-    bool in_tree = environment && environment->find(tree_variable) != std::string::npos;
-    for (RecordingFile& recording : recordings) {
-      bool mapped = false;
-      if (maps) {
-        mapped = maps->find(" " + recording.path.string() + "\n") != std::string::npos;
-      } else if (const auto header = read_header(recording.path)) {
-        mapped = header->pid == *pid;
-      }
-      recording.growing = recording.growing || mapped;
-      in_tree = in_tree || mapped;
-    }
-    running += in_tree ? 1 : 0;
-  }
-  return running;
 }
 
 std::uint64_t disk_bytes_of(const fs::path& recording) {

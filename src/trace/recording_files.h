@@ -3,23 +3,23 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <vector>
+
+#include "recording/format.h"
 
 namespace headroom::trace {
 
 struct RecordingFile {
   std::filesystem::path path;
-  bool growing = false;  // a process still writes into it
+  bool growing = false;  // a process still writes to it (growing_recordings.h)
 };
 
 // Those that exist: the command's own first, the others in the order of their names.
 std::vector<RecordingFile> find_recordings(const std::filesystem::path& root);
 
-// Marks the recordings that a process has mapped, and returns how many processes of the tree still run:
-// those, and those whose environment names the root (one that has just called execve has nothing mapped yet).
-// Asks all processes that started after this one; for one that may not be asked, the id in a recording's
-// header decides.
-std::size_t mark_growing(const std::filesystem::path& root, std::vector<RecordingFile>& recordings);
+// Null where there is none, or no recording.
+std::unique_ptr<recording::FileHeader> read_header(const std::filesystem::path& path);
 
 // What it takes of the disk; its size counts holes, too.
 std::uint64_t disk_bytes_of(const std::filesystem::path& recording);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "recording/format.h"
 #include "trace/device_account.h"
+#include "trace/growing_recordings.h"
 #include "trace/heap_figures.h"
 #include "trace/output_file.h"
 #include "trace/program_check.h"

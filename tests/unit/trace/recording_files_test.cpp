@@ -2,9 +2,7 @@
 #include "trace/recording_files.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -78,43 +76,6 @@ TEST(Compact, LeavesAloneWhatIsNoRecording) {
   test::write_text(file, bytes);
   compact_recording(file);
   EXPECT_EQ(test::read_text(file), bytes);
-}
-
-TEST(Growing, IsWhatAProcessHasMapped) {
-  test::TemporaryFolder folder;
-  const fs::path root = RecordingBuilder(folder / "a.hrec").finish();
-  fs::create_directory(folder / "a.hrec.d");
-  RecordingBuilder(folder / "a.hrec.d/12-0.hrec").finish();
-  const fs::path mapped = RecordingBuilder(folder / "a.hrec.d/3-0.hrec").finish();
-  int to_child[2], from_child[2];
-  ASSERT_EQ(::pipe(to_child), 0);
-  ASSERT_EQ(::pipe(from_child), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const int fd = ::open(mapped.c_str(), O_RDWR);
-    void* memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    char byte = memory != MAP_FAILED ? 'y' : 'n';
-    [[maybe_unused]] auto sent = ::write(from_child[1], &byte, 1);
-    [[maybe_unused]] auto got = ::read(to_child[0], &byte, 1);
-    ::_exit(0);
-  }
-  char byte = 0;
-  ASSERT_EQ(::read(from_child[0], &byte, 1), 1);
-  EXPECT_EQ(byte, 'y');
-  auto recordings = find_recordings(root);
-  ASSERT_EQ(recordings.size(), 3u);
-  EXPECT_EQ(recordings[0].path, root);
-  EXPECT_EQ(recordings[1].path, mapped);
-  EXPECT_EQ(mark_growing(root, recordings), 1u);
-  EXPECT_FALSE(recordings[0].growing);
-  EXPECT_TRUE(recordings[1].growing);
-  EXPECT_FALSE(recordings[2].growing);
-
-  ASSERT_EQ(::write(to_child[1], "x", 1), 1);
-  ::waitpid(child, nullptr, 0);
-  recordings = find_recordings(root);
-  EXPECT_EQ(mark_growing(root, recordings), 0u);
-  for (const int fd : {to_child[0], to_child[1], from_child[0], from_child[1]}) ::close(fd);
 }
 
 TEST(Index, ListsTheProcesses) {
