@@ -147,6 +147,7 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
     fullest.changed(event.time.count, before, bytes);
   });
   take_maps_before(std::numeric_limits<std::int64_t>::max());
+  live = LiveMap();  // the next pass has its own
 
   std::vector<Nanoseconds> times = fullest.times();
   times.push_back(analysis.peak_time);
