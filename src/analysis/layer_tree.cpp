@@ -64,6 +64,11 @@ void LayerTree::tell_paths_apart() {
     const std::string name = is_shared[i] ? escaped(layer.name) : layer.name;
     layer.path = layer.parent == 0 ? name : layers_[layer.parent].path + "/" + name;
   }
+  // A name may hold a backslash before a slash, as if it were escaped.
+  uses.clear();
+  for (const Layer& layer : layers_) ++uses[layer.path];
+  if (uses.size() == layers_.size()) return;
+  for (Layer& layer : layers_) layer.path = layer.key;
 }
 
 LayerIndex LayerTree::add_nameless(ScopeId scope) {

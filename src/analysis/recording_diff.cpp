@@ -125,15 +125,15 @@ class StackKeys {
 std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const GroupAccounts& accounts,
                                      const std::vector<GroupFigures>& figures) {
   std::vector<NamedGroup> groups(analysis.layers.size());
-  std::unordered_map<std::string_view, std::size_t> by_path;
+  std::unordered_map<std::string_view, std::size_t> by_key;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     groups[i].key = analysis.layers[i].key;
     groups[i].name = analysis.layers[i].path;
-    by_path.emplace(analysis.layers[i].path, i);
+    by_key.emplace(analysis.layers[i].key, i);
   }
   for (std::size_t i = 0; i < figures.size(); ++i)
-    if (const auto found = by_path.find(accounts.layers[static_cast<LayerIndex>(i)].path);
-        found != by_path.end())
+    if (const auto found = by_key.find(accounts.layers[static_cast<LayerIndex>(i)].key);
+        found != by_key.end())
       groups[found->second].figures = figures[i];
   for (std::size_t i = 0; i < groups.size(); ++i) {
     groups[i].figures.allocations = analysis.layers[i].allocations;

@@ -197,6 +197,24 @@ TEST(Layers, NamesWithSlashesAreNoPaths) {
   EXPECT_EQ(layer_of(analysis, "a//model/conv").self.end_bytes, 100 * alone) << "no other has its path";
 }
 
+// Where one is written as another with its slash escaped, all are escaped.
+TEST(Layers, NoTwoHaveOnePath) {
+  const test::TemporaryFolder folder;
+  RecordingBuilder builder(folder / "a.hrec");
+  const auto nested = builder.scope("b", builder.scope("a")), both = builder.scope("a/b"),
+             backslash = builder.scope("b", builder.scope("a\\"));
+  std::uint64_t time = 0;
+  for (const auto scope : {nested, both, backslash}) {
+    time += 10;
+    builder.enter_scope(0, time, scope);
+    builder.allocate(0, time, 0x1000 * time, 100 * scope);
+  }
+  const RecordingAnalysis analysis = analyze(builder);
+  EXPECT_EQ(layer_of(analysis, "a/b").self.end_bytes, 100 * nested);
+  EXPECT_EQ(layer_of(analysis, "a\\/b").self.end_bytes, 100 * both);
+  EXPECT_EQ(layer_of(analysis, "a\\\\/b").self.end_bytes, 100 * backslash);
+}
+
 TEST(Layers, AnUnnamedRangeKeepsItsPlace) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");

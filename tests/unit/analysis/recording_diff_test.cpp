@@ -119,6 +119,40 @@ TEST(RecordingDiff, TheLargestGrowthComesFirstAndTheLargestShrinkageLast) {
   EXPECT_EQ(modules[0].peak_change(), 4600);
 }
 
+// A scope's name may hold slashes, so its path alone does not tell it from scopes within each other. Whether
+// both are there decides how a path is written, and is another matter in each recording.
+TEST(RecordingDiff, LayersMatchByTheirNamesAndNotByWhatTheirPathsLookLike) {
+  const auto hold = [](RecordingBuilder& builder, std::uint32_t scope, std::uint64_t at,
+                       std::uint64_t bytes) {
+    builder.enter_scope(0, at, scope);
+    builder.allocate(0, at + 1, 0x10000 * at, bytes, {0x401010});
+  };
+  const Fill both = [&](RecordingBuilder& builder, const Program&) {
+    hold(builder, builder.scope("conv/1"), 10, 1000);
+    hold(builder, builder.scope("1", builder.scope("conv")), 20, 300);
+    hold(builder, builder.scope("1", builder.scope("conv\\")), 30, 20);
+  };
+  const Fill nested = [&](RecordingBuilder& builder, const Program&) {
+    hold(builder, builder.scope("1", builder.scope("conv")), 10, 301);
+  };
+  const Fill whole = [&](RecordingBuilder& builder, const Program&) {
+    hold(builder, builder.scope("conv/1"), 10, 1001);
+  };
+  const auto changes = [](const TwoRecordings& two) {
+    std::map<std::int64_t, std::pair<bool, bool>> known;  // of layers, by what they hold before or after
+    for (const DiffRow& row : two->by(DiffBy::layer)) {
+      const std::int64_t before = row.before.live.peak_bytes, after = row.after.live.peak_bytes;
+      known[before > 0 ? before : after] = {row.in_before, row.in_after};
+    }
+    return known;
+  };
+  using Known = std::map<std::int64_t, std::pair<bool, bool>>;
+  EXPECT_EQ(changes({both, nested}),
+            (Known{{1000, {true, false}}, {300, {true, true}}, {20, {true, false}}}));
+  EXPECT_EQ(changes({both, whole}), (Known{{1000, {true, true}}, {300, {true, false}}, {20, {true, false}}}));
+  EXPECT_EQ(changes({nested, whole}), (Known{{301, {true, false}}, {1001, {false, true}}}));
+}
+
 TEST(RecordingDiff, RowsAddUpToTheTotals) {
   const TwoRecordings two(model(1000, 4000), model(600, 9000));
   for (const DiffBy by : kDiffBy) {
