@@ -119,6 +119,59 @@ bool is_large_step(std::span<const std::int64_t> bytes, std::size_t step, std::s
   return 6 * gap >= bytes.back() - bytes[begin];
 }
 
+// What a stack that takes turns with others held: a container that is let grow from two places lies with one
+// of them at a time, and alone neither grows for good.
+struct Turns {
+  std::size_t stack;  // of the verdict's
+  std::vector<std::int64_t> bytes;
+};
+
+// It came again after it went, and both but seldom.
+bool may_take_turns(std::span<const std::int64_t> bytes) {
+  std::size_t changes = 0;
+  bool fell = false, rose_again = false;
+  for (std::size_t i = 1; i < bytes.size(); ++i) {
+    if (bytes[i] == bytes[i - 1]) continue;
+    ++changes;
+    rose_again = rose_again || (fell && bytes[i] > bytes[i - 1]);
+    fell = fell || bytes[i] < bytes[i - 1];
+  }
+  return rose_again && 2 * changes < bytes.size();
+}
+
+// Whenever it gave something back, did another take no less? A cache that is emptied has no such other.
+bool hands_over(const Turns& one, const std::vector<Turns>& all) {
+  for (std::size_t i = 1; i < one.bytes.size(); ++i) {
+    const std::int64_t fall = one.bytes[i - 1] - one.bytes[i];
+    const bool is_taken = fall <= 0 || std::any_of(all.begin(), all.end(), [&](const Turns& other) {
+                            return other.bytes[i] - other.bytes[i - 1] >= fall;
+                          });
+    if (!is_taken) return false;
+  }
+  return true;
+}
+
+std::vector<std::int64_t> sum_of(const std::vector<Turns>& turns, std::size_t points) {
+  std::vector<std::int64_t> sum(points);
+  for (const Turns& one : turns)
+    for (std::size_t i = 0; i < points; ++i) add_wrapping(sum[i], one.bytes[i]);
+  return sum;
+}
+
+// Of a leak of so many bytes a cycle by turns, the part of each stack that holds it at the end.
+void share_out(double per_cycle, const std::vector<Turns>& turns, LeakVerdict& verdict) {
+  const auto late_bytes = [&](const Turns& one) {
+    return static_cast<double>(std::max<std::int64_t>(0, verdict.stacks[one.stack].late_bytes));
+  };
+  double all = 0;
+  for (const Turns& one : turns) all += late_bytes(one);
+  for (const Turns& one : turns) {
+    if (late_bytes(one) <= 0) continue;
+    verdict.stacks[one.stack].growth = Growth::leak;
+    verdict.stacks[one.stack].bytes_per_cycle = per_cycle * late_bytes(one) / all;
+  }
+}
+
 // What profiles may have added to what is live between two moments.
 double grown_profiles(const TracersOwnMemory& tracers_own, std::int64_t from_ns, std::int64_t to_ns) {
   double bytes = 0;
@@ -253,6 +306,7 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   std::int64_t last_step = 0;  // of the stacks that leak, if all of them do so in steps
   bool all_in_steps = true;
   std::int64_t exact_late_bytes = 0, exact_last_step = 0;  // of the stacks that are no estimate
+  std::vector<Turns> turns;                                // of the stacks that are no estimate
   std::vector<std::size_t> next(series.samples.size());    // of each sample's stacks
   std::uint32_t stacks = 0;
   for (const Sample& sample : series.samples)
@@ -274,10 +328,20 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
       add_wrapping(exact_late_bytes, bytes.back() - bytes[growth.warm_up]);
       if (growth.growth == Growth::grew_late) exact_last_step = std::max(exact_last_step, growth.last_step);
     }
+    if (!estimated && growth.growth != Growth::leak && turns.size() < kMostTurns && may_take_turns(bytes))
+      turns.push_back({verdict.stacks.size() - 1, bytes});
     if (growth.growth != Growth::leak) continue;
     leaking += growth.per_cycle;
     last_step = std::max(last_step, growth.last_step);
     all_in_steps = all_in_steps && growth.last_step > 0;
+  }
+  // In steps only: what merely comes and goes often trends.
+  std::erase_if(turns, [all = turns](const Turns& one) { return !hands_over(one, all); });
+  const SeriesGrowth by_turns = growth_of(verdict.at_cycles, sum_of(turns, series.samples.size()), profiles);
+  if (by_turns.growth == Growth::leak && by_turns.last_step > 0) {
+    share_out(by_turns.per_cycle, turns, verdict);
+    leaking += by_turns.per_cycle;
+    last_step = std::max(last_step, by_turns.last_step);
   }
   // What one stack leaks another may hide by giving back as much, or in samples the noise of the others.
   if (leaking > 0 && verdict.growth != Growth::leak) {

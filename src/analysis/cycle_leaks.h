@@ -9,6 +9,7 @@
 // What is kept in a container that doubles grows in steps ever further apart, the last of them anywhere
 // between half of the run and its end: no slope shows that. So what grew in a step is only said to stay if
 // nothing grew in the last three fifths of the run, and what never kept still for so long is a leak, too.
+// Where two places let it grow by turns, their stacks are judged together.
 //
 // A program may repeat several things, one after the other or in turns (the Run of each of its models). Each
 // is judged by itself; the worst is the verdict, and the others are told with it.
@@ -144,7 +145,7 @@ class CycleWatch {
                       const TracersOwnMemory& tracers_own = {}) const;
 
  private:
-  static constexpr std::size_t kMostSamples = 48, kMostSeries = 8;
+  static constexpr std::size_t kMostSamples = 48, kMostSeries = 8, kMostTurns = 64;
   struct Sample {
     std::int64_t cycle = 0, time_ns = 0, live_bytes = 0, own_bytes = 0;
     std::vector<std::pair<std::uint32_t, std::int64_t>> by_stack;  // those that hold anything, ascending

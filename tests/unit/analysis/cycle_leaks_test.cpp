@@ -71,8 +71,8 @@ TEST(Growth, LessThanTheNoiseOfAnEstimateIsNone) {
   EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none);
 }
 
-// What is watched of `cycles` cycles of one layer, at whose n-th end `live(n)` bytes of one stack are live.
-LeakVerdict watched(std::int64_t cycles, const auto& live) {
+// What is watched of `cycles` cycles, at whose n-th end `live(n)[i]` bytes of stack i are live.
+LeakVerdict watched_stacks(std::int64_t cycles, const auto& live) {
   static const test::TemporaryFolder folder;
   static const LayerTree layers = [] {
     test::RecordingBuilder builder(folder / "layers.hrec");
@@ -80,9 +80,16 @@ LeakVerdict watched(std::int64_t cycles, const auto& live) {
     return LayerTree(recording::Recording::open(builder.finish()).value());
   }();
   CycleWatch watch;
-  for (std::int64_t n = 1; n <= cycles; ++n)
-    watch.ended(layers, 1, n, live(n), live(n), 1, [&](std::size_t) { return live(n); });
+  for (std::int64_t n = 1; n <= cycles; ++n) {
+    const std::vector<std::int64_t> bytes = live(n);
+    const std::int64_t all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+    watch.ended(layers, 1, n, all, all, bytes.size(), [&](std::size_t i) { return bytes[i]; });
+  }
   return watch.verdict(layers, 0, {});
+}
+
+LeakVerdict watched(std::int64_t cycles, const auto& live) {
+  return watched_stacks(cycles, [&](std::int64_t cycle) { return std::vector<std::int64_t>{live(cycle)}; });
 }
 
 // A container that grows by `factor` when 400 bytes a cycle no longer fit.
@@ -140,6 +147,61 @@ TEST(Growth, ALateCacheIsNoLeak) {
   const LeakVerdict early = watched(5000, [](std::int64_t cycle) { return cycle < 1000 ? 100 : 5100; });
   EXPECT_EQ(early.growth, Growth::grew_then_stayed);
   EXPECT_EQ(early.last_step, 1024);
+}
+
+// Some megabytes that come and go, so that the whole tells nothing.
+std::int64_t noise(std::int64_t cycle) { return (cycle * 7919 % 13) << 20; }
+
+// Each time it no longer fits, the other place gets the new memory, and the old is released.
+TEST(CycleWatch, AContainerThatGrowsByTurnsFromTwoPlacesLeaks) {
+  for (const double factor : {2.0, 1.5})
+    for (std::int64_t cycles = 33; cycles < 5200; cycles += 1 + cycles / 32) {
+      const auto live = [&](std::int64_t cycle) {
+        std::vector<std::int64_t> bytes{noise(cycle), 0, 0};
+        double capacity = 400;
+        std::size_t place = 1;
+        for (; capacity < 400 * static_cast<double>(cycle); capacity *= factor) place = 3 - place;
+        bytes[place] = static_cast<std::int64_t>(capacity);
+        return bytes;
+      };
+      const LeakVerdict verdict = watched_stacks(cycles, live);
+      ASSERT_EQ(verdict.growth, Growth::leak) << cycles << " cycles, times " << factor;
+      EXPECT_GT(verdict.bytes_per_cycle, 250) << cycles;
+      EXPECT_LT(verdict.bytes_per_cycle, 900) << cycles;
+      EXPECT_GT(verdict.last_step, 0);
+      ASSERT_FALSE(verdict.stacks.empty());
+      EXPECT_EQ(verdict.stacks[0].growth, Growth::leak);
+      EXPECT_GT(verdict.stacks[0].last_bytes, 0);
+      EXPECT_NE(verdict.stacks[0].stack.index, 0U) << "the noise";
+    }
+}
+
+// Two settings that a program goes back and forth between, and buffers as large as was ever asked for.
+TEST(CycleWatch, TurnsThatDoNotGrowAreNoLeak) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::vector<std::int64_t>> live;
+    std::int64_t setting = 0;
+    for (int i = 0; i < 3000; ++i) {
+      if (random() % 200 == 0) setting = 1 - setting;
+      live.push_back({noise(i), setting * 500'000, (1 - setting) * 700'000});
+    }
+    const LeakVerdict verdict =
+        watched_stacks(3000, [&](std::int64_t cycle) { return live[static_cast<std::size_t>(cycle - 1)]; });
+    EXPECT_NE(verdict.growth, Growth::leak) << seed;
+  }
+}
+
+// Together these two would be a leak in steps; but what each gave back at the start nobody took.
+TEST(CycleWatch, CachesThatWereEmptiedAreNotOneThatGrows) {
+  const LeakVerdict verdict = watched_stacks(3000, [](std::int64_t cycle) {
+    const auto grown = [&](std::initializer_list<std::int64_t> steps) {
+      const auto is_reached = [&](std::int64_t step) { return cycle >= step; };
+      return (cycle < 70 ? 900 : 0) + 1000 * std::count_if(steps.begin(), steps.end(), is_reached);
+    };
+    return std::vector<std::int64_t>{noise(cycle), grown({130, 600, 2900}), grown({280, 1400})};
+  });
+  EXPECT_NE(verdict.growth, Growth::leak);
 }
 
 TEST(CycleWatch, ALeakNamesWhatGrewThoughNoPlaceLeaksByItself) {
