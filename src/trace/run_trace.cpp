@@ -1,6 +1,7 @@
 #include "trace/run_trace.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +40,27 @@ Status check_options(const TraceOptions& options) {
     if (size && *size < kSmallestRecording)
       return usage_error(fmt::format("{} {} is too small for a recording", name, format_bytes(*size)), "",
                          fmt::format("give at least {}", format_bytes(kSmallestRecording)));
+  return {};
+}
+
+// The tracer keeps to it, as a file that outgrows it is a deadly signal for the program.
+Status check_file_size_limit(const TraceOptions& options, Bytes size_limit) {
+  constexpr Bytes kLeast{recording::kHeaderBytes + recording::kDefaultMetadataBytes +
+                         recording::kDefaultSegmentBytes};
+  rlimit file_size{};
+  if (::getrlimit(RLIMIT_FSIZE, &file_size) != 0 || file_size.rlim_cur == RLIM_INFINITY) return {};
+  const Bytes most{static_cast<std::int64_t>(std::min<rlim_t>(file_size.rlim_cur, INT64_MAX))};
+  if (most < kLeast)
+    return usage_error(
+        "no recording can be written",
+        fmt::format("a file may have no more than {} here (ulimit -f), and a recording has {} or more",
+                    format_bytes(most), format_bytes(kLeast)),
+        "raise that limit");
+  const Bytes wanted = options.ring.value_or(options.max_size.value_or(size_limit));
+  if (most < wanted)
+    log::warning(
+        "a file may have no more than {} here (ulimit -f), so that bounds each recording instead of {}",
+        format_bytes(most), format_bytes(wanted));
   return {};
 }
 
@@ -130,6 +152,8 @@ Result<int> run_trace(const TraceOptions& asked) {
     return forward_error(traceable);
   auto output = prepare_output(options.output, options.command[0], options.replace_output);
   if (!output) return forward_error(output);
+  const Bytes size_limit = default_size_limit(*output);
+  if (auto room = check_file_size_limit(options, size_limit); !room) return forward_error(room);
   warn_of_other_tools(options);
   std::optional<DeviceAccount> account;
   if (options.device_limits.any() || !options.share.empty()) {
@@ -141,7 +165,7 @@ Result<int> run_trace(const TraceOptions& asked) {
   }
   // Nothing of the command has run so far; from here on its own status is ours.
 
-  auto end = run_command(options.command, tracer_environment(options, *output, default_size_limit(*output)));
+  auto end = run_command(options.command, tracer_environment(options, *output, size_limit));
   if (!end) return forward_error(end);
   const TraceOutcome outcome = finish(options, *output, *end);
   [[maybe_unused]] const auto said = write_all(STDERR_FILENO, trace_summary(outcome));

@@ -107,6 +107,24 @@ TEST(BenchDisk, WhereNoReportFitsNoneOfAnEarlierMomentStays) {
   EXPECT_THAT(disk.result.out, HasSubstr("m7"));
 }
 
+// A limit on file sizes (ulimit -f) is a signal that would end Headroom; the page is larger than this one.
+TEST(BenchDisk, AFileThatMayNotGrowIsAnErrorAndKeepsTheFigures) {
+  Bench bench;
+  CommandOptions options;
+  options.most_file_bytes = 64 << 10;
+  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
+                                          "--max-frames", "20", "--model", "m=" + bench.model("m", "")},
+                                         options);
+  EXPECT_EQ(result.signal, 0);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("File too large"));
+  EXPECT_EQ(result.err.find("error:"), result.err.rfind("error:")) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("m  ok"));
+  EXPECT_EQ(get_bool(bench.report(), "complete"), true);
+  EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
+  EXPECT_FALSE(fs::exists(bench.run_folder() / "report.html"));
+}
+
 TEST(BenchDisk, AFullDiskForThePreparedData) {
   Bench bench;
   const fs::path small = bench.path() / "prepared";

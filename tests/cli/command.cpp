@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -53,8 +54,11 @@ CommandResult run_headroom(const std::vector<std::string>& arguments, const Comm
   spawn.environment = options.environment;
   spawn.stdout_fd = options.stdout_fd >= 0 ? options.stdout_fd : out->write_end.get();
   spawn.stderr_fd = err->write_end.get();
-  const std::string folder = options.folder.string();
-  if (!folder.empty()) spawn.before_exec = [folder] { return ::chdir(folder.c_str()) == 0 ? 0 : errno; };
+  spawn.before_exec = [folder = options.folder.string(), most = rlim_t{options.most_file_bytes}] {
+    const rlimit file_size{most, most};
+    if (most != 0 && ::setrlimit(RLIMIT_FSIZE, &file_size) != 0) return errno;
+    return folder.empty() || ::chdir(folder.c_str()) == 0 ? 0 : errno;
+  };
   auto child = Subprocess::spawn(spawn);
   CommandResult result;
   if (!child) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -21,9 +22,10 @@ struct CommandResult {
 
 struct CommandOptions {
   std::vector<std::pair<std::string, std::string>> environment;
-  std::filesystem::path binary;  // empty: the one that was built
-  std::filesystem::path folder;  // working folder; empty: a fresh one is used by Bench
-  int stdout_fd = -1;            // where its data goes instead of into `out`
+  std::filesystem::path binary;       // empty: the one that was built
+  std::filesystem::path folder;       // working folder; empty: a fresh one is used by Bench
+  int stdout_fd = -1;                 // where its data goes instead of into `out`
+  std::uint64_t most_file_bytes = 0;  // as by ulimit -f; 0: as many as the test's own
   // Called with the pid while the command runs, every 20 ms; returns false when it needs no more calls.
   std::function<bool(int)> while_running;
 };

@@ -290,5 +290,41 @@ TEST_F(Trace, ARecordingStaysWithinItsSize) {
   EXPECT_LE(read(recording()).events, 1100u);
 }
 
+// A limit on file sizes (ulimit -f), which a file outgrows by a deadly signal.
+TEST_F(Trace, AFileThatMayNotGrowEndsTheRecordingAndNotTheProgram) {
+  if (!dependency_file("/usr/bin/python3")) GTEST_SKIP() << absent_message("python3");
+  CommandOptions options;
+  options.most_file_bytes = 6 << 20;
+  const Words program{"/usr/bin/python3", "-S", "-c",
+                      "for i in range(600000): bytearray(600)\nprint('at its end')"};
+  const auto result = trace(program, {"--full"}, options);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "at its end\n");
+  EXPECT_THAT(result.err, AllOf(HasSubstr("no more than 6.0 MiB here (ulimit -f)"), HasSubstr("dropped")));
+  EXPECT_LE(fs::file_size(recording()), options.most_file_bytes);
+  const Read recorded = read(recording());
+  EXPECT_GT(recorded.events, 100'000u);
+  EXPECT_GT(recorded.info.events_dropped, 0u);
+  EXPECT_TRUE(recorded.info.closed);
+}
+
+TEST_F(Trace, WhereNoFileMayHoldARecordingNothingRuns) {
+  CommandOptions options;
+  options.most_file_bytes = 1 << 20;
+  const auto result = trace({"/bin/echo", "ran"}, {}, options);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("ulimit -f"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+}
+
+// Headroom ignores that signal for itself; the command has it as it would have it alone.
+TEST_F(Trace, ACommandThatOutgrowsItsOwnLimitDiesOfIt) {
+  const auto result = shell("ulimit -f 64; exec head -c 1000000 /dev/zero > big");
+  EXPECT_EQ(result.exit_code, 128 + SIGXFSZ) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("SIGXFSZ"));
+  EXPECT_TRUE(fs::exists(recording()));
+}
+
 }  // namespace
 }  // namespace headroom::test
