@@ -13,9 +13,9 @@ namespace headroom::trace {
 Result<std::filesystem::path> find_program(const std::string& name);
 
 // An error for a static program, one that gains rights when it starts (setuid, setgid, file capabilities),
-// one of another architecture or C library than the preload library's, one that a sanitizer's malloc was built
-// into. A script is judged by its interpreter.
-// A program that may be run but not read passes: nothing can be said about it.
+// one of another architecture or C library than the preload library's, one that a sanitizer's malloc was
+// built into. A script is judged by its interpreter. A program that may be run but not read passes: nothing
+// can be said about it.
 Status check_traceable(const std::filesystem::path& program, const std::filesystem::path& library);
 
 }  // namespace headroom::trace
