@@ -13,8 +13,10 @@
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
+#include "cli/snapshot_report.h"
 #include "report/report_json.h"
 #include "report/views.h"
+#include "snapshot/snapshot_reader.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -59,6 +61,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!file) return forward_error(file);
   // A recording of which the first bytes are missing is told so, and not that it is no JSON.
   if (is_recording(*file) || file->extension() == ".hrec") return report_recording(*file, *values);
+  if (snapshot::is_snapshot_file(*file)) return report_snapshot(*file, *values);
   for (const char* flag : {"all", "at", "symbols"})
     if (values->has(flag))
       return usage_error(fmt::format("--{} is for recordings", flag),
@@ -95,16 +98,20 @@ const Verb& report_verb() {
     Verb verb;
     verb.name = "report";
     verb.summary = "Show a run or a recording: table, JSON, HTML, Markdown, CSV";
-    verb.usage = "headroom report RUN_FOLDER|FILE.hrec [FLAGS]";
+    verb.usage = "headroom report RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle [FLAGS]";
     verb.description =
         "Reads report.json of a run folder (also of one that was interrupted) and prints a view of it. Of a "
         "recording of headroom trace it prints who held the memory at the peak, what leaks, what churns and "
-        "what is fragmented.";
-    verb.examples = {
-        "headroom report outputs/2026-11-21_10-30-00",   "headroom report program.hrec",
-        "headroom report RUN --markdown > comment.md",   "headroom report RUN --html page.html",
-        "headroom report program.hrec --html page.html", "headroom report program.hrec --at 1.5s"};
-    verb.positional = "RUN_FOLDER|FILE.hrec";
+        "what is fragmented; of a memory snapshot of PyTorch (plain or gzip) the same, and why an allocation "
+        "failed.";
+    verb.examples = {"headroom report outputs/2026-11-21_10-30-00",
+                     "headroom report program.hrec",
+                     "headroom report RUN --markdown > comment.md",
+                     "headroom report RUN --html page.html",
+                     "headroom report program.hrec --html page.html",
+                     "headroom report program.hrec --at 1.5s",
+                     "headroom report snapshot.pickle"};
+    verb.positional = "RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle";
     const auto toggle = [](const char* name, const char* help) {
       return make_flag(name, FlagKind::toggle, "", help);
     };

@@ -27,7 +27,7 @@ class StackInterner {
   StackIndex stack_of(PickleValue frames);
 
  private:
-  static constexpr std::size_t kMostFrames = 1024;  // the innermost are kept
+  static constexpr std::size_t kMostFrames = 512;  // the innermost are kept
   StackIndex intern(const std::vector<std::uint32_t>& frames);
 
   PickleData& data_;

@@ -1,0 +1,169 @@
+#include "report/snapshot_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/display_width.h"
+#include "base/units.h"
+#include "report/leak_words.h"
+#include "report/recording_words.h"
+#include "report/stack_text.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+using snapshot::Frame;
+using snapshot::Snapshot;
+using snapshot::StackIndex;
+
+constexpr std::size_t kLongestName = 120;
+
+// What passes a call on: PyTorch's own modules and containers, its recording of stacks, Python's interpreter.
+bool is_passage(std::string_view function, std::string_view file) {
+  constexpr std::array kFunctions{"CUDACachingAllocator",
+                                  "_call_impl",
+                                  "_wrapped_call_impl",
+                                  "unwind::unwind",
+                                  "CapturedTraceback::gather",
+                                  "gather_with_cpp",
+                                  "_start",
+                                  "__libc_start_main",
+                                  "PyEval_",
+                                  "PyObject_",
+                                  "PyFunction_"};
+  constexpr std::array kFiles{"core/boxing",
+                              "/Register",
+                              "/Redispatch",
+                              "pythonrun.c",
+                              "Modules/main.c",
+                              "Objects/call.c",
+                              "Objects/methodobject.c",
+                              "pycore_ceval.h",
+                              "ceval.c",
+                              "cpython/abstract.h"};
+  const auto holds = [](std::string_view text) {
+    return [text](const char* part) { return text.find(part) != text.npos; };
+  };
+  return std::ranges::any_of(kFunctions, holds(function)) || std::ranges::any_of(kFiles, holds(file));
+}
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+std::string words_for_frame(const Snapshot& snapshot, const Frame& frame) {
+  const std::string_view file = base_name(snapshot.strings[frame.file]).substr(0, kLongestName);
+  constexpr std::size_t kLongestSignature = 2000;
+  const std::string function =
+      short_function(std::string(snapshot.strings[frame.function].substr(0, kLongestSignature)))
+          .substr(0, kLongestName);
+  if (file.empty() || file == "??") return function.empty() ? "?" : function;
+  return fmt::format("{} ({}:{})", function.empty() ? "?" : function, file, frame.line);
+}
+
+std::vector<std::string> telling_frames(const Snapshot& snapshot, StackIndex stack) {
+  std::vector<std::string> telling, all;
+  for (const std::uint32_t i : snapshot.frames_of(stack)) {
+    const Frame& frame = snapshot.frames[i];
+    all.push_back(words_for_frame(snapshot, frame));
+    if (!is_passage(snapshot.strings[frame.function], snapshot.strings[frame.file]))
+      telling.push_back(all.back());
+  }
+  return telling.empty() ? all : telling;
+}
+
+std::string one_line_place(const Snapshot& snapshot, const AllocationPlace& place, int width) {
+  if (place.requested_bytes)
+    return fit_to_width(fmt::format("(no stack) blocks of {}", format_bytes({*place.requested_bytes})),
+                        width);
+  std::string line;
+  for (const std::string& frame : telling_frames(snapshot, place.stack)) {
+    const std::string longer = line.empty() ? frame : fmt::format("{} ← {}", line, frame);
+    if (!line.empty() && display_width(longer) > width) break;
+    line = longer;
+  }
+  return fit_to_width(line.empty() ? "(no stack)" : line, width);
+}
+
+std::string common_frame(const Snapshot& snapshot, const std::vector<AllocationPlace>& places) {
+  if (places.size() < 2) return {};
+  const auto first = snapshot.frames_of(places.front().stack);
+  std::size_t common = first.size();  // so many of the outermost
+  for (const AllocationPlace& place : places) {
+    const auto frames = snapshot.frames_of(place.stack);
+    std::size_t same = 0;
+    while (same < std::min(common, frames.size()) &&
+           frames[frames.size() - 1 - same] == first[first.size() - 1 - same])
+      ++same;
+    common = same;
+  }
+  for (std::size_t i = first.size() - common; i < first.size(); ++i) {
+    const Frame& frame = snapshot.frames[first[i]];
+    if (!is_passage(snapshot.strings[frame.function], snapshot.strings[frame.file]))
+      return words_for_frame(snapshot, frame);
+  }
+  return {};
+}
+
+std::string words_for_leaks(const SnapshotLeaks& leaks) {
+  const auto late = format_bytes({leaks.late_bytes});
+  switch (leaks.growth) {
+    case Growth::unknown:
+      return "The trace is too short to tell: a verdict needs 80 entries.";
+    case Growth::none:
+      return "What is always there does not grow.";
+    case Growth::grew_then_stayed:
+      return "What is always there grew, and then stayed: weights, caches.";
+    case Growth::grew_late:
+      return fmt::format(
+          "What is always there grew late (by {} since the first third): a longer trace would tell "
+          "whether it stays.",
+          late);
+    case Growth::leak:
+      return fmt::format("Leak: {} more stay with every {} entries of the trace, and did to its end.",
+                         words_for_slow_growth(leaks.bytes_per_window), grouped(leaks.entries_per_window));
+  }
+  return {};
+}
+
+std::string words_for_room(const OomAutopsy& oom, const RoomMaker& way,
+                           const snapshot::AllocatorSettings& settings) {
+  const std::string bytes = format_bytes({way.bytes});
+  const std::string blocks = counted(way.blocks, "block");
+  const std::string where = way.as_hole ? "in one of the segments" : "on the device";
+  switch (way.by) {
+    case RoomBy::defragmenting: {
+      const bool expands = settings.expandable_segments.value_or(false);
+      return fmt::format(
+          "Nothing was missing but a piece large enough: {} were free in {}, {} on the device, and {} were "
+          "asked "
+          "for{}",
+          bytes, counted(way.blocks, "piece"), format_bytes({oom.device_free}), format_bytes({oom.requested}),
+          expands ? "." : "; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True keeps pieces together.");
+    }
+    case RoomBy::waiting:
+      return fmt::format(
+          "{} in {} were released and waited for another stream: with them there would have been room {}.",
+          bytes, blocks, where);
+    case RoomBy::one_place:
+      return fmt::format("Without what this place held ({} in {}) there would have been room {}.", bytes,
+                         blocks, where);
+    case RoomBy::fewest_bytes:
+      return fmt::format("The least that would have had to go for room {}: {} in {}.", where, bytes, blocks);
+  }
+  return {};
+}
+
+std::string words_for_moment(const DeviceAnalysis& device, std::size_t position, std::int64_t time_us) {
+  if (time_us == 0 || device.first_time_us == 0)
+    return fmt::format("after entry {}", grouped(static_cast<std::int64_t>(position)));
+  constexpr std::int64_t kNanosecondsPerMicrosecond = 1000, kMostMicroseconds = std::int64_t{1} << 52;
+  const std::int64_t since = std::clamp<std::int64_t>(time_us - device.first_time_us, 0, kMostMicroseconds);
+  return fmt::format("{} after the first entry", format_duration({since * kNanosecondsPerMicrosecond}));
+}
+
+}  // namespace headroom::report

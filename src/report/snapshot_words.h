@@ -1,0 +1,41 @@
+// Words that the views of a memory snapshot share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/snapshot_analysis.h"
+#include "snapshot/snapshot.h"
+
+namespace headroom::report {
+
+// "forward (resnet.py:96)": the file's own name, without its folders.
+std::string words_for_frame(const snapshot::Snapshot& snapshot, const snapshot::Frame& frame);
+
+// Those that tell something, innermost first: without what runs every module and tensor of PyTorch
+// (_call_impl, _wrapped_call_impl) and the frames of the interpreter and of the allocator's own recording.
+// All of them where nothing else is left.
+std::vector<std::string> telling_frames(const snapshot::Snapshot& snapshot, snapshot::StackIndex stack);
+
+// "forward (resnet.py:96) ← forward (resnet.py:285) ← main (train.py:10)", as much as fits; of a place
+// without a stack "blocks of 3.0 MiB".
+std::string one_line_place(const snapshot::Snapshot& snapshot, const analysis::AllocationPlace& place,
+                           int width);
+
+// The innermost frame that the stacks of all these places have in common, with all around it; empty if there
+// is none, or fewer than two places.
+std::string common_frame(const snapshot::Snapshot& snapshot,
+                         const std::vector<analysis::AllocationPlace>& places);
+
+// The verdict, a sentence or two.
+std::string words_for_leaks(const analysis::SnapshotLeaks& leaks);
+
+// What would have made room, a sentence.
+std::string words_for_room(const analysis::OomAutopsy& oom, const analysis::RoomMaker& way,
+                           const snapshot::AllocatorSettings& settings);
+
+// "0.25 s after the first entry", "after entry 1,234" where no times were recorded.
+std::string words_for_moment(const analysis::DeviceAnalysis& device, std::size_t position,
+                             std::int64_t time_us);
+
+}  // namespace headroom::report

@@ -1,0 +1,257 @@
+// What the trace of a known allocator says: who held the peak, what leaks, what is in the way, what would
+// have made room.
+#include "analysis/snapshot_analysis.h"
+
+#include "support/test_support.h"
+#include "unit/analysis/caching_allocator_model.h"
+
+namespace headroom::analysis {
+namespace {
+
+using test::CachingAllocatorModel;
+using testing::IsEmpty;
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+DeviceAnalysis analyze(const CachingAllocatorModel& model, std::size_t entries = ~std::size_t{0}) {
+  const snapshot::Snapshot snapshot = model.take(entries);
+  auto devices = analyze_snapshot(snapshot, {});
+  EXPECT_EQ(devices.size(), 1U);
+  return std::move(devices.at(0));
+}
+
+const PlaceFigures* figures_of(const DeviceAnalysis& device, std::uint32_t stack) {
+  for (const PlaceFigures& figures : device.figures)
+    if (device.places[figures.place].stack.index == stack) return &figures;
+  return nullptr;
+}
+
+TEST(SnapshotAnalysis, TellsWhoHeldThePeakAndWhoHoldsTheRest) {
+  CachingAllocatorModel model;
+  const auto weights = model.allocate(30 * kMiB, 1);
+  for (int i = 0; i < 3; ++i) {
+    const auto a = model.allocate(4 * kMiB, 2), b = model.allocate(i == 1 ? 8 * kMiB : 2 * kMiB, 3);
+    model.release(*a);
+    model.release(*b);
+  }
+  (void)weights;
+  const DeviceAnalysis device = analyze(model);
+  EXPECT_EQ(device.doubt, "");
+  EXPECT_EQ(device.live_bytes, 30 * kMiB);
+  EXPECT_EQ(device.peak_allocated_bytes, model.peak_allocated);
+  EXPECT_EQ(device.peak_allocated_bytes, 42 * kMiB);
+  EXPECT_EQ(device.peak_reserved_bytes, model.peak_reserved);
+  EXPECT_EQ(device.moments[device.peak].totals.allocated, 42 * kMiB);
+  EXPECT_EQ(figures_of(device, 1)->peak_bytes, 30 * kMiB);
+  EXPECT_EQ(figures_of(device, 1)->live_blocks, 1);
+  EXPECT_EQ(figures_of(device, 2)->peak_bytes, 4 * kMiB);
+  EXPECT_EQ(figures_of(device, 3)->peak_bytes, 8 * kMiB);
+  EXPECT_EQ(figures_of(device, 3)->live_bytes, 0);
+  EXPECT_EQ(figures_of(device, 3)->allocations, 3);
+  EXPECT_EQ(figures_of(device, 3)->allocated_bytes, 12 * kMiB);
+  EXPECT_EQ(device.actions[static_cast<std::size_t>(snapshot::Action::alloc)], 7);
+  std::int64_t highest = 0;
+  for (const auto& point : device.timeline.points) highest = std::max(highest, point.highest);
+  EXPECT_EQ(highest, 42 * kMiB) << "no peak is lost in the timeline";
+}
+
+TEST(SnapshotAnalysis, ThePeakMayLieBeforeTheFirstEntry) {
+  CachingAllocatorModel model;
+  const auto a = model.allocate(64 * kMiB, 1);
+  (void)model.allocate(2 * kMiB, 2);
+  const std::size_t before = model.entries();
+  model.release(*a);
+  const DeviceAnalysis device = analyze(model, model.entries() - before);
+  EXPECT_EQ(device.before.allocated, 66 * kMiB);
+  EXPECT_EQ(device.peak_allocated_bytes, 66 * kMiB);
+  EXPECT_EQ(device.peak_position, 0U);
+  EXPECT_EQ(figures_of(device, 2)->peak_bytes, 2 * kMiB);
+}
+
+// 40 iterations of three activations that come and go.
+void iterate(CachingAllocatorModel& model, const std::function<void(int)>& also) {
+  for (int i = 0; i < 40; ++i) {
+    const auto a = model.allocate(3 * kMiB, 2), b = model.allocate(3 * kMiB, 3),
+               c = model.allocate(5 * kMiB, 4);
+    also(i);
+    for (const auto& address : {c, b, a}) model.release(*address);
+  }
+}
+
+TEST(SnapshotLeaks, WhatStaysOfEachIterationIsALeak) {
+  CachingAllocatorModel model;
+  for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);  // weights
+  iterate(model, [&](int) { (void)model.allocate(100'000, 7); });
+  const SnapshotLeaks leaks = analyze(model).leaks;
+  EXPECT_EQ(leaks.growth, Growth::leak);
+  const DeviceAnalysis device = analyze(model);
+  const auto& worst = device.leaks.places.at(0);
+  EXPECT_EQ(device.places[worst.place].stack.index, 7U);
+  EXPECT_EQ(worst.growth, Growth::leak);
+  EXPECT_EQ(worst.allocations, 40);
+  EXPECT_EQ(worst.live_blocks, 40);
+  for (const PlaceGrowth& place : device.leaks.places)
+    EXPECT_EQ(place.growth == Growth::leak, device.places[place.place].stack.index == 7U);
+  // 40 blocks of 98 KiB in some 340 entries.
+  const double per_entry =
+      device.leaks.bytes_per_window / static_cast<double>(device.leaks.entries_per_window);
+  EXPECT_NEAR(per_entry, 100'352.0 / 8, 3'000);
+}
+
+TEST(SnapshotLeaks, WeightsCachesAndActivationsAreNone) {
+  CachingAllocatorModel model;
+  for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);
+  iterate(model, [&](int i) {
+    if (i < 5) (void)model.allocate(200'000, 8);  // a cache that fills up
+  });
+  const DeviceAnalysis device = analyze(model);
+  EXPECT_EQ(device.leaks.growth, Growth::grew_then_stayed);
+  CachingAllocatorModel plain;
+  iterate(plain, [](int) {});
+  EXPECT_EQ(analyze(plain).leaks.growth, Growth::none);
+  EXPECT_THAT(analyze(plain).leaks.places, IsEmpty());
+}
+
+TEST(SnapshotLeaks, AShortTraceTellsNothing) {
+  CachingAllocatorModel model;
+  for (int i = 0; i < 20; ++i) (void)model.allocate(2 * kMiB, 1);
+  EXPECT_EQ(analyze(model).leaks.growth, Growth::unknown);
+}
+
+// In a segment of 20 MiB: 5 free, 3 live, 6 free, and 5 live in a block of 6, as 1 MiB is not cut off.
+TEST(SnapshotMoment, FindsTheAllocationThatIsInTheWay) {
+  CachingAllocatorModel model;
+  const auto a = model.allocate(5 * kMiB, 1), b = model.allocate(3 * kMiB, 2),
+             c = model.allocate(6 * kMiB, 3), d = model.allocate(5 * kMiB, 4);
+  (void)b;
+  (void)d;
+  model.release(*a);
+  model.release(*c);
+  const DeviceAnalysis device = analyze(model);
+  const SnapshotMoment& end = device.end;
+  EXPECT_EQ(end.free_bytes, 11 * kMiB);
+  EXPECT_EQ(end.largest_free_bytes, 6 * kMiB);
+  EXPECT_EQ(end.holes, 2);
+  ASSERT_TRUE(end.blocker.has_value());
+  EXPECT_EQ(end.blocker->block.stack.index, 2U);
+  EXPECT_EQ(end.blocker->freed_if_gone, 14 * kMiB);
+  EXPECT_FALSE(end.blocker->empties_segment);
+  EXPECT_EQ(device.worst, 1U) << "when the first block alone was in it";
+  EXPECT_EQ(device.moments[1].free_bytes, 15 * kMiB);
+}
+
+TEST(SnapshotMoment, ASmallBlockKeepsALargeSegment) {
+  CachingAllocatorModel model;
+  const auto a = model.allocate(9 * kMiB, 1), b = model.allocate(2 * kMiB, 2);
+  (void)b;
+  model.release(*a);
+  const SnapshotMoment end = analyze(model).end;
+  ASSERT_TRUE(end.blocker.has_value());
+  EXPECT_TRUE(end.blocker->empties_segment);
+  EXPECT_EQ(end.blocker->freed_if_gone, 20 * kMiB);
+}
+
+const RoomMaker* way_of(const OomAutopsy& oom, RoomBy by) {
+  for (const RoomMaker& way : oom.ways)
+    if (way.by == by) return &way;
+  return nullptr;
+}
+
+// Three segments of 20 MiB on a device of 64: each has blocks of 6 MiB, of which every other was released.
+TEST(SnapshotOom, FragmentationIsToldFromWantOfMemory) {
+  CachingAllocatorModel model({.device_bytes = 64 * kMiB});
+  std::vector<std::uint64_t> blocks;
+  for (std::uint32_t i = 0; i < 9; ++i) blocks.push_back(*model.allocate(6 * kMiB, i % 3 + 1));
+  for (const std::size_t i : {0, 2, 3, 5, 6, 8}) model.release(blocks[i]);
+  ASSERT_FALSE(model.allocate(16 * kMiB, 9).has_value());
+  const DeviceAnalysis device = analyze(model);
+  EXPECT_EQ(device.oom_count, 1);
+  const OomAutopsy& oom = device.ooms.at(0);
+  EXPECT_EQ(oom.requested, 16 * kMiB);
+  EXPECT_EQ(oom.segment, 16 * kMiB);
+  EXPECT_EQ(oom.device_free, 4 * kMiB);
+  EXPECT_EQ(oom.stack.index, 9U);
+  EXPECT_EQ(oom.totals.allocated, 18 * kMiB);
+  EXPECT_EQ(oom.free_in_segments, 42 * kMiB);
+  EXPECT_EQ(oom.largest_fitting, 8 * kMiB);
+  ASSERT_EQ(oom.holders.size(), 1U);
+  EXPECT_EQ(device.places[oom.holders[0].place].stack.index, 2U);
+  EXPECT_EQ(oom.holders[0].bytes, 18 * kMiB);
+  EXPECT_EQ(oom.holders[0].blocks, 3);
+  ASSERT_NE(way_of(oom, RoomBy::defragmenting), nullptr);
+  EXPECT_EQ(way_of(oom, RoomBy::defragmenting)->bytes, 42 * kMiB);
+  const RoomMaker* fewest = way_of(oom, RoomBy::fewest_bytes);
+  ASSERT_NE(fewest, nullptr);
+  EXPECT_EQ(fewest->bytes, 6 * kMiB) << "one block in the middle of a segment";
+  EXPECT_EQ(fewest->blocks, 1);
+  EXPECT_TRUE(fewest->as_hole);
+  // What it says would have made room does.
+  for (const std::size_t i : {1}) model.release(blocks[i]);
+  EXPECT_TRUE(model.allocate(16 * kMiB, 9).has_value());
+}
+
+TEST(SnapshotOom, NamesThePlaceWhoseReleaseWouldHaveMadeRoom) {
+  CachingAllocatorModel model({.device_bytes = 100 * kMiB});
+  (void)model.allocate(40 * kMiB, 1);
+  const auto cache = model.allocate(30 * kMiB, 2);
+  (void)model.allocate(2 * kMiB, 3);
+  ASSERT_FALSE(model.allocate(36 * kMiB, 9).has_value());
+  const DeviceAnalysis device = analyze(model);
+  const OomAutopsy& oom = device.ooms.at(0);
+  EXPECT_EQ(oom.device_free, 10 * kMiB);
+  EXPECT_EQ(way_of(oom, RoomBy::defragmenting), nullptr) << "18 MiB are free in pieces, and 10 on the device";
+  EXPECT_EQ(way_of(oom, RoomBy::waiting), nullptr);
+  const RoomMaker* one = way_of(oom, RoomBy::one_place);
+  ASSERT_NE(one, nullptr);
+  ASSERT_EQ(one->places.size(), 1U);
+  EXPECT_EQ(device.places[one->places[0].place].stack.index, 2U)
+      << "of those that would do, that with fewest bytes";
+  EXPECT_FALSE(one->as_hole) << "its segment goes back to the device";
+  model.release(*cache);
+  EXPECT_TRUE(model.allocate(36 * kMiB, 9).has_value());
+}
+
+TEST(SnapshotOom, BlocksThatWaitForAnotherStreamAreNamed) {
+  CachingAllocatorModel model({.device_bytes = 50 * kMiB});
+  const auto a = model.allocate(40 * kMiB, 1);
+  model.release(*a, true);
+  ASSERT_FALSE(model.allocate(20 * kMiB, 9).has_value());
+  const DeviceAnalysis device = analyze(model);
+  const OomAutopsy& oom = device.ooms.at(0);
+  EXPECT_EQ(oom.pending_bytes, 40 * kMiB);
+  ASSERT_NE(way_of(oom, RoomBy::waiting), nullptr);
+  EXPECT_EQ(way_of(oom, RoomBy::waiting)->bytes, 40 * kMiB);
+}
+
+TEST(SnapshotOom, NothingMakesRoomForMoreThanTheDeviceHas) {
+  CachingAllocatorModel model({.device_bytes = 50 * kMiB});
+  (void)model.allocate(20 * kMiB, 1);
+  ASSERT_FALSE(model.allocate(900 * kMiB, 9).has_value());
+  EXPECT_THAT(analyze(model).ooms.at(0).ways, IsEmpty());
+}
+
+TEST(SnapshotAnalysis, SeveralDevicesAreApart) {
+  CachingAllocatorModel model;
+  (void)model.allocate(4 * kMiB, 1);
+  snapshot::Snapshot snapshot = model.take();
+  snapshot.segments.push_back(snapshot.segments[0]);
+  snapshot.segments[1].device = 3;
+  const auto devices = analyze_snapshot(snapshot, {});
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_EQ(devices[0].device, 0);
+  EXPECT_EQ(devices[1].device, 3);
+  EXPECT_EQ(devices[1].entries, 0);
+  EXPECT_EQ(devices[1].live_bytes, 4 * kMiB);
+  EXPECT_EQ(devices[1].peak_allocated_bytes, 4 * kMiB) << "without a trace, that of the end";
+}
+
+TEST(AllocationPlaces, ASizeIsThePlaceOfWhatHasNoStack) {
+  AllocationPlaces places;
+  EXPECT_EQ(places.of({1}, 100), places.of({1}, 200));
+  EXPECT_NE(places.of({}, 100), places.of({}, 200));
+  EXPECT_EQ(places[places.of({}, 100)].requested_bytes, 100);
+  EXPECT_EQ(places[places.of({1}, 100)].requested_bytes, std::nullopt);
+}
+
+}  // namespace
+}  // namespace headroom::analysis
