@@ -58,6 +58,7 @@ WorkerModel worker_model(const BenchContext& context, const PreparedModel& model
     worker.confidence = spec.confidence;
     worker.iou = spec.iou;
   }
+  worker.outputs = model.outputs;
   return worker;
 }
 

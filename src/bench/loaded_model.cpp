@@ -21,6 +21,12 @@ Result<LoadedModel> LoadedModel::load(inference::Backend& backend, const WorkerM
   auto session = backend.load(model.path, model.settings);
   if (!session) return forward_error(session);
   LoadedModel loaded(std::move(*session));
+  if (!loaded.session_.knows_outputs()) {
+    if (!model.outputs.empty())
+      loaded.session_.assume_outputs(model.outputs);
+    else if (auto learnt = loaded.learn_outputs(job); !learnt)
+      return forward_error(learnt);
+  }
   inference::TaskOptions options;
   options.forced = model.task;
   options.image_size = job.image_size;
@@ -40,6 +46,19 @@ const std::vector<std::string>& LoadedModel::class_names() const {
   return task_ ? task_->class_names() : kNone;
 }
 
+std::optional<Precision> LoadedModel::precision() const {
+  return parse_precision(session_.description().metadata_value("headroom.precision"));
+}
+
+// One run on made-up inputs, which its task is then told by.
+Status LoadedModel::learn_outputs(const WorkerJob& job) {
+  if (auto made = make_inputs(job); !made) return made;
+  if (auto ran = session_.run(); !ran) return ran;
+  if (auto learnt = session_.learn_outputs(); !learnt) return learnt;
+  learnt_outputs_ = session_.description().outputs;
+  return {};
+}
+
 Status LoadedModel::make_inputs(const WorkerJob& job) {
   const ModelDescription& description = session_.description();
   ModelDescription concrete = description;
@@ -47,6 +66,9 @@ Status LoadedModel::make_inputs(const WorkerJob& job) {
     for (std::size_t i = 0; i < concrete.inputs.size(); ++i) concrete.inputs[i].dims = task_->input_dims()[i];
   auto made = inference::make_synthetic_inputs(concrete, job.image_size, kInputSeed);
   if (!made) return forward_error(made);
+  std::vector<Input> earlier = std::move(inputs_);  // bound until others are
+  inputs_.clear();
+  input_text_.clear();
   for (std::size_t i = 0; i < made->size(); ++i) {
     inference::SyntheticInput& source = (*made)[i];
     Input input;

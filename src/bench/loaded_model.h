@@ -39,6 +39,10 @@ class LoadedModel {
   std::string input_text() const { return input_text_; }
   const std::vector<std::string>& class_names() const;
   std::optional<inference::NodeCounts> placement() { return session_.placement(); }
+  // What the runtime computes in, where it says.
+  std::optional<Precision> precision() const;
+  // The outputs, if a run was made to learn them; the next worker of the model needs none.
+  const std::vector<TensorSpec>& learnt_outputs() const { return learnt_outputs_; }
 
   // One frame through the model; fills all but `decode` of the times. `frame` is ignored by models without a
   // task. Allocates nothing of its own after the first frames.
@@ -64,6 +68,7 @@ class LoadedModel {
   };
 
   explicit LoadedModel(inference::Session session) : session_(std::move(session)) {}
+  Status learn_outputs(const WorkerJob& job);
   Status make_inputs(const WorkerJob& job);
   Status bind_inputs();
 
@@ -75,6 +80,7 @@ class LoadedModel {
   FrameFindings findings_;
   std::vector<std::uint8_t> blank_;
   std::string input_text_;
+  std::vector<TensorSpec> learnt_outputs_;
 };
 
 }  // namespace headroom::bench

@@ -47,6 +47,8 @@ void take_facts(PreparedModel& model, const TrialOutcome& outcome) {
   model.input = outcome.result.input;
   model.takes_frames = outcome.takes_frames;
   model.class_names = outcome.class_names;
+  if (outcome.precision) model.settings.precision = *outcome.precision;
+  if (!outcome.outputs.empty()) model.outputs = outcome.outputs;
 }
 
 void take_outcome(PreparedModel& model, const TrialOutcome& outcome) {
@@ -192,6 +194,7 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
   model.forced_task = spec.task.empty() ? options.task : spec.task;
   model.settings.threads = options.threads;
   model.settings.device = device_of(spec, options);
+  model.settings.precision = model.asked_precision = precision_of(spec, options);
   if (model.settings.device != "cpu") {
     model.settings.conv_search = options.conv_search;
     model.settings.device_graph = options.capture_graph;
@@ -204,6 +207,8 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
   auto outcome = try_backends(model, worker, *backends, context);
   if (!outcome) return forward_error(outcome);
   take_outcome(model, *outcome);
+  worker.settings = model.settings;
+  worker.outputs = model.outputs;
   // After the trial: of a file whose reading hangs that one knows in which phase it did.
   if (auto read = read_fingerprint(model, context); !read) return forward_error(read);
   // A file that cannot be read lets no settings through.

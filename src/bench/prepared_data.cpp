@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "bench/gpu_limit.h"
+#include "bench/worker_protocol.h"
 #include "media/source_json.h"
 #include "media/source_scan.h"
 #include "report/report_json.h"
@@ -89,6 +90,9 @@ Json to_json(const PreparedModel& model) {
   object["input"] = model.input;
   object["takes_frames"] = model.takes_frames;
   if (!model.class_names.empty()) object["class_names"] = model.class_names;
+  if (model.asked_precision != Precision::automatic)
+    object["asked_precision"] = name_of(model.asked_precision);
+  if (!model.outputs.empty()) object["outputs"] = to_json(model.outputs);
   object["status"] = name_of(model.status);
   set_if(object, "error", model.error);
   if (model.trial) object["trial"] = report::to_json(*model.trial);
@@ -115,6 +119,9 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
   model.takes_frames = get_bool(document, "takes_frames").value_or(false);
   for (const Json& name : get_member(document, "class_names"))
     model.class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
+  model.asked_precision =
+      parse_precision(get_text(document, "asked_precision")).value_or(Precision::automatic);
+  model.outputs = tensors_from_json(get_member(document, "outputs"));
   const auto status = parse_model_status(get_text(document, "status"));
   if (!status) return input_error(fmt::format("the prepared model {} has no known status", model.name));
   model.status = *status;
@@ -219,6 +226,10 @@ Result<PreparedData> prepared_data_from_json(const Json& document, const fs::pat
   return data;
 }
 
+Precision precision_of(const ModelSpec& model, const BenchOptions& options) {
+  return model.precision == Precision::automatic ? options.precision : model.precision;
+}
+
 std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions& options,
                                     const ModelFingerprint& fingerprint_of) {
   const fs::path folder = options.prepared_dir;
@@ -275,6 +286,8 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
     if (device != found->settings.device)
       return not_usable(folder, fmt::format("model {} was prepared for the device {}, not {}", model.name,
                                             found->settings.device, device));
+    if (precision_of(model, options) != found->asked_precision)
+      return not_usable(folder, fmt::format("model {} was prepared with another --precision", model.name));
     const std::string& task = model.task.empty() ? options.task : model.task;
     if (task != found->forced_task)
       return not_usable(folder, fmt::format("model {} was prepared for another --task", model.name));

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "model/bench_options.h"
 #include "model/bench_result.h"
+#include "model/tensor.h"
 
 namespace headroom::bench {
 
@@ -28,6 +29,8 @@ struct PreparedModel {
   std::string passed_over;  // a sentence, if a backend that comes before could not be loaded
   std::string forced_task;  // as asked for; empty: recognised
   std::string task, input;
+  Precision asked_precision = Precision::automatic;
+  std::vector<TensorSpec> outputs;  // learnt by a run, of a runtime that tells them only then
   bool takes_frames = false;
   std::vector<std::string> class_names;
   ModelStatus status = ModelStatus::skipped;
@@ -62,6 +65,9 @@ std::filesystem::path setup_path(const std::filesystem::path& folder);
 
 Status write_prepared_data(const std::filesystem::path& folder, const PreparedData& data);
 Result<PreparedData> read_prepared_data(const std::filesystem::path& folder);
+
+// What is asked for of a model: its own word, or that of all.
+Precision precision_of(const ModelSpec& model, const BenchOptions& options);
 
 // Why this data cannot serve these options, or nothing: another source, a source or model file that changed
 // since, another machine, other limits or settings, a model that was not prepared, a verdict of "out of

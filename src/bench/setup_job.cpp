@@ -16,6 +16,7 @@ Json to_json(const BenchOptions& options) {
     set_if(entry, "confidence", model.confidence);
     set_if(entry, "iou", model.iou);
     set_if(entry, "device", model.device);
+    entry["precision"] = name_of(model.precision);
     object["models"].push_back(std::move(entry));
   }
   if (options.source) {
@@ -26,6 +27,7 @@ Json to_json(const BenchOptions& options) {
   object["backend"] = options.backend;
   object["task"] = options.task;
   object["device"] = options.device;
+  object["precision"] = name_of(options.precision);
   object["conv_search"] = name_of(options.conv_search);
   object["capture_graph"] = options.capture_graph;
   object["image_size"] = options.image_size;
@@ -53,7 +55,8 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
   for (const Json& entry : get_member(document, "models"))
     options.models.push_back({get_text(entry, "name"), get_text(entry, "path"), get_text(entry, "backend"),
                               get_text(entry, "task"), get_number(entry, "confidence"),
-                              get_number(entry, "iou"), get_text(entry, "device")});
+                              get_number(entry, "iou"), get_text(entry, "device"),
+                              parse_precision(get_text(entry, "precision")).value_or(Precision::automatic)});
   if (const auto kind = get_integer(document, "source_kind")) {
     if (*kind < 0 || *kind > 2) return internal_error("the setup job has an unknown kind of source");
     options.source = SourceSpec{static_cast<SourceKind>(*kind), get_text(document, "source_path"),
@@ -65,6 +68,7 @@ Result<BenchOptions> bench_options_from_json(const Json& document) {
   options.backend = get_text(document, "backend");
   options.task = get_text(document, "task");
   options.device = get_text(document, "device");
+  options.precision = parse_precision(get_text(document, "precision")).value_or(options.precision);
   options.conv_search = parse_conv_search(get_text(document, "conv_search")).value_or(options.conv_search);
   options.capture_graph = get_bool(document, "capture_graph").value_or(false);
   options.image_size = integer("image_size", options.image_size);

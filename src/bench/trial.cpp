@@ -34,6 +34,8 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
   if (const auto& models = (*run)->account().models; !models.empty()) {
     outcome.takes_frames = models.front().takes_frames;
     outcome.class_names = models.front().class_names;
+    outcome.precision = models.front().precision;
+    outcome.outputs = models.front().outputs;
   }
   return outcome;
 }

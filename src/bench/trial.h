@@ -14,6 +14,7 @@
 #include "bench/worker_run.h"
 #include "model/bench_options.h"
 #include "model/bench_result.h"
+#include "model/tensor.h"
 
 namespace headroom::bench {
 
@@ -21,6 +22,8 @@ struct TrialOutcome {
   ModelResult result;
   bool takes_frames = false;
   std::vector<std::string> class_names;
+  std::optional<Precision> precision;
+  std::vector<TensorSpec> outputs;
 };
 
 // Errors only when the trial could not be made at all (or was interrupted); a failing model is in the

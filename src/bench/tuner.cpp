@@ -127,19 +127,25 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   const bool on_gpu = start.device != "cpu";
   outcome.fastest = start;
   if (may_lack_memory(outcome.trials.front())) {
-    const std::vector<Change> all = savings(on_gpu);
-    std::size_t needed = 0;  // savings, until one fitted
+    std::vector<Change> needed;  // until one fitted
     RuntimeSettings smaller = start;
-    for (; needed < all.size() && !fits(outcome.trials[best]); ++needed) {
-      all[needed](smaller);
-      if (auto tried = consider(smaller); !tried) return forward_error(tried);
+    for (const Change& saving : savings(on_gpu)) {
+      if (fits(outcome.trials[best])) break;
+      RuntimeSettings settings = smaller;
+      saving(settings);
+      if (auto tried = consider(settings); !tried) return forward_error(tried);
+      // Not every runtime has every setting. What is refused must not stand in the way of the others.
+      const TuneTrial& last = outcome.trials.back();
+      if (last.settings == settings && last.status == ModelStatus::failed) continue;
+      smaller = settings;
+      needed.push_back(saving);
     }
     if (!fits(outcome.trials[best])) return outcome;
     // The last one may do without those before it.
-    for (std::size_t left_out = 0; left_out + 1 < needed; ++left_out) {
+    for (std::size_t left_out = 0; left_out + 1 < needed.size(); ++left_out) {
       RuntimeSettings settings = start;
-      for (std::size_t i = 0; i < needed; ++i)
-        if (i != left_out) all[i](settings);
+      for (std::size_t i = 0; i < needed.size(); ++i)
+        if (i != left_out) needed[i](settings);
       if (auto tried = consider(settings); !tried) return forward_error(tried);
     }
   }

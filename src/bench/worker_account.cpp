@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "bench/worker_protocol.h"
 
 namespace headroom::bench {
 namespace {
@@ -30,6 +31,8 @@ void take_model(WorkerAccount& account, const Json& event) {
                                     get_text(event, "kinds_on_cpu")};
   for (const Json& name : get_member(event, "class_names"))
     model.class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
+  model.precision = parse_precision(get_text(event, "precision"));
+  model.outputs = tensors_from_json(get_member(event, "outputs"));
   model.frames = KeptFrames(account.run_folder);
   account.models.push_back(std::move(model));
 }

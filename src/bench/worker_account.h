@@ -13,6 +13,7 @@
 #include "bench/kept_frames.h"
 #include "model/bench_result.h"
 #include "model/gpu_memory.h"
+#include "model/tensor.h"
 
 namespace headroom::bench {
 
@@ -25,6 +26,8 @@ struct ModelAccount {
   std::optional<Bytes> resident_after_load;  // pipeline only
   KeptFrames frames;
   std::optional<NodePlacement> placement;
+  std::optional<Precision> precision;  // that the runtime computes in, where it says
+  std::vector<TensorSpec> outputs;     // learnt by a run
 };
 
 // Resident bytes and peak at the end of a phase, as the worker read them of itself.

@@ -72,6 +72,8 @@ Status load_model(Worker& worker, const WorkerModel& model) {
   event["input"] = loaded->input_text();
   event["takes_frames"] = loaded->takes_frames();
   event["class_names"] = loaded->class_names();
+  if (const auto precision = loaded->precision()) event["precision"] = name_of(*precision);
+  if (!loaded->learnt_outputs().empty()) event["outputs"] = to_json(loaded->learnt_outputs());
   if (const auto placement = loaded->placement()) {
     event["nodes_on_device"] = placement->on_device;
     event["nodes_on_cpu"] = placement->elsewhere;

@@ -21,10 +21,37 @@ Json to_json(const WorkerModel& model) {
   object["settings"] = report::to_json(model.settings);
   set_if(object, "confidence", model.confidence);
   set_if(object, "iou", model.iou);
+  if (!model.outputs.empty()) object["outputs"] = bench::to_json(model.outputs);
   return object;
 }
 
 }  // namespace
+
+Json to_json(const std::vector<TensorSpec>& tensors) {
+  Json list = Json::array();
+  for (const TensorSpec& tensor : tensors) {
+    Json entry;
+    entry["name"] = tensor.name;
+    entry["type"] = static_cast<std::int32_t>(tensor.type);  // as plug-ins know it
+    entry["dims"] = tensor.dims;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::vector<TensorSpec> tensors_from_json(const Json& document) {
+  std::vector<TensorSpec> tensors;
+  for (const Json& entry : document) {
+    TensorSpec tensor;
+    tensor.name = get_text(entry, "name");
+    tensor.type = static_cast<ElementType>(get_integer(entry, "type").value_or(0));
+    for (const Json& dim : get_member(entry, "dims"))
+      if (dim.is_number_integer()) tensor.dims.push_back(dim.get<std::int64_t>());
+    tensor.dim_names.resize(tensor.dims.size());
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
 
 Json to_json(const WorkerJob& job) {
   Json object;
@@ -73,6 +100,7 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
     model.settings = *settings;
     model.confidence = get_number(entry, "confidence");
     model.iou = get_number(entry, "iou");
+    model.outputs = tensors_from_json(get_member(entry, "outputs"));
     job.models.push_back(std::move(model));
   }
   if (job.models.empty()) return internal_error("the worker's job has no model");

@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "model/bench_result.h"
 #include "model/runtime_settings.h"
+#include "model/tensor.h"
 
 namespace headroom::bench {
 
@@ -38,6 +39,8 @@ struct WorkerModel {
   std::string task;                   // forced, or empty
   RuntimeSettings settings;
   std::optional<double> confidence{}, iou{};  // absent: the job's
+  // As an earlier worker learnt them, of a runtime that tells them only after a run; empty: not known.
+  std::vector<TensorSpec> outputs{};
 };
 
 // What the worker must know of a sequence; the decoder knows the rest.
@@ -59,6 +62,9 @@ struct WorkerJob {
   bool use_frames = false;  // descriptors 4 and 5 are there
   bool wait_for_gate = false;
 };
+
+nlohmann::ordered_json to_json(const std::vector<TensorSpec>& tensors);
+std::vector<TensorSpec> tensors_from_json(const nlohmann::ordered_json& document);
 
 nlohmann::ordered_json to_json(const WorkerJob& job);
 Result<WorkerJob> worker_job_from_json(const nlohmann::ordered_json& document);

@@ -102,6 +102,9 @@ std::vector<Flag> input_flags() {
           value("task", FlagKind::text, "NAME", "say what the models' tensors mean (docs/tasks.md)", group,
                 "recognised"),
           common(value("device", FlagKind::text, "NAME", "where models run: cpu or cuda:N", group, "cpu")),
+          chosen("precision", {"fp32", "fp16", "bf16"},
+                 "what LibTorch's models compute in (docs/libtorch.md)", group,
+                 "bf16 on GPUs from Ampere on, else fp32"),
           chosen("conv-search", {"exhaustive", "heuristic", "default"}, "how a GPU's convolutions are chosen",
                  group, "exhaustive"),
           toggle("capture-graph", "on a GPU: capture the runs as one graph", group),
@@ -336,6 +339,8 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   text("backend", options.backend);
   text("task", options.task);
   text("device", options.device);
+  if (values.has("precision"))
+    options.precision = parse_precision(values.text("precision")).value_or(options.precision);
   if (values.has("conv-search"))
     options.conv_search = parse_conv_search(values.text("conv-search")).value_or(options.conv_search);
   options.capture_graph = values.toggle("capture-graph");

@@ -132,8 +132,9 @@ class ConfigReader {
       const std::string word = without_stand_ins(key.str());
       const bool is_threshold = word == "conf" || word == "iou";
       if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task" &&
-          word != "device")
-        return unknown_key(value, word, {"name", "path", "backend", "task", "device", "conf", "iou"});
+          word != "device" && word != "precision")
+        return unknown_key(value, word,
+                           {"name", "path", "backend", "task", "device", "precision", "conf", "iou"});
       if (is_threshold ? !value.is_number() : !value.is_string())
         return wrong(value, fmt::format("model.{} must be a {}", word, is_threshold ? "number" : "text"));
       const Flag* flag = find_flag(verb_, is_threshold ? word : "model");

@@ -31,10 +31,20 @@ Status read_threshold(std::string_view key, std::string_view word, std::optional
   return usage_error(fmt::format("{} '{}' of a model is not a number from 0 to 1", key, word));
 }
 
+Status read_precision(std::string_view word, Precision& target) {
+  const auto precision = parse_precision(word);
+  if (!precision || *precision == Precision::automatic)
+    return usage_error(fmt::format("precision '{}' of a model is not known", word), "",
+                       "use one of fp32, fp16, bf16");
+  target = *precision;
+  return {};
+}
+
 // What was written behind the path.
 Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec) {
   if (key == "conf") return read_threshold(key, word, spec.confidence);
   if (key == "iou") return read_threshold(key, word, spec.iou);
+  if (key == "precision") return read_precision(word, spec.precision);
   (key == "task" ? spec.task : key == "device" ? spec.device : spec.backend) = word;
   return {};
 }
@@ -47,7 +57,7 @@ Result<bool> take_setting(std::string_view& text, ModelSpec& spec) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string_view::npos) return false;
   const std::string_view key = setting.substr(0, equals), word = setting.substr(equals + 1);
-  constexpr std::array<std::string_view, 5> kKeys{"backend", "task", "device", "conf", "iou"};
+  constexpr std::array<std::string_view, 6> kKeys{"backend", "task", "device", "conf", "iou", "precision"};
   if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return false;
   if (word.find_first_of("/=") != std::string_view::npos) return false;  // part of a path
   if (auto read = read_setting(key, word, spec); !read) return forward_error(read);
@@ -130,6 +140,7 @@ std::string to_text(const ModelSpec& model) {
   if (!model.backend.empty()) text += ",backend=" + model.backend;
   if (!model.task.empty()) text += ",task=" + model.task;
   if (!model.device.empty()) text += ",device=" + model.device;
+  if (model.precision != Precision::automatic) text += fmt::format(",precision={}", name_of(model.precision));
   if (model.confidence) text += fmt::format(",conf={}", *model.confidence);
   if (model.iou) text += fmt::format(",iou={}", *model.iou);
   return text;

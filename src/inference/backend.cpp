@@ -161,6 +161,7 @@ Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& sett
   wanted.conv_search = static_cast<std::int32_t>(settings.conv_search);
   wanted.conv_small_workspace = settings.conv_small_workspace ? 1 : 0;
   wanted.device_graph = settings.device_graph ? 1 : 0;
+  wanted.precision = static_cast<std::int32_t>(settings.precision);
   hr_session* loaded = nullptr;
   hr_error error{};
   if (api_->load(model.c_str(), &wanted, &loaded, &error) != 0)
@@ -177,7 +178,8 @@ Session::Session(Session&& other) noexcept
     : backend_(std::move(other.backend_)),
       session_(std::exchange(other.session_, nullptr)),
       model_(std::move(other.model_)),
-      description_(std::move(other.description_)) {}
+      description_(std::move(other.description_)),
+      knows_outputs_(other.knows_outputs_) {}
 
 Session& Session::operator=(Session&& other) noexcept {
   if (this == &other) return *this;
@@ -186,6 +188,7 @@ Session& Session::operator=(Session&& other) noexcept {
   session_ = std::exchange(other.session_, nullptr);
   model_ = std::move(other.model_);
   description_ = std::move(other.description_);
+  knows_outputs_ = other.knows_outputs_;
   return *this;
 }
 
@@ -199,6 +202,8 @@ Status Session::read_description() {
   hr_error error{};
   if (backend_->describe(session_, &described, &error) != 0)
     return plugin_error(fmt::format("{} cannot describe {}", backend_->name, model_), error);
+  description_ = {};
+  knows_outputs_ = described.output_count >= 0;
   for (std::int32_t i = 0; i < described.input_count; ++i)
     description_.inputs.push_back(to_spec(described.inputs[i]));
   for (std::int32_t i = 0; i < described.output_count; ++i)
@@ -206,6 +211,11 @@ Status Session::read_description() {
   for (std::int32_t i = 0; i < described.metadata_count; ++i)
     description_.metadata.emplace_back(described.metadata_keys[i], described.metadata_values[i]);
   return {};
+}
+
+void Session::assume_outputs(std::vector<TensorSpec> outputs) {
+  description_.outputs = std::move(outputs);
+  knows_outputs_ = true;
 }
 
 Status Session::bind_input(std::size_t index, void* data, std::size_t bytes, ElementType type,

@@ -68,6 +68,13 @@ class Session {
   ~Session();
 
   const ModelDescription& description() const { return description_; }
+  // False where the runtime tells the outputs only once the model has run (TorchScript); until then the
+  // description has none.
+  bool knows_outputs() const { return knows_outputs_; }
+  // After a run: reads them from the runtime.
+  Status learn_outputs() { return read_description(); }
+  // As another process learnt them of the same model.
+  void assume_outputs(std::vector<TensorSpec> outputs);
   // `data` must stay valid and in place until it is bound anew; dims are concrete.
   Status bind_input(std::size_t index, void* data, std::size_t bytes, ElementType type,
                     const std::vector<std::int64_t>& dims);
@@ -95,6 +102,7 @@ class Session {
   hr_session* session_ = nullptr;
   std::string model_;  // file name, for errors
   ModelDescription description_;
+  bool knows_outputs_ = true;
 };
 
 // A loaded plug-in; it stays in the process once opened. An error with ErrorKind::failed whose `why` begins

@@ -43,7 +43,9 @@ typedef struct hr_tensor_spec {
 
 typedef struct hr_description {
   size_t struct_size;
-  int32_t input_count, output_count, metadata_count;
+  int32_t input_count;
+  int32_t output_count; /* -1: not known before a run that succeeded */
+  int32_t metadata_count;
   const hr_tensor_spec* inputs;
   const hr_tensor_spec* outputs;
   const char* const* metadata_keys;
@@ -74,6 +76,7 @@ typedef struct hr_settings {
       conv_search; /* how a convolution's algorithm is found: 0 exhaustive, 1 heuristic, 2 the default one */
   int32_t conv_small_workspace; /* 1: no algorithm that needs much */
   int32_t device_graph;         /* 1: the runs are captured as one graph and replayed */
+  int32_t precision;            /* 0 the runtime's choice, 1 the types of the file, 2 float16, 3 bfloat16 */
 } hr_settings;
 
 /* What does not change of a device. */

@@ -28,7 +28,8 @@ struct ModelSpec {
   std::string task;     // empty: recognised
   // Absent: those of all models.
   std::optional<double> confidence{}, iou{};
-  std::string device{};  // empty: that of all
+  std::string device{};                        // empty: that of all
+  Precision precision = Precision::automatic;  // automatic: that of all
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
@@ -40,6 +41,7 @@ struct BenchOptions {
   std::string backend;  // forced for all models; empty: by extension and availability
   std::string task;     // forced for all models; empty: recognised
   std::string device = "cpu";
+  Precision precision = Precision::automatic;
   ConvSearch conv_search = ConvSearch::exhaustive;  // of models on a GPU
   bool capture_graph = false;                       // likewise
   int image_size = 640;

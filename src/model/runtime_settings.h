@@ -19,6 +19,11 @@ enum class ConvSearch { exhaustive, heuristic, standard };
 std::string_view name_of(ConvSearch search);
 std::optional<ConvSearch> parse_conv_search(std::string_view name);
 
+// What a model computes in where its runtime can choose. fp32: in the types of its file, whatever they are.
+enum class Precision { automatic, fp32, fp16, bf16 };
+std::string_view name_of(Precision precision);  // "auto", "fp32", …
+std::optional<Precision> parse_precision(std::string_view name);
+
 struct RuntimeSettings {
   int threads = 0;  // intra-op; 0: the runtime's own choice
   bool arena = true;
@@ -28,6 +33,7 @@ struct RuntimeSettings {
   int graph_level = 99;  // 0 none, 1 basic, 2 extended, 99 all (ONNX Runtime's values)
   bool spinning = true;  // worker threads spin before they sleep
   std::string device = "cpu";
+  Precision precision = Precision::automatic;  // of a run: the one in force, where the runtime tells it
   // Of GPUs. `arena_extend` is then the device's arena's.
   ConvSearch conv_search = ConvSearch::exhaustive;
   bool conv_small_workspace = false;  // only algorithms that need little memory beside the tensors

@@ -322,6 +322,7 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("backend", options.backend);
   field("task", options.task);
   field("device", options.device);
+  field.unless_zero("precision", options.precision);
   field.unless_zero("conv_search", options.conv_search);
   field.unless_zero("capture_graph", options.capture_graph);
   field("imgsz", options.image_size);

@@ -13,6 +13,10 @@ template <>
 inline constexpr std::array kAll<ConvSearch>{ConvSearch::exhaustive, ConvSearch::heuristic,
                                              ConvSearch::standard};
 
+template <>
+inline constexpr std::array kAll<Precision>{Precision::automatic, Precision::fp32, Precision::fp16,
+                                            Precision::bf16};
+
 void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("threads", settings.threads);
   field("arena", settings.arena);
@@ -22,6 +26,7 @@ void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("graph_level", settings.graph_level);
   field("spinning", settings.spinning);
   field("device", settings.device);
+  field.unless_zero("precision", settings.precision);
   // Of GPUs; left out where they are the runtime's own.
   field.unless_zero("conv_search", settings.conv_search);
   field.unless_zero("conv_small_workspace", settings.conv_small_workspace);

@@ -6,6 +6,7 @@
 
 #include "inference/onnxruntime/cuda_provider.h"
 #include "inference/onnxruntime/failure.h"
+#include "model/runtime_settings.h"
 
 namespace headroom::onnxruntime {
 namespace {
@@ -45,6 +46,10 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
   if (settings.threads < 0)
     throw Failure{HR_ERROR_FAILED,
                   std::to_string(settings.threads) + " threads cannot be; use 0 for the runtime's choice"};
+  if (settings.precision > static_cast<int32_t>(Precision::fp32))
+    throw Failure{HR_ERROR_FAILED,
+                  "ONNX Runtime computes in the types that the model's file has; export the model in another "
+                  "one, or leave --precision out"};
   const OrtApi& api = runtime.api();
   OrtSessionOptions* made = nullptr;
   runtime.check(api.CreateSessionOptions(&made));

@@ -13,6 +13,7 @@
 #include "inference/tensorrt/machine.h"
 #include "inference/tensorrt/tensor_types.h"
 #include "model/device_name.h"
+#include "model/runtime_settings.h"
 
 namespace headroom::tensorrt {
 namespace {
@@ -30,6 +31,11 @@ unsigned check_settings(const hr_settings& settings) {
         HR_ERROR_FAILED,
         "TensorRT chose the algorithms and their workspace when the engine was built; leave the search of "
         "convolutions at exhaustive, or build another engine with --workspace"};
+  if (settings.precision > static_cast<int32_t>(headroom::Precision::fp32))
+    throw Failure{
+        HR_ERROR_FAILED,
+        "an engine computes in the types that it was built with; build it with headroom build-engine "
+        "--fp16 or --bf16, and leave --precision out"};
   if (settings.arena == 0 || settings.arena_same_as_requested != 0)
     throw Failure{HR_ERROR_FAILED, "TensorRT has no arena whose growth could be set"};
   return device->ordinal;

@@ -54,6 +54,15 @@ class PreparedDataTest : public testing::Test {
   BenchOptions options_;
 };
 
+TEST_F(PreparedDataTest, AnotherPrecisionIsAnotherPreparation) {
+  EXPECT_EQ(reason(), "");
+  options_.precision = Precision::bf16;
+  EXPECT_EQ(reason(), "model m was prepared with another --precision");
+  options_.models[0].precision = Precision::fp32;
+  data_.models[0].asked_precision = Precision::fp32;
+  EXPECT_EQ(reason(), "");
+}
+
 TEST_F(PreparedDataTest, SurvivesTheDisk) {
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
   const auto read = read_prepared_data(options_.prepared_dir);

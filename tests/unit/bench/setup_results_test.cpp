@@ -31,6 +31,18 @@ TEST(SetupResults, TheMemoryOfTheWarmUpIsKept) {
   EXPECT_EQ(result.file_size, mebibytes(4));
 }
 
+// The measured process is told what a run in the setup phase showed, and needs none of its own.
+TEST(SetupResults, WhatWasLearntOfAModelIsKept) {
+  PreparedModel model = prepared();
+  model.asked_precision = Precision::fp16;
+  model.outputs = {{"output", ElementType::float32, {1, 8400, 85}, {"", "", ""}}};
+  const auto again = prepared_model_from_json(to_json(model));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->asked_precision, Precision::fp16);
+  ASSERT_EQ(again->outputs.size(), 1U);
+  EXPECT_EQ(again->outputs[0].describe(), "float32[1,8400,85]");
+}
+
 TEST(SetupResults, TheWarmUpsMemoryIsNotThatOfARunWhichWasNotReached) {
   EXPECT_EQ(not_yet_measured(prepared()).memory, ModelMemory{});
   PreparedModel failed = prepared();

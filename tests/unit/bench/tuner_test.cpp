@@ -134,6 +134,30 @@ TEST(SearchSettings, WhereTheStartDoesNotFitWhatSavesMemoryComesFirst) {
   EXPECT_LE(tried.size(), 18U);
 }
 
+// LibTorch has neither an arena nor a memory pattern, and refuses to be told of them.
+TEST(SearchSettings, ASavingThatIsRefusedDoesNotStandInTheWayOfTheOthers) {
+  const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
+    TuneTrial trial;
+    trial.settings = settings;
+    if (!settings.memory_pattern || !settings.arena ||
+        settings.arena_extend != ArenaExtend::next_power_of_two) {
+      trial.status = ModelStatus::failed;
+      trial.error = "there is no such setting";
+    } else if (settings.prepacking) {
+      trial.status = ModelStatus::oom;
+    } else {
+      trial.peak = Bytes{100'000'000};
+      trial.p50 = Nanoseconds{10'000'000};
+    }
+    return trial;
+  };
+  const auto found = search_settings(RuntimeSettings{}, 1, attempt);
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->fastest.prepacking);
+  EXPECT_TRUE(found->fastest.memory_pattern);
+  EXPECT_TRUE(found->fastest.arena);
+}
+
 TEST(SearchSettings, WhereNothingSavesEnoughTheRestIsNotTried) {
   FakeRuntime runtime;
   runtime.memory_limit = 1;

@@ -13,6 +13,9 @@ TEST(WorkerJob, SurvivesTheTrip) {
   WorkerModel model{"yolox", "/m/yolox.onnx", "onnxruntime", "/lib/b.so", "yolox", {}};
   model.settings.threads = 3;
   model.settings.arena = false;
+  model.settings.precision = Precision::bf16;
+  model.outputs = {{"boxes", ElementType::float32, {1, -1, 85}, {"", "", ""}},
+                   {"", ElementType::int64, {}, {}}};
   job.models = {model};
   job.max_frames = 17;
   job.window_frames = 5;
@@ -23,6 +26,10 @@ TEST(WorkerJob, SurvivesTheTrip) {
   ASSERT_TRUE(read) << read.error().sentence();
   EXPECT_EQ(to_line(to_json(*read)), to_line(to_json(job)));
   EXPECT_EQ(read->models[0].settings, model.settings);
+  ASSERT_EQ(read->models[0].outputs.size(), 2U);
+  EXPECT_EQ(read->models[0].outputs[0].name, "boxes");
+  EXPECT_EQ(read->models[0].outputs[0].describe(), "float32[1,?,85]");
+  EXPECT_EQ(read->models[0].outputs[1].describe(), "int64[]");
   EXPECT_EQ(read->sequences[0].objects, (std::vector<std::string>{"1", "2"}));
 }
 

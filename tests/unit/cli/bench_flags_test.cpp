@@ -73,6 +73,20 @@ TEST_F(BenchFlags, AModelsOwnThresholdsReachTheSetup) {
   EXPECT_EQ(read->models[1].iou, std::nullopt);
 }
 
+TEST_F(BenchFlags, PrecisionIsThatOfAllOrAModelsOwn) {
+  const auto made = options({"--precision", "bf16", "--model", "a=" + path("a.onnx") + ",precision=fp32",
+                             "--model", path("b.onnx")});
+  ASSERT_TRUE(made) << made.error().sentence();
+  const auto read = bench::bench_options_from_json(bench::to_json(*made));
+  ASSERT_TRUE(read) << read.error().sentence();
+  EXPECT_EQ(read->precision, Precision::bf16);
+  EXPECT_EQ(read->models[0].precision, Precision::fp32);
+  EXPECT_EQ(read->models[1].precision, Precision::automatic);
+  const auto unknown = options({"--model", "a=" + path("a.onnx") + ",precision=int4"});
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().sentence(), testing::HasSubstr("use one of fp32, fp16, bf16"));
+}
+
 TEST_F(BenchFlags, TheFourSlots) {
   const auto made = options({"--model1", path("a.onnx"), "--model3", path("b.onnx")});
   ASSERT_TRUE(made) << made.error().sentence();

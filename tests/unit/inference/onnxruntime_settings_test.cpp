@@ -116,6 +116,17 @@ TEST_F(Settings, OtherDevicesAreRefused) {
   EXPECT_EQ(unprepared.error().why, "it runs on cpu and cuda:N, not on 'tpu:0'");
 }
 
+// The types are the file's; nothing is said to run in others.
+TEST_F(Settings, AnotherPrecisionIsRefused) {
+  RuntimeSettings settings = one_thread();
+  settings.precision = Precision::fp32;
+  EXPECT_TRUE(backend_->load(*path_, settings));
+  settings.precision = Precision::bf16;
+  const auto refused = backend_->load(*path_, settings);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().why, testing::HasSubstr("in the types that the model's file has"));
+}
+
 TEST_F(Settings, OnTheCpuNoRunHasATimeOfADevice) {
   auto model = load(*path_, one_thread());
   ASSERT_TRUE(model) << model.error().sentence();
