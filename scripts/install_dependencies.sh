@@ -22,6 +22,7 @@ test_packages=(
   clang=1:14.0 clang-format=1:14.0 clang-tidy=1:14.0 libclang-rt-14-dev=1:14.0   # lint and fuzzers
   g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                   # Jetson's machine
   chromium=                                                                      # the report page
+  libtorch-dev=1.13 python3-torch=1.13                                           # the LibTorch plug-in and its tests' modules
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                  # allocators that the tracer stands before
 )
 

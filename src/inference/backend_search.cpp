@@ -35,8 +35,8 @@ constexpr std::array<KnownBackend, 3> kKnownBackends{{
      "or name the folder of the plug-in in HEADROOM_BACKEND_PATH"},
     {"libtorch",
      {".torchscript", ".pt", ".pth", ".ts"},
-     "Headroom does not come with a LibTorch plug-in yet: export the model to .onnx, "
-     "or write the plug-in (docs/how-to-add-a-backend.md)"},
+     "install libtorch-dev, or name another LibTorch (-DHEADROOM_LIBTORCH=…), and build again "
+     "(docs/libtorch.md), or export the model to .onnx"},
 }};
 
 const KnownBackend* find_known(std::string_view name) {

@@ -1,0 +1,159 @@
+#include "inference/libtorch/archive_kind.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "inference/plugin/plugin_failure.h"
+
+namespace headroom::libtorch {
+namespace {
+
+// Of PKWARE's APPNOTE.TXT: the records at the end of a ZIP file, and where what is looked for lies in them.
+constexpr std::uint32_t kEntry = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
+constexpr std::size_t kEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocator64Bytes = 20;
+constexpr std::uint64_t kTail = 65535 + kEndBytes;  // a comment of the longest kind may follow
+constexpr std::uint32_t kSeeEnd64 = 0xffffffff;
+constexpr std::uint64_t kMostDirectory = 64 << 20;
+static_assert(std::endian::native == std::endian::little);
+
+template <class Number>
+std::optional<Number> number_at(std::string_view bytes, std::size_t place) {
+  if (place > bytes.size() || bytes.size() - place < sizeof(Number)) return std::nullopt;
+  Number number;
+  std::memcpy(&number, bytes.data() + place, sizeof number);
+  return number;
+}
+
+class File {
+ public:
+  explicit File(const std::string& path) : stream_(path, std::ios::binary | std::ios::ate) {
+    if (const auto end = stream_.tellg(); end > 0) size_ = static_cast<std::uint64_t>(end);
+  }
+  std::uint64_t size() const { return size_; }
+  // What there is of these bytes.
+  std::string read(std::uint64_t place, std::uint64_t bytes) {
+    if (place >= size_) return {};
+    std::string text(std::min(bytes, size_ - place), '\0');
+    stream_.clear();
+    stream_.seekg(static_cast<std::streamoff>(place));
+    stream_.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(std::max<std::streamsize>(stream_.gcount(), 0)));
+    return text;
+  }
+
+ private:
+  std::ifstream stream_;
+  std::uint64_t size_ = 0;
+};
+
+struct Extent {
+  std::uint64_t place = 0, bytes = 0;
+};
+
+// Searched from behind, as a comment may follow it.
+std::optional<std::size_t> place_of_end(std::string_view tail) {
+  for (std::size_t place = tail.size(); place-- > 0;)
+    if (tail.size() - place >= kEndBytes && number_at<std::uint32_t>(tail, place) == kEnd) return place;
+  return std::nullopt;
+}
+
+// An archive of 4 GiB and more has its directory named in another record, which a locator before the end
+// names.
+std::optional<Extent> large_directory(File& file, std::string_view tail, std::size_t end) {
+  if (end < kLocator64Bytes || number_at<std::uint32_t>(tail, end - kLocator64Bytes) != kLocator64)
+    return std::nullopt;
+  const auto place = number_at<std::uint64_t>(tail, end - kLocator64Bytes + 8);
+  const std::string record = file.read(*place, kEnd64Bytes);
+  if (record.size() < kEnd64Bytes || number_at<std::uint32_t>(record, 0) != kEnd64) return std::nullopt;
+  return Extent{*number_at<std::uint64_t>(record, 48), *number_at<std::uint64_t>(record, 40)};
+}
+
+std::optional<Extent> directory_of(File& file) {
+  const std::string tail = file.read(file.size() - std::min(file.size(), kTail), kTail);
+  const auto end = place_of_end(tail);
+  if (!end) return std::nullopt;
+  const auto bytes = number_at<std::uint32_t>(tail, *end + 12),
+             place = number_at<std::uint32_t>(tail, *end + 16);
+  if (!bytes || !place) return std::nullopt;
+  if (*place == kSeeEnd64) return large_directory(file, tail, *end);
+  return Extent{*place, *bytes};
+}
+
+// The names of a ZIP file's entries; nothing where its directory is not whole.
+std::optional<std::vector<std::string>> entry_names(File& file) {
+  const auto extent = directory_of(file);
+  if (!extent || extent->bytes > kMostDirectory) return std::nullopt;
+  const std::string directory = file.read(extent->place, extent->bytes);
+  if (directory.size() != extent->bytes) return std::nullopt;
+  std::vector<std::string> names;
+  for (std::size_t place = 0; place < directory.size();) {
+    const auto name = number_at<std::uint16_t>(directory, place + 28);
+    const auto extra = number_at<std::uint16_t>(directory, place + 30);
+    const auto comment = number_at<std::uint16_t>(directory, place + 32);
+    if (number_at<std::uint32_t>(directory, place) != kEntry || !name || !extra || !comment ||
+        directory.size() - place < kEntryBytes + *name)
+      return std::nullopt;
+    names.push_back(directory.substr(place + kEntryBytes, *name));
+    place += kEntryBytes + *name + *extra + *comment;
+  }
+  return names;
+}
+
+// A pickle of protocol 2 that begins with a magic number: torch.save() before PyTorch 1.6.
+constexpr std::string_view kOldCheckpoint{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9", 9};
+
+const char* what_it_is(ArchiveKind kind) {
+  switch (kind) {
+    case ArchiveKind::checkpoint:
+      return "the file holds weights or a pickled Python object (torch.save), not a TorchScript module; make "
+             "one in Python with torch.jit.trace or torch.jit.script and save() it, or export the model to "
+             ".onnx";
+    case ArchiveKind::exported_program:
+      return "the file is a program of torch.export, which TorchScript cannot run; make a module with "
+             "torch.jit.trace and save() it, or export the model to .onnx";
+    case ArchiveKind::damaged:
+      return "the file is cut short or damaged: it begins as an archive and has no whole directory at its "
+             "end; copy it again";
+    case ArchiveKind::foreign:
+      return "the file is no TorchScript archive; make one in Python with torch.jit.trace or "
+             "torch.jit.script and save() it";
+    case ArchiveKind::torchscript:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+ArchiveKind archive_kind(const std::string& path) {
+  File file(path);
+  const std::string head = file.read(0, kOldCheckpoint.size());
+  if (head == kOldCheckpoint) return ArchiveKind::checkpoint;
+  if (!head.starts_with("PK")) return ArchiveKind::foreign;
+  const auto names = entry_names(file);
+  if (!names) return ArchiveKind::damaged;
+  // All lie in one folder, whose name is anything.
+  const auto has = [&](std::string_view end) {
+    return std::any_of(names->begin(), names->end(),
+                       [&](const std::string& name) { return name.ends_with(end); });
+  };
+  const bool has_code = std::any_of(names->begin(), names->end(), [](const std::string& name) {
+    return name.find("/code/") != std::string::npos;
+  });
+  if (has("/archive_format") || has("serialized_exported_program.json")) return ArchiveKind::exported_program;
+  if (has_code) return ArchiveKind::torchscript;
+  return has("/data.pkl") ? ArchiveKind::checkpoint : ArchiveKind::foreign;
+}
+
+void require_torchscript(const std::string& path) {
+  const ArchiveKind kind = archive_kind(path);
+  if (kind != ArchiveKind::torchscript) throw plugin::Failure{HR_ERROR_FAILED, what_it_is(kind)};
+}
+
+}  // namespace headroom::libtorch

@@ -1,0 +1,206 @@
+// headroom bench with TorchScript modules: recognised, measured, limited, tuned and told what is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class BenchLibTorch : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifndef HEADROOM_TORCHSCRIPT
+    GTEST_SKIP() << absent_message("LibTorch (libtorch-dev), which the plug-in is built with");
+#else
+    if (!fs::exists(fs::path(HEADROOM_TORCHSCRIPT) / "made"))
+      GTEST_SKIP() << absent_message("PyTorch for python3 (python3-torch), which makes the modules");
+#endif
+  }
+  static std::string module(const std::string& name) {
+#ifdef HEADROOM_TORCHSCRIPT
+    return (fs::path(HEADROOM_TORCHSCRIPT) / (name + ".pt")).string();
+#else
+    return name;
+#endif
+  }
+  Bench bench_;
+};
+
+TEST_F(BenchLibTorch, AModuleHasTimeAndMemoryByPhase) {
+  const CommandResult result = bench_.run(
+      {"--threads", "1", "--imgsz", "64", "--max-frames", "5", "--model", "net=" + module("script")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json model = model_of(bench_.report(), "net");
+  EXPECT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
+  EXPECT_EQ(get_text(model, "backend"), "libtorch");
+  EXPECT_THAT(get_text(model, "backend_version"), testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+  EXPECT_EQ(get_text(model, "input"), "float32[1,3,64,64]");
+  EXPECT_EQ(get_text(model, "task"), "generic");
+  EXPECT_EQ(get_text(get_member(model, "settings"), "precision"), "fp32");
+  EXPECT_EQ(get_integer(model, "frames"), 5);
+  const Json memory = get_member(model, "memory");
+  // LibTorch's library is the runtime's and no part of the model.
+  EXPECT_GT(get_integer(memory, "runtime_bytes").value_or(0), get_integer(memory, "start_bytes").value_or(0));
+  EXPECT_TRUE(get_integer(memory, "run_peak_bytes"));
+  EXPECT_TRUE(fs::exists(bench_.run_folder() / "footprints/net.json"));
+}
+
+// The outputs' shapes come from the warm-up in the setup phase; prepared data keeps them.
+TEST_F(BenchLibTorch, WhatTheSetupLearntServesLaterRuns) {
+  const std::vector<std::string> real{
+      "--threads", "1",           "--source", bench_.pictures(), "--max-frames",
+      "2",         "--precision", "fp32",     "--model",         "net=" + module("ultralytics_config")};
+  auto with = [&](const char* flag) {
+    std::vector<std::string> arguments = real;
+    arguments.emplace_back(flag);
+    return bench_.run(arguments);
+  };
+  ASSERT_EQ(with("--skip-inference").exit_code, 0);
+  const CommandResult later = with("--skip-setup");
+  EXPECT_EQ(later.exit_code, 0) << later.err;
+  const Json report = bench_.report();
+  EXPECT_EQ(get_text(model_of(report, "net"), "task"), "classification");
+  EXPECT_EQ(get_text(model_of(report, "net"), "status"), "ok") << get_text(model_of(report, "net"), "error");
+  // Another precision is another preparation.
+  std::vector<std::string> other = real;
+  other[7] = "bf16";
+  other.emplace_back("--skip-setup");
+  const CommandResult refused = bench_.run(other);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("was prepared with another --precision"));
+}
+
+TEST_F(BenchLibTorch, YoloxFindsTheSameInBothFormats) {
+  const auto script = shared_data("models/yolox_nano_640x640.torchscript.pt");
+  const auto onnx = shared_data("models/yolox_nano_640x640.onnx");
+  const auto photo = shared_data("media/peds_0.jpg");
+  if (!script || !onnx || !photo) GTEST_SKIP() << absent_message("yolox_nano_640x640, peds_0.jpg");
+  fs::create_directory(bench_.path() / "photos");
+  fs::copy_file(*photo, bench_.path() / "photos/peds_0.jpg");
+  const CommandResult result = bench_.run(
+      {"--source", (bench_.path() / "photos").string(), "--threads", "1", "--max-frames", "1", "--warmup",
+       "1", "--model", "torchscript=" + script->string(), "--model", "onnx=" + onnx->string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench_.report();
+  std::vector<Json> findings;
+  for (const auto& [name, backend] : {std::pair{"torchscript", "libtorch"}, {"onnx", "onnxruntime"}}) {
+    const Json model = model_of(report, name);
+    ASSERT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
+    EXPECT_EQ(get_text(model, "backend"), backend);
+    EXPECT_EQ(get_text(model, "task"), "yolox");
+    EXPECT_GT(get_number(get_member(model, "detections_per_frame"), "mean").value_or(0), 2);
+    for (const auto& entry : fs::directory_iterator(bench_.run_folder() / "samples"))
+      if (entry.path().extension() == ".json" && entry.path().string().find(name) != std::string::npos)
+        findings.push_back(get_member((*parse_json(read_text(entry.path())))[0], "findings"));
+  }
+  ASSERT_EQ(findings.size(), 2U);
+  const Json &one = get_member(findings[0], "detections"), &other = get_member(findings[1], "detections");
+  ASSERT_EQ(one.size(), other.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(get_integer(one[i], "class_id"), get_integer(other[i], "class_id")) << i;
+    EXPECT_NEAR(get_number(one[i], "score").value_or(-1), get_number(other[i], "score").value_or(-2), 1e-3)
+        << i;
+    for (std::size_t side = 0; side < 4; ++side)
+      EXPECT_NEAR(get_member(one[i], "box")[side].get<double>(),
+                  get_member(other[i], "box")[side].get<double>(), 0.05)
+          << i << " " << side;
+  }
+  // Both stand in one table, each with its runtime.
+  const std::string page = read_text(bench_.run_folder() / "report.md");
+  EXPECT_THAT(page, HasSubstr("libtorch"));
+  EXPECT_THAT(page, HasSubstr("onnxruntime"));
+}
+
+TEST_F(BenchLibTorch, AModuleOverTheLimitIsOomAndTheOthersGoOn) {
+  if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
+  const CommandResult result =
+      bench_.run({"--threads", "1", "--imgsz", "64", "--max-frames", "3", "--mem-limit", "450MiB", "--model",
+                  "large=" + module("large"), "--model", "net=" + module("script")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json report = bench_.report();
+  EXPECT_EQ(get_text(get_member(report, "limit"), "type"), "hard");
+  EXPECT_EQ(get_text(model_of(report, "large"), "status"), "oom")
+      << get_text(model_of(report, "large"), "error");
+  EXPECT_EQ(get_bool(get_member(model_of(report, "large"), "memory"), "within_limit"), false);
+  EXPECT_EQ(get_text(model_of(report, "net"), "status"), "ok") << get_text(model_of(report, "net"), "error");
+}
+
+TEST_F(BenchLibTorch, ARefusedAllocationIsOomWithItsFigures) {
+#ifdef HEADROOM_SANITIZED
+  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
+#endif
+  const CommandResult result =
+      bench_.run({"--threads", "1", "--imgsz", "64", "--max-frames", "3", "--limit-mechanism", "rlimit",
+                  "--mem-limit", "400MiB", "--model", "large=" + module("large")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json model = model_of(bench_.report(), "large");
+  EXPECT_EQ(get_text(model, "status"), "oom");
+  EXPECT_THAT(get_text(model, "error"), HasSubstr("268435456 bytes"));
+}
+
+TEST_F(BenchLibTorch, TuningKeepsToTheSettingsThatThereAre) {
+  const CommandResult result = bench_.run({"--imgsz", "64", "--max-frames", "3", "--warmup", "1", "--tune",
+                                           "--model", "net=" + module("script")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json model = model_of(bench_.report(), "net");
+  ASSERT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
+  int tried = 0, refused = 0;
+  for (const Json& trial : get_member(model, "trials")) {
+    const Json settings = get_member(trial, "settings");
+    const bool has_means =
+        get_bool(settings, "arena") == true && get_bool(settings, "memory_pattern") == true &&
+        get_bool(settings, "spinning") == true && get_text(settings, "arena_extend") == "next_power_of_two";
+    EXPECT_EQ(get_text(trial, "status"), has_means ? "ok" : "failed") << to_text(trial);
+    ++(has_means ? tried : refused);
+  }
+  EXPECT_GE(tried, 4);
+  EXPECT_GE(refused, 3);
+}
+
+TEST_F(BenchLibTorch, SeveralRuntimesAtOnceAndInOneProcess) {
+  const auto onnx = shared_data("models/mnist.onnx");
+  std::vector<std::string> arguments{"--threads",    "1",
+                                     "--imgsz",      "64",
+                                     "--max-frames", "20",
+                                     "--parallel",   "--pipeline",
+                                     "--task",       "none",
+                                     "--model",      "script=" + module("script"),
+                                     "--model",      "words=" + module("tokens")};
+  if (onnx) arguments.insert(arguments.end(), {"--model", "digits=" + onnx->string()});
+  const CommandResult result = bench_.run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json report = bench_.report();
+  for (const Json& model : get_member(get_member(report, "parallel"), "together"))
+    EXPECT_EQ(get_text(model, "status"), "ok") << get_text(model, "error");
+  EXPECT_EQ(get_text(get_member(report, "pipeline"), "status"), "ok");
+}
+
+TEST_F(BenchLibTorch, WeightsAreNoModuleAndSayHowToMakeOne) {
+  const CommandResult result = bench_.run({"--max-frames", "2", "--model", "net=" + module("weights")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const std::string error = get_text(model_of(bench_.report(), "net"), "error");
+  EXPECT_THAT(error, HasSubstr("holds weights or a pickled Python object"));
+  EXPECT_THAT(error, HasSubstr("torch.jit.trace"));
+}
+
+TEST_F(BenchLibTorch, PrecisionIsAMatterOfTheRuntime) {
+  const auto onnx = shared_data("models/mnist.onnx");
+  if (!onnx) GTEST_SKIP() << absent_message("mnist.onnx");
+  const CommandResult result =
+      bench_.run({"--threads", "1", "--imgsz", "64", "--max-frames", "2", "--precision", "bf16", "--task",
+                  "none", "--model", "net=" + module("script"), "--model",
+                  "plain=" + onnx->string() + ",precision=fp32", "--model", "digits=" + onnx->string()});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const Json report = bench_.report();
+  EXPECT_EQ(get_text(get_member(model_of(report, "net"), "settings"), "precision"), "bf16");
+  EXPECT_EQ(get_text(model_of(report, "plain"), "status"), "ok")
+      << get_text(model_of(report, "plain"), "error");
+  EXPECT_THAT(get_text(model_of(report, "digits"), "error"),
+              HasSubstr("in the types that the model's file has"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,196 @@
+// TorchScript modules against what PyTorch itself gives for the same files.
+#include <cmath>
+
+#include "libtorch_fixture.h"
+
+namespace headroom::inference {
+namespace {
+
+using test::Dims;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+void expect_near(const std::vector<float>& given, const std::vector<float>& wanted, float most) {
+  ASSERT_EQ(given.size(), wanted.size());
+  for (std::size_t i = 0; i < given.size(); ++i)
+    ASSERT_NEAR(given[i], wanted[i], most * std::max(1.0F, std::abs(wanted[i]))) << "value " << i;
+}
+
+std::vector<Dims> shapes_of(const std::vector<TensorView>& views) {
+  std::vector<Dims> shapes;
+  for (const TensorView& view : views) shapes.emplace_back(view.dims, view.dims + view.rank);
+  return shapes;
+}
+
+class TorchScriptModels : public test::LibTorch {
+ protected:
+  // Loads, binds filled(dims), runs twice and reads the outputs.
+  void run(const std::string& name, const Dims& dims, const RuntimeSettings& settings = one_thread()) {
+    auto loaded = backend_->load(module(name), settings);
+    ASSERT_TRUE(loaded) << loaded.error().sentence();
+    session_.emplace(std::move(*loaded));
+    input_ = test::filled(dims);
+    const Status bound = bind(*session_, input_, dims);
+    ASSERT_TRUE(bound) << bound.error().sentence();
+    for (int run = 0; run < 2; ++run) {
+      const Status ran = session_->run();
+      ASSERT_TRUE(ran) << ran.error().sentence();
+    }
+    ASSERT_TRUE(session_->learn_outputs());
+    ASSERT_TRUE(session_->outputs(views_));
+  }
+  std::vector<float> input_;  // before the session, which reads it
+  std::optional<Session> session_;
+  std::vector<TensorView> views_;
+};
+
+TEST_F(TorchScriptModels, GiveWhatPyTorchGives) {
+  for (const char* name : {"script", "trace", "frozen", "yolov5_config"}) {
+    ASSERT_NO_FATAL_FAILURE(run(name, {1, 3, 64, 64})) << name;
+    EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{1, 10}})) << name;
+    expect_near(test::values_of(views_), expected(name), 1e-5F);
+  }
+}
+
+TEST_F(TorchScriptModels, EveryGraphLevelGivesTheSame) {
+  for (const int level : {0, 1, 2, 99}) {
+    RuntimeSettings settings = one_thread();
+    settings.graph_level = level;
+    ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}, settings)) << level;
+    expect_near(test::values_of(views_), expected("script"), 1e-5F);
+  }
+}
+
+TEST_F(TorchScriptModels, AModuleSavedInTrainingRunsInEvaluation) {
+  ASSERT_NO_FATAL_FAILURE(run("in_training", {1, 3, 64, 64}));
+  expect_near(test::values_of(views_), expected("script"), 1e-5F);
+}
+
+// What changes as it runs stays an attribute; the rest is frozen all the same, or not at all.
+TEST_F(TorchScriptModels, AModuleThatChangesItselfRuns) {
+  ASSERT_NO_FATAL_FAILURE(run("counting", {1, 3, 64, 64}));
+  expect_near(test::values_of(views_), expected("counting"), 1e-5F);
+}
+
+TEST_F(TorchScriptModels, TheInputIsToldByItsFirstConvolution) {
+  const auto session = backend_->load(module("dictionary"), one_thread());
+  ASSERT_TRUE(session) << session.error().sentence();
+  EXPECT_FALSE(session->knows_outputs());
+  ASSERT_EQ(session->description().inputs.size(), 1U);
+  EXPECT_EQ(session->description().inputs[0].name, "x");
+  EXPECT_EQ(session->description().inputs[0].describe(), "float32[batch,1,height,width]");
+}
+
+TEST_F(TorchScriptModels, ADictionaryHasItsKeysAsNames) {
+  ASSERT_NO_FATAL_FAILURE(run("dictionary", {1, 1, 64, 64}));
+  EXPECT_TRUE(session_->knows_outputs());
+  const auto& outputs = session_->description().outputs;
+  ASSERT_EQ(outputs.size(), 2U);
+  EXPECT_EQ(outputs[0].name + " " + outputs[0].describe(), "features float32[1,2,62,62]");
+  EXPECT_EQ(outputs[1].name + " " + outputs[1].describe(), "mean float32[]");
+  expect_near(test::values_of(views_), expected("dictionary"), 1e-5F);
+}
+
+TEST_F(TorchScriptModels, TuplesAndListsAreTakenApart) {
+  ASSERT_NO_FATAL_FAILURE(run("nested", {1, 3, 64, 64}));
+  std::vector<std::string> names;
+  for (const TensorSpec& output : session_->description().outputs) names.push_back(output.name);
+  EXPECT_THAT(names, ElementsAre("output_0", "output_1_0", "output_1_1", "output_2"));
+  EXPECT_EQ(views_[3].data, nullptr);  // a number
+  expect_near(test::values_of(views_), expected("nested"), 1e-5F);
+}
+
+TEST_F(TorchScriptModels, AnEmbeddingTakesWholeNumbers) {
+  auto session = backend_->load(module("tokens"), one_thread());
+  ASSERT_TRUE(session) << session.error().sentence();
+  EXPECT_EQ(session->description().inputs[0].describe(), "int64[batch,sequence]");
+  std::vector<std::int64_t> tokens(16);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int64_t>(i % 10);
+  ASSERT_TRUE(
+      session->bind_input(0, tokens.data(), tokens.size() * sizeof tokens[0], ElementType::int64, {1, 16}));
+  ASSERT_TRUE(session->run());
+  ASSERT_TRUE(session->learn_outputs());
+  ASSERT_TRUE(session->outputs(views_));
+  expect_near(test::values_of(views_), expected("tokens"), 1e-6F);
+}
+
+TEST_F(TorchScriptModels, ShapesAndNamesAreReadFromAnExportersConfig) {
+  auto yolov5 = backend_->load(module("yolov5_config"), one_thread());
+  ASSERT_TRUE(yolov5) << yolov5.error().sentence();
+  EXPECT_EQ(yolov5->description().inputs[0].describe(), "float32[1,3,64,64]");
+  EXPECT_EQ(yolov5->description().metadata_value("stride"), "32");
+  EXPECT_EQ(yolov5->description().metadata_value("names"), R"(["cat","dog"])");
+  ASSERT_NO_FATAL_FAILURE(run("ultralytics_config", {1, 3, 64, 96}));
+  EXPECT_EQ(session_->description().inputs[0].describe(), "float32[1,3,64,96]");
+  EXPECT_EQ(session_->description().metadata_value("task"), "classify");
+  expect_near(test::values_of(views_), expected("ultralytics_config"), 1e-5F);
+}
+
+TEST_F(TorchScriptModels, TheBoundMemoryIsReadAtEachRun) {
+  ASSERT_NO_FATAL_FAILURE(run("nested", {1, 3, 64, 64}));
+  const float before = views_[0].as_float()[5];
+  input_[5] += 10;
+  ASSERT_TRUE(session_->run());
+  ASSERT_TRUE(session_->outputs(views_));
+  EXPECT_FLOAT_EQ(views_[0].as_float()[5], before + 10);
+}
+
+TEST_F(TorchScriptModels, TrimLetsTheOutputsGoAndRunsGoOn) {
+  ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}));
+  ASSERT_TRUE(session_->trim());
+  EXPECT_FALSE(session_->outputs(views_));
+  ASSERT_TRUE(session_->run());
+  ASSERT_TRUE(session_->outputs(views_));
+  expect_near(test::values_of(views_), expected("script"), 1e-5F);
+}
+
+// Another shape than the first needs no new session.
+TEST_F(TorchScriptModels, ShapesMayChange) {
+  ASSERT_NO_FATAL_FAILURE(run("dictionary", {1, 1, 64, 64}));
+  std::vector<float> larger = test::filled({2, 1, 32, 48});
+  ASSERT_TRUE(bind(*session_, larger, {2, 1, 32, 48}));
+  ASSERT_TRUE(session_->run());
+  ASSERT_TRUE(session_->outputs(views_));
+  EXPECT_EQ(shapes_of(views_)[0], (Dims{2, 2, 30, 46}));
+  session_.reset();  // before what it reads
+}
+
+TEST_F(TorchScriptModels, SessionsAreIndependent) {
+  ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}));
+  auto other = backend_->load(module("dictionary"), one_thread());
+  ASSERT_TRUE(other) << other.error().sentence();
+  std::vector<float> input = test::filled({1, 1, 64, 64});
+  ASSERT_TRUE(bind(*other, input, {1, 1, 64, 64}));
+  ASSERT_TRUE(other->run());
+  expect_near(test::values_of(views_), expected("script"), 1e-5F);
+}
+
+// The same network by two runtimes.
+TEST_F(TorchScriptModels, YoloxGivesWhatOnnxRuntimeGives) {
+  const auto script = test::shared_data("models/yolox_nano_640x640.torchscript.pt");
+  const auto onnx = test::shared_data("models/yolox_nano_640x640.onnx");
+  if (!script || !onnx) GTEST_SKIP() << test::absent_message("yolox_nano_640x640");
+  const auto plugin = std::filesystem::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_onnxruntime.so";
+  if (!std::filesystem::exists(plugin)) GTEST_SKIP() << test::absent_message("ONNX Runtime's plug-in");
+  auto other = Backend::open({"onnxruntime", plugin});
+  ASSERT_TRUE(other) << other.error().sentence();
+  if (auto started = other->start(); !started)
+    GTEST_SKIP() << test::absent_message(started.error().sentence());
+  std::vector<std::vector<float>> answers;
+  std::vector<float> input = test::filled({1, 3, 640, 640});
+  for (float& value : input) value *= 255;
+  for (Backend* backend : {&*backend_, &*other}) {
+    auto session = backend->load(backend == &*other ? *onnx : *script, one_thread());
+    ASSERT_TRUE(session) << session.error().sentence();
+    ASSERT_TRUE(bind(*session, input, {1, 3, 640, 640}));
+    ASSERT_TRUE(session->run());
+    ASSERT_TRUE(session->learn_outputs());
+    ASSERT_TRUE(session->outputs(views_));
+    ASSERT_EQ(shapes_of(views_), (std::vector<Dims>{{1, 8400, 85}}));
+    answers.push_back(test::values_of(views_));
+  }
+  expect_near(answers[0], answers[1], 1e-4F);
+}
+
+}  // namespace
+}  // namespace headroom::inference

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Makes the TorchScript modules of the LibTorch plug-in's tests, and what PyTorch itself gives for each.
+
+    torchscript_models.py FOLDER
+
+NAME.pt is the module; NAME.expected the float32 values of its outputs, one after another, on an input of
+filled(shape): (i * 7919 % 251) / 251 for element i, which the tests make, too.
+"""
+import io
+import json
+import pathlib
+import sys
+import zipfile
+
+import torch
+from torch import nn
+
+
+def filled(shape):
+    count = torch.Size(shape).numel()
+    return ((torch.arange(count) * 7919 % 251).float() / 251).reshape(shape)
+
+
+class Net(nn.Module):
+    """Convolutions, a normalisation with figures of its own, a product: what freezing folds and fuses."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 16, 3, stride=2, padding=1, groups=2)
+        self.last = nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        x = torch.relu(self.second(x))
+        return self.last(x.mean((2, 3)))
+
+
+class Dictionary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3)
+
+    def forward(self, x: torch.Tensor):
+        y = self.conv(x)
+        return {"features": y, "mean": y.mean()}
+
+
+class Nested(nn.Module):
+    """A tuple with a list in it, and a value that is no tensor."""
+
+    def forward(self, x: torch.Tensor):
+        return x + 1, [x * 2, x.sum()], 3
+
+
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 8)
+
+    def forward(self, tokens: torch.Tensor):
+        return self.embedding(tokens)
+
+
+class Two(nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor):
+        return a + b
+
+
+class Number(nn.Module):
+    def forward(self, x: torch.Tensor, count: int):
+        return x * count
+
+
+class Counting(nn.Module):
+    """Changes an attribute as it runs, so that it cannot be frozen whole."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.register_buffer("runs", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor):
+        self.runs += 1
+        return self.conv(x)
+
+
+class OnlyExport(nn.Module):
+    @torch.jit.export
+    def infer(self, x: torch.Tensor):
+        return x
+
+
+class Fixed(nn.Module):
+    """Runs with one size of picture alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.last = nn.Linear(4 * 32 * 32, 5)
+
+    def forward(self, x: torch.Tensor):
+        return self.last(self.conv(x).flatten(1))
+
+
+class Large(nn.Module):
+    """Takes 512 MiB while it runs, from a picture of 64 x 64."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 1, 1)
+
+    def forward(self, x: torch.Tensor):
+        y = self.conv(x)
+        return (y.repeat(1, 16384, 1, 1) + 1).mean((1, 2, 3))
+
+
+def flat(value):
+    if isinstance(value, torch.Tensor):
+        return [value.float().flatten()]
+    if isinstance(value, dict):
+        return [part for each in value.values() for part in flat(each)]
+    if isinstance(value, (list, tuple)):
+        return [part for each in value for part in flat(each)]
+    return []
+
+
+def save(folder, name, module, given=None, extra=None):
+    module.save(str(folder / f"{name}.pt"), _extra_files=extra or {})
+    if given is not None:
+        with torch.inference_mode():
+            read = torch.jit.load(str(folder / f"{name}.pt"))
+            values = torch.cat(flat(read(given)))
+        (folder / f"{name}.expected").write_bytes(values.numpy().tobytes())
+
+
+def with_unknown_operator(source, target):
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for entry in old.infolist():
+            data = old.read(entry)
+            if entry.filename.endswith(".py"):
+                data = data.replace(b"torch.add(a, b)", b"ops.nowhere.blend(a, b)")
+            new.writestr(entry, data)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(11)
+    picture = filled((1, 3, 64, 64))
+    net = Net().eval()
+    with torch.no_grad():
+        net.norm.running_mean.uniform_(-1, 1)
+        net.norm.running_var.uniform_(0.5, 2)
+    script = torch.jit.script(net)
+    save(folder, "script", script, picture)
+    save(folder, "trace", torch.jit.trace(net, picture), picture)
+    save(folder, "frozen", torch.jit.freeze(script), picture)
+    save(folder, "in_training", torch.jit.script(net.train()))
+    net.eval()
+    config = {"shape": [1, 3, 64, 64], "stride": 32, "names": ["cat", "dog"]}
+    save(folder, "yolov5_config", torch.jit.trace(net, picture), picture, {"config.txt": json.dumps(config)})
+    config = {"task": "classify", "batch": 1, "imgsz": [64, 96], "names": {str(i): f"class {i}" for i in range(10)}}
+    save(folder, "ultralytics_config", torch.jit.trace(net, picture), filled((1, 3, 64, 96)), {"config.txt": json.dumps(config)})
+    save(folder, "dictionary", torch.jit.script(Dictionary().eval()), filled((1, 1, 64, 64)))
+    save(folder, "nested", torch.jit.script(Nested()), picture)
+    save(folder, "tokens", torch.jit.script(Tokens()), torch.arange(16).reshape(1, 16) % 10)
+    save(folder, "counting", torch.jit.script(Counting().eval()), picture)
+    save(folder, "fixed", torch.jit.script(Fixed().eval()))
+    save(folder, "large", torch.jit.script(Large().eval()))
+    for name, module in {"two": Two(), "number": Number(), "no_forward": OnlyExport()}.items():
+        save(folder, name, torch.jit.script(module))
+    with_unknown_operator(folder / "two.pt", folder / "unknown_operator.pt")
+    torch.save(net.state_dict(), folder / "weights.pt")
+    torch.save(net.state_dict(), folder / "old_weights.pt", _use_new_zipfile_serialization=False)
+    whole = (folder / "script.pt").read_bytes()
+    (folder / "cut.pt").write_bytes(whole[: len(whole) * 2 // 3])
+    # Its directory is whole, and a weight is not what it says.
+    buffer = io.BytesIO(whole)
+    with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(folder / "damaged.pt", "w") as new:
+        for entry in old.infolist():
+            data = old.read(entry)
+            new.writestr(entry, data[:10] if entry.filename.endswith("data.pkl") else data)
+    (folder / "made").write_text("")
+
+
+if __name__ == "__main__":
+    main()
