@@ -4,7 +4,7 @@ figures of device memory against NVML's by phase, a limit that one model exceeds
 
     gpu_inference.py --build BIN --models FOLDER --out FOLDER [--rounds 21]
 
-BIN holds headroom, its plug-in, libheadroom_trace.so, bare_onnxruntime_loop and ONNX Runtime with its CUDA provider
+BIN holds headroom, its plug-in, its preload libraries, bare_onnxruntime_loop and ONNX Runtime with its CUDA provider
 (scripts/join_onnxruntime_cuda.sh). FOLDER of models: *.onnx; resnet50 and fcn_resnet50 are exported there from torchvision
 (random weights: times and sizes do not depend on them) if they are absent. Writes results.json and results.md.
 """
@@ -24,9 +24,9 @@ EXPORTED = {"resnet50": (1, 3, 224, 224), "fcn_resnet50": (1, 3, 520, 520)}
 MIB = 1 << 20
 
 
-def export(folder):
+def export(folder, names=EXPORTED):
     """As a person would: torch.onnx.export with opset 17, fixed shapes."""
-    missing = [name for name in EXPORTED if not (folder / f"{name}.onnx").exists()]
+    missing = [name for name in names if not (folder / f"{name}.onnx").exists()]
     if not missing:
         return
     import torch
@@ -123,7 +123,7 @@ def ledger_cost(arguments, model, rounds=14):
     """The same program with and without the ledger before the driver, and Headroom with and without it; P50 in ms."""
     flags = ["--max-frames", "300", "--conv-search", "heuristic"]
     headroom(arguments, [model], *flags, "--skip-inference")
-    ledger = {"LD_PRELOAD": str(arguments.build / "libheadroom_trace.so"), "HEADROOM_TRACE_OPTIONS": "ledger=1"}
+    ledger = {"LD_PRELOAD": str(arguments.build / "libheadroom_trace_gpu.so"), "HEADROOM_TRACE_OPTIONS": "ledger=1"}
     path = arguments.models / f"{model}.onnx"
     loop = [arguments.build / "bare_onnxruntime_loop", "--model", path, "--threads", "0", "--warmup", "30", "--iterations", "300",
             "--device", "cuda:0", "--conv-search", "heuristic"]

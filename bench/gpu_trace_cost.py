@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What `headroom trace` in its default mode adds to inference on a GPU, with ONNX Runtime's CUDA provider
+"""What `headroom trace` adds to inference on a GPU, in its default mode and with `--only gpu`, with ONNX Runtime's CUDA provider
 (bench/bare_onnxruntime_loop.cpp) and with PyTorch (gpu_torch_guest.py inference).
 
-    gpu_trace_cost.py --build BIN --models FOLDER --out FOLDER [--pairs 21] [--only onnxruntime,pytorch]
+    gpu_trace_cost.py --build BIN --models FOLDER --out FOLDER [--pairs 21] [--only onnxruntime,pytorch] [--model resnet50_b1 …]
 
-Pairs of processes, one of each traced. Both are ready and idle at first; then they run in turns of --slice seconds, when they are
-told to (on_command.h), so neither is stopped with work still on the GPU, and both run on the same processors. The ratio of a pair
-is the median over its turns of traced P50 / untraced P50; the median over the pairs has a distribution-free 95 % interval.
+Groups of processes: one alone and one of each mode. All are ready and idle at first; then they run in turns of --slice seconds,
+when they are told to (on_command.h), so none is stopped with work still on the GPU, and all run on the same processors. The ratio of
+a pair (a mode's process, and the one alone of its group) is the median over the turns of traced P50 / untraced P50; the median over
+the pairs has a distribution-free 95 % interval. The mode `none` traces nothing: what two equal processes differ by.
 Models that are absent are exported from torchvision as in gpu_inference.py. What lacks its inputs is skipped, and says so.
 """
 import argparse
@@ -28,6 +29,8 @@ from turns import send, session_members
 HERE = pathlib.Path(__file__).resolve().parent
 PYTORCH = ("resnet50_b1", "resnet50_b32", "vit_b_16_b8", "transformer_b4")
 ONNX = ("resnet50", "fcn_resnet50")
+MODES = {"default": [], "gpu": ["--only", "gpu"], "none": None}
+MODE_NAMES = {"default": "default", "gpu": "--only gpu", "none": "none, a second process alone"}
 
 
 class Program:
@@ -74,9 +77,16 @@ class Program:
                 except OSError:
                     pass
 
-    def end(self):
+    def close(self):
+        """Its input; then it ends by itself, in a second or so."""
         try:
             self.process.stdin.close()
+        except OSError:
+            pass
+
+    def end(self):
+        self.close()
+        try:
             self.process.wait(30)
         except (OSError, subprocess.TimeoutExpired):
             pass
@@ -87,62 +97,74 @@ class Program:
         self.errors.close()
 
 
-def take_turns(alone, traced, name, options):
-    """One pair's ratio for a model."""
-    pair = {"alone": alone, "traced": traced}
+def take_turns(group, name, options):
+    """The ratios of one group for a model, by mode."""
     count = {}
-    for side, program in pair.items():
+    for side, program in group.items():
         seconds = program.ask(f"{name} {options.warmup}".strip())["p50_ns"] / 1e9
         count[side] = max(5, round(options.slice / seconds))
     passes = max(count.values())
     turns = []
     for index in range(options.turns):
-        order = list(pair) if index % 2 == 0 else list(reversed(pair))
-        turns.append({side: pair[side].ask(f"{name} {passes}".strip())["p50_ns"] for side in order})
-    return {"ratio": statistics.median(turn["traced"] / turn["alone"] for turn in turns),
+        order = sorted(group)
+        order = order[index % len(order):] + order[:index % len(order)]  # each is first, and each is last, equally often
+        turns.append({side: group[side].ask(f"{name} {passes}".strip())["p50_ns"] for side in order})
+    return {"ratios": {mode: statistics.median(turn[mode] / turn["alone"] for turn in turns) for mode in group if mode != "alone"},
             "alone_ns": statistics.median(turn["alone"] for turn in turns), "passes": passes, "turns": turns}
 
 
+def command_of(mode, command, recording, options):
+    flags = MODES.get(mode)
+    if flags is None:
+        return command
+    return [options.build / "headroom", "trace", *flags, "--force", "--out", recording, "--", *command]
+
+
 def measure(command, names, options, budget):
-    """Pairs, some started at once, since starting takes longer than measuring. Ends early when its time is over."""
-    until, pairs = time.monotonic() + budget, {name or "": [] for name in names}
-    trace = [options.build / "headroom", "trace", "--force", "--out"]
+    """Groups, some started at once, since starting takes longer than measuring. Ends early when its time is over."""
+    until, groups = time.monotonic() + budget, {name or "": [] for name in names}
+    sides = ["alone", *options.modes]
     processors = sorted(os.sched_getaffinity(0))[-options.processors:]
     failed, index = None, 0
     with tempfile.TemporaryDirectory() as folder:
         while index < options.pairs and time.monotonic() < until and failed is None:
             batch = []
             for number in range(min(options.at_once, options.pairs - index)):
-                recording = f"{folder}/{number}.hrec"
-                both = [("alone", command), ("traced", trace + [recording, "--"] + command)]
-                batch.append({side: Program(words, processors) for side, words in (both if number % 2 == 0 else reversed(both))})
+                order = sides if number % 2 == 0 else reversed(sides)
+                batch.append({side: Program(command_of(side, command, f"{folder}/{number}-{side}.hrec", options), processors)
+                              for side in order})
             try:
-                for pair in batch:
-                    for program in pair.values():
+                for group in batch:
+                    for program in group.values():
                         program.answer()
                         program.pin()
-                for pair in batch:
+                for group in batch:
                     if time.monotonic() > until:
                         break
                     for name in names:
-                        pairs[name].append(take_turns(pair["alone"], pair["traced"], name, options))
+                        groups[name].append(take_turns(group, name, options))
                     index += 1
-                    print({name: round(found[-1]["ratio"], 4) for name, found in pairs.items()}, file=sys.stderr)
+                    print({name: {mode: round(ratio, 4) for mode, ratio in found[-1]["ratios"].items()}
+                           for name, found in groups.items()}, file=sys.stderr)
             except (RuntimeError, OSError, KeyError) as problem:
                 failed = str(problem)
-            for pair in batch:
-                for program in pair.values():
-                    program.end()
-    return pairs, failed
+            programs = [program for group in batch for program in group.values()]
+            for program in programs:
+                program.close()
+            for program in programs:
+                program.end()
+    return groups, failed
 
 
-def summary(pairs):
+def summary(groups, options):
     found = {}
-    for name, all_of_it in pairs.items():
-        if len(all_of_it) >= 2:
-            found[name] = {"pairs": len(all_of_it), "alone_ms": statistics.median(one["alone_ns"] for one in all_of_it) / 1e6,
-                           "ratio": interval_of_median([one["ratio"] for one in all_of_it]),
-                           "ratios": [round(one["ratio"], 5) for one in all_of_it]}
+    for name, all_of_it in groups.items():
+        if len(all_of_it) < 2:
+            continue
+        ratios = {mode: [one["ratios"][mode] for one in all_of_it] for mode in options.modes}
+        found[name] = {"pairs": len(all_of_it), "alone_ms": statistics.median(one["alone_ns"] for one in all_of_it) / 1e6,
+                       "modes": {mode: {"ratio": interval_of_median(of_mode), "ratios": [round(ratio, 5) for ratio in of_mode]}
+                                 for mode, of_mode in ratios.items()}}
     return found
 
 
@@ -150,14 +172,15 @@ def onnxruntime(options, budget):
     if not (options.build / "libonnxruntime_providers_cuda.so").exists():
         return {"skipped": f"ONNX Runtime's CUDA provider is not in {options.build} (scripts/join_onnxruntime_cuda.sh)"}
     options.models.mkdir(parents=True, exist_ok=True)
-    export(options.models)
+    names = [name for name in ONNX if not options.model or name in options.model]
+    export(options.models, names)
     found = {"models": {}}
-    for name in ONNX:
+    for name in names:
         command = [options.build / "bare_onnxruntime_loop", "--model", options.models / f"{name}.onnx", "--threads", "1", "--device",
                    "cuda:0", "--conv-search", "heuristic", "--on-command", "on"]
-        pairs, failed = measure(command, [""], options, budget / len(ONNX))
-        if pairs[""]:
-            found["models"].update(summary({name: pairs[""]}))
+        groups, failed = measure(command, [""], options, budget / len(names))
+        if groups[""]:
+            found["models"].update(summary({name: groups[""]}, options))
         if failed:
             found.setdefault("failed", {})[name] = failed
     return found
@@ -166,29 +189,33 @@ def onnxruntime(options, budget):
 def pytorch(options, budget):
     if subprocess.run([sys.executable, "-c", "import torch, torchvision"], stderr=subprocess.DEVNULL).returncode != 0:
         return {"skipped": f"{sys.executable} has no torch and torchvision"}
-    pairs, failed = measure([sys.executable, HERE / "gpu_torch_guest.py", "inference", *PYTORCH], list(PYTORCH), options, budget)
-    return {"models": summary(pairs), **({"failed": failed} if failed else {})}
+    names = [name for name in PYTORCH if not options.model or name in options.model]
+    groups, failed = measure([sys.executable, HERE / "gpu_torch_guest.py", "inference", *names], names, options, budget)
+    return {"models": summary(groups, options), **({"failed": failed} if failed else {})}
 
 
 def markdown(result):
     place = result["machine"]
-    out = ["# What default mode adds to inference on a GPU", "",
+    out = ["# What tracing adds to inference on a GPU", "",
            f"{place['gpu']}, {place['cores']} cores, kernel {place['kernel']}, {place['date']}. Command: `bench/gpu_trace_cost.py`, which also "
-           f"writes this file. {result['turns']} turns of {result['slice']:g} s a pair; both processes of a pair on the same "
+           f"writes this file. {result['turns']} turns of {result['slice']:g} s a pair; all processes of a group on the same "
            f"{result['processors']} processors.", "",
-           "| program | model | pairs | P50 alone, ms | traced / alone | 95 % of its median | min–max of the pairs |", "|---|---|--:|--:|--:|--:|--:|"]
+           "| program | model | mode | pairs | P50 alone, ms | traced / alone | 95 % of its median | min–max of the pairs |",
+           "|---|---|---|--:|--:|--:|--:|--:|"]
     for program in ("onnxruntime", "pytorch"):
         found = result.get(program)
         if found is None:
             continue
         if "skipped" in found:
-            out.append(f"| {program} | skipped: {found['skipped']} | | | | | |")
+            out.append(f"| {program} | skipped: {found['skipped']} | | | | | | |")
         for model, one in found.get("models", {}).items():
-            ratio = one["ratio"]
-            out.append(f"| {program} | {model} | {one['pairs']} | {one['alone_ms']:.3f} | {ratio['median']:.4f} | "
-                       f"{ratio['ci95_low']:.4f}–{ratio['ci95_high']:.4f} | {ratio['min']:.4f}–{ratio['max']:.4f} |")
+            # Earlier results have default mode alone.
+            for mode, of_mode in one.get("modes", {"default": one}).items():
+                ratio = of_mode["ratio"]
+                out.append(f"| {program} | {model} | {MODE_NAMES[mode]} | {one['pairs']} | {one['alone_ms']:.3f} | {ratio['median']:.4f} | "
+                           f"{ratio['ci95_low']:.4f}–{ratio['ci95_high']:.4f} | {ratio['min']:.4f}–{ratio['max']:.4f} |")
         if "failed" in found:
-            out.append(f"| {program} | failed: see the JSON file | | | | | |")
+            out.append(f"| {program} | failed: see the JSON file | | | | | | |")
     return "\n".join(out) + "\n"
 
 
@@ -198,14 +225,19 @@ def main():
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--pairs", type=int, default=21)
-    parser.add_argument("--at-once", type=int, default=7, help="pairs that are started together")
+    parser.add_argument("--at-once", type=int, default=7, help="groups that are started together")
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--slice", type=float, default=0.12, help="seconds")
     parser.add_argument("--warmup", type=int, default=10, help="passes before the turns of a model")
     parser.add_argument("--processors", type=int, default=4)
     parser.add_argument("--budget", type=float, default=3600, help="seconds for each program's part")
     parser.add_argument("--only", default="onnxruntime,pytorch")
+    parser.add_argument("--modes", default="default,gpu", help="of default, gpu, none")
+    parser.add_argument("--model", action="append", help="of all models only this; may be given several times")
     options = parser.parse_args()
+    options.modes = options.modes.split(",")
+    if unknown := set(options.modes) - set(MODES):
+        parser.error(f"no such mode: {', '.join(sorted(unknown))}")
     options.out.mkdir(parents=True, exist_ok=True)
     options.build, options.models = options.build.resolve(), options.models.resolve()
     file = options.out / "gpu_trace_cost.json"

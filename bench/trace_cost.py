@@ -5,6 +5,7 @@ live slots, 16 to 2063 bytes), alternating in one run between
   * the program alone;
   * the preload library in full mode, without stacks, by frame pointers and by unwinding;
   * the preload library in default mode;
+  * the library of GPU memory alone (--only gpu), and the whole one where nothing is recorded, so that its hooks only forward;
   * heaptrack, where it is installed, recording only (its interpreter runs later).
 
     bench/trace_cost.py --build build/release --rounds 9 --output bench/results/trace_cost
@@ -28,6 +29,8 @@ MODES = {
     "full, frame pointers": "full=1,stacks=fp",
     "full, unwind": "full=1,stacks=unwind",
     "default": "full=0",
+    "GPU memory alone": "full=0",
+    "hooks that only forward": None,
 }
 
 
@@ -45,6 +48,8 @@ def run(command, environment):
 
 def traced(storm, library, options, folder):
     path = os.path.join(folder, "storm.hrec")
+    if options is None:
+        return *run(storm, dict(os.environ, LD_PRELOAD=library))[:2], 0
     environment = dict(os.environ, LD_PRELOAD=library, HEADROOM_TRACE_FILE=path, HEADROOM_TRACE_OPTIONS=options)
     wall, cpu, did = run(storm, environment)
     size = os.stat(path).st_blocks * 512
@@ -63,7 +68,8 @@ def under_heaptrack(storm, folder):
 def measure(arguments, threads):
     storm = [os.path.join(arguments.build, "tests/trace_storm"), str(arguments.operations), str(threads)]
     library = os.path.abspath(os.path.join(arguments.build, "bin/libheadroom_trace.so"))
-    modes = list(MODES) + (["heaptrack"] if shutil.which("heaptrack") and not arguments.no_heaptrack else [])
+    libraries = {"GPU memory alone": library.replace("headroom_trace", "headroom_trace_gpu")}
+    modes = (arguments.modes or list(MODES)) + (["heaptrack"] if shutil.which("heaptrack") and not arguments.no_heaptrack else [])
     rounds = []
     for number in range(arguments.rounds):
         wall, cpu, _ = run(storm, dict(os.environ))
@@ -71,7 +77,7 @@ def measure(arguments, threads):
         for mode in modes:
             with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
                 wall, cpu, size = (under_heaptrack(storm, folder) if mode == "heaptrack"
-                                   else traced(storm, library, MODES[mode], folder))
+                                   else traced(storm, libraries.get(mode, library), MODES[mode], folder))
             one[mode] = {"wall_ns": wall, "cpu_ns": cpu, "bytes_per_event": size}
         rounds.append(one)
         print(f"trace_cost: {threads} thread(s), round {number + 1} of {arguments.rounds}", file=sys.stderr)
@@ -111,6 +117,7 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--folder", help="where the recordings lie while they are made (default: the temporary folder)")
     parser.add_argument("--no-heaptrack", action="store_true")
+    parser.add_argument("--modes", nargs="+", choices=list(MODES), help="these alone")
     parser.add_argument("--output", help="path without ending of the JSON and Markdown files")
     arguments = parser.parse_args()
     try:

@@ -17,6 +17,7 @@ set(web_sources
   src/page.html
   src/page.tsx
   src/printing.ts
+  src/recording/curve_points.ts
   src/recording/data.ts
   src/recording/flame_graph.tsx
   src/recording/heap_cells.tsx
@@ -27,6 +28,7 @@ set(web_sources
   src/recording/place.tsx
   src/recording/places.ts
   src/recording/recording.css
+  src/recording/sections/devices.tsx
   src/recording/sections/distributions.tsx
   src/recording/sections/fragmentation.tsx
   src/recording/sections/header.tsx

@@ -28,6 +28,13 @@ std::vector<DeviceShare> shares_of(const auto& accounts, Mark peak_mark) {
 
 }  // namespace
 
+Nanoseconds peak_time_of(const std::vector<DeviceFigures>& devices) {
+  const auto fullest = std::max_element(
+      devices.begin(), devices.end(),
+      [](const DeviceFigures& a, const DeviceFigures& b) { return a.peak_bytes < b.peak_bytes; });
+  return fullest != devices.end() ? fullest->peak_time : Nanoseconds{};
+}
+
 std::string_view name_of(DeviceMemoryKind kind) {
   switch (kind) {
     case DeviceMemoryKind::device:
@@ -61,8 +68,10 @@ std::string_view name_of(DeviceMemoryKind kind) {
 }
 
 DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
-  Device& device = devices_[ordinal];
+  const auto [at, is_new] = devices_.try_emplace(ordinal);
+  Device& device = at->second;
   device.figures.ordinal = ordinal;
+  if (is_new && curve_points_ > 0) device.curve.emplace(curve_points_, expected_duration_);
   return device;
 }
 
@@ -79,7 +88,7 @@ void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64
       }
       const Block block = found->second;
       of.blocks.erase(found);
-      return remove(of, event.device_kind, block);
+      return remove(of, event.device_kind, block, time);
     }
     case MemoryEventKind::device_refused:
       return refuse(of, event, layer, time);
@@ -94,7 +103,7 @@ void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex la
   const Block block{size_of(event.size), event.stack, layer};
   auto [at, is_new] = of.blocks.try_emplace({event.device_kind, event.address}, block);
   if (!is_new) {  // its release was not seen
-    remove(of, event.device_kind, at->second);
+    remove(of, event.device_kind, at->second, time);
     at->second = block;
   }
   const auto number = static_cast<std::size_t>(event.device_kind);
@@ -110,21 +119,27 @@ void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex la
     ++account->allocations;
     add_wrapping(account->allocated_bytes, block.size);
   }
-  add_wrapping(of.total, block.size);
+  change_total(of, block.size, time);
   if (of.total <= of.figures.peak_bytes) return;
   of.figures.peak_bytes = of.total;
   of.figures.peak_time = {time};
   ++of.peak_mark;
 }
 
-void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& block) {
+void DeviceLedgers::change_total(Device& of, std::int64_t by, std::int64_t time) {
+  const std::int64_t before = of.total;
+  add_wrapping(of.total, by);
+  if (of.curve) of.curve->changed(time, before, of.total);
+}
+
+void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& block, std::int64_t time) {
   const auto number = static_cast<std::size_t>(memory);
   ++of.kinds[number].releases;
   of.kind_live[number].change(-block.size, -1, of.peak_mark);
   if (!takes_device_memory(memory, of.is_integrated)) return;
   of.layers[block.layer].live.change(-block.size, -1, of.peak_mark);
   of.stacks[block.stack.index].live.change(-block.size, -1, of.peak_mark);
-  add_wrapping(of.total, -block.size);
+  change_total(of, -block.size, time);
 }
 
 void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
@@ -176,6 +191,7 @@ std::vector<DeviceFigures> DeviceLedgers::finish() const {
   for (const auto& [ordinal, of] : devices_) {
     DeviceFigures figures = of.figures;
     figures.end_bytes = of.total;
+    if (of.curve) figures.curve = of.curve->finish();
     for (std::size_t i = 0; i < kDeviceMemoryKinds; ++i) {
       if (of.kinds[i].allocations == 0) continue;
       DeviceKindFigures kind = of.kinds[i];

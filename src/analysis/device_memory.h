@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/device_curve.h"
 #include "analysis/layer_tree.h"
 #include "analysis/live_counter.h"
 #include "base/units.h"
@@ -67,13 +68,22 @@ struct DeviceFigures {
   std::vector<DeviceShare> layers, stacks;     // of the total; most at the peak first
   std::int64_t refused_count = 0, refused_bytes = 0;
   std::vector<DeviceRefusal> refusals;  // the first
+  DeviceCurve curve;                    // of the total
 };
+
+// When the device that held most held it; the start where there is none.
+Nanoseconds peak_time_of(const std::vector<DeviceFigures>& devices);
 
 // "device", "array", …: as in JSON.
 std::string_view name_of(DeviceMemoryKind kind);
 
 class DeviceLedgers {
  public:
+  // Without a curve over time.
+  DeviceLedgers() = default;
+  DeviceLedgers(std::size_t curve_points, Nanoseconds expected_duration)
+      : curve_points_(curve_points), expected_duration_(expected_duration) {}
+
   // `is_integrated(ordinal)`.
   void set_integrated(std::uint32_t ordinal) { device(ordinal).is_integrated = true; }
   void visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time);
@@ -97,6 +107,7 @@ class DeviceLedgers {
     Mark peak_mark = 1;
     DeviceFigures figures;
     std::int64_t total = 0;
+    std::optional<DeviceCurveBuilder> curve;
     DeviceKindFigures kinds[kDeviceMemoryKinds];
     LiveCounter kind_live[kDeviceMemoryKinds];
     std::map<std::pair<DeviceMemoryKind, std::uint64_t>, Block> blocks;
@@ -104,10 +115,13 @@ class DeviceLedgers {
   };
   Device& device(std::uint32_t ordinal);
   void allocate(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
-  void remove(Device& device, DeviceMemoryKind kind, const Block& block);
+  void remove(Device& device, DeviceMemoryKind kind, const Block& block, std::int64_t time);
+  static void change_total(Device& device, std::int64_t by, std::int64_t time);
   void refuse(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
   static void set_figure(Device& device, const MemoryEvent& event);
 
+  std::size_t curve_points_ = 0;
+  Nanoseconds expected_duration_;
   std::map<std::uint32_t, Device> devices_;
 };
 

@@ -25,11 +25,14 @@ MappedRows mapped_rows(const MappingLedger& mappings) {
   return {mappings.mapped_bytes(), now(mappings.by_stack()), now(mappings.by_layer())};
 }
 
-// The blocks that are live after the last event at or before `time`, and what is mapped then.
-LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, MappedRows& mapped) {
+// The blocks that are live after the last event at or before `time`, and what is mapped and on devices then.
+LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, LiveRows& rows) {
   LiveMap live;
   LayerLedger layers(recording);
   MappingLedger mappings(recording.info().page_bytes);
+  DeviceLedgers devices;
+  for (const recording::Device& device : recording.info().devices)
+    if (device.integrated) devices.set_integrated(device.ordinal);
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > time) return;
     const bool has_layer = event.kind != MemoryEventKind::unmap && event.kind != MemoryEventKind::gap;
@@ -40,10 +43,13 @@ LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, MappedRows&
       live.take(event.address, block);
     else if (is_allocation(event) && make_block(event, layer, event.time.count, block))
       live.insert(block, replaced);
+    else if (is_of_device(event.kind))
+      devices.visit(event, layer, event.time.count);
     else
       mappings.apply(event, layer);
   });
-  mapped = mapped_rows(mappings);
+  rows.mapped = mapped_rows(mappings);
+  rows.devices = devices.finish();
   return live;
 }
 
@@ -61,7 +67,7 @@ std::optional<double> LiveRow::standard_error() const {
 
 LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleHalf half) {
   LiveRows rows;
-  const LiveMap live = blocks_at(recording, time, rows.mapped);
+  const LiveMap live = blocks_at(recording, time, rows);
   const bool full = recording.info().full;
   const SmallAllocations most = full ? kNoBound : small_allocations_until(recording, {&time, 1}).front();
   SmallAllocations estimated;

@@ -35,6 +35,8 @@ struct LiveRows {
   std::vector<LiveRow> by_thread;  // [ThreadIndex]
   std::vector<LiveRow> by_class;   // [bits of the size]: 0, 1, 2 to 3, 4 to 7, …
   MappedRows mapped;
+  std::vector<DeviceFigures>
+      devices;  // as if the recording had ended then: of interest is what has end_bytes
 };
 
 // The state after the last event at or before `time`; of a recording of samples as `half` tells it, and no

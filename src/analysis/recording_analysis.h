@@ -166,6 +166,9 @@ struct ReuseCandidate {
 };
 
 struct RecordingAnalysis {
+  // False: memory of GPUs only. Then what is told of the heap, of mappings and of leaks below is empty, which
+  // means unknown and not zero; a layer has its entries and its time, and a device all its figures.
+  bool host_recorded = true;
   bool full = false;      // every allocation was recorded
   bool complete = false;  // nothing is missing: ended by itself, no gaps, no damage, nothing overwritten
   std::vector<std::string> problems;

@@ -19,7 +19,8 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
       layers_(recording),
       stacks_(256),
       timeline_(options.timeline_points, recording.info().duration),
-      mappings_(recording.info().page_bytes) {
+      mappings_(recording.info().page_bytes),
+      devices_(options.timeline_points, recording.info().duration) {
   for (const recording::Device& device : recording.info().devices)
     if (device.integrated) devices_.set_integrated(device.ordinal);
 }
@@ -204,6 +205,7 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
 
   RecordingAnalysis result;
+  result.host_recorded = recording.info().host_recorded;
   result.full = full_;
   result.duration = {std::max(last_time_, info.duration.count)};
   result.problems = recording.problems();

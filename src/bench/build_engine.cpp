@@ -102,7 +102,7 @@ Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
     progress(at_work);
   };
   if (options.gpu_limits.any()) {
-    const auto library = trace::tracer_library();
+    const auto library = trace::gpu_tracer_library();
     if (auto there = trace::check_library(library); !there) return forward_error(there);
     plan.environment = trace::ledger_environment(library, options.gpu_limits, "");
   }

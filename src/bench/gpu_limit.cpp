@@ -58,7 +58,7 @@ Result<Probed> probe_device(unsigned device, Bytes limit, bool is_one_of_several
   plan.purpose = fmt::format("probing the limit on the memory of cuda:{}", device);
   ledger::Limits small;
   small.bytes[device] = static_cast<std::uint64_t>(limit.count);
-  plan.environment = trace::ledger_environment(trace::tracer_library(), small, "");
+  plan.environment = trace::ledger_environment(trace::gpu_tracer_library(), small, "");
   Json job;
   job["ordinal"] = device;
   job["target_bytes"] = kProbeTarget.count;
@@ -97,7 +97,7 @@ Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptio
     auto parsed = trace::parse_device_limits(options.gpu_memory_limit);
     if (!parsed) return forward_error(parsed);
     limits = *parsed;
-    if (auto there = trace::check_library(trace::tracer_library()); !there) return forward_error(there);
+    if (auto there = trace::check_library(trace::gpu_tracer_library()); !there) return forward_error(there);
   }
   auto opened = trace::DeviceAccount::open(limits, "");
   if (!opened && limits.any()) return forward_error(opened);

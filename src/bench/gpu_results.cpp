@@ -29,7 +29,7 @@ void add_gpu_warnings(ModelResult& result) {
     if (result.status == ModelStatus::ok && !gpu.run_peak)
       result.warnings.push_back(
           fmt::format("its memory of {} is not known: the preload library {} was not loaded", gpu.device,
-                      trace::tracer_library().string()));
+                      trace::gpu_tracer_library().string()));
   if (result.placement && result.placement->on_cpu > 0 && !result.gpu_memory.empty())
     result.warnings.push_back(fmt::format("{} of its {} nodes run on the CPU, not on {}: {}",
                                           result.placement->on_cpu,

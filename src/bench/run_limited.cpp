@@ -89,7 +89,7 @@ Result<int> run_limited(const RunLimitedOptions& options) {
   trace::Environment environment;
   Limit gpu_proved, proved;
   if (options.gpu_limits.any() || !options.share.empty()) {
-    const auto library = trace::tracer_library();
+    const auto library = trace::gpu_tracer_library();
     if (auto there = trace::check_library(library); !there) return forward_error(there);
     if (auto bound = trace::check_traceable(*program, library); !bound) return forward_error(bound);
     auto opened = trace::DeviceAccount::open(options.gpu_limits, options.share);

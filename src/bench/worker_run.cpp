@@ -47,7 +47,7 @@ Status add_ledger(const WorkerPlan& plan, std::vector<std::pair<std::string, std
   if (!is_on_gpu(plan.job)) return {};
   const auto traced = [](const auto& variable) { return variable.first == "LD_PRELOAD"; };
   if (std::any_of(environment.begin(), environment.end(), traced)) return {};
-  const std::filesystem::path library = trace::tracer_library();
+  const std::filesystem::path library = trace::gpu_tracer_library();
   if (auto there = trace::check_library(library); !there)
     return plan.device_account == nullptr || !plan.device_account->limits().any() ? Status{} : there;
   const auto variables =

@@ -138,6 +138,11 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!before) return forward_error(before);
   auto after = recording::Recording::open(file_b);
   if (!after) return forward_error(after);
+  for (const auto& [recording, file] : {std::pair{&*before, &file_a}, std::pair{&*after, &file_b}})
+    if (!recording->info().host_recorded)
+      return usage_error(fmt::format("{} cannot be compared", file->string()),
+                         "it holds GPU memory only (--only gpu), and headroom diff compares the host's",
+                         "compare the devices of headroom report --json");
   const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
   std::vector<std::string> problems;
   const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build, problems);

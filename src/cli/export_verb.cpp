@@ -24,6 +24,13 @@ std::vector<std::string> format_names() {
   return names;
 }
 
+std::vector<std::string_view> formats_with_gpu_memory() {
+  std::vector<std::string_view> names;
+  for (const exporters::Exporter& exporter : exporters::exporter_list())
+    if (exporter.has_gpu_memory) names.push_back(exporter.name);
+  return names;
+}
+
 constexpr exporters::Metric kMetricChoices[] = {exporters::Metric::peak, exporters::Metric::leaked,
                                                 exporters::Metric::temporary, exporters::Metric::allocated};
 
@@ -63,6 +70,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!options) return forward_error(options);
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
+  if (!recording->info().host_recorded && !exporter.has_gpu_memory)
+    return usage_error(fmt::format("--to {} has no memory of GPUs", exporter.name),
+                       fmt::format("and {} holds nothing else (--only gpu)", file.string()),
+                       fmt::format("take --to {}", fmt::join(formats_with_gpu_memory(), ", or ")));
   symbols::Symbolizer symbolizer(recording->info().modules, std::move(*options));
   auto sink = exporters::OutputSink::open(out);
   if (!sink) return forward_error(sink);

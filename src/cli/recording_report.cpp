@@ -35,7 +35,8 @@ report::FrameNames names_by_symbols(const std::shared_ptr<symbols::Symbolizer>& 
 
 // "1.5s", "peak" or "end"; an error where the recording was over by then.
 Result<Nanoseconds> moment_of(const std::string& text, const analysis::RecordingAnalysis& analysis) {
-  if (text == "peak") return analysis.peak_time;
+  if (text == "peak")
+    return analysis.host_recorded ? analysis.peak_time : analysis::peak_time_of(analysis.devices);
   if (text == "end") return analysis.duration;
   auto time = parse_duration(text);
   if (!time) {
@@ -86,7 +87,7 @@ std::vector<report::ProcessFigures> other_processes(const fs::path& file) {
     others.push_back(report::figures_of(other.path.string(), recording->info(), analysis));
   }
   std::stable_sort(others.begin(), others.end(),
-                   [](const auto& a, const auto& b) { return a.peak_bytes > b.peak_bytes; });
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
   return others;
 }
 

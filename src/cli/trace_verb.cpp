@@ -50,12 +50,15 @@ std::vector<Flag> trace_flags() {
   Flag period = value("sample-period", FlagKind::size, "SIZE", "sample the others once in so many bytes",
                       what, "256KiB");
   period.common = false;
+  Flag only = value("only", FlagKind::choice, "WORD", "record GPU memory alone, not the host's", what);
+  only.choices = {"gpu"};
   return {
       toggle("full", "record every single allocation", what),
       chosen("stacks", {"unwind", "fp", "off"}, "how call stacks are taken", what),
       chosen("layers", {"auto", "off"}, "NVTX, ONNX Runtime and PyTorch", what),
-      value("large", FlagKind::size, "SIZE", "record allocations of this size and above each", what, "4KiB"),
+      value("large", FlagKind::size, "SIZE", "record each allocation from this size on", what, "4KiB"),
       std::move(period),
+      std::move(only),
       value("out", FlagKind::text, "FILE", "write the recording to FILE", where, "outputs/DATE/NAME.hrec"),
       toggle("force", "replace FILE if it is a recording", where),
       value("max-size", FlagKind::size, "SIZE", "no recording grows larger; later events are counted", where,
@@ -81,6 +84,15 @@ Status at_most_one_bound(const FlagValues& values) {
 
 constexpr std::array kOfDefaultMode{"large", "sample-period"};
 
+// The flags among those given that say how the heap is recorded.
+std::vector<const char*> flags_of_the_heap(const FlagValues& values) {
+  std::vector<const char*> given;
+  if (values.toggle("full")) given.push_back("full");
+  for (const char* name : kOfDefaultMode)
+    if (values.has(name)) given.push_back(name);
+  return given;
+}
+
 // What the command line says goes before what the environment says against it.
 void drop_contradicted(const FlagValues& command_line, FlagValues& environment) {
   const auto given = [&](const char* name) { return command_line.has(name); };
@@ -89,9 +101,16 @@ void drop_contradicted(const FlagValues& command_line, FlagValues& environment) 
   if (command_line.toggle("full"))
     for (const char* name : kOfDefaultMode) environment.entries_.erase(name);
   if (std::any_of(kOfDefaultMode.begin(), kOfDefaultMode.end(), given)) environment.entries_.erase("full");
+  if (!flags_of_the_heap(command_line).empty()) environment.entries_.erase("only");
+  if (given("only"))
+    for (const char* name : flags_of_the_heap(environment)) environment.entries_.erase(name);
 }
 
 Status no_flag_without_effect(const FlagValues& values) {
+  if (values.has("only"))
+    for (const char* name : flags_of_the_heap(values))
+      return usage_error(fmt::format("--only gpu and --{} cannot be given together", name),
+                         "with --only gpu no memory of the host is recorded", "leave out one of them");
   if (!values.toggle("full")) return {};
   for (const char* name : kOfDefaultMode)
     if (values.has(name))
@@ -131,6 +150,7 @@ const Verb& trace_verb() {
         "headroom trace -- ./app --its-flags",
         "headroom trace --full --out app.hrec -- python3 train.py",
         "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
+        "headroom trace --only gpu -- python3 infer.py   # nothing is asked of malloc",
         "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # more is refused",
     };
     verb.positional = "COMMAND";
@@ -150,7 +170,8 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
 
   trace::TraceOptions options;
   options.command = std::move(wrapped->command);
-  options.library = trace::tracer_library();
+  options.gpu_only = values.has("only");
+  options.library = options.gpu_only ? trace::gpu_tracer_library() : trace::tracer_library();
   options.output = values.text("out");
   options.replace_output = values.toggle("force");
   options.full = values.toggle("full");

@@ -21,6 +21,12 @@ std::string cell(std::string_view text) {
   return quoted + '"';
 }
 
+// Where the host's memory was not recorded.
+void write_entries(const analysis::LayerFigures& layer, OutputSink& sink) {
+  sink.print("layer,{},,,,,,,,,,,,,,{},{},\r\n", cell(layer.path), layer.entries,
+             layer.duration.milliseconds());
+}
+
 void write_layer(const analysis::LayerFigures& layer, bool is_outside, OutputSink& sink) {
   sink.print("layer,{},,", cell(layer.path));
   if (layer.counts_known)
@@ -140,7 +146,10 @@ Status write_csv(const ExportInput& input, OutputSink& sink) {
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
     const analysis::LayerFigures& layer = analysis.layers[i];
     if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
-    write_layer(layer, i == 0, sink);
+    if (analysis.host_recorded)
+      write_layer(layer, i == 0, sink);
+    else if (i > 0)
+      write_entries(layer, sink);
   }
   for (const NamedStack& stack : named.stacks) write_stack(named, stack, sink);
   write_mapped(input, analysis, sink);

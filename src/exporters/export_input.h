@@ -30,6 +30,7 @@ struct Exporter {
   std::string_view summary;    // one line
   std::string_view next;       // what to do with the file; {} stands for its name
   bool takes_metric = false;
+  bool has_gpu_memory = false;
   Status (*write)(const ExportInput& input, OutputSink& sink) = nullptr;
 };
 

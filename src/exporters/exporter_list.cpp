@@ -5,20 +5,22 @@ namespace headroom::exporters {
 const std::vector<Exporter>& exporter_list() {
   static const std::vector<Exporter> kExporters{
       {"speedscope", "speedscope.json", "flame graphs for https://www.speedscope.app",
-       "open https://www.speedscope.app and drop {} on it (it stays in the browser)", true, write_speedscope},
+       "open https://www.speedscope.app and drop {} on it (it stays in the browser)", true, false,
+       write_speedscope},
       {"collapsed", "collapsed.txt", "a line a stack, for flamegraph.pl and inferno",
-       "flamegraph.pl --countname bytes {} > flame.svg", true, write_collapsed},
-      {"pprof", "pb.gz", "for go tool pprof, with layers as labels", "go tool pprof -http=: {}", true,
+       "flamegraph.pl --countname bytes {} > flame.svg", true, false, write_collapsed},
+      {"pprof", "pb.gz", "for go tool pprof, with layers as labels", "go tool pprof -http=: {}", true, false,
        write_pprof},
       {"timeline-json", "timeline.json", "every event, the layers and a summary",
-       "python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[\"summary\"])' {}", false,
+       "python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[\"summary\"])' {}", false, true,
        write_timeline_json},
       {"csv", "csv", "a table of layers and stacks", "open {} in a spreadsheet, or with pandas.read_csv",
-       false, write_csv},
+       false, true, write_csv},
       {"heaptrack", "heaptrack.txt", "for heaptrack_print and heaptrack_gui", "heaptrack_print {}", false,
-       write_heaptrack},
+       false, write_heaptrack},
       {"perfetto", "perfetto-trace", "memory and layers over time for https://ui.perfetto.dev",
-       "open https://ui.perfetto.dev and drop {} on it (it stays in the browser)", false, write_perfetto},
+       "open https://ui.perfetto.dev and drop {} on it (it stays in the browser)", false, true,
+       write_perfetto},
   };
   return kExporters;
 }

@@ -37,6 +37,7 @@ class TraceWriter {
     track.integer(1, std::uint64_t{kProcess});
     track.message(3, process);
     put_track(track);
+    if (!info.host_recorded) return;
     put_counter_track(kHeap, "heap");
     put_counter_track(kMapped, "mapped by the program");
   }

@@ -31,7 +31,11 @@ std::int64_t reserved_for(const LiveBlock& block) {
 class EventWriter {
  public:
   EventWriter(const recording::Recording& recording, OutputSink& sink)
-      : walk_(recording), layers_(walk_.layers()), sink_(sink), mappings_(recording.info().page_bytes) {
+      : walk_(recording),
+        layers_(walk_.layers()),
+        sink_(sink),
+        mappings_(recording.info().page_bytes),
+        host_recorded_(recording.info().host_recorded) {
     for (const recording::Device& device : recording.info().devices)
       if (device.integrated) devices_.set_integrated(device.ordinal);
   }
@@ -126,11 +130,13 @@ class EventWriter {
   void write(std::string_view type, std::int64_t bytes, LayerIndex layer, std::string_view more = {}) {
     const double fragmentation =
         reserved_ > 0 ? static_cast<double>(reserved_ - allocated_) / static_cast<double>(reserved_) : 0;
-    sink_.print(
-        "{}\n{{\"timestamp\":{}.{:09},\"event_type\":\"{}\",\"size_bytes\":{},\"layer_name\":{},"
-        "\"allocated_bytes\":{},\"reserved_bytes\":{},\"fragmentation_ratio\":{:.6f}{}}}",
-        separator_, time_ns_ / 1'000'000'000, time_ns_ % 1'000'000'000, type, bytes, name_of_layer(layer),
-        allocated_, reserved_, fragmentation, more);
+    sink_.print("{}\n{{\"timestamp\":{}.{:09},\"event_type\":\"{}\",\"size_bytes\":{},\"layer_name\":{}",
+                separator_, time_ns_ / 1'000'000'000, time_ns_ % 1'000'000'000, type, bytes,
+                name_of_layer(layer));
+    if (host_recorded_)
+      sink_.print(",\"allocated_bytes\":{},\"reserved_bytes\":{},\"fragmentation_ratio\":{:.6f}", allocated_,
+                  reserved_, fragmentation);
+    sink_.print("{}}}", more);
     separator_ = ",";
   }
 
@@ -150,6 +156,7 @@ class EventWriter {
   analysis::DeviceLedgers devices_;
   std::vector<std::string> names_;  // of layers, as JSON
   std::int64_t time_ns_ = 0, allocated_ = 0, reserved_ = 0;
+  bool host_recorded_;
   std::string_view separator_;
 };
 
@@ -158,6 +165,11 @@ Json layer_stats(const analysis::RecordingAnalysis& analysis) {
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
     const analysis::LayerFigures& layer = analysis.layers[i];
     if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
+    if (!analysis.host_recorded) {
+      if (i > 0)
+        stats[layer.path] = {{"layer_name", layer.path}, {"duration_ms", layer.duration.milliseconds()}};
+      continue;
+    }
     const auto count = [&](std::int64_t value) { return layer.counts_known ? Json(value) : Json(); };
     stats[layer.path] = {{"layer_name", layer.path},
                          {"peak_allocated", layer.peak_allocated},
@@ -190,21 +202,25 @@ Json devices_of(const ExportInput& input, const analysis::RecordingAnalysis& ana
 }
 
 Json summary(const ExportInput& input, const analysis::RecordingAnalysis& analysis) {
-  return {{"recording", input.file},
-          {"command", input.recording.info().command},
-          {"duration_seconds", analysis.duration.seconds()},
-          {"total_allocations", analysis.allocations},
-          {"total_deallocations", analysis.deallocations},
-          {"total_allocated_bytes", analysis.total_allocated_bytes},
-          {"peak_bytes", analysis.peak_bytes.value},
-          {"peak_time_seconds", analysis.peak_time.seconds()},
-          {"leaked_bytes", analysis.leaked_bytes.value},
-          {"mapped_peak_bytes", analysis.mapped.peak_bytes},
-          {"mapped_end_bytes", analysis.mapped.end_bytes},
-          {"devices", devices_of(input, analysis)},
-          {"dropped_events", analysis.dropped_events},
-          {"sampled", !analysis.full},
-          {"complete", analysis.complete}};
+  Json json = {{"recording", input.file},
+               {"command", input.recording.info().command},
+               {"duration_seconds", analysis.duration.seconds()},
+               {"host_recorded", analysis.host_recorded}};
+  if (analysis.host_recorded) {
+    json["total_allocations"] = analysis.allocations;
+    json["total_deallocations"] = analysis.deallocations;
+    json["total_allocated_bytes"] = analysis.total_allocated_bytes;
+    json["peak_bytes"] = analysis.peak_bytes.value;
+    json["peak_time_seconds"] = analysis.peak_time.seconds();
+    json["leaked_bytes"] = analysis.leaked_bytes.value;
+    json["mapped_peak_bytes"] = analysis.mapped.peak_bytes;
+    json["mapped_end_bytes"] = analysis.mapped.end_bytes;
+    json["sampled"] = !analysis.full;
+  }
+  json["devices"] = devices_of(input, analysis);
+  json["dropped_events"] = analysis.dropped_events;
+  json["complete"] = analysis.complete;
+  return json;
 }
 
 }  // namespace

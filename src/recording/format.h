@@ -27,10 +27,11 @@ inline constexpr unsigned kAddressShift = 3;
 inline constexpr std::uint32_t kMaxFrames = 64;
 
 enum HeaderFlags : std::uint32_t {
-  kFlagFull = 1,    // every allocation is recorded, not only large ones and samples
-  kFlagRing = 2,    // segments are reused: the recording holds the last ones only
-  kFlagClosed = 4,  // the process ended its recording itself (absent after a kill)
-  kFlagSealed = 8,  // and wrote a RecordingEnd, with checksums
+  kFlagFull = 1,          // every allocation is recorded, not only large ones and samples
+  kFlagRing = 2,          // segments are reused: the recording holds the last ones only
+  kFlagClosed = 4,        // the process ended its recording itself (absent after a kill)
+  kFlagSealed = 8,        // and wrote a RecordingEnd, with checksums
+  kFlagWithoutHost = 16,  // memory of GPUs only: neither the heap nor mappings were recorded
 };
 
 struct FileHeader {

@@ -164,6 +164,7 @@ Status Recording::read_header(const std::filesystem::path& path) {
   info_.full = (flags & kFlagFull) != 0;
   info_.ring = (flags & kFlagRing) != 0;
   info_.closed = (flags & kFlagClosed) != 0;
+  info_.host_recorded = (flags & kFlagWithoutHost) == 0;
   info_.pid = header.pid;
   info_.parent_pid = header.parent_pid;
   info_.page_bytes = header.page_bytes;

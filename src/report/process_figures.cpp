@@ -24,6 +24,9 @@ ProcessFigures figures_of(const std::string& file, const recording::RecordingInf
   figures.peak_bytes = analysis.peak_bytes.value;
   figures.peak_standard_error = analysis.peak_bytes.standard_error.value_or(0);
   figures.leaked_bytes = analysis.leaked_bytes.value;
+  figures.host_recorded = analysis.host_recorded;
+  for (const analysis::DeviceFigures& device : analysis.devices)
+    figures.device_peak_bytes = figures.device_peak_bytes.value_or(0) + device.peak_bytes;
   figures.dropped_events = analysis.dropped_events;
   figures.complete = analysis.complete;
   return figures;
@@ -41,6 +44,9 @@ TreeFigures tree_figures(const RecordingReport& report) {
     tree.sums.peak_bytes += other.peak_bytes;
     tree.sums.peak_standard_error = std::hypot(tree.sums.peak_standard_error, other.peak_standard_error);
     tree.sums.leaked_bytes += other.leaked_bytes;
+    tree.sums.host_recorded = tree.sums.host_recorded && other.host_recorded;
+    if (other.device_peak_bytes)
+      tree.sums.device_peak_bytes = tree.sums.device_peak_bytes.value_or(0) + *other.device_peak_bytes;
     tree.sums.dropped_events += other.dropped_events;
     tree.sums.complete = tree.sums.complete && other.complete;
   }

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "report/recording_views.h"
 
 namespace headroom::report {
+
+// What a view of a recording without the host's memory says of it in one line.
+inline constexpr std::string_view kGpuMemoryOnly = "GPU memory only (--only gpu)";
 
 // The command and its arguments on one line, as people read it (not for a shell).
 std::string one_line_command(const recording::RecordingInfo& info);

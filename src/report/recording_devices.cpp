@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/display_width.h"
+#include "report/device_words.h"
 #include "report/recording_words.h"
 #include "report/stack_text.h"
 
@@ -15,44 +16,6 @@ using namespace analysis;
 
 constexpr std::size_t kRows = 5, kRefusals = 3, kHolders = 3, kSharesInJson = 50;
 constexpr int kShortestPlace = 10;
-
-std::string_view words_for(DeviceMemoryKind kind) {
-  switch (kind) {
-    case DeviceMemoryKind::device:
-      return "device memory (cuMemAlloc)";
-    case DeviceMemoryKind::array:
-      return "arrays and mipmaps";
-    case DeviceMemoryKind::managed:
-      return "managed memory";
-    case DeviceMemoryKind::physical:
-      return "memory by handle (cuMemCreate)";
-    case DeviceMemoryKind::pool:
-      return "in use from pools";
-    case DeviceMemoryKind::graph:
-      return "memory nodes of graphs";
-    case DeviceMemoryKind::pinned_host:
-      return "pinned memory of the machine";
-    case DeviceMemoryKind::imported:
-      return "imported from other processes and APIs";
-    case DeviceMemoryKind::reservation:
-      return "reserved addresses";
-    case DeviceMemoryKind::mapping:
-      return "mapped addresses";
-    case DeviceMemoryKind::pool_reserved:
-      return "kept by pools";
-    case DeviceMemoryKind::overhead:
-      return "modules, by difference";
-    case DeviceMemoryKind::graph_reserved:
-      return "kept for graphs";
-  }
-  return "";
-}
-
-const recording::Device* find_device(const RecordingReport& report, std::uint32_t ordinal) {
-  for (const recording::Device& device : report.info.devices)
-    if (device.ordinal == ordinal) return &device;
-  return nullptr;
-}
 
 std::string bytes(std::int64_t count) { return format_bytes({count}); }
 
@@ -82,9 +45,8 @@ class Section {
   }
 
   std::string heading() const {
-    std::string text = fmt::format("GPU {}", figures_.ordinal);
+    std::string text = name_of_device(report_, figures_.ordinal);
     if (device_ == nullptr) return text;
-    if (!device_->name.empty()) text += ", " + device_->name;
     if (device_->total_bytes > 0)
       text += fmt::format(", {}", bytes(static_cast<std::int64_t>(device_->total_bytes)));
     if (device_->limit_bytes)
@@ -107,7 +69,7 @@ class Section {
       line(fmt::format("Modules    {} by difference, beside what was allocated",
                        bytes(*figures_.overhead_bytes)));
     if (figures_.refused_count > 0)
-      line(fmt::format("Refused    {} requests of {} in all", grouped(figures_.refused_count),
+      line(fmt::format("Refused    {} of {} in all", words_for_count({figures_.refused_count}, "request"),
                        bytes(figures_.refused_bytes)));
   }
 
@@ -115,21 +77,20 @@ class Section {
     for (const DeviceKindFigures& kind : figures_.kinds) {
       const std::string figures =
           kind.in_total ? share(kind.at_peak_bytes) : fmt::format("  {:>9} apart  ", bytes(kind.peak_bytes));
-      line(figures + fmt::format("{}: {} allocations, {} at the end", words_for(kind.kind),
-                                 grouped(kind.allocations), bytes(kind.end_bytes)));
+      line(figures + fmt::format("{}: {}, {} at the end", words_for(kind.kind),
+                                 words_for_count({kind.allocations}, "allocation"), bytes(kind.end_bytes)));
     }
   }
 
   void layers() {
-    // Everything outside of any layer says nothing.
-    if (figures_.layers.empty() || (figures_.layers.size() == 1 && figures_.layers[0].index == 0)) return;
+    if (!tells_layers(figures_.layers)) return;
     line("Layers");
     for (std::size_t i = 0; i < std::min(kRows, figures_.layers.size()); ++i) {
       const DeviceShare& layer = figures_.layers[i];
       if (layer.at_peak_bytes == 0) break;
       const std::string before = share(layer.at_peak_bytes);
-      line(before +
-           fit_to_width(layer_name(layer.index), std::max(kShortestPlace, width_ - display_width(before))));
+      line(before + fit_to_width(name_of_layer(report_, layer.index),
+                                 std::max(kShortestPlace, width_ - display_width(before))));
     }
   }
 
@@ -158,12 +119,6 @@ class Section {
                        grouped(figures_.refused_count - static_cast<std::int64_t>(kRefusals))));
   }
 
-  std::string layer_name(std::uint32_t index) const {
-    const std::string& path =
-        index < report_.analysis.layers.size() ? report_.analysis.layers[index].path : "";
-    return path.empty() ? "(outside of any layer)" : path;
-  }
-
   const RecordingReport& report_;
   const DeviceFigures& figures_;
   const recording::Device* device_;
@@ -180,8 +135,7 @@ Json shares_json(const RecordingReport& report, const std::vector<DeviceShare>& 
                    {"allocations", share.allocations},
                    {"allocated_bytes", share.allocated_bytes}};
     if (are_layers)
-      object["layer_name"] =
-          share.index < report.analysis.layers.size() ? report.analysis.layers[share.index].path : "";
+      object["layer_name"] = path_of_layer(report, share.index);
     else
       object["frames"] = frames_of(report, StackId{share.index});
     array.push_back(std::move(object));
@@ -205,6 +159,22 @@ Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
   return object;
 }
 
+// Columns, as in the heap's timeline.
+Json curve_json(const DeviceCurve& curve) {
+  Json json = {{"width_ns", curve.width.count},
+               {"start_ns", Json::array()},
+               {"lowest_bytes", Json::array()},
+               {"highest_bytes", Json::array()},
+               {"last_bytes", Json::array()}};
+  for (const DeviceCurvePoint& point : curve.points) {
+    json["start_ns"].push_back(point.start.count);
+    json["lowest_bytes"].push_back(point.lowest);
+    json["highest_bytes"].push_back(point.highest);
+    json["last_bytes"].push_back(point.last);
+  }
+  return json;
+}
+
 Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
   Json object = {{"device", figures.ordinal}};
   if (const recording::Device* device = find_device(report, figures.ordinal)) {
@@ -219,6 +189,7 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
   object["peak_time_seconds"] = figures.peak_time.seconds();
   object["at_end_bytes"] = figures.end_bytes;
   object["unknown_releases"] = figures.unknown_releases;
+  object["timeline"] = curve_json(figures.curve);
   set_if(object, "pool_reserved_peak_bytes", figures.pool_reserved_peak_bytes);
   set_if(object, "pool_reserved_at_end_bytes", figures.pool_reserved_end_bytes);
   set_if(object, "graph_reserved_peak_bytes", figures.graph_reserved_peak_bytes);

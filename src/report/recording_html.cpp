@@ -22,12 +22,14 @@ FrameNames shortened(FrameNames names) {
   };
 }
 
-// As --json has it, but for the layers that needed least by themselves where there are very many.
+// As --json has it, but for the layers that needed least by themselves where there are very many: memory, or
+// time where only that is known.
 Json recording_data(const RecordingReport& report) {
   Json json = recording_to_json(report);
   Json& layers = json["layers"];
   if (layers.size() <= kMostLayers) return json;
-  const auto need = [](const Json& layer) { return layer["peak_allocated_bytes"].get<std::int64_t>(); };
+  const char* const key = report.analysis.host_recorded ? "peak_allocated_bytes" : "duration_ms";
+  const auto need = [&](const Json& layer) { return layer[key].get<double>(); };
   std::stable_sort(layers.begin(), layers.end(),
                    [&](const Json& a, const Json& b) { return need(a) > need(b); });
   const std::size_t left_out = layers.size() - kMostLayers;

@@ -113,6 +113,7 @@ HeapMap map_of_heap(std::vector<LiveBlock> blocks, Nanoseconds time) {
 }
 
 PageMoments take_page_moments(recording::Recording& recording, const RecordingAnalysis& analysis) {
+  if (!analysis.host_recorded) return {};
   const std::size_t most = std::clamp(kMostMomentStacks / std::max<std::size_t>(1, analysis.stacks.size()),
                                       kFewestMoments, kMostMoments);
   FullestMoments fullest(analysis.duration, most - 2);  // and the peak and the end

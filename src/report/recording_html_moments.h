@@ -25,8 +25,9 @@ struct HeapMap {
 };
 
 struct PageMoments {
-  std::vector<analysis::LiveMoment> live;  // ascending, among them the peak and the end
-  std::vector<HeapMap> heaps;              // ascending; of full recordings only
+  // Ascending, among them the peak and the end; none where the host's memory was not recorded.
+  std::vector<analysis::LiveMoment> live;
+  std::vector<HeapMap> heaps;  // ascending; of full recordings only
 };
 
 // Two more passes over the events. The time is cut into equal stretches, and each gives its fullest moment.

@@ -41,34 +41,44 @@ std::string_view name_of(recording::ScopeSource source) {
   return "program";
 }
 
+void set_entries(Json& object, const LayerFigures& layer) {
+  object["duration_ms"] = layer.duration.milliseconds();
+  object["entries"] = layer.entries;
+}
+
+void set_heap(Json& object, const LayerFigures& layer, bool is_outside) {
+  object["peak_allocated_bytes"] = layer.peak_allocated;
+  object["peak_reserved_bytes"] = layer.peak_reserved;
+  if (layer.counts_known) {
+    object["total_allocations"] = layer.allocations;
+    object["total_deallocations"] = layer.releases;
+    object["total_allocated_bytes"] = layer.allocated_bytes;
+  }
+  object["avg_fragmentation"] = layer.average_fragmentation;
+  if (!is_outside) set_entries(object, layer);
+  object["process_peak_bytes"] = layer.process_peak;
+  set(object, layer.live);
+  if (layer.tracing_peak_bytes > 0) object["tracing_at_peak_bytes"] = layer.tracing_peak_bytes;
+  object["self_at_peak_bytes"] = layer.self.peak_bytes;
+  object["self_at_end_bytes"] = layer.self.end_bytes;
+  set_if(object, "self_at_peak_bytes_standard_error", layer.self.peak_standard_error());
+  set_if(object, "self_at_end_bytes_standard_error", layer.self.end_standard_error());
+}
+
 Json layers_json(const RecordingAnalysis& analysis) {
   Json layers = Json::array();
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
     const LayerFigures& layer = analysis.layers[i];
     if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
+    if (i == 0 && !analysis.host_recorded) continue;                      // of no layer there is no time
     Json object;
     object["layer_name"] = layer.path;
     if (layer.parent) object["parent"] = analysis.layers[*layer.parent].path;
     if (i > 0) object["source"] = name_of(layer.source);
-    object["peak_allocated_bytes"] = layer.peak_allocated;
-    object["peak_reserved_bytes"] = layer.peak_reserved;
-    if (layer.counts_known) {
-      object["total_allocations"] = layer.allocations;
-      object["total_deallocations"] = layer.releases;
-      object["total_allocated_bytes"] = layer.allocated_bytes;
-    }
-    object["avg_fragmentation"] = layer.average_fragmentation;
-    if (i > 0) {
-      object["duration_ms"] = layer.duration.milliseconds();
-      object["entries"] = layer.entries;
-    }
-    object["process_peak_bytes"] = layer.process_peak;
-    set(object, layer.live);
-    if (layer.tracing_peak_bytes > 0) object["tracing_at_peak_bytes"] = layer.tracing_peak_bytes;
-    object["self_at_peak_bytes"] = layer.self.peak_bytes;
-    object["self_at_end_bytes"] = layer.self.end_bytes;
-    set_if(object, "self_at_peak_bytes_standard_error", layer.self.peak_standard_error());
-    set_if(object, "self_at_end_bytes_standard_error", layer.self.end_standard_error());
+    if (analysis.host_recorded)
+      set_heap(object, layer, i == 0);
+    else
+      set_entries(object, layer);
     layers.push_back(std::move(object));
   }
   return layers;
@@ -237,50 +247,36 @@ Json process_json(const ProcessFigures& process) {
   object["command"] = process.command;
   object["complete"] = process.complete;
   object["events"] = process.events;
-  object["allocations"] = process.allocations;
-  object["deallocations"] = process.deallocations;
-  object["total_allocated_bytes"] = process.total_allocated_bytes;
-  object["peak_bytes"] = process.peak_bytes;
-  object["leaked_bytes"] = process.leaked_bytes;
+  if (process.host_recorded) {
+    object["allocations"] = process.allocations;
+    object["deallocations"] = process.deallocations;
+    object["total_allocated_bytes"] = process.total_allocated_bytes;
+    object["peak_bytes"] = process.peak_bytes;
+    object["leaked_bytes"] = process.leaked_bytes;
+  }
+  set_if(object, "device_peak_bytes", process.device_peak_bytes);
   object["dropped_events"] = process.dropped_events;
   return object;
 }
 
 Json tree_json(const RecordingReport& report) {
   const TreeFigures tree = tree_figures(report);
-  return {{"processes", tree.processes},
-          {"events", tree.sums.events},
-          {"allocations", tree.sums.allocations},
-          {"deallocations", tree.sums.deallocations},
-          {"total_allocated_bytes", tree.sums.total_allocated_bytes},
-          {"sum_of_peaks_bytes", tree.sums.peak_bytes},
-          {"leaked_bytes", tree.sums.leaked_bytes},
-          {"dropped_events", tree.sums.dropped_events},
-          {"complete", tree.sums.complete}};
+  Json object = {{"processes", tree.processes}, {"events", tree.sums.events}};
+  if (tree.sums.host_recorded) {
+    object["allocations"] = tree.sums.allocations;
+    object["deallocations"] = tree.sums.deallocations;
+    object["total_allocated_bytes"] = tree.sums.total_allocated_bytes;
+    object["sum_of_peaks_bytes"] = tree.sums.peak_bytes;
+    object["leaked_bytes"] = tree.sums.leaked_bytes;
+  }
+  set_if(object, "sum_of_device_peaks_bytes", tree.sums.device_peak_bytes);
+  object["dropped_events"] = tree.sums.dropped_events;
+  object["complete"] = tree.sums.complete;
+  return object;
 }
 
-}  // namespace
-
-Json recording_to_json(const RecordingReport& report) {
+void add_totals_of_heap(Json& json, const RecordingReport& report) {
   const RecordingAnalysis& analysis = report.analysis;
-  Json json;
-  json["schema_version"] = kRecordingReportSchemaVersion;
-  json["file"] = report.file;
-  json["command"] = report.info.command;
-  set_if(json, "executable", report.info.executable);
-  set_if(json, "folder", report.info.folder);
-  json["pid"] = report.info.pid;
-  json["parent_pid"] = report.info.parent_pid;
-  json["exec_generation"] = report.info.exec_generation;
-  json["started_realtime_ns"] = report.info.started_realtime_ns;
-  json["duration_seconds"] = analysis.duration.seconds();
-  json["full"] = analysis.full;
-  json["complete"] = analysis.complete;
-  json["ended_by_itself"] = report.info.closed;
-  json["problems"] = analysis.problems;
-  json["notes"] = report.info.notes;
-
-  json["events"] = analysis.events;
   json["allocations"] = analysis.allocations;
   json["deallocations"] = analysis.deallocations;
   json["total_allocated_bytes"] = analysis.total_allocated_bytes;
@@ -298,17 +294,11 @@ Json recording_to_json(const RecordingReport& report) {
   }
   json["unknown_releases"] = analysis.unknown_releases;
   json["missed_releases"] = analysis.missed_releases;
-  json["gaps"] = analysis.gaps;
-  json["dropped_events"] = analysis.dropped_events;
-  json["overwritten_segments"] = report.info.segments_overwritten;
-  json["mapped"] = mapped_json(report);
-  json["peak_shares"] = peak_shares_json(report);
-  json["layers"] = layers_json(analysis);
-  if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
-  if (!analysis.devices.empty()) json["devices"] = devices_json(report);
-  json["stacks"] = stacks_json(report);
-  json["modules"] = modules_json(report);
-  json["threads"] = threads_json(report);
+}
+
+// What tells the heap's blocks apart but for layers, stacks and threads.
+void add_use_of_heap(Json& json, const RecordingReport& report) {
+  const RecordingAnalysis& analysis = report.analysis;
   Json& classes = json["size_classes"] = Json::array();
   for (const SizeClassFigures& size_class : analysis.size_classes) {
     Json object = {{"smallest_bytes", size_class.smallest},
@@ -326,6 +316,48 @@ Json recording_to_json(const RecordingReport& report) {
   if (analysis.fragmentation) json["fragmentation"] = fragmentation_json(report);
   json["reuse"] = reuse_json(report);
   json["timeline"] = timeline_json(analysis);
+}
+
+}  // namespace
+
+Json recording_to_json(const RecordingReport& report) {
+  const RecordingAnalysis& analysis = report.analysis;
+  Json json;
+  json["schema_version"] = kRecordingReportSchemaVersion;
+  json["file"] = report.file;
+  json["command"] = report.info.command;
+  set_if(json, "executable", report.info.executable);
+  set_if(json, "folder", report.info.folder);
+  json["pid"] = report.info.pid;
+  json["parent_pid"] = report.info.parent_pid;
+  json["exec_generation"] = report.info.exec_generation;
+  json["started_realtime_ns"] = report.info.started_realtime_ns;
+  json["duration_seconds"] = analysis.duration.seconds();
+  json["host_recorded"] = analysis.host_recorded;
+  json["full"] = analysis.full;
+  json["complete"] = analysis.complete;
+  json["ended_by_itself"] = report.info.closed;
+  json["problems"] = analysis.problems;
+  json["notes"] = report.info.notes;
+
+  json["events"] = analysis.events;
+  if (analysis.host_recorded) add_totals_of_heap(json, report);
+  json["gaps"] = analysis.gaps;
+  json["dropped_events"] = analysis.dropped_events;
+  json["overwritten_segments"] = report.info.segments_overwritten;
+  if (analysis.host_recorded) {
+    json["mapped"] = mapped_json(report);
+    json["peak_shares"] = peak_shares_json(report);
+  }
+  json["layers"] = layers_json(analysis);
+  if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
+  if (!analysis.devices.empty()) json["devices"] = devices_json(report);
+  if (analysis.host_recorded) {
+    json["stacks"] = stacks_json(report);
+    json["modules"] = modules_json(report);
+  }
+  json["threads"] = threads_json(report);
+  if (analysis.host_recorded) add_use_of_heap(json, report);
   if (!report.others.empty() || report.add_others) {
     Json& processes = json["other_processes"] = Json::array();
     for (const ProcessFigures& process : report.others) processes.push_back(process_json(process));

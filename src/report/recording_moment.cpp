@@ -13,6 +13,7 @@
 #include "report/live_shares.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
+#include "report/recording_devices.h"
 #include "report/recording_mapped.h"
 #include "report/recording_rows_json.h"
 #include "report/recording_words.h"
@@ -45,13 +46,27 @@ class Screen {
 
   std::string draw() {
     line(painted(fit_to_width(one_line_command(report_.info), width_), kBold, color_));
-    line(wrap(fmt::format("Live at {} of {}: {} in {}", format_duration(rows_.time),
-                          format_duration(report_.analysis.duration), words_for(rows_.bytes),
-                          words_for_count(rows_.blocks, "block")),
+    line(wrap(fmt::format("Live at {} of {}: {}", format_duration(rows_.time),
+                          format_duration(report_.analysis.duration), what_was_live()),
               width_, 0));
     if (!report_.info.closed) line("The process did not end by itself (killed, or still running).");
     for (const std::string& part : missing_parts(report_.info, report_.analysis))
       line(wrap("! " + part, width_, 2));
+    if (report_.analysis.host_recorded) {
+      heap();
+      mapped();
+    }
+    devices();
+    return std::move(text_);
+  }
+
+ private:
+  std::string what_was_live() const {
+    if (!report_.analysis.host_recorded) return std::string(kGpuMemoryOnly);
+    return fmt::format("{} in {}", words_for(rows_.bytes), words_for_count(rows_.blocks, "block"));
+  }
+
+  void heap() {
     if (report_.analysis.layers.size() > 1)
       table("By layer", rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
         const std::string& path = report_.analysis.layers[layer].path;
@@ -71,11 +86,15 @@ class Screen {
     table("By thread that allocated", rows_.by_thread, bytes_of, [&](std::size_t index, int room) {
       return fit_to_width(words_for_thread(report_.info, index), room);
     });
-    mapped();
-    return std::move(text_);
   }
 
- private:
+  void devices() {
+    for (const DeviceSection& section : device_sections(report_, rows_.devices, width_)) {
+      line("\n" + painted(fit_to_width(section.heading, width_), kBold, color_));
+      for (const std::string& text : section.lines) line(text);
+    }
+  }
+
   void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
 
   void mapped() {
@@ -136,26 +155,9 @@ Json rows_json(const Rows& rows, std::size_t most, Describe describe) {
   return list;
 }
 
-}  // namespace
-
-std::string moment_to_terminal(const RecordingReport& report, const LiveRows& rows, bool color, int width) {
-  return Screen(report, rows, color, width).draw();
-}
-
-Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {
-  Json json;
-  json["schema_version"] = kRecordingReportSchemaVersion;
-  json["file"] = report.file;
-  json["command"] = report.info.command;
-  json["time_seconds"] = rows.time.seconds();
-  json["duration_seconds"] = report.analysis.duration.seconds();
-  json["full"] = report.analysis.full;
-  json["complete"] = report.analysis.complete;
-  json["problems"] = report.analysis.problems;
-  json["notes"] = report.info.notes;
-  json["dropped_events"] = report.analysis.dropped_events;
-  set(json, "live_bytes", rows.bytes);
-  set(json, "live_blocks", rows.blocks);
+void add_heap(Json& json, const RecordingReport& report, const LiveRows& rows) {
+  report::set(json, "live_bytes", rows.bytes);
+  report::set(json, "live_blocks", rows.blocks);
   json["layers"] = rows_json(rows.by_layer, kAll, [&](Json& object, std::size_t layer) {
     object["layer_name"] = report.analysis.layers[layer].path;
   });
@@ -176,6 +178,29 @@ Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {
     object = thread_json(report.info, ThreadIndex{static_cast<std::uint32_t>(thread)});
   });
   json["mapped"] = mapped_json(report, rows.mapped);
+}
+
+}  // namespace
+
+std::string moment_to_terminal(const RecordingReport& report, const LiveRows& rows, bool color, int width) {
+  return Screen(report, rows, color, width).draw();
+}
+
+Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {
+  Json json;
+  json["schema_version"] = kRecordingReportSchemaVersion;
+  json["file"] = report.file;
+  json["command"] = report.info.command;
+  json["time_seconds"] = rows.time.seconds();
+  json["duration_seconds"] = report.analysis.duration.seconds();
+  json["host_recorded"] = report.analysis.host_recorded;
+  json["full"] = report.analysis.full;
+  json["complete"] = report.analysis.complete;
+  json["problems"] = report.analysis.problems;
+  json["notes"] = report.info.notes;
+  json["dropped_events"] = report.analysis.dropped_events;
+  if (report.analysis.host_recorded) add_heap(json, report, rows);
+  if (!rows.devices.empty()) json["devices"] = devices_json(report, rows.devices);
   return json;
 }
 

@@ -69,17 +69,21 @@ Json sessions_json(const RecordingReport& report) {
       object["load"] = session.load;
       object["loads"] = session.loads;
     }
-    object["loaded_bytes"] = session.loaded.count;
-    object["run_bytes"] = session.run.count;
+    if (report.analysis.host_recorded) {
+      object["loaded_bytes"] = session.loaded.count;
+      object["run_bytes"] = session.run.count;
+    }
     if (session.tracing > Bytes{}) object["tracing_bytes"] = session.tracing.count;
     set_if(object, "weights_bytes", session.weights);
     set_if(object, "tensors_bytes", session.tensors);
     set_if(object, "arena_in_use_bytes", session.in_use);
     set_if(object, "arena_held_bytes", session.arena_held);
     object["peak_node"] = session.peak_node;
-    Json& shares = object["at_peak"] = Json::array();
-    for (const MemoryShare& share : shares_of(session))
-      shares.push_back({{"kind", name_of(share.kind)}, {"bytes", share.bytes.count}});
+    if (report.analysis.host_recorded) {
+      Json& shares = object["at_peak"] = Json::array();
+      for (const MemoryShare& share : shares_of(session))
+        shares.push_back({{"kind", name_of(share.kind)}, {"bytes", share.bytes.count}});
+    }
     Json& nodes = object["nodes"] = Json::array();
     for (const NodeMemory& node : session.nodes) nodes.push_back(node_json(node));
     sessions.push_back(std::move(object));
@@ -89,6 +93,11 @@ Json sessions_json(const RecordingReport& report) {
 
 Json threads_json(const RecordingReport& report) {
   Json threads = Json::array();
+  if (!report.analysis.host_recorded) {
+    for (std::uint32_t i = 0; i < report.info.threads.size(); ++i)
+      threads.push_back(thread_json(report.info, ThreadIndex{i}));
+    return threads;
+  }
   for (const ThreadFigures& thread : report.analysis.threads) {
     if (thread.allocations == 0 && thread.releases == 0) continue;
     Json object = thread_json(report.info, thread.thread);

@@ -39,16 +39,9 @@ class Screen {
 
   std::string draw() {
     what_ran();
-    figures();
-    layers();
-    modules();
-    sessions();
-    stacks();
-    mapped();
+    if (analysis_.host_recorded) what_the_heap_held();
     devices();
-    leaks();
-    churn();
-    fragmentation();
+    if (analysis_.host_recorded) how_the_heap_was_used();
     processes();
     problems();
     next();
@@ -56,6 +49,20 @@ class Screen {
   }
 
  private:
+  void what_the_heap_held() {
+    figures();
+    layers();
+    modules();
+    sessions();
+    stacks();
+    mapped();
+  }
+  void how_the_heap_was_used() {
+    leaks();
+    churn();
+    fragmentation();
+  }
+
   std::string painted(std::string_view text, std::string_view paint) const {
     return color_ ? fmt::format("{}{}{}", paint, text, kPlain) : std::string(text);
   }
@@ -75,10 +82,13 @@ class Screen {
         report_.info.closed ? "ended by itself" : "did not end by itself (killed, or still running)";
     line(wrap(
         fmt::format("pid {}, {}, {}, {} events, {}", report_.info.pid, format_duration(analysis_.duration),
-                    analysis_.full ? "every allocation recorded" : "large allocations and samples",
-                    grouped(analysis_.events), end),
+                    what_was_recorded(), grouped(analysis_.events), end),
         width_, 0));
-    line("");
+    if (analysis_.host_recorded) line("");
+  }
+  std::string_view what_was_recorded() const {
+    if (!analysis_.host_recorded) return kGpuMemoryOnly;
+    return analysis_.full ? "every allocation recorded" : "large allocations and samples";
   }
 
   void figures() {
@@ -208,6 +218,7 @@ class Screen {
   }
 
   void devices() {
+    if (!analysis_.host_recorded && analysis_.devices.empty()) line("\nNo memory of a GPU was asked for.");
     for (const DeviceSection& section : device_sections(report_, width_)) {
       heading(section.heading);
       for (const std::string& text : section.lines) line(text);
@@ -311,15 +322,20 @@ class Screen {
     for (std::size_t i = 0; i < std::min(report_.others.size(), kRowsOfATable); ++i) {
       const ProcessFigures& process = report_.others[i];
       const bool known = process.problem.empty();
-      const std::string figures =
-          known ? fmt::format("  {:>9} pid {:<7} ", format_bytes({process.peak_bytes}), process.pid)
-                : fmt::format("  {:>9} ", kAbsent);
+      const std::string figures = known ? fmt::format("  {:>9} pid {:<7} ", peak_of(process), process.pid)
+                                        : fmt::format("  {:>9} ", kAbsent);
       line(figures + fit_to_width(known ? process.command : process.problem,
                                   std::max(kShortestPlace, width_ - display_width(figures))));
     }
     and_more(static_cast<std::int64_t>(report_.others.size()), kRowsOfATable);
     if (!report_.add_others) return;
     const TreeFigures tree = tree_figures(report_);
+    if (tree.sums.device_peak_bytes)
+      sentence(" ", "",
+               fmt::format("All {} together: the peaks of GPU memory add up to {}, but need not have come at "
+                           "once.",
+                           tree.processes, format_bytes({*tree.sums.device_peak_bytes})));
+    if (!tree.sums.host_recorded) return;
     sentence(
         " ", "",
         fmt::format(
@@ -327,6 +343,11 @@ class Screen {
             "need not have come at once.",
             tree.processes, format_bytes({tree.sums.total_allocated_bytes}), grouped(tree.sums.allocations),
             format_bytes({tree.sums.leaked_bytes}), format_bytes({tree.sums.peak_bytes})));
+  }
+
+  static std::string peak_of(const ProcessFigures& process) {
+    if (process.host_recorded) return format_bytes({process.peak_bytes});
+    return process.device_peak_bytes ? format_bytes({*process.device_peak_bytes}) : std::string(kAbsent);
   }
 
   void problems() {
@@ -343,16 +364,18 @@ class Screen {
     const std::string file = shell_word(report_.file);
     heading("Next");
     // A launcher or a shell: what counts is in another process.
-    if (!report_.others.empty() && report_.others.front().peak_bytes > analysis_.peak_bytes.value)
+    const ProcessFigures own = figures_of(report_.file, report_.info, analysis_);
+    if (!report_.others.empty() && report_.others.front().size() > own.size())
       line(fmt::format("  headroom report {}", shell_word(report_.others.front().file)));
     line(fmt::format("  headroom report {} --html {}", file, shell_word(report_.file + ".html")));
-    line(fmt::format("  headroom export {} --to speedscope", file));
+    line(fmt::format("  headroom export {} --to {}", file,
+                     analysis_.host_recorded ? "speedscope" : "perfetto"));
     line(fmt::format("  headroom report {} --json", file));
     if (!report_.others.empty() && !report_.add_others) line(fmt::format("  headroom report {} --all", file));
     if (!analysis_.full && !report_.info.command.empty()) {
       std::string command;
       for (const std::string& word : report_.info.command) command += " " + shell_word(word);
-      line(fmt::format("  headroom trace --full --{}", command));
+      line(fmt::format("  headroom trace {}--{}", analysis_.host_recorded ? "--full " : "", command));
     }
   }
 

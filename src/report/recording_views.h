@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,17 @@ struct ProcessFigures {
   std::string file = {}, command = {};
   std::int64_t pid = 0;
   int exec_generation = 0;
+  bool host_recorded = true;  // false: the five that follow are not known
   std::int64_t allocations = 0, deallocations = 0, total_allocated_bytes = 0, peak_bytes = 0,
                leaked_bytes = 0;
-  double peak_standard_error = 0;  // 0: the peak is exact
+  std::optional<std::int64_t> device_peak_bytes = {};  // of its GPUs, added up; absent where it used none
+  double peak_standard_error = 0;                      // 0: the peak is exact
   std::int64_t events = 0, dropped_events = 0;
   bool complete = false;
   std::string problem = {};  // why it could not be read; the figures are then absent
+
+  // What processes are put in order by.
+  std::int64_t size() const { return host_recorded ? peak_bytes : device_peak_bytes.value_or(0); }
 };
 
 struct RecordingReport {

@@ -54,7 +54,7 @@ std::string mapped_at_peak(const analysis::RecordingAnalysis& analysis) {
 
 }  // namespace
 
-std::string heap_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis) {
+std::string heap_figures(const analysis::RecordingAnalysis& analysis) {
   std::string text = line("peak live", fmt::format("{} at {}", bytes_of(analysis.peak_bytes),
                                                    format_duration(analysis.peak_time)));
   if (const std::string layers = layers_at_peak(analysis); !layers.empty())
@@ -68,9 +68,6 @@ std::string heap_figures(const recording::RecordingInfo& info, const analysis::R
                                          analysis.leaked_blocks.value == 1 ? "" : "s"));
   if (const std::string why = report::words_for_end_above_peak(analysis); !why.empty()) text += line("", why);
   if (report::has_much_mapped(analysis)) text += line("mapped", mapped_at_peak(analysis));
-  if (analysis.dropped_events > 0)
-    text += line("dropped", fmt::format("{} events: {}", grouped(analysis.dropped_events),
-                                        report::cure_for_drops(info)));
   return text;
 }
 

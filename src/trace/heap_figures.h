@@ -1,4 +1,4 @@
-// The lines of the summary that tell what the memory of a recording did.
+// The lines of the summary that tell what the host's memory of a recording did.
 #pragma once
 
 #include <string>
@@ -7,6 +7,6 @@
 
 namespace headroom::trace {
 
-std::string heap_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis);
+std::string heap_figures(const analysis::RecordingAnalysis& analysis);
 
 }  // namespace headroom::trace

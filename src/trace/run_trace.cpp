@@ -14,7 +14,7 @@
 #include "recording/format.h"
 #include "trace/device_account.h"
 #include "trace/growing_recordings.h"
-#include "trace/heap_figures.h"
+#include "trace/memory_figures.h"
 #include "trace/output_file.h"
 #include "trace/program_check.h"
 #include "trace/recording_files.h"
@@ -66,7 +66,7 @@ Status check_file_size_limit(const TraceOptions& options, Bytes size_limit) {
 
 void warn_of_other_tools(const TraceOptions& options) {
   if (const char* other = std::getenv("NVTX_INJECTION64_PATH"); options.layers && other != nullptr)
-    if (options.library != other)
+    if (!is_tracer_library(other))
       log::warning("NVTX_INJECTION64_PATH is set to {}, so NVTX ranges go there and do not become layers",
                    other);
 }
@@ -109,7 +109,7 @@ void read_figures(const RecordingFile& file, TraceOutcome& outcome) {
   if (disk_bytes_of(file.path) > static_cast<std::uint64_t>(kAnalysedAtOnce.count)) return;
   const auto analysis = analysis::analyze_recording(*recording, {});
   outcome.events = analysis.events;
-  outcome.figures = heap_figures(recording->info(), analysis);
+  outcome.figures = memory_figures(recording->info(), analysis);
   outcome.problems = analysis.problems;
 }
 

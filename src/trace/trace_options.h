@@ -14,10 +14,11 @@ namespace headroom::trace {
 
 struct TraceOptions {
   std::vector<std::string> command;
-  std::filesystem::path library;  // libheadroom_trace.so
+  std::filesystem::path library;  // tracer_library(), or gpu_tracer_library() if `gpu_only`
   std::filesystem::path output;   // empty: outputs/YYYY-MM-DD_HH-MM-SS/NAME.hrec
   bool replace_output = false;
 
+  bool gpu_only = false;  // the host's memory is not recorded
   bool full = false;
   bool layers = true;
   std::string stacks;  // "fp", "unwind" or "off"; empty: the library's choice

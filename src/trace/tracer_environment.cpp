@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "recording/format.h"
 
 namespace headroom::trace {
@@ -44,13 +45,18 @@ std::string device_settings(const ledger::Limits& device_limits, const std::stri
   return settings;
 }
 
+// A trace within a trace: one library records, and the other of the two must not do so beside it.
 std::string preload_with(const std::string& library) {
   const char* before = std::getenv("LD_PRELOAD");
-  const std::string_view kept = before != nullptr ? before : "";
-  if (kept.empty()) return library;
-  // A trace within a trace: the library is there already and must not be named twice.
-  if (kept == library || kept.starts_with(library + ":")) return std::string(kept);
-  return fmt::format("{}:{}", library, kept);
+  std::string preload = library;
+  for (const std::string_view kept : split(before != nullptr ? before : "", ':'))
+    if (!kept.empty() && kept != library && !is_tracer_library(kept)) preload += fmt::format(":{}", kept);
+  return preload;
+}
+
+bool has_nvtx_of_another_tool() {
+  const char* set = std::getenv("NVTX_INJECTION64_PATH");
+  return set != nullptr && !is_tracer_library(set);
 }
 
 }  // namespace
@@ -70,7 +76,7 @@ Environment tracer_environment(const TraceOptions& options, const fs::path& reco
   Environment environment{{"LD_PRELOAD", preload_with(library)},
                           {"HEADROOM_TRACE_FILE", recording.string()},
                           {"HEADROOM_TRACE_OPTIONS", tracer_settings(options, size_limit)}};
-  if (options.layers && std::getenv("NVTX_INJECTION64_PATH") == nullptr)
+  if (options.layers && !has_nvtx_of_another_tool())
     environment.emplace_back("NVTX_INJECTION64_PATH", library);
   return environment;
 }
@@ -86,14 +92,22 @@ fs::path tracer_library() {
   return named != nullptr ? fs::path(named) : executable_folder() / "libheadroom_trace.so";
 }
 
+fs::path gpu_tracer_library() { return tracer_library().replace_filename("libheadroom_trace_gpu.so"); }
+
+bool is_tracer_library(const fs::path& path) {
+  return path == tracer_library() || path == gpu_tracer_library();
+}
+
 Status check_library(const fs::path& library) {
   const std::string what = fmt::format("cannot use the preload library {}", library.string());
   if (::access(library.c_str(), R_OK) != 0)
     return usage_error(what, errno_text(errno),
-                       "install it beside the headroom program, or name it in HEADROOM_TRACER");
+                       "install it beside the headroom program, or name libheadroom_trace.so in "
+                       "HEADROOM_TRACER, which it lies beside");
   if (library.string().find_first_of(": \t") != std::string::npos)
     return usage_error(what, "its path holds a space or a colon, which separate names in LD_PRELOAD",
-                       "install Headroom elsewhere, or name a link to the library in HEADROOM_TRACER");
+                       "install Headroom elsewhere, or name libheadroom_trace.so in HEADROOM_TRACER by a "
+                       "link to its folder");
   return {};
 }
 

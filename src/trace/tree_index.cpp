@@ -22,6 +22,7 @@ Json entry_of(const RecordingFile& file, const fs::path& folder) {
   entry["command"] = info.command;
   entry["start_unix_ns"] = info.started_realtime_ns;
   entry["duration_seconds"] = info.duration.seconds();
+  entry["host_recorded"] = info.host_recorded;
   entry["segments"] = info.segments;
   entry["file_bytes"] = info.file_bytes;
   entry["disk_bytes"] = disk_bytes_of(file.path);

@@ -5,12 +5,18 @@
 // dlsym(RTLD_NEXT, …) and dlopen'ed namespaces depend on who calls: so for every name that cannot be the
 // driver's the hook jumps on, and the real dlsym sees the program's own return address. It must be compiled
 // to a jump for that, as in loader_hooks.cpp.
+//
+// Who looks a function up has often just opened its library by a dlopen that could not be followed
+// (loader_hooks.cpp). Without the events of malloc this is the first that is heard of it, and early enough
+// to be there before an ONNX Runtime's first session.
 #include <dlfcn.h>
 #include <link.h>
 
 #include "tracer/device_hooks.h"
 #include "tracer/driver_calls.h"
 #include "tracer/exported_symbols.h"
+#include "tracer/memory.h"
+#include "tracer/modules.h"
 
 namespace headroom::tracer {
 namespace {
@@ -82,6 +88,21 @@ template <class Function>
   return found_in_place_of(next(handle, name, version), name, get(real_dlsym, "dlsym"));
 }
 
+[[gnu::noinline, gnu::cold]] void look_at_libraries(ThreadLocal& thread) {
+  // A child that has no recording yet must not write into its parent's.
+  if (thread.guard != 0 || process.phase.load(std::memory_order_acquire) != Phase::recording ||
+      !recording_is_ours())
+    return;
+  const Guard guard(thread);
+  const OwnSystemCalls own_calls;
+  --thread.looks_at_loader;
+  look_at_loader();
+}
+[[gnu::always_inline]] inline void look_for_new_libraries() {
+  ThreadLocal& thread = thread_local_state;
+  if (__builtin_expect(thread.looks_at_loader > 0, 0)) look_at_libraries(thread);
+}
+
 }  // namespace
 }  // namespace headroom::tracer
 
@@ -89,6 +110,7 @@ HEADROOM_HOOK void* dlsym(void* __restrict handle, const char* __restrict name) 
   using namespace headroom::tracer;
   const Dlsym next = get(real_dlsym, "dlsym");
   if (__builtin_expect(may_be_of_driver(handle, name), 0)) return look_up(handle, name, next);
+  look_for_new_libraries();
   return next(handle, name);
 }
 
@@ -97,6 +119,7 @@ HEADROOM_HOOK void* dlvsym(void* __restrict handle, const char* __restrict name,
   using namespace headroom::tracer;
   const Dlvsym next = get(real_dlvsym, "dlvsym");
   if (__builtin_expect(may_be_of_driver(handle, name), 0)) return look_up(handle, name, version, next);
+  look_for_new_libraries();
   return next(handle, name, version);
 }
 

@@ -11,6 +11,7 @@ enum class StackMode : std::uint8_t { off, frame_pointers, unwind };
 
 struct Options {
   bool ledger = false;                         // no recording: account of GPU memory, and its limits, alone
+  bool host = true;                            // the host's memory, too: of the library, not of the text
   bool full = false;                           // record every allocation, not only large ones and samples
   StackMode stacks = StackMode::unwind;        // how call stacks are taken
   bool layers = true;                          // scopes of NVTX and ONNX Runtime

@@ -11,6 +11,7 @@
 
 #include "tracer/clock.h"
 #include "tracer/find_object.h"
+#include "tracer/host_hooks.h"
 #include "tracer/memory.h"
 #include "tracer/modules.h"
 #include "tracer/scope_table.h"
@@ -64,7 +65,7 @@ void describe_process() {
 // Leaves the phase as recording or disabled.
 void open_recording() {
   process.phase.store(Phase::disabled, std::memory_order_release);
-  if (!process.options.full && !process.recorded.create()) return;
+  if (process.options.host && !process.options.full && !process.recorded.create()) return;
   process.large_bytes = process.options.full ? 0 : process.options.large_bytes;
   process.events_left = process.options.events;
   ends_written = 0;
@@ -98,6 +99,7 @@ void after_fork_in_child() {
   const Guard guard(thread);
   const OwnSystemCalls own_calls;
   process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
+  process.options.host = kHasHostHooks;
   const char* path = process.options.ledger ? nullptr : std::getenv("HEADROOM_TRACE_FILE");
   const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
   fork_mark = is_usable ? create_fork_mark() : nullptr;

@@ -148,7 +148,8 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) cons
   header.header_bytes = kHeaderBytes;
   header.metadata_bytes = kDefaultMetadataBytes;
   header.segment_bytes = kDefaultSegmentBytes;
-  header.flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u);
+  header.flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u) |
+                 (options.host ? 0u : kFlagWithoutHost);
   header.time_shift = process_clock.shift;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);

@@ -52,6 +52,13 @@ Object* around_patch_of_step(const PendingCall& call) {
   return result;
 }
 
+// A call of a module costs 0.1 µs more, of which resnet50 makes 183 in a pass. Where GPU memory alone is
+// recorded, so that nothing costs anything, that would be the one thing left, and it would tell little: the
+// caching allocator asks the driver so seldom that it is chance in which module it does.
+void hook_module(Object* module) {
+  if (process.options.host) replace_attribute(module, "__call__", around_module);
+}
+
 // --- finding the classes
 
 struct WantedClass {
@@ -61,8 +68,7 @@ struct WantedClass {
   bool is_hooked;
 };
 WantedClass wanted_classes[] = {
-    {"Module", "torch.nn.modules.module",
-     [](Object* module) { replace_attribute(module, "__call__", around_module); }, false},
+    {"Module", "torch.nn.modules.module", hook_module, false},
     {"Tensor", "torch", [](Object* tensor) { replace_attribute(tensor, "backward", around_backward); },
      false},
     {"Optimizer", "torch.optim.optimizer",

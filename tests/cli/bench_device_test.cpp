@@ -168,7 +168,7 @@ TEST_F(BenchDevice, WithoutThePreloadLibraryTheFiguresAreAbsentAndALimitIsRefuse
   words.insert(words.end(), {"--gpu-mem-limit", "1GiB"});
   const CommandResult limited = bench_.run(words, options);
   EXPECT_EQ(limited.exit_code, 2);
-  EXPECT_THAT(limited.err, HasSubstr("cannot use the preload library /nonexistent/library.so"));
+  EXPECT_THAT(limited.err, HasSubstr("cannot use the preload library /nonexistent/libheadroom_trace_gpu.so"));
 }
 
 TEST_F(BenchDevice, ADeviceThatIsNotThereIsNamed) {

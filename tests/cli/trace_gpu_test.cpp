@@ -1,6 +1,9 @@
 // `headroom trace --gpu-mem-limit` as a person uses it, with the fake driver of tests/support.
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/json.h"
 #include "cli/command.h"
 #include "trace/device_account.h"
@@ -48,6 +51,199 @@ TEST_F(TraceGpu, TheReportSaysWhatWasRefusedAndWhoHeldTheRest) {
   EXPECT_EQ(get_integer(device, "peak_bytes"), 36 * 7340032);
   EXPECT_EQ(get_integer(device, "refused_count"), 2);
   EXPECT_EQ(get_integer(device, "at_end_bytes"), 0);
+}
+
+// --only gpu: whatever tells of the host's memory is absent, and no zero stands in for it.
+class TraceOnlyGpu : public TraceGpu {
+ protected:
+  static constexpr std::int64_t kPeak = 36 * 7340032;
+
+  void SetUp() override {
+    traced_ = trace({"--only", "gpu", "--gpu-mem-limit", "0=256MiB"}, "plain", std::to_string(256 << 20));
+    ASSERT_EQ(traced_.exit_code, 0) << traced_.err;
+  }
+  Json json_of(Words words) {
+    words.insert(words.begin(), {"report", recording().string(), "--json"});
+    const CommandResult result = run_headroom(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    auto document = parse_json(result.out);
+    EXPECT_TRUE(document.has_value()) << result.out;
+    return document ? *document : Json();
+  }
+  static void expect_absent(const Json& object, const Words& keys) {
+    for (const std::string& key : keys) EXPECT_FALSE(object.contains(key)) << key;
+  }
+  CommandResult traced_;
+};
+
+TEST_F(TraceOnlyGpu, TheSummaryTellsTheDevices) {
+  EXPECT_THAT(traced_.err, HasSubstr("  recorded     GPU memory only (--only gpu)\n"));
+  EXPECT_THAT(traced_.err, HasSubstr("  GPU 0        Fake GPU 0: peak 252.0 MiB at "));
+  EXPECT_THAT(traced_.err, HasSubstr("; 2 requests refused\n"));
+  for (const char* word : {"peak live", "allocations", "still live", "mapped"})
+    EXPECT_THAT(traced_.err, testing::Not(HasSubstr(word)));
+}
+
+TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
+  const CommandResult text = run_headroom({"report", recording().string()});
+  EXPECT_THAT(text.out, HasSubstr("GPU memory only (--only gpu), "));
+  EXPECT_THAT(text.out, HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB\n"));
+  EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  cuda_guest::Plain::take"));
+  EXPECT_THAT(text.out, HasSubstr("--to perfetto\n"));
+  EXPECT_THAT(text.out, HasSubstr("  headroom trace -- "));
+  for (const char* word :
+       {"Allocated", "At the end ", "Leaks", "that hold the peak", "Fragmentation", "0 B at 0"})
+    EXPECT_THAT(text.out, testing::Not(HasSubstr(word)));
+}
+
+TEST_F(TraceOnlyGpu, TheJsonHasNoKeyOfTheHost) {
+  const Json json = json_of({});
+  EXPECT_EQ(get_bool(json, "host_recorded"), false);
+  EXPECT_EQ(get_integer(json["devices"].at(0), "peak_bytes"), kPeak);
+  EXPECT_GT(get_integer(json, "events"), 72);
+  expect_absent(json, {"allocations",
+                       "deallocations",
+                       "total_allocated_bytes",
+                       "peak_bytes",
+                       "peak_blocks",
+                       "peak_time_seconds",
+                       "leaked_bytes",
+                       "leaked_blocks",
+                       "sampled_allocations",
+                       "counted_allocations",
+                       "sample_period_bytes",
+                       "large_bytes",
+                       "unknown_releases",
+                       "missed_releases",
+                       "mapped",
+                       "peak_shares",
+                       "stacks",
+                       "modules",
+                       "size_classes",
+                       "lifetimes",
+                       "leaks",
+                       "fragmentation",
+                       "reuse",
+                       "timeline"});
+  const Json& curve = json["devices"].at(0)["timeline"];
+  ASSERT_FALSE(curve["start_ns"].empty());
+  EXPECT_EQ(*std::max_element(curve["highest_bytes"].begin(), curve["highest_bytes"].end()), kPeak);
+  ASSERT_EQ(trace({}, "plain", "1").exit_code, 2) << "nothing is overwritten";
+  ASSERT_EQ(trace({"--force"}, "plain", "68719476736").exit_code, 0);
+  EXPECT_EQ(get_bool(json_of({}), "host_recorded"), true);
+}
+
+TEST_F(TraceOnlyGpu, AMomentTellsWhatWasOnTheDevices) {
+  const CommandResult text = run_headroom({"report", recording().string(), "--at", "peak"});
+  EXPECT_THAT(text.out, HasSubstr(": GPU memory only (--only gpu)\n"));
+  EXPECT_THAT(text.out, HasSubstr("\nGPU 0, Fake GPU 0: 252.0 MiB\n"));
+  EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  device memory (cuMemAlloc): 36 allocations\n"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("By place")));
+  const Json peak = json_of({"--at", "peak"});
+  EXPECT_EQ(get_integer(peak["devices"].at(0), "bytes"), kPeak);
+  EXPECT_EQ(get_integer(peak["devices"].at(0)["stacks"].at(0), "bytes"), kPeak);
+  expect_absent(peak, {"live_bytes", "live_blocks", "layers", "stacks", "modules", "size_classes", "threads",
+                       "mapped"});
+  EXPECT_EQ(get_integer(json_of({"--at", "end"})["devices"].at(0), "bytes"), 0);
+}
+
+TEST_F(TraceOnlyGpu, WhatKnowsTheHeapAloneIsRefusedInASentence) {
+  const std::string file = recording().string();
+  const fs::path whole = folder_ / "whole.hrec";
+  fs::copy_file(recording(), whole);
+  const auto refused = [](const Words& words, const char* sentence) {
+    const CommandResult result = run_headroom(words);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(sentence));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  };
+  refused({"diff", file, whole.string()}, "it holds GPU memory only (--only gpu)");
+  for (const char* format : {"speedscope", "collapsed", "pprof", "heaptrack"})
+    refused({"export", file, "--to", format}, "take --to timeline-json, or csv, or perfetto");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2) << "an export was begun";
+}
+
+TEST_F(TraceOnlyGpu, ExportsHaveTheDevicesAlone) {
+  const auto exported = [&](const char* format) {
+    const CommandResult result = run_headroom({"export", recording().string(), "--to", format, "--out", "-"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  auto timeline = parse_json(exported("timeline-json"));
+  ASSERT_TRUE(timeline.has_value());
+  const Json& summary = get_member(*timeline, "summary");
+  EXPECT_EQ(get_bool(summary, "host_recorded"), false);
+  expect_absent(summary, {"peak_bytes", "leaked_bytes", "total_allocations", "mapped_peak_bytes"});
+  EXPECT_EQ(get_integer(summary["devices"].at(0), "peak_bytes"), kPeak);
+  for (const Json& event : get_member(*timeline, "events")) {
+    EXPECT_THAT(get_text(event, "event_type"), testing::StartsWith("device_"));
+    expect_absent(event, {"allocated_bytes", "reserved_bytes", "fragmentation_ratio"});
+  }
+  const std::string csv = exported("csv");
+  EXPECT_THAT(csv, HasSubstr("\r\ndevice,,,72,72,"));
+  EXPECT_THAT(csv, testing::Not(HasSubstr("\r\nlayer,,,")));
+  const std::string perfetto = exported("perfetto");
+  EXPECT_THAT(perfetto, HasSubstr("GPU 0, Fake GPU 0"));
+  EXPECT_THAT(perfetto, testing::Not(HasSubstr("mapped by the program")));
+}
+
+TEST_F(TraceOnlyGpu, ThePageIsWritten) {
+  const fs::path page = folder_ / "page.html";
+  ASSERT_EQ(run_headroom({"report", recording().string(), "--html", page.string()}).exit_code, 0);
+  EXPECT_THAT(read_text(page), HasSubstr("\"host_recorded\":false"));
+}
+
+TEST_F(TraceOnlyGpu, TheTreeSaysSo) {
+  ASSERT_EQ(
+      trace({"--only", "gpu", "--force", "--gpu-mem-limit", "256MiB"}, "process", std::to_string(256 << 20))
+          .exit_code,
+      0);
+  auto index = parse_json(read_text(recording().string() + ".d/index.json"));
+  ASSERT_TRUE(index.has_value());
+  ASSERT_EQ(get_member(*index, "recordings").size(), 2u);
+  for (const Json& entry : get_member(*index, "recordings"))
+    EXPECT_EQ(get_bool(entry, "host_recorded"), false);
+  const Json json = json_of({"--all"});
+  EXPECT_GT(get_integer(json["other_processes"].at(0), "device_peak_bytes"), 0);
+  expect_absent(json["other_processes"].at(0), {"peak_bytes", "allocations", "leaked_bytes"});
+  expect_absent(json["tree"], {"sum_of_peaks_bytes", "allocations", "leaked_bytes"});
+  EXPECT_GT(get_integer(json["tree"], "sum_of_device_peaks_bytes"), 0);
+  const CommandResult text = run_headroom({"report", recording().string(), "--all"});
+  EXPECT_THAT(text.out, HasSubstr("All 2 together: the peaks of GPU memory add up to "));
+}
+
+TEST_F(TraceGpu, FlagsOfTheHeapAreRefusedBesideOnlyGpu) {
+  for (const Words& flags : {Words{"--full"}, Words{"--large", "8KiB"}, Words{"--sample-period", "1MiB"}}) {
+    Words words{"--only", "gpu"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const CommandResult result = trace(words, "plain", "1");
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--only gpu and " + flags[0] + " cannot be given together"));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+  EXPECT_FALSE(fs::exists(recording()));
+}
+
+// The command line goes before what the environment says against it.
+TEST_F(TraceGpu, TheEnvironmentGivesOnlyGpuAndTheCommandLineWins) {
+  const auto host_recorded = [&](std::vector<std::pair<std::string, std::string>> environment, Words flags) {
+    CommandOptions options;
+    options.folder = folder_.path();
+    options.environment = std::move(environment);
+    Words words{"trace", "--force", "--out", recording().string()};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", "/bin/true"});
+    EXPECT_EQ(run_headroom(words, options).exit_code, 0);
+    const CommandResult report = run_headroom({"report", recording().string(), "--json"});
+    auto document = parse_json(report.out);
+    return document && get_bool(*document, "host_recorded").value_or(false);
+  };
+  EXPECT_FALSE(host_recorded({{"HEADROOM_ONLY", "gpu"}}, {}));
+  EXPECT_FALSE(host_recorded({{"HEADROOM_ONLY", "gpu"}, {"HEADROOM_FULL", "false"}}, {}));
+  EXPECT_TRUE(host_recorded({{"HEADROOM_ONLY", "gpu"}}, {"--full"}));
+  EXPECT_TRUE(host_recorded({{"HEADROOM_ONLY", "gpu"}}, {"--large", "8KiB"}));
+  EXPECT_FALSE(host_recorded({{"HEADROOM_FULL", "true"}}, {"--only", "gpu"}));
+  EXPECT_FALSE(host_recorded({{"HEADROOM_LARGE", "8KiB"}}, {"--only", "gpu"}));
 }
 
 TEST_F(TraceGpu, WrongLimitsAreNamed) {

@@ -8,6 +8,10 @@
 // what is allowed and STEP the size of a request. For each route it prints what it got and what happened, and
 // it exits with 1 if it got a byte more than LIMIT, less than the last whole step below it, another error
 // than the driver's own for "out of memory", or not the same again after freeing.
+//
+//   trace_guest_cuda owner FUNCTION 1 1
+//
+// prints the library that has this function for the program.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -305,6 +309,11 @@ int main(int count, char** arguments) {
   // A name that only the tracer has: nothing that a program could use.
   if (way == "absent") return dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") == nullptr && dlerror() != nullptr ? 0 : 1;
   library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (way == "owner") {  // of the function ROUTE: the library that has it
+    Dl_info found{};
+    if (dladdr(dlsym(RTLD_DEFAULT, route.c_str()), &found) == 0) return 1;
+    return std::puts(found.dli_fname) < 0;
+  }
   if (library == nullptr) give_up("no driver", dlerror(), 0);
   if (route == "hold") return hold(limit, step, 0, 1);
   if (route == "export") return export_memory(step);

@@ -144,5 +144,18 @@ TEST_F(TraceRealTorch, WithoutLayersThereAreNone) {
   EXPECT_THAT(tensors_of(recording()).given, Not(Contains(Key(HasSubstr("Keeping")))));
 }
 
+// They would be the one thing that costs.
+TEST_F(TraceRealTorch, OfGpuMemoryAloneModulesAreNoLayersAndPhasesAre) {
+  const CommandResult result = trace("layers", {"--only", "gpu"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::map<std::string, std::string> sources;
+  const Json json = report();
+  for (const Json& layer : get_member(json, "layers"))
+    sources[get_text(layer, "layer_name")] = get_text(layer, "source");
+  EXPECT_EQ(sources.count("Classifier"), 0u);
+  EXPECT_EQ(sources["backward"], "phase");
+  EXPECT_EQ(sources["optimizer.step"], "phase");
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -15,7 +15,7 @@ import sys
 FILE_HEADER = struct.Struct("<8s6I5Q2i2I7Q2IQ")
 SEGMENT_HEADER = struct.Struct("<2I2Q2I3QI")
 METADATA_MAGIC, SEGMENT_MAGIC = 0x4154454D, 0x47455348
-FULL, RING, CLOSED, SEALED = 1, 2, 4, 8
+FULL, RING, CLOSED, SEALED, WITHOUT_HOST = 1, 2, 4, 8, 16
 RECORDING_END = struct.Struct("<7Q")
 ALLOCATE, RELEASE, MAP, UNMAP, SCOPE, STACK, SAMPLE, COUNTERS, GAP, THREAD = range(1, 11)
 EXTENSION = 15
@@ -134,6 +134,7 @@ class Recording:
             raise SystemExit("not a recording of version 1")
         self.full, self.ring, self.closed = bool(flags & FULL), bool(flags & RING), bool(flags & CLOSED)
         self.sealed = bool(flags & SEALED)
+        self.host_recorded = not flags & WITHOUT_HOST
         self.first_monotonic_ns = first_ns
         self.seals, self.end = {}, None
         self.find_end()
@@ -475,6 +476,7 @@ def summary(recording):
         "bytes_by_scope": by_scope,
         "command": recording.command,
         "pid": recording.pid,
+        "host_recorded": recording.host_recorded,
         "full": recording.full,
         "closed": recording.closed,
         "dropped_events": recording.events_dropped,

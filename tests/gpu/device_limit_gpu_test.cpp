@@ -21,11 +21,14 @@ class LimitOnAGpu : public testing::Test {
   void SetUp() override {
     const auto driver = cuda::Driver::open();
     if (!driver) GTEST_SKIP() << "skipped: " << driver.error().sentence();
+    trace("full=0");
+  }
+  void trace(const std::string& mode) {
     ledger::Limits limits;
     for (std::uint64_t& limit : limits.bytes) limit = kLimit;
-    const std::string file = (folder_ / "account").string();
+    const std::string file = (folder_ / std::to_string(accounts_++)).string();
     ASSERT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
-    traced_.emplace("full=0,device=" + std::to_string(kLimit) + ",account=" + file);
+    traced_.emplace(mode + ",device=" + std::to_string(kLimit) + ",account=" + file);
   }
   // Every route sound, as many as there are to be.
   void expect_sound(const GuestRun& run, int routes) {
@@ -43,20 +46,50 @@ class LimitOnAGpu : public testing::Test {
     expect_sound(run, 9);
   }
   TemporaryFolder folder_;
+  int accounts_ = 0;
   std::optional<TracedGuest> traced_;
 };
 
-class LimitByWay : public LimitOnAGpu, public testing::WithParamInterface<const char*> {};
+// By either library (traced_guest.h), and however a program finds the driver.
+class LimitByWay : public LimitOnAGpu,
+                   public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
 TEST_P(LimitByWay, NoRouteGetsPastItAndNoneIsRefusedWithinIt) {
-  const std::string way = GetParam();
+  trace(std::get<0>(GetParam()));
+  const std::string way = std::get<1>(GetParam());
   expect_sound(traced_->run({guest(way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda"), way,
                              "all", std::to_string(kLimit), std::to_string(kStep)}),
                17);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, LimitByWay, testing::Values("dlsym", "proc", "first", "ptsz", "linked"),
-                         [](const auto& tested) { return std::string(tested.param); });
+INSTANTIATE_TEST_SUITE_P(Ways, LimitByWay,
+                         testing::Combine(testing::Values("full=0", "gpu"),
+                                          testing::Values("dlsym", "proc", "first", "ptsz", "linked")),
+                         [](const auto& tested) {
+                           const bool both = std::string("full=0") == std::get<0>(tested.param);
+                           return (both ? "Default_" : "Gpu_") + std::string(std::get<1>(tested.param));
+                         });
+
+// --only gpu: every event of the GPU with its stack, and none of the host.
+TEST_F(LimitOnAGpu, IsToldByARecordingOfGpuMemoryAlone) {
+  trace("gpu");
+  const GuestRun run = traced_->run(
+      {guest("trace_guest_cuda"), "proc", "plain", std::to_string(kLimit), std::to_string(kStep)});
+  ASSERT_TRUE(run.status.success()) << run.output;
+  const SeenRecording seen = traced_->root();
+  EXPECT_FALSE(seen.info.host_recorded);
+  EXPECT_TRUE(seen.info.closed);
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_EQ(seen.count(MemoryEventKind::device_allocate), 2 * (kLimit / kStep));
+  EXPECT_EQ(seen.count(MemoryEventKind::device_release), 2 * (kLimit / kStep));
+  EXPECT_EQ(seen.count(MemoryEventKind::device_refused), 2u);
+  for (const SeenEvent& one : seen.events) {
+    EXPECT_TRUE(is_of_device(one.event.kind)) << static_cast<int>(one.event.kind);
+    if (one.event.kind == MemoryEventKind::device_allocate) {
+      EXPECT_GE(one.frames.size(), 2u);
+    }
+  }
+}
 
 TEST_F(LimitOnAGpu, HoldsForTheSharedRuntime) { expect_runtime_sound("trace_guest_cudart"); }
 

@@ -119,7 +119,7 @@ async function check_keyboard(page) {
   assert.equal(await live_title(page), before);
 }
 
-for (const kind of ['model', 'sampled', 'empty']) {
+for (const kind of ['model', 'sampled', 'empty', 'gpu']) {
   mkdirSync(join(folder, kind));
   execFileSync(writer, [join(folder, kind), kind]);
 }
@@ -159,3 +159,39 @@ await with_page('empty', SIZES[0], 'dark', async (page) => {
   await check_accessibility(page);
 });
 console.log('ok: a recording without anything in it');
+
+// GPU memory alone: its sections come first, and nothing is told of the heap.
+async function check_gpus(page) {
+  assert.match(await page.textContent('.figures'), /Peak of GPU 0726\.0 MiB.*Peak of GPU 1900\.0 MiB.*Duration/);
+  assert.match(await page.textContent('header'), /GPU memory only \(--only gpu\)/);
+  assert.deepEqual(await page.$$eval('h2', (heads) => heads.map((head) => head.textContent)), ['Memory of GPUs', 'Layers']);
+  const words = await page.textContent('#gpus');
+  assert.match(words, /GPU 0, Test GPU A, 16\.00 GiB.*Peak 726\.0 MiB at .*576\.0 MiB live at the end.*Pools kept 192\.0 MiB at most/);
+  assert.match(words, /device memory \(cuMemAlloc\)576\.0 MiB79 %.*in use from pools150\.0 MiB21 %.*pinned memory of the machine apart/);
+  assert.match(words, /limited to 1\.00 GiB.*Refused: 1 request of 200\.0 MiB/);
+  assert.match(words, /950\.0 MiB of 1\.00 GiB.*900\.0 MiB detector::read_file.*50\.0 MiB other processes, pools and graphs/);
+  assert.ok(words.includes(HOSTILE_NAME), 'the name of a device is text');
+  assert.doesNotMatch(await page.textContent('#page'), /Leak|heap|Fragmentation|Live at the moment|\b0 B\b.*blocks/);
+  const canvases = await page.$$('canvas');
+  assert.equal(canvases.length, 2, 'a curve for each device');
+  for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
+  const layers = await page.textContent('#layers');
+  assert.match(layers, /run.*12\d/);
+}
+for (const size of SIZES) {
+  for (const scheme of ['light', 'dark']) {
+    await with_page('gpu', size, scheme, async (page) => {
+      await check_gpus(page);
+      await check_width(page);
+      if (screenshots) await page.screenshot({path: join(screenshots, `recording-gpu-${size.name}-${scheme}.png`), fullPage: true});
+      await page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
+      await check_accessibility(page);
+      for (const width of [320, 600, 800, 1000, size.width]) {
+        await page.setViewportSize({width, height: size.height});
+        await check_width(page);
+      }
+      if (size.name === 'desktop') await page.pdf({format: 'A4'});
+    });
+  }
+}
+console.log('ok: a recording of GPU memory alone');

@@ -7,6 +7,7 @@ const tree = await load('recording/tree.ts');
 const {stack_points, layer_color} = await load('recording/stacked_points.ts');
 const places = await load('recording/places.ts');
 const {display_names} = await load('recording/layer_names.ts');
+const {curve_points} = await load('recording/curve_points.ts');
 const {estimated_number} = await load('format.ts');
 
 // main → load → new (70), main → run → new (20) and run itself (5); 5 have no stack in the page.
@@ -105,4 +106,12 @@ test('layer names are as long as needed to tell them apart', () => {
 test('a number of blocks that has a standard error is told as an estimate', () => {
   assert.equal(estimated_number(1200, undefined), '1200');
   assert.equal(estimated_number(1200, 0.5), '≈ 1200');
+});
+
+test('a curve begins at zero, keeps its peaks, and stays level where nothing happens', () => {
+  const curve = {width_ns: 10, start_ns: [20, 30, 90], lowest_bytes: [0, 5, 3], highest_bytes: [40, 50, 9], last_bytes: [8, 7, 3]};
+  const points = curve_points(curve, 120);
+  assert.deepEqual(points.seconds.map((s) => Math.round(s * 1e9)), [0, 20, 30, 40, 90, 100, 120]);
+  assert.deepEqual(points.values, [0, 40, 50, 7, 9, 3, 3]);
+  assert.deepEqual(curve_points({width_ns: 1, start_ns: [], lowest_bytes: [], highest_bytes: [], last_bytes: []}, 9), {seconds: [], values: []});
 });

@@ -55,6 +55,51 @@ TEST_F(DeviceMemory, ThePeakAndWhoHeldIt) {
   EXPECT_EQ(analysis.allocations, 0);
 }
 
+TEST_F(DeviceMemory, TheCurveHasEveryPeakInAFewPoints) {
+  std::uint64_t time = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    builder_.device_allocate(0, time += 10, 0, Memory::device, 0x1000, i == 500 ? 9000 : 100);
+    builder_.device_release(0, time += 10, 0, Memory::device, 0x1000);
+  }
+  builder_.device_allocate(0, time += 100'000, 0, Memory::pinned_host, 0x1000, 5);  // none of the device's
+  builder_.device_allocate(0, time += 100'000, 0, Memory::device, 0x1000, 70);
+  auto recording = recording::Recording::open(builder_.finish());
+  ASSERT_TRUE(recording.has_value());
+  const RecordingAnalysis analysis = analyze_recording(*recording, {.timeline_points = 50});
+  const DeviceCurve& curve = analysis.devices[0].curve;
+  ASSERT_FALSE(curve.points.empty());
+  EXPECT_LE(curve.points.size(), 50u);
+  std::int64_t highest = 0, before = -1;
+  for (const DeviceCurvePoint& point : curve.points) {
+    EXPECT_GT(point.start.count, before);
+    EXPECT_LE(point.lowest, point.last);
+    EXPECT_LE(point.last, point.highest);
+    EXPECT_EQ(point.lowest, 0);
+    before = point.start.count;
+    highest = std::max(highest, point.highest);
+  }
+  EXPECT_EQ(highest, 9000);
+  EXPECT_EQ(curve.points.back().last, 70);
+  EXPECT_LE(curve.points.back().start.count, static_cast<std::int64_t>(time));
+  EXPECT_GT((curve.points.back().start + curve.width).count, static_cast<std::int64_t>(time));
+}
+
+// A process that was killed knows its duration too short: points are joined then, and none is lost.
+TEST(DeviceCurve, LastsLongerThanExpected) {
+  DeviceCurveBuilder builder(4, {40});
+  for (std::int64_t time = 0; time < 1000; ++time) builder.changed(time, time, time == 700 ? 5000 : time + 1);
+  const DeviceCurve curve = builder.finish();
+  EXPECT_LE(curve.points.size(), 4u);
+  std::int64_t highest = 0;
+  for (const DeviceCurvePoint& point : curve.points) {
+    EXPECT_EQ(point.start.count % curve.width.count, 0);
+    highest = std::max(highest, point.highest);
+  }
+  EXPECT_EQ(highest, 5000);
+  EXPECT_EQ(curve.points.front().lowest, 0);
+  EXPECT_EQ(curve.points.back().last, 1000);
+}
+
 TEST_F(DeviceMemory, AddressesImportsAndPinnedMemoryStandApart) {
   builder_.device_allocate(0, 10, 0, Memory::physical, 1, 100);
   builder_.device_allocate(0, 11, 0, Memory::mapping, 0x1000, 100);

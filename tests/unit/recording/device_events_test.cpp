@@ -71,6 +71,36 @@ TEST(DeviceEvents, DevicesAreDescribed) {
   EXPECT_FALSE(device.limit_bytes.has_value());
 }
 
+TEST(DeviceEvents, ARecordingThatHasNothingElseSaysSo) {
+  test::TemporaryFolder folder;
+  for (const bool host : {true, false}) {
+    test::RecordingOptions options;
+    options.host = host;
+    RecordingBuilder builder(folder / "a.hrec", options);
+    builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
+    auto recording = Recording::open(builder.finish());
+    ASSERT_TRUE(recording.has_value());
+    EXPECT_EQ(recording->info().host_recorded, host);
+    EXPECT_TRUE(recording->problems().empty());
+  }
+}
+
+// The flag is under the header's checksum: a figure that was not recorded must not turn into a zero.
+TEST(DeviceEvents, AChangedFlagIsTold) {
+  test::TemporaryFolder folder;
+  test::RecordingOptions options;
+  options.host = false;
+  RecordingBuilder builder(folder / "a.hrec", options);
+  builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
+  const auto path = builder.finish();
+  std::string bytes = test::read_text(path);
+  bytes[offsetof(FileHeader, flags)] ^= kFlagWithoutHost;
+  test::write_text(path, bytes);
+  auto recording = Recording::open(path);
+  ASSERT_TRUE(recording.has_value());
+  EXPECT_THAT(recording->problems(), testing::Contains(testing::HasSubstr("checksum")));
+}
+
 TEST(DeviceEvents, WhatALaterVersionAddsIsPassedOver) {
   test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");

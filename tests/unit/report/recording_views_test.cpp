@@ -59,6 +59,34 @@ void killed_sampled(RecordingBuilder& builder) {
   builder.release(1, 5 * kMillisecond, 0x999010);
 }
 
+// Of GPU memory alone: two devices, a limit that refused, and layers that know their times.
+void gpu_only(RecordingBuilder& builder) {
+  add_program(builder);
+  recording::DeviceRecord record{};
+  record.total_bytes = std::uint64_t{16} << 30;
+  builder.device(0, record, "Test GPU");
+  record.limit_bytes = std::uint64_t{1} << 30;
+  record.flags = recording::kDeviceLimited;
+  builder.device(1, record, "Test GPU");
+  const auto load = builder.scope("load"), run = builder.scope("Run");
+  std::uint64_t time = kMillisecond;
+  builder.enter_scope(0, time, load);
+  builder.device_allocate(0, time += kMillisecond, 0, DeviceMemoryKind::device, 0x1000, 500 << 20,
+                          {kBase + 0x1011, kBase + 0x2021});
+  builder.device_allocate(0, time, 1, DeviceMemoryKind::physical, 0x2000, 900 << 20, {kBase + 0x2021});
+  builder.device_allocate(0, time, 0, DeviceMemoryKind::pinned_host, 0x3000, 64 << 20, {kBase + 0x2021});
+  for (int i = 0; i < 3; ++i) {
+    builder.enter_scope(0, time += kMillisecond, run);
+    builder.device_allocate(0, time += kMillisecond, 0, DeviceMemoryKind::pool, 0x4000, 100 << 20,
+                            {kBase + 0x3031, kBase + 0x2055});
+    builder.device_release(0, time += kMillisecond, 0, DeviceMemoryKind::pool, 0x4000);
+    builder.enter_scope(0, time += kMillisecond, 0);
+  }
+  builder.device_figure(0, time, 0, DeviceMemoryKind::pool_reserved, 128 << 20);
+  builder.device_refused(0, time += kMillisecond, 1, DeviceMemoryKind::device, 200 << 20, 950 << 20, 1 << 30,
+                         {kBase + 0x2055});
+}
+
 void nothing(RecordingBuilder&) {}
 
 struct Sample {
@@ -69,14 +97,17 @@ struct Sample {
 };
 
 std::vector<Sample> samples() {
-  test::RecordingOptions full, killed, empty;
+  test::RecordingOptions full, killed, empty, gpus;
   full.command = {"/opt/app/bin/detector", "--images", "a folder"};
   killed.command = {"/opt/app/bin/detector"};
   killed.full = killed.closed = false;
   empty.command = {"/bin/true"};
+  gpus.command = {"/opt/app/bin/detector"};
+  gpus.host = gpus.full = false;
   return {{"leaking_model", full, leaking_model, true},
           {"killed_sampled", killed, killed_sampled},
-          {"nothing", empty, nothing}};
+          {"nothing", empty, nothing},
+          {"gpu_only", gpus, gpu_only, true}};
 }
 
 // As a symbolizer would: one address has an inlined function.
@@ -122,6 +153,10 @@ class RecordingViewsGolden : public testing::TestWithParam<Sample> {
                        {.file = "a.hrec.d/4301-0.hrec",
                         .problem = "cannot read a.hrec.d/4301-0.hrec: its header is damaged"}};
       report.add_others = true;
+      if (!GetParam().options.host) {
+        report.others[0].host_recorded = false;
+        report.others[0].device_peak_bytes = 3 << 20;
+      }
     }
     const std::string text = view(report, *recording);
     const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/recording" / GetParam().name / file;

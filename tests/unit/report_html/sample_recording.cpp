@@ -85,6 +85,40 @@ void die_in_default_mode(RecordingBuilder& builder) {
   builder.gap(1, 4 * kMillisecond, 250);
 }
 
+void fill_gpus(RecordingBuilder& builder) {
+  builder.thread(0, 4242, "main");
+  recording::DeviceRecord record{};
+  record.total_bytes = std::uint64_t{16} << 30;
+  builder.device(0, record, "Test GPU A");
+  record.limit_bytes = std::uint64_t{1} << 30;
+  record.flags = recording::kDeviceLimited;
+  builder.device(1, record, kHostileName);
+  const auto load_scope = builder.scope("load"), run_scope = builder.scope("run");
+  const auto conv = builder.scope(kHostileName, run_scope, recording::ScopeSource::nvtx);
+  std::uint64_t time = kMillisecond, handle = kHeap;
+  builder.enter_scope(0, time, load_scope);
+  for (int i = 0; i < 6; ++i)
+    builder.device_allocate(0, time += 20 * kMillisecond, 0, DeviceMemoryKind::device, handle += 0x1000,
+                            96 << 20, {load, main_function});
+  builder.device_allocate(0, time, 0, DeviceMemoryKind::pinned_host, handle += 0x1000, 64 << 20,
+                          {hostile, load, main_function});
+  builder.device_allocate(0, time, 1, DeviceMemoryKind::physical, handle += 0x1000, 900 << 20,
+                          {load, main_function});
+  for (int cycle = 0; cycle < 12; ++cycle) {
+    builder.enter_scope(0, time += 10 * kMillisecond, run_scope);
+    builder.enter_scope(0, time += kMillisecond, conv);
+    builder.device_allocate(0, time += kMillisecond, 0, DeviceMemoryKind::pool, handle += 0x1000,
+                            static_cast<std::uint64_t>(40 + 10 * cycle) << 20,
+                            {convolve, run, main_function});
+    builder.device_release(0, time += 5 * kMillisecond, 0, DeviceMemoryKind::pool, handle);
+    builder.enter_scope(0, time += kMillisecond, 0);
+  }
+  builder.device_figure(0, time, 0, DeviceMemoryKind::pool_reserved, 192 << 20);
+  builder.device_refused(0, time += kMillisecond, 1, DeviceMemoryKind::device, 200 << 20, 950 << 20, 1 << 30,
+                         {hostile, run, main_function});
+  builder.enter_scope(0, time + 100 * kMillisecond, load_scope);
+}
+
 }  // namespace
 
 report::RecordingReport AnalysedRecording::report() const {
@@ -100,9 +134,11 @@ AnalysedRecording sample_recording(SampleRecording kind, const std::filesystem::
   RecordingOptions options;
   options.command = {"/opt/app/bin/detector", "--model", "detector.onnx", kHostileName};
   options.full = options.closed = kind != SampleRecording::sampled;
+  if (kind == SampleRecording::gpu) options.host = options.full = false;
   RecordingBuilder builder(folder / "detector.hrec", options);
   if (kind == SampleRecording::model) run_model(builder);
   if (kind == SampleRecording::sampled) die_in_default_mode(builder);
+  if (kind == SampleRecording::gpu) fill_gpus(builder);
   auto recording = recording::Recording::open(builder.finish());
   if (!recording) throw std::runtime_error(recording.error().sentence());
   auto analysis = analysis::analyze_recording(*recording, {});

@@ -16,6 +16,7 @@ enum class SampleRecording {
   model,    // full: a session loads and runs twelve times, and each Run keeps some
   sampled,  // of default mode: killed, with a gap
   empty,    // nothing was allocated
+  gpu,      // of GPU memory alone: two devices, of which one has a limit that refused, and layers
 };
 
 struct AnalysedRecording {

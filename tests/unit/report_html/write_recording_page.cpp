@@ -1,5 +1,5 @@
 // Writes the page of a made recording for the browser test: `write_recording_page FOLDER
-// model|sampled|empty`.
+// model|sampled|empty|gpu`.
 #include <cstdio>
 #include <string_view>
 
@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   const std::string_view kind = argv[2];
   auto recording = headroom::test::sample_recording(kind == "model"     ? SampleRecording::model
                                                     : kind == "sampled" ? SampleRecording::sampled
+                                                    : kind == "gpu"     ? SampleRecording::gpu
                                                                         : SampleRecording::empty,
                                                     folder);
   const auto html = recording.page();

@@ -7,7 +7,7 @@
 
 #include "support/recording_builder.h"
 #include "support/test_support.h"
-#include "trace/heap_figures.h"
+#include "trace/memory_figures.h"
 
 namespace headroom::trace {
 namespace {
@@ -25,7 +25,7 @@ TraceOutcome outcome_of(recording::Recording& recording) {
   const auto analysis = analysis::analyze_recording(recording, {});
   outcome.info = recording.info();
   outcome.events = analysis.events;
-  outcome.figures = heap_figures(recording.info(), analysis);
+  outcome.figures = memory_figures(recording.info(), analysis);
   return outcome;
 }
 
@@ -51,6 +51,29 @@ TEST(Summary, TellsTheFiguresAndTheNextCommand) {
   EXPECT_TRUE(text.ends_with("next: headroom report /out/app.hrec\n")) << text;
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
   EXPECT_THAT(text, Not(HasSubstr("dropped")));
+}
+
+TEST(Summary, OfGpuMemoryAloneTellsNothingOfTheHost) {
+  test::TemporaryFolder folder;
+  test::RecordingOptions options;
+  options.host = options.full = false;
+  test::RecordingBuilder builder(folder / "a.hrec", options);
+  builder.device(0, {}, "Test GPU");
+  builder.device_allocate(0, 10, 0, DeviceMemoryKind::device, 0x1000, 3 << 20);
+  builder.device_refused(0, 20, 0, DeviceMemoryKind::device, 1, 2, 3);
+  builder.device_release(0, 30, 0, DeviceMemoryKind::device, 0x1000);
+  auto recording = std::move(*recording::Recording::open(builder.finish()));
+  const std::string text = trace_summary(outcome_of(recording));
+  EXPECT_THAT(
+      text,
+      AllOf(
+          HasSubstr("  recorded     GPU memory only (--only gpu)\n"),
+          HasSubstr("  GPU 0        Test GPU: peak 3.0 MiB at 10 ns, 0 B at the end; 1 request refused\n")));
+  for (const char* word : {"peak live", "allocations", "still live", "mapped"})
+    EXPECT_THAT(text, Not(HasSubstr(word)));
+  test::RecordingBuilder nothing(folder / "b.hrec", options);
+  auto without = std::move(*recording::Recording::open(nothing.finish()));
+  EXPECT_THAT(trace_summary(outcome_of(without)), HasSubstr("none was asked for"));
 }
 
 // As `headroom report` tells them: what the tracer has a runtime release was there for the tracing's sake.
@@ -144,9 +167,9 @@ TEST(Summary, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
   analysis::RecordingAnalysis analysis;
   analysis.peak_bytes = {1000, 100.0};
   analysis.leaked_bytes = {1100, 80.0};
-  EXPECT_THAT(heap_figures({}, analysis), HasSubstr("above the peak by chance"));
+  EXPECT_THAT(memory_figures({}, analysis), HasSubstr("above the peak by chance"));
   analysis.leaked_bytes.value = 1000;
-  EXPECT_THAT(heap_figures({}, analysis), Not(HasSubstr("by chance")));
+  EXPECT_THAT(memory_figures({}, analysis), Not(HasSubstr("by chance")));
 }
 
 TEST(Summary, DroppedEventsNameTheBoundThatWasMet) {

@@ -96,6 +96,22 @@ TEST(TracerEnvironment, PutsTheLibraryBeforeWhatIsPreloaded) {
   }
 }
 
+// `headroom trace` within another: one of the two libraries records, and the ranges are the inner one's.
+TEST(TracerEnvironment, ATraceWithinATraceHasOneLibrary) {
+  const Variable named("HEADROOM_TRACER", "/opt/libheadroom_trace.so");
+  EXPECT_EQ(gpu_tracer_library(), "/opt/libheadroom_trace_gpu.so");
+  const Variable preload("LD_PRELOAD", "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
+  const Variable nvtx("NVTX_INJECTION64_PATH", "/opt/libheadroom_trace.so");
+  TraceOptions options;
+  options.gpu_only = true;
+  options.library = gpu_tracer_library();
+  const auto variables = environment_of(options);
+  EXPECT_EQ(variables.at("LD_PRELOAD"), "/opt/libheadroom_trace_gpu.so:/usr/lib/libjemalloc.so.2");
+  EXPECT_EQ(variables.at("NVTX_INJECTION64_PATH"), "/opt/libheadroom_trace_gpu.so");
+  const Environment ledger = ledger_environment(gpu_tracer_library(), {}, "");
+  EXPECT_EQ(ledger.front().second, "/opt/libheadroom_trace_gpu.so:/usr/lib/libjemalloc.so.2");
+}
+
 TEST(TracerEnvironment, AnotherToolKeepsItsRanges) {
   TraceOptions options = with_library();
   {

@@ -11,6 +11,12 @@ namespace {
 using Kind = MemoryEventKind;
 constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20;
 
+std::string module_at(const SeenRecording& seen, std::uint64_t address) {
+  for (const recording::Module& module : seen.info.modules)
+    if (address >= module.start && address < module.end) return module.path;
+  return "";
+}
+
 class TraceDevices : public testing::Test {
  protected:
   // The guest under a limit that it and its children share.
@@ -19,21 +25,24 @@ class TraceDevices : public testing::Test {
     traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
     return traced.run({guest(guest_name), way, route, std::to_string(kLimit), std::to_string(kStep)});
   }
-  std::string options() {
+  std::string options(const std::string& mode = "full=1") {
     ledger::Limits limits;
     for (std::uint64_t& limit : limits.bytes) limit = kLimit;
-    const std::string file = (folder_ / "account").string();
+    const std::string file = (folder_ / std::to_string(accounts_++)).string();
     EXPECT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
-    return "full=1,device=" + std::to_string(kLimit) + ",account=" + file;
+    return mode + ",device=" + std::to_string(kLimit) + ",account=" + file;
   }
   TemporaryFolder folder_;
+  int accounts_ = 0;
 };
 
-class TraceDeviceWays : public TraceDevices, public testing::WithParamInterface<const char*> {};
+// By either library, and however a program finds the driver.
+class TraceDeviceWays : public TraceDevices,
+                        public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
 TEST_P(TraceDeviceWays, NoRouteGetsPastTheLimitAndNoneIsRefusedWithinIt) {
-  TracedGuest traced(options());
-  const std::string way = GetParam();
+  TracedGuest traced(options(std::get<0>(GetParam())));
+  const std::string way = std::get<1>(GetParam());
   const GuestRun run =
       this->run(traced, way == "linked" ? "trace_guest_cuda_linked" : "trace_guest_cuda", way, "all");
   EXPECT_TRUE(run.status.success()) << run.output;
@@ -41,8 +50,16 @@ TEST_P(TraceDeviceWays, NoRouteGetsPastTheLimitAndNoneIsRefusedWithinIt) {
   EXPECT_NE(run.output.find("driver   gave 99"), std::string::npos) << run.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, TraceDeviceWays, testing::Values("dlsym", "proc", "first", "ptsz", "linked"),
-                         [](const auto& tested) { return std::string(tested.param); });
+INSTANTIATE_TEST_SUITE_P(Ways, TraceDeviceWays,
+                         testing::Combine(testing::Values("full=1", "gpu", "gpu,ledger=1"),
+                                          testing::Values("dlsym", "proc", "first", "ptsz", "linked")),
+                         [](const auto& tested) {
+                           const std::string mode = std::get<0>(tested.param);
+                           return (mode == "full=1" ? "Full"
+                                   : mode == "gpu"  ? "Gpu"
+                                                    : "Ledger") +
+                                  std::string("_") + std::get<1>(tested.param);
+                         });
 
 TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
   TracedGuest traced("full=1,device=" + std::to_string(kLimit));
@@ -69,6 +86,54 @@ TEST_F(TraceDevices, TheRecordingHasEveryAllocationItsReleaseAndTheRefusals) {
   EXPECT_EQ(seen.info.devices[0].total_bytes, std::uint64_t{64} << 30);
   EXPECT_EQ(seen.info.devices[0].limit_bytes, kLimit);
   EXPECT_FALSE(seen.info.devices[0].integrated);
+}
+
+TEST_F(TraceDevices, WithoutTheHostsMemoryTheRecordingHasTheDevicesAlone) {
+  TracedGuest traced("gpu,device=" + std::to_string(kLimit));
+  ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", "plain").status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_FALSE(seen.info.host_recorded);
+  EXPECT_TRUE(seen.info.closed);
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  constexpr std::size_t kGranted = kLimit / kStep;
+  EXPECT_EQ(seen.count(Kind::device_allocate), 2 * kGranted);
+  EXPECT_EQ(seen.count(Kind::device_release), 2 * kGranted);
+  EXPECT_EQ(seen.count(Kind::device_refused), 2u);
+  for (const SeenEvent& one : seen.events) {
+    EXPECT_THAT(one.event.kind, testing::AnyOf(Kind::device_allocate, Kind::device_release,
+                                               Kind::device_refused, Kind::device_figure));
+    if (one.event.kind != Kind::device_allocate) continue;
+    EXPECT_GE(one.frames.size(), 2u);
+    for (const std::uint64_t frame : one.frames)
+      EXPECT_THAT(module_at(seen, frame), testing::Not(testing::HasSubstr("libheadroom_trace")));
+  }
+}
+
+TEST_F(TraceDevices, WithoutTheHostsMemoryChildrenHaveRecordingsOfTheirOwn) {
+  for (const char* way_to_child : {"fork", "process"}) {
+    TracedGuest traced(options("gpu"));
+    ASSERT_TRUE(run(traced, "trace_guest_cuda", "proc", way_to_child).status.success()) << way_to_child;
+    const auto others = traced.others();
+    ASSERT_EQ(others.size(), 1u) << way_to_child;
+    EXPECT_FALSE(others.begin()->second.info.host_recorded);
+    EXPECT_GT(others.begin()->second.count(Kind::device_allocate), 0u) << way_to_child;
+  }
+}
+
+// A call of malloc goes straight to the C library, at no cost at all.
+TEST_F(TraceDevices, TheLibraryOfGpuMemoryHasNoHooksOfTheHeap) {
+  const auto owner_of = [&](const char* options, const char* function) {
+    TracedGuest traced(options);
+    return std::filesystem::path(run(traced, "trace_guest_cuda", "owner", function).output)
+        .filename()
+        .string();
+  };
+  for (const char* function : {"malloc", "free", "realloc", "posix_memalign", "mmap", "mprotect", "sbrk"}) {
+    EXPECT_EQ(owner_of("gpu", function), "libc.so.6\n") << function;
+    EXPECT_EQ(owner_of("full=1", function), "libheadroom_trace.so\n") << function;
+  }
+  EXPECT_THAT(owner_of("gpu", "_Znwm"), testing::StartsWith("libstdc++.so"));
+  EXPECT_EQ(owner_of("gpu", "cuMemAlloc_v2"), "libheadroom_trace_gpu.so\n");
 }
 
 TEST_F(TraceDevices, PhysicalMemoryAndAddressesAreKeptApart) {

@@ -1,4 +1,7 @@
 // Scopes that a program names itself.
+#include <map>
+#include <set>
+
 #include "unit/tracer/traced_guest.h"
 
 namespace headroom::test {
@@ -31,6 +34,30 @@ TEST(TraceScopes, CountsOfDefaultModeGoToTheirScope) {
   EXPECT_EQ(bytes["model"], 3u * (66602 + 66605));
   EXPECT_EQ(bytes["model/conv1"], 3u * 66603);
   EXPECT_EQ(bytes["model/conv2"], 3u * 66604);
+}
+
+// They are events of their own, so they need no allocation to be told.
+TEST(TraceScopes, AreThereWithoutTheHostsMemory) {
+  TracedGuest traced("gpu");
+  ASSERT_TRUE(traced.run({guest("trace_guest_scopes")}).status.success());
+  const SeenRecording seen = traced.root();
+  std::map<std::string, std::size_t> entered;
+  for (const SeenEvent& event : seen.events) {
+    EXPECT_EQ(event.event.kind, MemoryEventKind::enter_scope);
+    ++entered[event.scope];
+  }
+  EXPECT_EQ(entered["model/conv1"], 3u);
+  EXPECT_EQ(entered["model/conv2"], 3u);
+  EXPECT_FALSE(seen.info.host_recorded);
+}
+
+TEST(TraceScopes, NvtxRangesAreThereWithoutTheHostsMemory) {
+  if (!std::filesystem::exists(guest("trace_guest_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
+  TracedGuest traced("gpu");
+  ASSERT_TRUE(traced.run({guest("trace_guest_nvtx")}).status.success());
+  std::set<std::string> entered;
+  for (const SeenEvent& event : traced.root().events) entered.insert(event.scope);
+  EXPECT_THAT(entered, testing::IsSupersetOf({"narrow", "narrow/wide é", "narrow/event", "registered"}));
 }
 
 TEST(TraceScopes, AProgramThatIsNotTracedRunsWithoutTheLibrary) {

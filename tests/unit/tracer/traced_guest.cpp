@@ -10,6 +10,7 @@ namespace headroom::test {
 
 std::string guest(const std::string& name) { return HEADROOM_BINARY_DIR "/tests/" + name; }
 std::string trace_library() { return HEADROOM_BINARY_DIR "/bin/libheadroom_trace.so"; }
+std::string gpu_trace_library() { return HEADROOM_BINARY_DIR "/bin/libheadroom_trace_gpu.so"; }
 
 std::size_t SeenRecording::count(MemoryEventKind kind) const {
   return static_cast<std::size_t>(std::count_if(
@@ -63,9 +64,10 @@ Result<Subprocess> TracedGuest::start(const std::vector<std::string>& command, i
   SpawnOptions spawn;
   spawn.command = command;
   spawn.stdout_fd = stdout_fd;
-  const std::string preload = also_.empty() ? trace_library() : trace_library() + ":" + also_;
+  const std::string library = options_.starts_with("gpu") ? gpu_trace_library() : trace_library();
+  const std::string preload = also_.empty() ? library : library + ":" + also_;
   std::map<std::string, std::string> environment = {{"LD_PRELOAD", preload},
-                                                    {"NVTX_INJECTION64_PATH", trace_library()},
+                                                    {"NVTX_INJECTION64_PATH", library},
                                                     {"HEADROOM_TRACE_FILE", root_path().string()},
                                                     {"HEADROOM_TRACE_OPTIONS", options_}};
   for (const auto& [name, value] : environment_) environment[name] = value;

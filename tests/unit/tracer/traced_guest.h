@@ -14,6 +14,7 @@ namespace headroom::test {
 // "<build>/tests/NAME".
 std::string guest(const std::string& name);
 std::string trace_library();
+std::string gpu_trace_library();
 
 // An event with what its ids stand for.
 struct SeenEvent {
@@ -44,6 +45,7 @@ struct GuestRun {
 
 class TracedGuest {
  public:
+  // `options` that begin with the word "gpu" are for the library that records GPU memory alone.
   explicit TracedGuest(std::string options = "full=1") : options_(std::move(options)) {}
   // An allocator or other library that the program is to have besides, after the tracer.
   void preload_also(const std::string& library) { also_ = library; }

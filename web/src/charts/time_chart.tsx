@@ -28,6 +28,7 @@ interface Props {
   height?: number;
   sync?: string;
   from_zero?: boolean;
+  stepped?: boolean;  // a value stays until the next point
 }
 
 const FONT = '12px system-ui, sans-serif';
@@ -155,6 +156,7 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
         stroke: () => css_color(line.color),
         width: 1.75,
         spanGaps: false,
+        ...(props.stepped ? {paths: uPlot.paths.stepped!({align: 1})} : {}),
         points: {show: props.seconds.length < 3, filter: (_plot, _series, all) => (all ? null : alone_in(line.values))},
         ...(line.fill ? {fill: () => css_color(line.color) + FILL_ALPHA} : {}),
       })),

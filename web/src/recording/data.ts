@@ -10,17 +10,20 @@ export interface LiveAtPeakAndEnd {
   at_end_blocks: number;
 }
 
-export interface Layer extends LiveAtPeakAndEnd {
+export interface LayerTime {
   layer_name: string;  // '' is outside of any layer
   source?: string;
+  duration_ms?: number;
+  entries?: number;
+}
+
+export interface Layer extends LayerTime, LiveAtPeakAndEnd {
   peak_allocated_bytes: number;
   peak_reserved_bytes: number;
   total_allocations?: number;
   total_deallocations?: number;
   total_allocated_bytes?: number;
   avg_fragmentation: number;
-  duration_ms?: number;
-  entries?: number;
   process_peak_bytes: number;
   self_at_peak_bytes: number;
   self_at_end_bytes: number;
@@ -126,6 +129,59 @@ export interface Mapped {
   modules: (MappedShare & {module?: string})[];
 }
 
+// What of a GPU's memory is of one layer or stack.
+export interface DeviceShare {
+  at_peak_bytes: number;  // when the device's total was most
+  at_end_bytes: number;
+  allocations: number;
+}
+
+export interface Curve {
+  width_ns: number;
+  start_ns: number[];
+  lowest_bytes: number[];
+  highest_bytes: number[];
+  last_bytes: number[];
+}
+
+export interface DeviceKind extends DeviceShare {
+  kind: string;
+  in_total: boolean;  // it takes up the device's memory
+  peak_bytes: number;
+}
+
+export interface Refusal {
+  time_seconds: number;
+  requested_bytes: number;
+  charged_bytes: number;
+  limit_bytes: number;
+  own_bytes: number;
+  frames: string[];
+  holders: {bytes: number; frames: string[]}[];
+}
+
+export interface Device {
+  device: number;
+  name?: string;
+  total_bytes?: number;
+  limit_bytes?: number;
+  integrated?: boolean;
+  peak_bytes: number;
+  peak_time_seconds: number;
+  at_end_bytes: number;
+  pool_reserved_peak_bytes?: number;
+  pool_reserved_at_end_bytes?: number;
+  graph_reserved_peak_bytes?: number;
+  overhead_bytes?: number;
+  timeline: Curve;
+  kinds: DeviceKind[];
+  layers: (DeviceShare & {layer_name: string})[];  // without those inside; '' is outside of any layer
+  stacks: (DeviceShare & {frames: string[]})[];
+  refused_count: number;
+  refused_bytes: number;
+  refusals: Refusal[];
+}
+
 export interface Process {
   file: string;
   problem?: string;
@@ -135,9 +191,11 @@ export interface Process {
   allocations?: number;
   peak_bytes?: number;
   leaked_bytes?: number;
+  device_peak_bytes?: number;  // of its GPUs together
 }
 
-export interface Recording {
+// What every recording has.
+export interface RecordingBase {
   schema_version: number;
   file: string;
   command: string[];
@@ -151,6 +209,21 @@ export interface Recording {
   problems: string[];
   notes: string[];
   events: number;
+  dropped_events: number;
+  gaps: number;
+  devices?: Device[];
+  layers_left_out?: number;  // those that needed least, where there are very many
+  other_processes?: Process[];
+}
+
+// Of `headroom trace --only gpu`: nothing is known of the host's memory.
+export interface GpuRecording extends RecordingBase {
+  host_recorded: false;
+  layers: LayerTime[];
+}
+
+export interface Recording extends RecordingBase {
+  host_recorded: true;
   allocations: number;
   deallocations: number;
   total_allocated_bytes: number;
@@ -168,12 +241,9 @@ export interface Recording {
   temporary_allocations?: number;
   sample_period_bytes?: number;
   large_bytes?: number;
-  dropped_events: number;
-  gaps: number;
   mapped: Mapped;
   layers: Layer[];
   sessions?: Session[];
-  layers_left_out?: number;  // those that needed least, where there are very many
   stacks: Stack[];
   threads: (LiveAtPeakAndEnd & {index: number; tid?: number; name?: string; allocations: number; deallocations: number; allocated_bytes: number})[];
   size_classes: SizeClass[];
@@ -182,7 +252,6 @@ export interface Recording {
   fragmentation?: {worst: number; largest: number; moments: FragmentationMoment[]};
   reuse: Reuse[];
   timeline: Timeline;
-  other_processes?: Process[];
 }
 
 // A tree in columns: node 0 is the root, and a parent comes before its children.
@@ -222,7 +291,7 @@ export interface HeapMap extends FragmentationMoment {
 }
 
 export interface RecordingData {
-  recording: Recording;
+  recording: Recording | GpuRecording;
   live: LiveMoments;
   heap: HeapMap[];
 }
@@ -235,7 +304,7 @@ export function read_recording(page: Document): RecordingData {
     if (!element) throw new Error('this page holds no recording: it is the empty page that headroom fills in');
     return JSON.parse(element.textContent ?? '') as Data;
   };
-  const recording = data_of<Recording>('recording');
+  const recording = data_of<Recording | GpuRecording>('recording');
   if (recording.schema_version > SCHEMA_VERSION)
     throw new Error(`the recording has schema version ${recording.schema_version}, and this page reads version ${SCHEMA_VERSION}`);
   return {recording, live: data_of<LiveMoments>('live'), heap: data_of<HeapMap[]>('heap')};

@@ -1,14 +1,15 @@
 // The order of the page: what happened, memory over time, who held it at the moment that is chosen there, then the
-// evidence about layers, leaks, churn and holes.
+// evidence about layers, leaks, churn and holes. Where GPU memory alone was recorded, its sections come first.
 import {useMemo, useState} from 'preact/hooks';
-import type {RecordingData} from './data';
+import type {GpuRecording, HeapMap, LiveMoments, Recording, RecordingData} from './data';
 import {NO_LAYER} from './data';
 import {display_names} from './layer_names';
 import {MemoryChart, type Range} from './memory_chart';
+import {Devices} from './sections/devices';
 import {Distributions} from './sections/distributions';
 import {Fragmentation} from './sections/fragmentation';
 import {Header} from './sections/header';
-import {LayersTable} from './sections/layers_table';
+import {LayersTable, LayerTimes} from './sections/layers_table';
 import {Leaks} from './sections/leaks';
 import {LiveAt} from './sections/live_at';
 import {Mapped} from './sections/mapped';
@@ -20,6 +21,26 @@ import {moment_of} from './tree';
 
 export function Page({data}: {data: RecordingData}) {
   const {recording, live, heap} = data;
+  return recording.host_recorded ? <HostPage recording={recording} live={live} heap={heap} /> : <GpuPage recording={recording} />;
+}
+
+// GPU memory alone: of the heap nothing is known, so nothing of it is shown.
+function GpuPage({recording}: {recording: GpuRecording}) {
+  return (
+    <>
+      <a class="skip" href="#layers">Skip to the layers</a>
+      <Header recording={recording} />
+      <main>
+        <Devices recording={recording} />
+        <LayerTimes layers={recording.layers} left_out={recording.layers_left_out ?? 0} />
+        {(recording.other_processes ?? []).length > 0 && <Processes processes={recording.other_processes!} host_recorded={false} />}
+      </main>
+      <Notes recording={recording} />
+    </>
+  );
+}
+
+function HostPage({recording, live, heap}: {recording: Recording; live: LiveMoments; heap: HeapMap[]}) {
   const [range, set_range] = useState<Range | null>(null);
   const peak_ns = Math.round(recording.peak_time_seconds * 1e9);
   const chosen = useMemo(() => moment_of(live.moments, range?.from_ns ?? peak_ns, range?.to_ns ?? peak_ns), [live, range, peak_ns]);
@@ -38,6 +59,7 @@ export function Page({data}: {data: RecordingData}) {
             : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}
+        <Devices recording={recording} />
         <Mapped recording={recording} />
         <Sessions sessions={recording.sessions ?? []} peak_bytes={recording.peak_bytes} />
         <LayersTable layers={recording.layers} left_out={recording.layers_left_out ?? 0} />
@@ -45,7 +67,7 @@ export function Page({data}: {data: RecordingData}) {
         <ReuseCandidates reuse={recording.reuse} />
         <Fragmentation fragmentation={recording.fragmentation} heap={heap} full={recording.full} />
         <Distributions recording={recording} />
-        {(recording.other_processes ?? []).length > 0 && <Processes processes={recording.other_processes!} />}
+        {(recording.other_processes ?? []).length > 0 && <Processes processes={recording.other_processes!} host_recorded />}
       </main>
       <Notes recording={recording} live={live} />
     </>

@@ -1,11 +1,8 @@
 // What was traced, the figures that come first, and what is missing from the recording.
 import {bytes, duration, estimated_number, number, percent} from '../../format';
-import type {Recording} from '../data';
+import type {GpuRecording, Recording, RecordingBase} from '../data';
 
-export function Header({recording}: {recording: Recording}) {
-  const temporary = recording.temporary_allocations;
-  const peak_blocks = estimated_number(recording.peak_blocks, recording.peak_blocks_standard_error);
-  const leaked_blocks = estimated_number(recording.leaked_blocks, recording.leaked_blocks_standard_error);
+export function Header({recording}: {recording: Recording | GpuRecording}) {
   return (
     <header>
       <p class="wordmark">Headroom <span>memory recording</span></p>
@@ -15,18 +12,7 @@ export function Header({recording}: {recording: Recording}) {
         <ul class="warnings" aria-label="Problems">{recording.problems.map((problem) => <li>{problem}</li>)}</ul>
       )}
       <dl class="figures">
-        <Figure name="Peak" value={estimate(recording.peak_bytes, recording.peak_bytes_standard_error, recording.peak_bytes_at_most)}
-          note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${peak_blocks} blocks`} />
-        <Figure name="Allocated in all" value={bytes(recording.total_allocated_bytes)}
-          note={`${number(recording.allocations)} allocations, ${number(recording.deallocations)} releases`} />
-        <Figure name="Live at the end" value={estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error, recording.leaked_bytes_at_most)}
-          note={`${leaked_blocks} blocks; not always a leak`} />
-        {temporary !== undefined && (
-          <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
-        )}
-        {recording.mapped.maps > 0 && (
-          <Figure name="Mapped by the program" value={bytes(recording.mapped.peak_bytes)} note={`at most, apart from the heap; ${bytes(recording.mapped.at_end_bytes)} at the end`} />
-        )}
+        {recording.host_recorded ? <HostFigures recording={recording} /> : <GpuFigures recording={recording} />}
         <Figure name="Duration" value={duration(recording.duration_seconds * 1e9)} note={`${number(recording.events)} events`} />
       </dl>
       {recording.command.length > 0 && (
@@ -34,7 +20,9 @@ export function Header({recording}: {recording: Recording}) {
       )}
       <p class="quiet">
         pid {recording.pid}{recording.folder && <> in <span class="path">{recording.folder}</span></>}, started {started(recording.started_realtime_ns)}.{' '}
-        {recording.full
+        {!recording.host_recorded
+          ? 'GPU memory only (--only gpu): of the host’s memory nothing was recorded, and every allocation of GPU memory was.'
+          : recording.full
           ? `Every allocation was to be recorded: figures are exact${recording.complete ? '' : ', but for what is missing'}.`
           : `Allocations from ${bytes(recording.large_bytes)} on were recorded each, smaller ones counted and sampled every ${bytes(recording.sample_period_bytes)}: what is live of them is estimated.`}
       </p>
@@ -42,7 +30,44 @@ export function Header({recording}: {recording: Recording}) {
   );
 }
 
-function Incomplete({recording}: {recording: Recording}) {
+function HostFigures({recording}: {recording: Recording}) {
+  const temporary = recording.temporary_allocations;
+  const peak_blocks = estimated_number(recording.peak_blocks, recording.peak_blocks_standard_error);
+  const leaked_blocks = estimated_number(recording.leaked_blocks, recording.leaked_blocks_standard_error);
+  return (
+    <>
+      <Figure name="Peak" value={estimate(recording.peak_bytes, recording.peak_bytes_standard_error, recording.peak_bytes_at_most)}
+        note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${peak_blocks} blocks`} />
+      <Figure name="Allocated in all" value={bytes(recording.total_allocated_bytes)}
+        note={`${number(recording.allocations)} allocations, ${number(recording.deallocations)} releases`} />
+      <Figure name="Live at the end" value={estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error, recording.leaked_bytes_at_most)}
+        note={`${leaked_blocks} blocks; not always a leak`} />
+      {temporary !== undefined && (
+        <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
+      )}
+      {recording.mapped.maps > 0 && (
+        <Figure name="Mapped by the program" value={bytes(recording.mapped.peak_bytes)} note={`at most, apart from the heap; ${bytes(recording.mapped.at_end_bytes)} at the end`} />
+      )}
+    </>
+  );
+}
+
+const MOST_DEVICES = 4;
+
+function GpuFigures({recording}: {recording: GpuRecording}) {
+  const devices = recording.devices ?? [];
+  return (
+    <>
+      {devices.length === 0 && <Figure name="GPU memory" value="none" note="no memory of a GPU was asked for" />}
+      {devices.slice(0, MOST_DEVICES).map((device) => (
+        <Figure name={`Peak of GPU ${device.device}`} value={bytes(device.peak_bytes)}
+          note={`at ${duration(device.peak_time_seconds * 1e9)}; ${bytes(device.at_end_bytes)} at the end`} />
+      ))}
+    </>
+  );
+}
+
+function Incomplete({recording}: {recording: RecordingBase}) {
   return (
     <div class="banner" role="status">
       <b>Incomplete.</b> Figures are of what was recorded.
@@ -59,7 +84,7 @@ function Figure({name, value, note}: {name: string; value: string; note: string}
   return <div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>;
 }
 
-function program_of({command, file}: Recording): string {
+function program_of({command, file}: RecordingBase): string {
   return (command[0] ?? file).replace(/.*\/(?=.)/, '') || file;
 }
 

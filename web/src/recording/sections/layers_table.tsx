@@ -1,17 +1,55 @@
 // The layers with the fields of the reference's LayerMemoryStats, and what they held at the peak and at the end.
 import {useState} from 'preact/hooks';
 import {ABSENT, bytes, duration, number, percent} from '../../format';
-import {type Layer, NO_LAYER} from '../data';
-import {SortableTable} from '../sortable_table';
+import {type Layer, type LayerTime, NO_LAYER} from '../data';
+import {type Column, SortableTable} from '../sortable_table';
 
 export function LayersTable({layers, left_out}: {layers: Layer[]; left_out: number}) {
+  const columns: Column<Layer>[] = [
+    NAME,
+    {name: 'Own at peak', help: 'Live when the whole heap was fullest, without the layers inside', sort: (layer) => layer.self_at_peak_bytes, cell: (layer) => bytes(layer.self_at_peak_bytes)},
+    {name: 'At peak', help: 'The same with the layers inside', sort: (layer) => layer.at_peak_bytes, cell: (layer) => bytes(layer.at_peak_bytes)},
+    {name: 'At end', help: 'Live at the end, with the layers inside', sort: (layer) => layer.at_end_bytes, cell: (layer) => bytes(layer.at_end_bytes)},
+    {name: 'Peak allocated', help: 'Most bytes of it live at once, whenever that was', sort: (layer) => layer.peak_allocated_bytes, cell: (layer) => bytes(layer.peak_allocated_bytes)},
+    {name: 'Peak reserved', help: 'The same with the allocator’s headers and rounding', sort: (layer) => layer.peak_reserved_bytes, cell: (layer) => bytes(layer.peak_reserved_bytes)},
+    {name: 'Allocations', sort: (layer) => layer.total_allocations, cell: (layer) => number(layer.total_allocations)},
+    {name: 'Deallocations', sort: (layer) => layer.total_deallocations, cell: (layer) => number(layer.total_deallocations)},
+    {name: 'Allocated', help: 'Bytes in all', sort: (layer) => layer.total_allocated_bytes, cell: (layer) => bytes(layer.total_allocated_bytes)},
+    {name: 'Fragmentation', help: '(reserved − allocated) / reserved, on average', sort: (layer) => layer.avg_fragmentation, cell: (layer) => percent(layer.avg_fragmentation)},
+    ...TIMES,
+    {name: 'Process peak', help: 'Most bytes live in the process while it ran', sort: (layer) => layer.process_peak_bytes, cell: (layer) => bytes(layer.process_peak_bytes)},
+  ];
+  // The first is what lies outside of any.
+  return <Layers layers={layers} left_out={left_out} columns={columns} sorted="Own at peak" entered={layers.length > 1} />;
+}
+
+// Where GPU memory alone was recorded.
+export function LayerTimes({layers, left_out}: {layers: LayerTime[]; left_out: number}) {
+  return <Layers layers={layers} left_out={left_out} columns={[NAME, ...TIMES]} sorted="Duration" entered={layers.length > 0} />;
+}
+
+const NAME: Column<LayerTime> = {name: 'Layer', text: true, first: 'ascending', sort: (layer) => layer.layer_name, cell: (layer) => <LayerName layer={layer} />};
+const TIMES: Column<LayerTime>[] = [
+  {name: 'Entries', sort: (layer) => layer.entries, cell: (layer) => number(layer.entries)},
+  {name: 'Duration', sort: (layer) => layer.duration_ms, cell: (layer) => (layer.duration_ms === undefined ? ABSENT : duration(layer.duration_ms * 1e6))},
+];
+
+interface Props<Row extends LayerTime> {
+  layers: Row[];
+  left_out: number;
+  columns: Column<Row>[];
+  sorted: string;
+  entered: boolean;  // any layer at all
+}
+
+function Layers<Row extends LayerTime>({layers, left_out, columns, sorted, entered}: Props<Row>) {
   const [words, set_words] = useState('');
   const wanted = words.trim().toLowerCase();
   const rows = wanted ? layers.filter((layer) => layer.layer_name.toLowerCase().includes(wanted)) : layers;
   return (
     <section id="layers" aria-labelledby="layers-title">
       <h2 id="layers-title">Layers</h2>
-      {layers.length < 2 && <p class="quiet">The program entered no layer. NVTX ranges, headroom_scope_push() and the sessions and nodes of ONNX Runtime are layers.</p>}
+      {!entered && <p class="quiet">The program entered no layer. NVTX ranges, headroom_scope_push() and the sessions and nodes of ONNX Runtime are layers.</p>}
       {layers.length > 10 && (
         <p class="filter">
           <label>Filter <input type="search" value={words} placeholder="layer" onInput={(event) => set_words(event.currentTarget.value)} /></label>
@@ -19,29 +57,15 @@ export function LayersTable({layers, left_out}: {layers: Layer[]; left_out: numb
         </p>
       )}
       {left_out > 0 && <p class="quiet">{number(left_out)} more, which needed least by themselves, are left out of the page; --json has all.</p>}
-      <SortableTable label="Layers" rows={rows} most={15} key_of={(layer) => layer.layer_name} sorted={{column: 'Own at peak', direction: 'descending'}}
-        columns={[
-          {name: 'Layer', text: true, first: 'ascending', sort: (layer) => layer.layer_name,
-           cell: (layer) => <LayerName layer={layer} />},
-          {name: 'Own at peak', help: 'Live when the whole heap was fullest, without the layers inside', sort: (layer) => layer.self_at_peak_bytes, cell: (layer) => bytes(layer.self_at_peak_bytes)},
-          {name: 'At peak', help: 'The same with the layers inside', sort: (layer) => layer.at_peak_bytes, cell: (layer) => bytes(layer.at_peak_bytes)},
-          {name: 'At end', help: 'Live at the end, with the layers inside', sort: (layer) => layer.at_end_bytes, cell: (layer) => bytes(layer.at_end_bytes)},
-          {name: 'Peak allocated', help: 'Most bytes of it live at once, whenever that was', sort: (layer) => layer.peak_allocated_bytes, cell: (layer) => bytes(layer.peak_allocated_bytes)},
-          {name: 'Peak reserved', help: 'The same with the allocator’s headers and rounding', sort: (layer) => layer.peak_reserved_bytes, cell: (layer) => bytes(layer.peak_reserved_bytes)},
-          {name: 'Allocations', sort: (layer) => layer.total_allocations, cell: (layer) => number(layer.total_allocations)},
-          {name: 'Deallocations', sort: (layer) => layer.total_deallocations, cell: (layer) => number(layer.total_deallocations)},
-          {name: 'Allocated', help: 'Bytes in all', sort: (layer) => layer.total_allocated_bytes, cell: (layer) => bytes(layer.total_allocated_bytes)},
-          {name: 'Fragmentation', help: '(reserved − allocated) / reserved, on average', sort: (layer) => layer.avg_fragmentation, cell: (layer) => percent(layer.avg_fragmentation)},
-          {name: 'Entries', sort: (layer) => layer.entries, cell: (layer) => number(layer.entries)},
-          {name: 'Duration', sort: (layer) => layer.duration_ms, cell: (layer) => (layer.duration_ms === undefined ? ABSENT : duration(layer.duration_ms * 1e6))},
-          {name: 'Process peak', help: 'Most bytes live in the process while it ran', sort: (layer) => layer.process_peak_bytes, cell: (layer) => bytes(layer.process_peak_bytes)},
-        ]} />
+      {layers.length > 0 && (
+        <SortableTable label="Layers" rows={rows} most={15} key_of={(layer) => layer.layer_name} sorted={{column: sorted, direction: 'descending'}} columns={columns} />
+      )}
     </section>
   );
 }
 
 // Lines break behind a slash, and the layer's own name stands out.
-function LayerName({layer}: {layer: Layer}) {
+function LayerName({layer}: {layer: LayerTime}) {
   if (!layer.layer_name) return <>{NO_LAYER}</>;
   const own = layer.layer_name.lastIndexOf('/', layer.layer_name.length - 2) + 1;
   return (

@@ -1,0 +1,64 @@
+#include "report/device_words.h"
+
+#include <fmt/format.h>
+
+namespace headroom::report {
+
+std::string_view words_for(DeviceMemoryKind kind) {
+  switch (kind) {
+    case DeviceMemoryKind::device:
+      return "device memory (cuMemAlloc)";
+    case DeviceMemoryKind::array:
+      return "arrays and mipmaps";
+    case DeviceMemoryKind::managed:
+      return "managed memory";
+    case DeviceMemoryKind::physical:
+      return "memory by handle (cuMemCreate)";
+    case DeviceMemoryKind::pool:
+      return "in use from pools";
+    case DeviceMemoryKind::graph:
+      return "memory nodes of graphs";
+    case DeviceMemoryKind::pinned_host:
+      return "pinned memory of the machine";
+    case DeviceMemoryKind::imported:
+      return "imported from other processes and APIs";
+    case DeviceMemoryKind::reservation:
+      return "reserved addresses";
+    case DeviceMemoryKind::mapping:
+      return "mapped addresses";
+    case DeviceMemoryKind::pool_reserved:
+      return "kept by pools";
+    case DeviceMemoryKind::overhead:
+      return "modules, by difference";
+    case DeviceMemoryKind::graph_reserved:
+      return "kept for graphs";
+  }
+  return "";
+}
+
+const recording::Device* find_device(const RecordingReport& report, std::uint32_t ordinal) {
+  for (const recording::Device& device : report.info.devices)
+    if (device.ordinal == ordinal) return &device;
+  return nullptr;
+}
+
+std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal) {
+  const recording::Device* const device = find_device(report, ordinal);
+  const std::string number = fmt::format("GPU {}", ordinal);
+  return device == nullptr || device->name.empty() ? number : number + ", " + device->name;
+}
+
+std::string path_of_layer(const RecordingReport& report, std::uint32_t index) {
+  return index < report.analysis.layers.size() ? report.analysis.layers[index].path : "";
+}
+
+std::string name_of_layer(const RecordingReport& report, std::uint32_t index) {
+  const std::string path = path_of_layer(report, index);
+  return path.empty() ? "(outside of any layer)" : path;
+}
+
+bool tells_layers(const std::vector<analysis::DeviceShare>& layers) {
+  return !layers.empty() && (layers.size() > 1 || layers[0].index != 0);
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,29 @@
+// Words and names that the views of a recording's GPUs share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/recording_views.h"
+
+namespace headroom::report {
+
+// "device memory (cuMemAlloc)".
+std::string_view words_for(DeviceMemoryKind kind);
+
+// What the recording says of the device; null if nothing.
+const recording::Device* find_device(const RecordingReport& report, std::uint32_t ordinal);
+
+// "GPU 0, NVIDIA H200".
+std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal);
+
+// By the index of a share; the second has words for what lies outside of any layer.
+std::string path_of_layer(const RecordingReport& report, std::uint32_t index);
+std::string name_of_layer(const RecordingReport& report, std::uint32_t index);
+
+// Everything outside of any layer says nothing.
+bool tells_layers(const std::vector<analysis::DeviceShare>& layers);
+
+}  // namespace headroom::report

@@ -1,0 +1,7 @@
+#include "tracer/host_hooks.h"
+
+namespace headroom::tracer {
+
+const bool kHasHostHooks = false;
+
+}  // namespace headroom::tracer

@@ -1,0 +1,146 @@
+// The memory of GPUs: of each device how much was in use over time, by kind, place and layer, and what a limit refused.
+import {useMemo} from 'preact/hooks';
+import {TimeChart} from '../../charts/time_chart';
+import {bytes, counted, duration, number, percent} from '../../format';
+import {curve_points} from '../curve_points';
+import {type Device, type DeviceKind, type DeviceShare, NO_LAYER, type RecordingBase, type Refusal} from '../data';
+import {Place} from '../place';
+import {type Column, SortableTable} from '../sortable_table';
+
+// As the terminal has it (src/report/device_words.cpp).
+const KINDS: Record<string, string> = {
+  device: 'device memory (cuMemAlloc)',
+  array: 'arrays and mipmaps',
+  managed: 'managed memory',
+  physical: 'memory by handle (cuMemCreate)',
+  pool: 'in use from pools',
+  graph: 'memory nodes of graphs',
+  pinned_host: 'pinned memory of the machine',
+  imported: 'imported from other processes and APIs',
+  reservation: 'reserved addresses',
+  mapping: 'mapped addresses',
+};
+
+export function Devices({recording}: {recording: RecordingBase & {host_recorded: boolean}}) {
+  const devices = recording.devices ?? [];
+  if (devices.length === 0 && recording.host_recorded) return null;
+  return (
+    <section id="gpus" aria-labelledby="gpus-title">
+      <h2 id="gpus-title">Memory of GPUs</h2>
+      {devices.length === 0 && <p class="quiet">No memory of a GPU was asked for.</p>}
+      {devices.length > 0 && <p class="quiet">What was asked of the CUDA driver{recording.host_recorded && '; apart from the heap, and no other figure of this page has it in it'}.</p>}
+      {devices.map((device) => <OneDevice device={device} end_ns={Math.round(recording.duration_seconds * 1e9)} />)}
+    </section>
+  );
+}
+
+function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
+  const name = `GPU ${device.device}`;
+  const curve = useMemo(() => curve_points(device.timeline, end_ns), [device, end_ns]);
+  const lines = useMemo(() => [{label: 'in use', color: '--model', values: curve.values, fill: true}], [curve]);
+  const layers = device.layers.some((layer) => layer.layer_name !== '');
+  return (
+    <div class="device">
+      <h3>{[name, device.name, device.total_bytes && bytes(device.total_bytes), device.limit_bytes && `limited to ${bytes(device.limit_bytes)}`].filter(Boolean).join(', ')}</h3>
+      <p>
+        Peak {bytes(device.peak_bytes)} at {duration(device.peak_time_seconds * 1e9)}; {bytes(device.at_end_bytes)} live at the end.
+        {device.integrated && ' It is of the machine’s own memory, with which this GPU shares it: not to be added to that.'}
+        {device.pool_reserved_peak_bytes !== undefined && ` Pools kept ${bytes(device.pool_reserved_peak_bytes)} at most, ${bytes(device.pool_reserved_at_end_bytes)} at the end, as the driver told.`}
+        {device.graph_reserved_peak_bytes !== undefined && ` Graphs kept ${bytes(device.graph_reserved_peak_bytes)} at most.`}
+        {device.overhead_bytes !== undefined && ` Modules took ${bytes(device.overhead_bytes)} by difference, beside what was allocated.`}
+        {device.refused_count > 0 && ` Refused: ${counted(device.refused_count, 'request')} of ${bytes(device.refused_bytes)} in all.`}
+      </p>
+      {curve.seconds.length > 0 && (
+        <TimeChart title={`In use of ${name}, the fullest moment of each stretch of time`} summary={`At most ${bytes(device.peak_bytes)} at ${duration(device.peak_time_seconds * 1e9)}.`}
+          seconds={curve.seconds} lines={lines} format={bytes} byte_axis stepped limit={device.limit_bytes} />
+      )}
+      <Kinds kinds={device.kinds} name={name} whole={device.peak_bytes} />
+      {device.stacks.length > 0 && (
+        <Shares label={`${name}, by place`} head="Place" rows={device.stacks} whole={device.peak_bytes}
+          name={(row) => row.frames.join()} cell={(row) => <Place frames={row.frames} />} />
+      )}
+      {layers && (
+        <Shares label={`${name}, by layer`} head="Layer" rows={device.layers} whole={device.peak_bytes}
+          name={(row) => row.layer_name} cell={(row) => row.layer_name || NO_LAYER} />
+      )}
+      {device.refusals.length > 0 && <Refusals refusals={device.refusals} name={name} />}
+    </div>
+  );
+}
+
+function Kinds({kinds, name, whole}: {kinds: DeviceKind[]; name: string; whole: number}) {
+  if (kinds.length === 0) return null;
+  return (
+    <div class="scroll" role="region" tabIndex={0} aria-label={`${name}, by kind of memory`}>
+      <table>
+        <thead>
+          <tr>
+            <th class="text" scope="col">Kind</th><th scope="col">At the peak</th><th scope="col">Share</th><th scope="col">Its own peak</th>
+            <th scope="col">At the end</th><th scope="col">Allocations</th>
+          </tr>
+        </thead>
+        <tbody>
+          {kinds.map((kind) => (
+            <tr>
+              <th class="text wrap" scope="row">{KINDS[kind.kind] ?? kind.kind}{!kind.in_total && <small> apart: none of the device’s memory</small>}</th>
+              <td>{bytes(kind.at_peak_bytes)}</td>
+              <td>{kind.in_total ? percent(kind.at_peak_bytes / Math.max(1, whole)) : ''}</td>
+              <td>{bytes(kind.peak_bytes)}</td><td>{bytes(kind.at_end_bytes)}</td><td>{number(kind.allocations)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface Props<Row extends DeviceShare> {
+  label: string;
+  head: string;
+  rows: Row[];
+  whole: number;
+  name: (row: Row) => string;
+  cell: (row: Row) => preact.ComponentChildren;
+}
+
+function Shares<Row extends DeviceShare>({label, head, rows, whole, name, cell}: Props<Row>) {
+  const columns: Column<Row>[] = [
+    {name: 'At the peak', help: 'When most was in use', sort: (row) => row.at_peak_bytes, cell: (row) => bytes(row.at_peak_bytes)},
+    {name: 'Share', sort: (row) => row.at_peak_bytes, cell: (row) => percent(row.at_peak_bytes / Math.max(1, whole))},
+    {name: 'At end', help: 'Live at the end', sort: (row) => row.at_end_bytes, cell: (row) => bytes(row.at_end_bytes)},
+    {name: head, place: true, first: 'ascending', sort: name, cell},
+  ];
+  return <SortableTable label={label} rows={rows} columns={columns} most={8} key_of={(row) => rows.indexOf(row)} sorted={{column: 'At the peak', direction: 'descending'}} />;
+}
+
+const MOST_REFUSALS = 10;
+
+function Refusals({refusals, name}: {refusals: Refusal[]; name: string}) {
+  return (
+    <>
+      <h4>Refused by the limit</h4>
+      <div class="scroll" role="region" tabIndex={0} aria-label={`${name}, refused requests`}>
+        <table>
+          <thead><tr><th scope="col">At</th><th scope="col">Asked for</th><th scope="col">In use</th><th class="text" scope="col">Where, and who held the rest</th></tr></thead>
+          <tbody>
+            {refusals.slice(0, MOST_REFUSALS).map((refusal) => (
+              <tr>
+                <th scope="row">{duration(refusal.time_seconds * 1e9)}</th>
+                <td>{bytes(refusal.requested_bytes)}</td>
+                <td>{bytes(refusal.charged_bytes)} of {bytes(refusal.limit_bytes)}</td>
+                <td class="text place">
+                  <Place frames={refusal.frames} />
+                  <ul class="holders">
+                    {refusal.holders.map((holder) => <li>{bytes(holder.bytes)} <Place frames={holder.frames} /></li>)}
+                    {refusal.charged_bytes > refusal.own_bytes && <li>{bytes(refusal.charged_bytes - refusal.own_bytes)} other processes, pools and graphs</li>}
+                  </ul>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {refusals.length > MOST_REFUSALS && <p class="quiet">{number(refusals.length - MOST_REFUSALS)} more in --json.</p>}
+    </>
+  );
+}
