@@ -5,17 +5,18 @@
 //                      inference time
 //   bare               ONNX Runtime's C API, the input copied from a finished tensor before the clock starts
 //   bare, letterboxed  the same, the input made from the frame before the clock starts, as the worker must
+//   bare, again        without a source, instead: a second session like the second way's
 //
 // Two programs meet different moods of a machine, which differ by more than what is looked for here; turns of
 // a few dozen milliseconds within one process meet the same. What the third differs in from the second is the
 // price of having made the input just now: the frame and the tensor went through the caches that hold the
-// weights.
+// weights. What the fourth differs in from it is what two equal sessions differ in.
 //
 //   alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1]
-//                    [--device cpu|cuda:N] [--conv-search heuristic]
+//                    [--task WORD] [--device cpu|cuda:N] [--conv-search heuristic]
 //
-// Without a source, inputs are made from the model's signature, and there is no third way. On a GPU the bare
-// way is that of bare_on_device.h.
+// Without a source, inputs are made from the model's signature; with --task none nothing lies between two
+// runs of any way. On a GPU the bare way is that of bare_on_device.h.
 //
 // Prints a line of JSON: the P50 of each way, and of the ratio to `bare` of each turn the median with a
 // distribution-free 95 % interval.
@@ -47,7 +48,7 @@ T need(Result<T> result) {
 }
 
 struct Options {
-  std::string model, source, device = "cpu", conv_search = "heuristic";
+  std::string model, source, task, device = "cpu", conv_search = "heuristic";
   int image_size = 640, frames = 160, turns = 60, threads = 1;
 };
 
@@ -112,6 +113,7 @@ Options parse(int count, char** values) {
     const std::string flag = values[i];
     std::string* const word = flag == "--device"        ? &options.device
                               : flag == "--conv-search" ? &options.conv_search
+                              : flag == "--task"        ? &options.task
                                                         : nullptr;
     int* const value = flag == "--imgsz"     ? &options.image_size
                        : flag == "--frames"  ? &options.frames
@@ -129,7 +131,7 @@ Options parse(int count, char** values) {
       options.threads < 1 || !parse_device_name(options.device) || !parse_conv_search(options.conv_search))
     bare::fail(
         "usage: alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1] "
-        "[--device cpu|cuda:N] [--conv-search exhaustive|heuristic|default]");
+        "[--task WORD] [--device cpu|cuda:N] [--conv-search exhaustive|heuristic|default]");
   return options;
 }
 
@@ -155,7 +157,7 @@ class Ways {
   explicit Ways(const Options& options)
       : backend_(need(inference::Backend::open(need(inference::choose_backend(options.model, ""))))) {
     if (auto started = backend_.start(); !started) stop(started.error());
-    bench::WorkerModel model{"m", options.model, "onnxruntime", "", "", {}};
+    bench::WorkerModel model{"m", options.model, "onnxruntime", "", options.task, {}};
     model.settings.threads = options.threads;
     model.settings.device = options.device;
     model.settings.conv_search = *parse_conv_search(options.conv_search);
@@ -172,13 +174,12 @@ class Ways {
   }
 
   std::vector<std::string> names() const {
-    if (letterboxed_) return {"headroom", "bare", "bare_letterboxed"};
-    return {"headroom", "bare"};
+    return {"headroom", "bare", frames_.empty() ? "bare_again" : "bare_letterboxed"};
   }
   std::int64_t run(const std::string& way, std::size_t number) {
     if (way == "headroom") return run_headroom(number);
-    BareModel& model = way == "bare" ? *bare_ : *letterboxed_;
-    if (way != "bare")
+    BareModel& model = way == "bare" ? *bare_ : *second_;
+    if (way == "bare_letterboxed")
       preprocess(frames_[number % frames_.size()], model.input().data());
     else if (!tensors_.empty())
       std::memcpy(model.input().data(), tensors_[number % tensors_.size()].data(), model.input().size());
@@ -189,13 +190,14 @@ class Ways {
   void read_frames(const Options& options, const ModelDescription& description) {
     inference::TaskOptions task_options;
     task_options.image_size = options.image_size;
+    task_options.forced = options.task;
     const auto task = need(inference::create_task(description, task_options));
     if (task == nullptr)
       bare::fail(
           "alternating_runs: the model has no vision task, so it takes no frames; leave out the source");
     const std::vector<std::int64_t>& dims = task->input_dims()[task->input().input_index];
     bare_.emplace(options, dims);
-    letterboxed_.emplace(options, dims);
+    second_.emplace(options, dims);
     preprocessor_.emplace(task->input());
     frames_ = need(bench_support::first_frames(options.source, static_cast<std::size_t>(options.frames)));
     if (frames_.empty()) bare::fail("alternating_runs: the source gives no frames");
@@ -207,8 +209,10 @@ class Ways {
   void make_signature_input(const Options& options, const ModelDescription& description) {
     constexpr std::uint32_t kSeed = 1;
     const auto made = need(inference::make_synthetic_inputs(description, options.image_size, kSeed));
-    bare_.emplace(options, made.front().dims);
-    std::memcpy(bare_->input().data(), made.front().data.data(), bare_->input().size());
+    for (auto* model : {&bare_, &second_}) {
+      model->emplace(options, made.front().dims);
+      std::memcpy((*model)->input().data(), made.front().data.data(), (*model)->input().size());
+    }
   }
   void preprocess(const media::Picture& frame, char* tensor) {
     preprocessor_->run(frame.bgr.data(), frame.width, frame.height, static_cast<std::size_t>(frame.width) * 3,
@@ -229,7 +233,7 @@ class Ways {
 
   inference::Backend backend_;
   std::optional<LoadedModel> measured_;
-  std::optional<BareModel> bare_, letterboxed_;
+  std::optional<BareModel> bare_, second_;
   std::optional<inference::Preprocessor> preprocessor_;
   std::vector<media::Picture> frames_;
   std::vector<std::vector<char>> tensors_;  // finished ones for `bare`
@@ -263,6 +267,8 @@ int main(int count, char** values) {
     ratio("headroom", "bare");
     ratio("bare_letterboxed", "bare");
     ratio("headroom", "bare_letterboxed");
+    ratio("bare_again", "bare");
+    ratio("headroom", "bare_again");
   }
   std::string line;
   for (const std::string& name : names)

@@ -20,23 +20,24 @@ import time
 
 from turns import run_in_turns
 
-EXPORTED = {"resnet50": (1, 3, 224, 224), "fcn_resnet50": (1, 3, 520, 520)}
+EXPORTED = {"resnet50": (1, 3, 224, 224), "fcn_resnet50": (1, 3, 520, 520), "resnet18": (1, 3, 224, 224), "mobilenet_v2": (1, 3, 224, 224)}
 MIB = 1 << 20
 
 
-def export(folder, names=EXPORTED):
-    """As a person would: torch.onnx.export with opset 17, fixed shapes."""
+def export(folder, names=("resnet50", "fcn_resnet50")):
+    """As a person would: torch.onnx.export with opset 17, fixed shapes. Of EXPORTED."""
     missing = [name for name in names if not (folder / f"{name}.onnx").exists()]
     if not missing:
         return
     import torch
     import torchvision
     for name in missing:
-        make = {"resnet50": torchvision.models.resnet50, "fcn_resnet50": torchvision.models.segmentation.fcn_resnet50}[name]
-        weights = {"weights": None} if name == "resnet50" else {"weights": None, "weights_backbone": None}
         torch.manual_seed(0)
-        model = make(**weights).eval()
-        torch.onnx.export(model, torch.zeros(EXPORTED[name]), str(folder / f"{name}.onnx"), opset_version=17, dynamo=False)
+        if name == "fcn_resnet50":
+            model = torchvision.models.segmentation.fcn_resnet50(weights=None, weights_backbone=None)
+        else:
+            model = getattr(torchvision.models, name)(weights=None)
+        torch.onnx.export(model.eval(), torch.zeros(EXPORTED[name]), str(folder / f"{name}.onnx"), opset_version=17, dynamo=False)
 
 
 def run(command, timeout=240):

@@ -141,9 +141,8 @@ def make_model(name):
         if name == "transformer_b4":
             layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True)
             return torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval(), torch.randn(4, 512, 768)
-        model, batch = {"resnet50_b1": (torchvision.models.resnet50, 1), "resnet50_b32": (torchvision.models.resnet50, 32),
-                        "vit_b_16_b8": (torchvision.models.vit_b_16, 8)}[name]
-        return model(weights=None).eval(), torch.randn(batch, 3, 224, 224)
+        model, batch = name.rsplit("_b", 1)  # "resnet50_b1"
+        return getattr(torchvision.models, model)(weights=None).eval(), torch.randn(int(batch), 3, 224, 224)
 
 
 def inference(names, warmup=30):

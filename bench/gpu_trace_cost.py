@@ -8,7 +8,8 @@ Groups of processes: one alone and one of each mode. All are ready and idle at f
 when they are told to (on_command.h), so none is stopped with work still on the GPU, and all run on the same processors. The ratio of
 a pair (a mode's process, and the one alone of its group) is the median over the turns of traced P50 / untraced P50; the median over
 the pairs has a distribution-free 95 % interval. The mode `none` traces nothing: what two equal processes differ by.
-Models that are absent are exported from torchvision as in gpu_inference.py. What lacks its inputs is skipped, and says so.
+Models that are absent are exported from torchvision as in gpu_inference.py. What lacks its inputs is skipped, and says so. The results
+are written after each batch of groups, beside those of other models that are in FOLDER already.
 """
 import argparse
 import json
@@ -27,8 +28,8 @@ from truth import interval_of_median
 from turns import send, session_members
 
 HERE = pathlib.Path(__file__).resolve().parent
-PYTORCH = ("resnet50_b1", "resnet50_b32", "vit_b_16_b8", "transformer_b4")
-ONNX = ("resnet50", "fcn_resnet50")
+PYTORCH = ("resnet50_b1", "resnet18_b1", "resnet50_b32", "vit_b_16_b8", "transformer_b4")
+ONNX = ("resnet50", "resnet18", "mobilenet_v2", "fcn_resnet50")
 MODES = {"default": [], "gpu": ["--only", "gpu"], "none": None}
 MODE_NAMES = {"default": "default", "gpu": "--only gpu", "none": "none, a second process alone"}
 
@@ -120,8 +121,9 @@ def command_of(mode, command, recording, options):
     return [options.build / "headroom", "trace", *flags, "--force", "--out", recording, "--", *command]
 
 
-def measure(command, names, options, budget):
-    """Groups, some started at once, since starting takes longer than measuring. Ends early when its time is over."""
+def measure(command, names, options, budget, note):
+    """Groups, some started at once, since starting takes longer than measuring; `note` is told of all after each batch. Returns why
+    it failed, if it did. Ends early when its time is over."""
     until, groups = time.monotonic() + budget, {name or "": [] for name in names}
     sides = ["alone", *options.modes]
     processors = sorted(os.sched_getaffinity(0))[-options.processors:]
@@ -153,7 +155,8 @@ def measure(command, names, options, budget):
                 program.close()
             for program in programs:
                 program.end()
-    return groups, failed
+            note(groups)
+    return failed
 
 
 def summary(groups, options):
@@ -168,30 +171,31 @@ def summary(groups, options):
     return found
 
 
-def onnxruntime(options, budget):
+def onnxruntime(options, keep):
     if not (options.build / "libonnxruntime_providers_cuda.so").exists():
-        return {"skipped": f"ONNX Runtime's CUDA provider is not in {options.build} (scripts/join_onnxruntime_cuda.sh)"}
+        keep({"skipped": f"ONNX Runtime's CUDA provider is not in {options.build} (scripts/join_onnxruntime_cuda.sh)"})
+        return
     options.models.mkdir(parents=True, exist_ok=True)
     names = [name for name in ONNX if not options.model or name in options.model]
     export(options.models, names)
-    found = {"models": {}}
     for name in names:
         command = [options.build / "bare_onnxruntime_loop", "--model", options.models / f"{name}.onnx", "--threads", "1", "--device",
                    "cuda:0", "--conv-search", "heuristic", "--on-command", "on"]
-        groups, failed = measure(command, [""], options, budget / len(names))
-        if groups[""]:
-            found["models"].update(summary({name: groups[""]}, options))
+        failed = measure(command, [""], options, options.budget / len(names),
+                         lambda groups, name=name: keep({"models": summary({name: groups[""]}, options)}))
         if failed:
-            found.setdefault("failed", {})[name] = failed
-    return found
+            keep({"failed": {name: failed}})
 
 
-def pytorch(options, budget):
+def pytorch(options, keep):
     if subprocess.run([sys.executable, "-c", "import torch, torchvision"], stderr=subprocess.DEVNULL).returncode != 0:
-        return {"skipped": f"{sys.executable} has no torch and torchvision"}
+        keep({"skipped": f"{sys.executable} has no torch and torchvision"})
+        return
     names = [name for name in PYTORCH if not options.model or name in options.model]
-    groups, failed = measure([sys.executable, HERE / "gpu_torch_guest.py", "inference", *names], names, options, budget)
-    return {"models": summary(groups, options), **({"failed": failed} if failed else {})}
+    failed = measure([sys.executable, HERE / "gpu_torch_guest.py", "inference", *names], names, options, options.budget,
+                     lambda groups: keep({"models": summary(groups, options)}))
+    if failed:
+        keep({"failed": {", ".join(names): failed}})
 
 
 def markdown(result):
@@ -230,7 +234,7 @@ def main():
     parser.add_argument("--slice", type=float, default=0.12, help="seconds")
     parser.add_argument("--warmup", type=int, default=10, help="passes before the turns of a model")
     parser.add_argument("--processors", type=int, default=4)
-    parser.add_argument("--budget", type=float, default=3600, help="seconds for each program's part")
+    parser.add_argument("--budget", type=float, default=3600, help="seconds for each program's models")
     parser.add_argument("--only", default="onnxruntime,pytorch")
     parser.add_argument("--modes", default="default,gpu", help="of default, gpu, none")
     parser.add_argument("--model", action="append", help="of all models only this; may be given several times")
@@ -242,11 +246,23 @@ def main():
     options.build, options.models = options.build.resolve(), options.models.resolve()
     file = options.out / "gpu_trace_cost.json"
     result = json.loads(file.read_text()) if file.exists() else {}
-    result.update({"machine": machine(), "turns": options.turns, "slice": options.slice, "processors": options.processors})
+    settings = {"turns": options.turns, "slice": options.slice, "processors": options.processors}
+    if any(result.get(key, value) != value for key, value in settings.items()):
+        parser.error(f"{file} holds results of other --turns, --slice or --processors: take another folder")
+    result.update({"machine": machine(), **settings})
     for name in options.only.split(","):
-        result[name] = {"onnxruntime": onnxruntime, "pytorch": pytorch}[name](options, options.budget)
-        file.write_text(json.dumps(result, indent=1) + "\n")
-        (options.out / "gpu_trace_cost.md").write_text(markdown(result))
+        if options.model and not set(options.model) & set({"onnxruntime": ONNX, "pytorch": PYTORCH}[name]):
+            continue
+
+        def keep(found, name=name):
+            earlier = result.get(name, {})
+            result[name] = {key: {**earlier.get(key, {}), **found.get(key, {})} for key in ("models", "failed")
+                            if key in earlier or key in found}
+            if "skipped" in found:
+                result[name]["skipped"] = found["skipped"]
+            file.write_text(json.dumps(result, indent=1) + "\n")
+            (options.out / "gpu_trace_cost.md").write_text(markdown(result))
+        {"onnxruntime": onnxruntime, "pytorch": pytorch}[name](options, keep)
     print(markdown(result))
 
 

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # pack_for_gpu.sh FOLDER [ARCHITECTURE]: packs what the tests and benchmarks on a machine with a GPU take from a build, for one
-# that reaches no registry: headroom, its preload libraries and plug-in from build/release with the libraries that they need, ONNX
-# Runtime with its CUDA provider (for GPUs of ARCHITECTURE alone, 90 if none is given, so that all of it is below 64 MiB), and
-# header files. There scripts/unpack_for_gpu.sh FOLDER puts them in place.
+# that reaches no registry: headroom, its preload libraries and plug-in, bare_onnxruntime_loop and alternating_runs from build/release
+# with the libraries that they need, ONNX Runtime with its CUDA provider (for GPUs of ARCHITECTURE alone, 90 if none is given, so that
+# all of it is below 64 MiB), and header files. There scripts/unpack_for_gpu.sh FOLDER puts them in place.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:?usage: pack_for_gpu.sh FOLDER [ARCHITECTURE]}
 architecture=${2:-90}
 build=build/release
-for file in bin/headroom bin/libheadroom_trace.so bin/libheadroom_trace_gpu.so bin/libheadroom_backend_onnxruntime.so bin/libonnxruntime.so.1 bin/bare_onnxruntime_loop; do
+for file in bin/headroom bin/libheadroom_trace.so bin/libheadroom_trace_gpu.so bin/libheadroom_backend_onnxruntime.so bin/libonnxruntime.so.1 bin/bare_onnxruntime_loop bin/alternating_runs; do
   [ -e "$build/$file" ] || { echo "pack_for_gpu: $build/$file is missing: make test builds it" >&2; exit 1; }
 done
 mkdir -p "$folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin"
-cp "$build"/bin/{headroom,libheadroom_trace.so,libheadroom_trace_gpu.so,libheadroom_backend_onnxruntime.so,libonnxruntime.so.1,bare_onnxruntime_loop} "$work/bin/"
-strip "$work/bin/headroom"
+cp "$build"/bin/{headroom,libheadroom_trace.so,libheadroom_trace_gpu.so,libheadroom_backend_onnxruntime.so,libonnxruntime.so.1,bare_onnxruntime_loop,alternating_runs} "$work/bin/"
+strip "$work"/bin/{headroom,alternating_runs}
 # The others that it needs are in every distribution.
 ldd "$work/bin/headroom" | awk '$1 ~ /^lib(fmt|spdlog|dw|elf)\.so/ {print $3}' | xargs cp -Lt "$work/bin/"
 scripts/pack_core_headers.sh "$work/headers" >/dev/null

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # run_gpu_benchmarks.sh OUT [STEP…]: the benchmarks on a machine with a GPU, each into OUT; what has no inputs is skipped, and the
-# last lines say so. Steps: metrics calls ledger trace inference coexistence devices (all, if none is named).
-#   HEADROOM_BIN     folder with headroom, its preload library and plug-in, bare_onnxruntime_loop and ONNX Runtime with its CUDA
-#                    provider (scripts/join_onnxruntime_cuda.sh); without it build/release/bin
+# last lines say so. Steps: metrics calls ledger trace alternating inference coexistence devices (all, if none is named).
+#   HEADROOM_BIN     folder with headroom, its preload libraries and plug-in, bare_onnxruntime_loop, alternating_runs and ONNX Runtime
+#                    with its CUDA provider (scripts/join_onnxruntime_cuda.sh); without it build/release/bin
 #   HEADROOM_MODELS  folder of models; those that PyTorch can export are put there. Without it build/bench/models
 #   STEP_SECONDS     a step that takes longer is ended (1800)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 out=${1:?usage: run_gpu_benchmarks.sh OUT [STEP…]}
 shift
-steps=${*:-metrics calls ledger trace inference coexistence devices}
+steps=${*:-metrics calls ledger trace alternating inference coexistence devices}
 bin=${HEADROOM_BIN:-build/release/bin}
 models=${HEADROOM_MODELS:-build/bench/models}
 limit=${STEP_SECONDS:-1800}
@@ -55,6 +55,14 @@ for name in $steps; do
         step trace bench/gpu_trace_cost.py --build "$bin" --models "$models" --out "$out" ${TRACE_FLAGS:-}
       else
         skip trace "$bin has no headroom"
+      fi ;;
+    alternating)
+      if ! [ -x "$bin/alternating_runs" ]; then
+        skip alternating "$bin has no alternating_runs"
+      elif ! [ -e "$bin/libonnxruntime_providers_cuda.so" ]; then
+        skip alternating "$bin has no CUDA provider of ONNX Runtime (scripts/join_onnxruntime_cuda.sh)"
+      else
+        step alternating bench/gpu_alternating_runs.py --build "$bin" --models "$models" --out "$out"
       fi ;;
     inference)
       if ! [ -x "$bin/headroom" ]; then

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Is `headroom bench`'s P50 on a GPU that of a bare ONNX Runtime loop? Headroom's worker code and the bare C API by turns of a dozen
+runs in one process (alternating_runs.cpp), several processes for each model, since the places of two sessions in memory differ from
+process to process. `bare, again` is a second bare session: what two equal sessions differ by.
+
+    gpu_alternating_runs.py --build BIN --models FOLDER --out FOLDER [--processes 3] [--model resnet50 …]
+
+BIN holds alternating_runs, Headroom's plug-in and ONNX Runtime with its CUDA provider (scripts/join_onnxruntime_cuda.sh). Models that
+are absent are exported from torchvision as in gpu_inference.py. Writes gpu_alternating_runs.json and .md, after each process.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import time
+
+from gpu_inference import export, machine
+
+# Turns of 36 runs: 10 to 20 seconds on an H200.
+MODELS = {"resnet50": 300, "mobilenet_v2": 400, "resnet18": 500, "fcn_resnet50": 80}
+
+
+def run(options, model, turns):
+    command = [options.build / "alternating_runs", options.models / f"{model}.onnx", "--task", "none", "--device", options.device,
+               "--conv-search", "heuristic", "--turns", turns]
+    begin = time.monotonic()
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"alternating_runs {model} gave {done.returncode}: {done.stderr[-3000:]}")
+    return {**json.loads(done.stdout), "seconds": round(time.monotonic() - begin, 1)}
+
+
+def interval(ratio):
+    return f"{ratio['median']:.4f} ({ratio['ci95_low']:.4f}–{ratio['ci95_high']:.4f})"
+
+
+def markdown(result):
+    place = result["machine"]
+    out = ["# The bench against a bare ONNX Runtime loop on a GPU, in one process", "",
+           f"{place['gpu']}, {place['cores']} cores, kernel {place['kernel']}, {place['date']}. Command: `bench/gpu_alternating_runs.py`, which "
+           "also writes this file. Turns of twelve runs; the ratio of each turn's P50, the median of all turns and its 95 % interval. "
+           "Convolutions by heuristic search, input and outputs on the device, one wait at the end, in all three ways.", "",
+           "| model | process | turns | bare P50, ms | Headroom P50, ms | Headroom / bare | bare, again / bare |",
+           "|---|--:|--:|--:|--:|--:|--:|"]
+    for model, processes in result["models"].items():
+        for number, one in enumerate(processes, 1):
+            out.append(f"| {model} | {number} | {one['headroom_over_bare']['n']} | {one['bare_p50_ns'] / 1e6:.3f} | {one['headroom_p50_ns'] / 1e6:.3f} | "
+                       f"{interval(one['headroom_over_bare'])} | {interval(one['bare_again_over_bare'])} |")
+        if len(processes) > 1:
+            def middle(key, processes=processes):
+                return f"{statistics.median(one[key]['median'] for one in processes):.4f}"
+            out.append(f"| {model} | median of {len(processes)} | | | | {middle('headroom_over_bare')} | {middle('bare_again_over_bare')} |")
+    return "\n".join(out) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--model", action="append", choices=MODELS, help="of all models only this; may be given several times")
+    parser.add_argument("--turns", type=int, help="the same for all models")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    options.models.mkdir(parents=True, exist_ok=True)
+    options.build = options.build.resolve()
+    wanted = options.model or list(MODELS)
+    export(options.models, wanted)
+    file = options.out / "gpu_alternating_runs.json"
+    result = json.loads(file.read_text()) if file.exists() else {"models": {}}
+    result["machine"] = machine()
+    for _ in range(options.processes):  # a process of each model first: what is cut off leaves none without
+        for model in wanted:
+            result["models"].setdefault(model, []).append(run(options, model, options.turns or MODELS[model]))
+            file.write_text(json.dumps(result, indent=1) + "\n")
+            (options.out / "gpu_alternating_runs.md").write_text(markdown(result))
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()
