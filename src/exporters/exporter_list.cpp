@@ -21,6 +21,9 @@ const std::vector<Exporter>& exporter_list() {
       {"perfetto", "perfetto-trace", "memory and layers over time for https://ui.perfetto.dev",
        "open https://ui.perfetto.dev and drop {} on it (it stays in the browser)", false, true,
        write_perfetto},
+      {"pytorch-snapshot", "snapshot.pickle", "GPUs and the heap for https://pytorch.org/memory_viz",
+       "open https://pytorch.org/memory_viz and drop {} on it (it stays in the browser)", false, true,
+       write_pytorch_snapshot},
   };
   return kExporters;
 }

@@ -18,6 +18,7 @@ Status write_csv(const ExportInput& input, OutputSink& sink);
 Status write_timeline_json(const ExportInput& input, OutputSink& sink);
 Status write_heaptrack(const ExportInput& input, OutputSink& sink);
 Status write_perfetto(const ExportInput& input, OutputSink& sink);
+Status write_pytorch_snapshot(const ExportInput& input, OutputSink& sink);
 
 // What to say when --metric temporary meets a recording of samples.
 tl::unexpected<Error> no_temporary_allocations(const ExportInput& input);
