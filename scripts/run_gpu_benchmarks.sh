@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run_gpu_benchmarks.sh OUT [STEP…]: the benchmarks on a machine with a GPU, each into OUT; what has no inputs is skipped, and the
-# last lines say so. Steps: metrics calls ledger trace alternating inference coexistence devices (all, if none is named).
+# last lines say so. Steps: metrics calls ledger trace alternating inference libtorch coexistence devices
+# (all, if none is named).
 #   HEADROOM_BIN     folder with headroom, its preload libraries and plug-in, bare_onnxruntime_loop, alternating_runs and ONNX Runtime
 #                    with its CUDA provider (scripts/join_onnxruntime_cuda.sh); without it build/release/bin
 #   HEADROOM_MODELS  folder of models; those that PyTorch can export are put there. Without it build/bench/models
@@ -9,7 +10,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 out=${1:?usage: run_gpu_benchmarks.sh OUT [STEP…]}
 shift
-steps=${*:-metrics calls ledger trace alternating inference coexistence devices}
+steps=${*:-metrics calls ledger trace alternating inference libtorch coexistence devices}
 bin=${HEADROOM_BIN:-build/release/bin}
 models=${HEADROOM_MODELS:-build/bench/models}
 limit=${STEP_SECONDS:-1800}
@@ -74,6 +75,14 @@ for name in $steps; do
       else
         mkdir -p "$models"
         step inference bench/gpu_inference.py --build "$bin" --models "$models" --out "$out/inference"
+      fi ;;
+    libtorch)
+      if ! [ -x "$bin/headroom" ]; then
+        skip libtorch "$bin has no headroom"
+      elif ! has_torch; then
+        skip libtorch "python3 has no PyTorch for CUDA"
+      else
+        step libtorch bench/gpu_libtorch.sh "$bin" "$out/libtorch" ${LIBTORCH_FLAGS:-}
       fi ;;
     coexistence)
       if [ -x "$bin/headroom" ]; then step coexistence bench/gpu_coexistence.sh "$bin" $tools "$out/coexistence"; else skip coexistence "$bin has no headroom"; fi ;;
