@@ -36,7 +36,7 @@ step() {  # NAME SECONDS COMMAND…: of at most so many seconds
   if [ $code -eq 0 ]; then
     tell "$name: done in $((SECONDS - begin)) s"
   else
-    tell "$name: ended with $code after $((SECONDS - begin)) s of $limit: $(tail -n 1 "$here/$name.log" | cut -c1-300)"
+    tell "$name: ended with $code after $((SECONDS - begin)) s of $limit: $(grep . "$here/$name.log" | tail -n 1 | cut -c1-300)"
     status=1
   fi
   keep
