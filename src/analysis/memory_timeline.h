@@ -1,7 +1,9 @@
 // Live memory over time in a bounded number of points, stacked by layer. A point covers a stretch of time and
 // keeps its lowest and highest moment, so no peak is lost however long the recording; its layers are those of
-// the highest moment, so they add up to it. In a recording of samples half A says which moments those are and
-// half B what was live then: each point is unbiased, though one of them is always the highest by chance.
+// the highest moment, so they add up to it. Where nothing happens after a point, its end lasts longer than
+// all of it (a server between two requests), and so the layers of that moment are kept, too. In a recording
+// of samples half A says which moments those are and half B what was live then: each point is unbiased,
+// though one of them is always the highest by chance. A point's end is told by all samples.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +22,8 @@ struct TimelinePoint {
   std::int64_t lowest = 0, highest = 0, last = 0;  // live bytes
   std::int64_t mapped = 0;                         // bytes mapped by the program itself, at its end
   std::vector<std::int64_t> layers;  // at the highest moment; of MemoryTimeline::layers, then the rest
+  // The same at its end, adding up to `last`, where no point follows at once; else empty.
+  std::vector<std::int64_t> quiet_layers;
 };
 
 struct MemoryTimeline {
@@ -60,11 +64,11 @@ class TimelineBuilder {
   struct Point {
     std::int64_t number;  // it starts at number × width
     Extreme lowest, highest;
-    std::int64_t last, mapped;
-    std::vector<Share> shares;
+    std::int64_t last, last_cut, mapped;  // the samples' layers have `last_cut` more than `last`
+    std::vector<Share> shares, quiet_shares;
   };
   static constexpr std::int64_t kChosen = std::numeric_limits<std::int64_t>::max();
-  void close_point(std::int64_t live, std::int64_t mapped, const LayerLedger& layers);
+  void close_point(std::int64_t live, std::int64_t mapped, const LayerLedger& layers, bool quiet_after);
   void halve();
 
   std::size_t most_points_;

@@ -215,6 +215,7 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
 // What was live at a moment.
 struct LiveMoment {
   Nanoseconds time;
+  std::optional<Nanoseconds> until;  // where somebody knows that nothing changed up to and with then
   std::int64_t bytes = 0, blocks = 0;
   std::vector<std::int64_t> bytes_by_stack;   // [StackId]
   std::vector<std::int64_t> bytes_by_layer;   // [index of RecordingAnalysis::layers], without inner layers

@@ -145,6 +145,7 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
   Json list = Json::array();
   for (const LiveMoment& moment : moments) {
     Json object = {{"time_ns", moment.time.count}, {"bytes", moment.bytes}, {"blocks", moment.blocks}};
+    if (moment.until) object["until_ns"] = moment.until->count;
     Json nodes = Json::array(), bytes = Json::array();
     std::int64_t rest = moment.bytes;
     for (const Leaf& leaf : leaves) {

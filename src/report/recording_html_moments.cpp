@@ -1,9 +1,10 @@
 #include "report/recording_html_moments.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "analysis/glibc_chunk.h"
 #include "analysis/heap_fragmentation.h"
@@ -15,6 +16,8 @@ namespace {
 using namespace analysis;
 
 constexpr std::size_t kMostMoments = 64, kFewestMoments = 8;
+// Beyond those: a server that loads, runs and idles has as many quiet times as runs.
+constexpr std::size_t kMostQuietTimes = 32;
 // A moment keeps 8 bytes for each stack: with a million stacks there are fewer moments, not gigabytes.
 constexpr std::size_t kMostMomentStacks = 8 << 20;
 constexpr std::size_t kMostHeapMaps = 16;
@@ -37,6 +40,7 @@ class FullestMoments {
     if (!best.seen) best = {true, static_cast<std::int64_t>(stretch) * width_, before};
     if (now > best.bytes) best = {true, time, now};
   }
+  std::int64_t width() const { return width_; }
   std::vector<Nanoseconds> times() const {
     std::vector<Nanoseconds> times;
     for (const Best& best : best_)
@@ -53,6 +57,48 @@ class FullestMoments {
   std::vector<Best> best_;
 };
 
+// Nothing was allocated or released after `from`, up to and with `until`.
+struct QuietTime {
+  std::int64_t from, until;
+};
+
+// The longest of them, in the order of time; what lies between the last event and the end is always one.
+class QuietTimes {
+ public:
+  explicit QuietTimes(std::int64_t shortest) : shortest_(shortest) {}
+
+  void changed(std::int64_t time) {
+    if (last_ && time - *last_ >= shortest_) times_.push_back({*last_, time - 1});
+    last_ = time;
+  }
+  std::vector<QuietTime> take(Nanoseconds duration, std::size_t most) {
+    std::optional<QuietTime> end;
+    if (last_) end = {*last_, std::max(*last_, duration.count)};
+    if (times_.size() > most) {
+      const auto kept = times_.begin() + static_cast<std::ptrdiff_t>(most);
+      std::nth_element(times_.begin(), kept, times_.end(), [](const QuietTime& a, const QuietTime& b) {
+        return a.until - a.from > b.until - b.from;
+      });
+      times_.erase(kept, times_.end());
+      std::sort(times_.begin(), times_.end(),
+                [](const QuietTime& a, const QuietTime& b) { return a.from < b.from; });
+    }
+    if (end) times_.push_back(*end);
+    return std::move(times_);
+  }
+
+ private:
+  std::int64_t shortest_;
+  std::optional<std::int64_t> last_;
+  std::vector<QuietTime> times_;  // none shorter than a part of the time, so there are not many
+};
+
+std::vector<Nanoseconds> sorted_times(std::vector<Nanoseconds> times) {
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  return times;
+}
+
 // Of the moments that the analysis looked at: the worst, the largest, the end, and others spread evenly.
 std::vector<Nanoseconds> heap_map_times(const HeapFragmentation& fragmentation) {
   const auto& moments = fragmentation.moments;
@@ -62,9 +108,40 @@ std::vector<Nanoseconds> heap_map_times(const HeapFragmentation& fragmentation) 
     times.push_back(moments[chosen].time);
   const std::size_t more = std::min(moments.size(), kMostHeapMaps - times.size());
   for (std::size_t i = 0; i < more; ++i) times.push_back(moments[i * moments.size() / more].time);
-  std::sort(times.begin(), times.end());
-  times.erase(std::unique(times.begin(), times.end()), times.end());
-  return times;
+  return sorted_times(std::move(times));
+}
+
+// Of a full recording: the fullest moment of a stretch often begins a quiet time.
+std::vector<LiveMoment> exact_moments(recording::Recording& recording, std::vector<Nanoseconds> fullest,
+                                      const std::vector<QuietTime>& quiet) {
+  for (const QuietTime& time : quiet) fullest.push_back({time.from});
+  std::vector<LiveMoment> moments = live_at(recording, sorted_times(std::move(fullest)));
+  auto next = quiet.begin();
+  for (LiveMoment& moment : moments) {
+    while (next != quiet.end() && next->from < moment.time.count) ++next;
+    if (next != quiet.end() && next->from == moment.time.count) moment.until = Nanoseconds{next->until};
+  }
+  return moments;
+}
+
+// Half B tells of the moments that half A chose. How long nothing happened is no choice by what was live:
+// there all samples have a say, and so a quiet time is told apart from the moment that it follows.
+std::vector<LiveMoment> estimated_moments(recording::Recording& recording, std::vector<Nanoseconds> fullest,
+                                          const std::vector<QuietTime>& quiet) {
+  std::vector<LiveMoment> moments = live_at(recording, sorted_times(std::move(fullest)), SampleHalf::b);
+  std::vector<Nanoseconds> ends;
+  for (const QuietTime& time : quiet) ends.push_back({time.until});
+  std::vector<LiveMoment> told = live_at(recording, ends);
+  const Nanoseconds last_chosen = moments.back().time;  // there is the peak at least
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    told[i].time = {std::min(quiet[i].from + 1, quiet[i].until)};
+    if (told[i].time == last_chosen) continue;  // the last event is the end
+    told[i].until = Nanoseconds{quiet[i].until};
+    moments.push_back(std::move(told[i]));
+  }
+  std::stable_sort(moments.begin(), moments.end(),
+                   [](const LiveMoment& a, const LiveMoment& b) { return a.time < b.time; });
+  return moments;
 }
 
 std::uint64_t begin_of(const LiveBlock& block) { return block.address - kChunkHeader; }
@@ -117,6 +194,7 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
   const std::size_t most = std::clamp(kMostMomentStacks / std::max<std::size_t>(1, analysis.stacks.size()),
                                       kFewestMoments, kMostMoments);
   FullestMoments fullest(analysis.duration, most - 2);  // and the peak and the end
+  QuietTimes quiet(fullest.width() / 2);
   const std::vector<Nanoseconds> map_times =
       analysis.fragmentation ? heap_map_times(*analysis.fragmentation) : std::vector<Nanoseconds>{};
 
@@ -146,19 +224,17 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
       return;
     }
     fullest.changed(event.time.count, before, bytes);
+    quiet.changed(event.time.count);
   });
   take_maps_before(std::numeric_limits<std::int64_t>::max());
   live = LiveMap();  // the next pass has its own
 
   std::vector<Nanoseconds> times = fullest.times();
   times.push_back(analysis.peak_time);
-  if (analysis.full) times.push_back(analysis.duration);
-  std::sort(times.begin(), times.end());
-  times.erase(std::unique(times.begin(), times.end()), times.end());
-  // Half B tells of the moments that half A chose. The end is no choice: there all samples have a say.
-  moments.live = live_at(recording, times, SampleHalf::b);
-  if (!analysis.full && times.back() < analysis.duration)
-    moments.live.push_back(live_at(recording, std::array{analysis.duration}).front());
+  const std::vector<QuietTime> quiet_times =
+      quiet.take(analysis.duration, std::min(kMostQuietTimes, most / 2));
+  moments.live = analysis.full ? exact_moments(recording, std::move(times), quiet_times)
+                               : estimated_moments(recording, std::move(times), quiet_times);
   return moments;
 }
 

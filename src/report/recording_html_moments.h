@@ -30,7 +30,8 @@ struct PageMoments {
   std::vector<HeapMap> heaps;  // ascending; of full recordings only
 };
 
-// Two more passes over the events. The time is cut into equal stretches, and each gives its fullest moment.
+// Two more passes over the events, of samples three. The time is cut into equal stretches, and each gives its
+// fullest moment; each time in which nothing happened for long gives what was live then.
 PageMoments take_page_moments(recording::Recording& recording, const analysis::RecordingAnalysis& analysis);
 
 // The map of one moment, of any set of live blocks.

@@ -135,6 +135,20 @@ Json stacks_json(const RecordingReport& report) {
   return stacks;
 }
 
+// What the layers held while nothing happened, of the points that such a time follows.
+Json quiet_json(const std::vector<TimelinePoint>& points) {
+  Json columns = {
+      {"after", Json::array()}, {"layers_bytes", Json::array()}, {"other_layers_bytes", Json::array()}};
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::vector<std::int64_t>& layers = points[i].quiet_layers;
+    if (layers.empty()) continue;
+    columns["after"].push_back(i);
+    columns["layers_bytes"].push_back(std::vector(layers.begin(), layers.end() - 1));
+    columns["other_layers_bytes"].push_back(layers.back());
+  }
+  return columns;
+}
+
 Json timeline_json(const RecordingAnalysis& analysis) {
   Json timeline;
   timeline["width_ns"] = analysis.timeline.width.count;
@@ -155,6 +169,7 @@ Json timeline_json(const RecordingAnalysis& analysis) {
     columns["other_layers_bytes"].push_back(point.layers.back());
   }
   timeline.update(columns);
+  timeline["quiet"] = quiet_json(analysis.timeline.points);
   return timeline;
 }
 

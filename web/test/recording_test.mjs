@@ -4,7 +4,7 @@ import {test} from 'node:test';
 import {load} from './load.mjs';
 
 const tree = await load('recording/tree.ts');
-const {stack_points, layer_color} = await load('recording/stacked_points.ts');
+const {stack_points, points_in_columns, layer_color} = await load('recording/stacked_points.ts');
 const places = await load('recording/places.ts');
 const {display_names} = await load('recording/layer_names.ts');
 const {curve_points} = await load('recording/curve_points.ts');
@@ -73,18 +73,60 @@ test('a range shows its fullest moment, or the nearest', () => {
   assert.equal(tree.moment_of(live.moments, 44, 46), 2);
 });
 
-test('stacked points keep the sums, and stay level where nothing happens', () => {
-  const timeline = {
-    width_ns: 10, layers: ['a', 'b'], start_ns: [0, 10, 50], lowest_bytes: [0, 0, 0], highest_bytes: [10, 40, 20], last_bytes: [10, 20, 0],
-    mapped_bytes: [0, 0, 0], layers_bytes: [[10, 0], [20, 16], [20, 0]], other_layers_bytes: [0, 4, 0],
-  };
-  const points = stack_points(timeline, 55);
-  assert.deepEqual(points.seconds.map((s) => Math.round(s * 1e9)), [0, 10, 20, 50, 60]);
-  assert.deepEqual(points.totals, [10, 40, 20, 20, 0]);
+test('a range in a quiet time shows what was live then, not the run before or behind it', () => {
+  const moments = [{time_ns: 10, bytes: 320}, {time_ns: 12, until_ns: 39, bytes: 64}, {time_ns: 40, bytes: 320}, {time_ns: 41, until_ns: 60, bytes: 64}];
+  assert.equal(tree.moment_of(moments, 36, 38), 1);
+  assert.equal(tree.moment_of(moments, 38, 38), 1, 'nearer to the next run');
+  assert.equal(tree.moment_of(moments, 10, 10), 0);
+  assert.equal(tree.moment_of(moments, 40, 40), 2, 'the quiet time is over');
+  assert.equal(tree.moment_of(moments, 30, 50), 2, 'the fullest of the range');
+  assert.equal(tree.moment_of(moments, 62, 70), 3);
+});
+
+// The peak of the second point is 20 of a, 16 of b and 4 of the rest; at its end only b is left, and half of it.
+const timeline = {
+  width_ns: 10, layers: ['a', 'b'], start_ns: [0, 10, 50], lowest_bytes: [0, 0, 0], highest_bytes: [10, 40, 20], last_bytes: [10, 8, 0],
+  mapped_bytes: [0, 0, 0], layers_bytes: [[10, 0], [20, 16], [20, 0]], other_layers_bytes: [0, 4, 0],
+  quiet: {after: [1, 2], layers_bytes: [[0, 8], [0, 0]], other_layers_bytes: [0, 0]},
+};
+
+test('stacked points keep the sums, and where nothing happens stay at what was live then', () => {
+  const points = stack_points(timeline, 75);
+  assert.deepEqual(points.seconds.map((s) => Math.round(s * 1e9)), [0, 10, 20, 50, 60, 75]);
+  assert.deepEqual(points.totals, [10, 40, 8, 20, 0, 0]);
+  assert.deepEqual(points.layers, [[10, 20, 0, 20, 0, 0], [0, 16, 8, 0, 0, 0], [0, 4, 0, 0, 0, 0]]);
+  assert.deepEqual(points.is_quiet, [false, false, true, false, true, true]);
   assert.deepEqual(points.order, [2, 1, 0]);
-  assert.deepEqual(points.sums[1].map(Math.round), [10, 36, 18, 20, 0]);
+  assert.deepEqual(points.sums[1], [10, 36, 8, 20, 0, 0]);
   assert.equal(layer_color(2, 3), '--layer-rest');
-  assert.deepEqual(stack_points({...timeline, other_layers_bytes: [0, 0, 0], layers_bytes: [[10, 0], [40, 0], [20, 0]]}, 55).order, [0]);
+  assert.deepEqual(stack_points({...timeline, quiet: {...timeline.quiet, layers_bytes: [[0, 38], [0, 0]]}}, 75).order, [2, 0, 1], 'what stays lies below');
+  const only_a = {...timeline, other_layers_bytes: [0, 0, 0], layers_bytes: [[10, 0], [40, 0], [20, 0]], quiet: {after: [2], layers_bytes: [[0, 0]], other_layers_bytes: [0]}};
+  assert.deepEqual(stack_points(only_a, 55).order, [0]);
+});
+
+test('a column of pixels shows the fullest moment in it, and one that lasts is in all of its columns', () => {
+  const shown = (...args) => points_in_columns([1, 2, 2.5, 3, 8], [5, 40, 5, 20, 0], ...args);
+  assert.deepEqual(shown(1, 9, 8), [0, 1, 3, 3, 3, 3, 3, 4]);
+  assert.deepEqual(shown(1, 9, 2), [1, 3], 'the peak is not lost in a wide one');
+  assert.deepEqual(shown(0, 4, 4), [-1, 0, 1, 3]);
+  assert.deepEqual(shown(4, 6, 2), [3, 3], 'zoomed in between two points');
+  assert.deepEqual(shown(2.1, 2.9, 2), [1, 2], 'what is over before the first column is not in it');
+});
+
+test('five short runs of a server are five columns at any width', () => {
+  const runs = [0.3, 0.6, 0.9, 1.2, 1.5];
+  const start_ns = runs.map((seconds) => seconds * 1e9);
+  const points = stack_points({
+    width_ns: 904_000, layers: ['workspace', 'weights'], start_ns, lowest_bytes: runs.map(() => 64), highest_bytes: runs.map(() => 320), last_bytes: runs.map(() => 64),
+    mapped_bytes: [], layers_bytes: runs.map(() => [256, 64]), other_layers_bytes: runs.map(() => 0),
+    quiet: {after: [0, 1, 2, 3, 4], layers_bytes: runs.map(() => [0, 64]), other_layers_bytes: runs.map(() => 0)},
+  }, 1.8e9);
+  for (const columns of [1400, 1000, 390, 300]) {
+    const shown = points_in_columns(points.seconds, points.totals, 0, 1.8, columns);
+    const full = shown.filter((point) => point >= 0 && points.totals[point] === 320);
+    assert.equal(new Set(full).size, 5, `${columns} columns`);
+    assert.ok(full.length <= 10, 'and not much wider than they are');
+  }
 });
 
 test('places begin behind what passes allocations on', () => {

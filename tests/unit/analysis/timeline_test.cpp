@@ -42,6 +42,50 @@ TEST(Timeline, KeepsEachPointsLowestAndHighest) {
   // Layers of the highest moment: conv 900, outside 100, and no others.
   EXPECT_EQ(timeline.layers, (std::vector<std::size_t>{1, 0}));
   EXPECT_EQ(second.layers, (std::vector<std::int64_t>{900, 100, 0}));
+  EXPECT_EQ(second.quiet_layers, (std::vector<std::int64_t>{40, 0, 0})) << "in the third nothing happened";
+  EXPECT_TRUE(timeline.points[0].quiet_layers.empty());
+  EXPECT_EQ(timeline.points[2].quiet_layers, (std::vector<std::int64_t>{41, 0, 0})) << "the end";
+}
+
+// "Load, run, idle": what a server holds between two requests is not what the last one needed.
+TEST(Timeline, KeepsWhatTheLayersHoldWhereNothingHappens) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec");
+  const auto weights = builder.scope("weights"), workspace = builder.scope("workspace");
+  builder.enter_scope(0, 0, weights);
+  builder.allocate(0, 10, 0x1000, 64);
+  builder.enter_scope(0, 20, workspace);
+  for (std::uint64_t run = 1; run <= 5; ++run) {
+    builder.allocate(0, run * 1000, 0x2000, 256);
+    builder.release(0, run * 1000 + 1, 0x2000);
+  }
+  builder.enter_scope(0, 5990, 0);
+  const MemoryTimeline timeline = timeline_of(builder, 100);
+  ASSERT_EQ(timeline.points.size(), 7U);  // five runs, and scopes at both ends
+  for (std::size_t i = 1; i <= 5; ++i) {
+    EXPECT_EQ(timeline.points[i].layers, (std::vector<std::int64_t>{256, 64, 0}));
+    EXPECT_EQ(timeline.points[i].quiet_layers, (std::vector<std::int64_t>{0, 64, 0}));
+  }
+}
+
+// No more can be live of small blocks than was allocated: the layers are brought down with their sum.
+TEST(Timeline, TheQuietLayersOfSamplesAddUpToo) {
+  const test::TemporaryFolder folder;
+  test::RecordingOptions options;
+  options.full = false;
+  test::RecordingBuilder builder(folder / "a.hrec", options);
+  const auto layer = builder.scope("conv");
+  builder.allocate(0, 0, 0x1000, 1 << 20);
+  builder.enter_scope(0, 5, layer);
+  builder.sample(0, 10, 0x2010, 600, {});
+  builder.counters(0, 20, layer, 10, 6000, 0);
+  builder.allocate(0, 900, 0x3000, 1 << 20);
+  const MemoryTimeline timeline = timeline_of(builder, 10);
+  ASSERT_EQ(timeline.points.size(), 2U);
+  const TimelinePoint& first = timeline.points.front();
+  EXPECT_LT(first.last, (1 << 20) + 7000);
+  EXPECT_EQ(std::accumulate(first.quiet_layers.begin(), first.quiet_layers.end(), std::int64_t{0}),
+            first.last);
 }
 
 TEST(Timeline, IsBoundedAndLosesNoPeak) {
@@ -71,6 +115,10 @@ TEST(Timeline, IsBoundedAndLosesNoPeak) {
     EXPECT_LE(point.lowest, point.last);
     EXPECT_LE(point.last, point.highest);
     EXPECT_EQ(std::accumulate(point.layers.begin(), point.layers.end(), std::int64_t{0}), point.highest);
+    const std::vector<std::int64_t>& quiet = point.quiet_layers;
+    if (!quiet.empty()) {
+      EXPECT_EQ(std::accumulate(quiet.begin(), quiet.end(), std::int64_t{0}), point.last);
+    }
   }
   EXPECT_EQ(highest, peak);
   EXPECT_EQ(timeline.points.back().last, live);
@@ -98,6 +146,8 @@ TEST(Timeline, JoinsPointsWhenItLastsLongerThanExpected) {
   EXPECT_EQ(result.points[1].highest, 77);
   EXPECT_EQ(result.points[0].highest, 2);
   EXPECT_EQ(result.points[3].start, Nanoseconds{768});
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(result.points[i].quiet_layers.empty()) << "no point is missing after " << i;
 }
 
 }  // namespace

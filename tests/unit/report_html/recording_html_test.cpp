@@ -72,6 +72,71 @@ TEST(RecordingHtml, EveryMomentAddsUpByStackAndByLayer) {
   EXPECT_EQ(live["moments"].back()["bytes"], sample.analysis.leaked_bytes.value);
 }
 
+// "Load, run, idle": a moment lies in each run, and one in each of the times between them.
+void run_five_times(test::RecordingBuilder& builder) {
+  builder.allocate(0, 1'000, 0x100000, 64 << 20, {0x400010});
+  for (std::uint64_t run = 1; run <= 5; ++run) {
+    builder.allocate(0, run * 1'000'000, 0x8000000, 256 << 20, {0x400020});
+    builder.release(0, run * 1'000'000 + 500, 0x8000000);
+  }
+  builder.enter_scope(0, 6'000'000, 0);
+}
+
+TEST(RecordingHtml, AQuietTimeHasAMomentOfItsOwn) {
+  const test::TemporaryFolder folder;
+  for (const bool full : {true, false}) {
+    test::RecordingOptions options;
+    options.full = full;
+    test::RecordingBuilder builder(folder / "idle.hrec", options);
+    run_five_times(builder);
+    auto opened = recording::Recording::open(builder.finish());
+    ASSERT_TRUE(opened.has_value());
+    const auto analysis = analysis::analyze_recording(*opened, {});
+    const PageMoments moments = take_page_moments(*opened, analysis);
+    for (const std::int64_t time : {500'000, 1'500'000, 2'500'000, 3'500'000, 4'999'999, 5'999'999}) {
+      const auto there =
+          std::find_if(moments.live.begin(), moments.live.end(), [&](const LiveMoment& moment) {
+            return moment.time.count <= time && moment.until && moment.until->count >= time;
+          });
+      ASSERT_NE(there, moments.live.end()) << time;
+      EXPECT_EQ(there->bytes, 64 << 20) << time;
+    }
+    EXPECT_GE(std::count_if(moments.live.begin(), moments.live.end(),
+                            [](const LiveMoment& moment) { return moment.bytes == 320 << 20; }),
+              5)
+        << "each run is there, too; one on the edge of two stretches in both";
+    EXPECT_TRUE(std::is_sorted(moments.live.begin(), moments.live.end(),
+                               [](const LiveMoment& a, const LiveMoment& b) { return a.time < b.time; }));
+    const Json live = live_moments_json({"idle.hrec",
+                                         opened->info(),
+                                         opened->stacks(),
+                                         analysis,
+                                         [](std::uint64_t) { return std::vector<std::string>{"f"}; },
+                                         {},
+                                         false},
+                                        moments.live);
+    EXPECT_EQ(live["moments"].back()["until_ns"], analysis.duration.count);
+    EXPECT_EQ(live["moments"].back()["bytes"], 64 << 20);
+  }
+}
+
+TEST(RecordingHtml, ManyQuietTimesAddABoundedNumberOfMoments) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "busy.hrec");
+  for (std::uint64_t step = 1; step <= 100; ++step) {
+    builder.allocate(0, step * 1'000'000, 0x1000, 100);
+    builder.release(0, step * 1'000'000 + 10, 0x1000);
+  }
+  auto opened = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(opened.has_value());
+  const PageMoments moments = take_page_moments(*opened, analysis::analyze_recording(*opened, {}));
+  EXPECT_LE(moments.live.size(), 64U + 32U);
+  EXPECT_EQ(std::count_if(moments.live.begin(), moments.live.end(),
+                          [](const LiveMoment& moment) { return moment.until.has_value(); }),
+            33)
+      << "and the end";
+}
+
 TEST(RecordingHtml, StacksShareTheirOuterFunctionsAndInlinedOnesAreFrames) {
   const test::TemporaryFolder folder;
   auto sample = sample_recording(SampleRecording::model, folder.path());

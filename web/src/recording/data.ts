@@ -98,6 +98,14 @@ export interface Timeline {
   mapped_bytes: number[];
   layers_bytes: number[][];  // of each point; of each of `layers`
   other_layers_bytes: number[];
+  quiet: QuietLayers;
+}
+
+// What the layers held at the ends of those points after which nothing happened for a stretch or more.
+export interface QuietLayers {
+  after: number[];  // points
+  layers_bytes: number[][];
+  other_layers_bytes: number[];
 }
 
 export interface FragmentationMoment {
@@ -274,6 +282,7 @@ export interface Share {
 
 export interface LiveMoment {
   time_ns: number;
+  until_ns?: number;  // where nothing changed up to and with then, and that was long
   bytes: number;
   blocks: number;
   stack: number[];  // nodes of `stacks`

@@ -1,16 +1,18 @@
-// Live memory over time, stacked by layer. A range is brushed with the mouse, a finger or Shift and the arrow keys;
-// a click takes the moment under it.
+// Live memory over time, stacked by layer. Each column of pixels shows the fullest moment of its time, with the layers
+// of that moment, so that peaks of a microsecond are seen on a phone, and no layer is drawn higher than it was then.
+// A range is brushed with the mouse, a finger or Shift and the arrow keys; a click takes the moment under it.
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import uPlot from 'uplot';
 import {use_width} from '../charts/use_width';
 import {bytes, duration} from '../format';
 import {css_color} from '../theme';
 import type {Timeline} from './data';
-import {layer_color, stack_points, type StackedPoints} from './stacked_points';
+import {layer_color, points_in_columns, stack_points, type StackedPoints} from './stacked_points';
 
 export interface Range {
   from_ns: number;
   to_ns: number;
+  is_click?: boolean;  // one moment was meant: it is somewhere in the range
 }
 
 interface Props {
@@ -25,6 +27,12 @@ interface Props {
   set_range: (range: Range | null) => void;
 }
 
+// Where the mouse or the keyboard is: the point that is drawn there, and the time.
+interface Cursor {
+  point: number;
+  seconds: number;
+}
+
 const HEIGHT = 300;
 const CLICK = 4;  // pixels that a hand moves in a click
 const FONT = '12px system-ui, sans-serif';
@@ -34,7 +42,7 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
   const chart = useRef<uPlot | null>(null);
   const width = use_width(frame);
   const points = useMemo(() => stack_points(timeline, end_ns), [timeline, end_ns]);
-  const [cursor, set_cursor] = useState<number | null>(null);
+  const [cursor, set_cursor] = useState<Cursor | null>(null);
   const [zoom, set_zoom] = useState<Range | null>(null);
   const anchor = useRef<number | null>(null);  // where a range by keyboard began
   const shown = useRef(shown_ns);
@@ -49,7 +57,10 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
       return;
     }
     chart.current = new uPlot(options(points, width, set_cursor, (plot) => draw_marks(plot, shown.current, peak_ns)), [points.seconds, ...points.sums] as uPlot.AlignedData, frame.current);
-    return brush(chart.current, (chosen) => choose.current(chosen));
+    return brush(chart.current, (chosen) => choose.current(chosen), (plot) => {
+      const at = cursor_at(plot, points);
+      if (at) choose.current(clicked(at, points, timeline.width_ns));
+    });
   }, [width > 0]);
   useEffect(() => { if (width > 0) chart.current?.setSize({width, height: HEIGHT}); }, [width]);
 
@@ -90,33 +101,33 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
     if (!plot) return;
     const time_at = (index: number) => Math.round(points.seconds[index]! * 1e9);
     if (event.key === 'Enter' && cursor !== null) {
-      set_range({from_ns: time_at(cursor), to_ns: time_at(cursor)});
+      set_range(clicked(cursor, points, timeline.width_ns));
     } else if (event.key === 'Escape') {
       anchor.current = null;
       set_range(null);
     } else if (moves[event.key] !== undefined) {
       const move = moves[event.key]!;
-      const index = Math.min(count - 1, Math.max(0, (cursor ?? (move > 0 ? -1 : count)) + move));
+      const index = Math.min(count - 1, Math.max(0, (cursor?.point ?? (move > 0 ? -1 : count)) + move));
       if (event.shiftKey) {
-        anchor.current ??= cursor ?? index;
+        anchor.current ??= cursor?.point ?? index;
         const ends = [time_at(anchor.current), time_at(index)].sort((a, b) => a - b);
         set_range({from_ns: ends[0]!, to_ns: ends[1]!});
       } else {
         anchor.current = null;
       }
       plot.setCursor({left: plot.valToPos(points.seconds[index]!, 'x'), top: 0});
-      set_cursor(index);
+      set_cursor({point: index, seconds: points.seconds[index]!});
     } else {
       return;
     }
     event.preventDefault();
   };
 
-  const is_stretch = range !== null && range.to_ns > range.from_ns;
+  const is_stretch = range !== null && !range.is_click && range.to_ns > range.from_ns;
   return (
     <figure class="chart">
       <div class="readout" aria-live="off">
-        {cursor === null ? `The fullest moment of each stretch of time.${estimated ? ' Each is an estimate: chance alone moves it up and down, at times above the peak.' : ''}` : <>{points.seconds[cursor]!.toFixed(3)} s <b>{bytes(points.totals[cursor])}</b></>}
+        {cursor === null ? `The fullest moment of each stretch of time, and where nothing happened what stayed.${estimated ? ' Each is an estimate: chance alone moves it up and down, at times above the peak.' : ''}` : <>{cursor.seconds.toFixed(3)} s <b>{bytes(points.totals[cursor.point])}</b></>}
       </div>
       <div class="plot brushable" ref={frame} tabIndex={0} role="img" onKeyDown={on_key} style={{minHeight: `${HEIGHT}px`}}
         aria-label={`Memory over time, stacked by layer; at the peak ${bytes(peak_bytes)} at ${duration(peak_ns)}. ` +
@@ -126,7 +137,7 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
           <li title={name}>
             <i style={{background: `var(${layer_color(layer, layer_names.length)})`}} />
             <span>{name}</span>
-            <b>{cursor !== null && bytes(points.layers[layer]![cursor])}</b>
+            <b>{cursor !== null && bytes(points.layers[layer]![cursor.point])}</b>
           </li>
         ))}
       </ul>
@@ -140,7 +151,7 @@ export function MemoryChart({timeline, layer_names, end_ns, peak_ns, peak_bytes,
   );
 }
 
-function options(points: StackedPoints, width: number, set_cursor: (index: number | null) => void, draw: (plot: uPlot) => void): uPlot.Options {
+function options(points: StackedPoints, width: number, set_cursor: (cursor: Cursor | null) => void, draw: (plot: uPlot) => void): uPlot.Options {
   const axis = (): uPlot.Axis => ({
     font: FONT,
     stroke: () => css_color('--ink-soft'),
@@ -165,14 +176,54 @@ function options(points: StackedPoints, width: number, set_cursor: (index: numbe
     series: [
       {},
       ...points.order.map((layer): uPlot.Series => ({
-        paths: uPlot.paths.stepped!({align: 1}),
+        paths: column_paths(points),
         points: {show: false},
-        width: 0.5,
-        stroke: () => css_color('--card'),
+        width: 0,
         fill: () => css_color(layer_color(layer, points.layers.length)),
       })),
     ],
-    hooks: {draw: [draw], setCursor: [(plot) => set_cursor(plot.cursor.idx ?? null)]},
+    hooks: {draw: [draw], setCursor: [(plot) => set_cursor(cursor_at(plot, points))]},
+  };
+}
+
+// The point that is shown in each column between the ends of the plot, a column one pixel of the page wide.
+function shown_points(plot: uPlot, points: StackedPoints): number[] {
+  const {min, max} = plot.scales['x']!;
+  return points_in_columns(points.seconds, points.totals, min!, max!, Math.max(1, Math.round(plot.bbox.width / devicePixelRatio)));
+}
+
+// What is drawn under the mouse. Of a quiet time the time is the mouse's own: it was so throughout.
+function cursor_at(plot: uPlot, points: StackedPoints): Cursor | null {
+  const left = plot.cursor.left ?? -1;
+  if (left < 0) return null;
+  const shown = shown_points(plot, points);
+  const point = shown[Math.min(shown.length - 1, Math.floor(left))]!;
+  if (point < 0) return null;
+  return {point, seconds: points.is_quiet[point] ? Math.max(points.seconds[point]!, plot.posToVal(left, 'x')) : points.seconds[point]!};
+}
+
+// What a click there means: of a quiet time that time, else the fullest moment, which is somewhere in the point's stretch.
+function clicked({point, seconds}: Cursor, points: StackedPoints, width_ns: number): Range {
+  const from_ns = Math.round(seconds * 1e9);
+  return {from_ns, to_ns: points.is_quiet[point] ? from_ns : from_ns + width_ns, is_click: true};
+}
+
+// The areas: whole columns, so that nothing is blurred away between two of them.
+function column_paths(points: StackedPoints): uPlot.Series.PathBuilder {
+  return (plot, series) => {
+    const {left, top, width, height} = plot.bbox;
+    const shown = shown_points(plot, points);
+    const sums = points.sums[series - 1]!;
+    const fill = new Path2D();
+    const edge = (column: number) => Math.round(left + (width * column) / shown.length);
+    for (let column = 0, next = 0; column < shown.length; column = next) {
+      const point = shown[column]!;
+      for (next = column + 1; next < shown.length && shown[next] === point; next++);
+      if (point < 0 || sums[point]! <= 0) continue;
+      const y = Math.round(plot.valToPos(sums[point]!, 'y', true));
+      fill.rect(edge(column), y, edge(next) - edge(column), top + height - y);
+    }
+    return {fill, stroke: null, flags: 0};
   };
 }
 
@@ -185,7 +236,7 @@ function byte_splits(low: number, high: number): number[] {
 }
 
 // Pointer events instead of uPlot's own drag, which knows the mouse only.
-function brush(plot: uPlot, choose: (range: Range) => void): () => void {
+function brush(plot: uPlot, choose: (range: Range) => void, click: (plot: uPlot) => void): () => void {
   const {over} = plot;
   let from: number | null = null;
   const position = (event: PointerEvent) => Math.min(over.clientWidth, Math.max(0, event.clientX - over.getBoundingClientRect().left));
@@ -203,9 +254,11 @@ function brush(plot: uPlot, choose: (range: Range) => void): () => void {
   const up = (event: PointerEvent) => {
     if (from === null) return;
     const to = position(event);
-    const [left, right] = Math.abs(to - from) < CLICK ? [to, to] : [Math.min(from, to), Math.max(from, to)];
+    const [left, right] = [Math.min(from, to), Math.max(from, to)];
     from = null;
-    choose({from_ns: ns_at(left), to_ns: ns_at(right)});
+    if (right - left >= CLICK) return choose({from_ns: ns_at(left), to_ns: ns_at(right)});
+    plot.setCursor({left: to, top: 0});
+    click(plot);
   };
   const cancel = () => { from = null; };
   const handlers: [string, (event: PointerEvent) => void][] = [['pointerdown', down], ['pointermove', move], ['pointerup', up], ['pointercancel', cancel]];

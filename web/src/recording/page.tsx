@@ -17,7 +17,7 @@ import {Notes} from './sections/notes';
 import {Processes} from './sections/processes';
 import {ReuseCandidates} from './sections/reuse';
 import {Sessions} from './sections/sessions';
-import {moment_of} from './tree';
+import {end_of, moment_of} from './tree';
 
 export function Page({data}: {data: RecordingData}) {
   const {recording, live, heap} = data;
@@ -45,6 +45,8 @@ function HostPage({recording, live, heap}: {recording: Recording; live: LiveMome
   const peak_ns = Math.round(recording.peak_time_seconds * 1e9);
   const chosen = useMemo(() => moment_of(live.moments, range?.from_ns ?? peak_ns, range?.to_ns ?? peak_ns), [live, range, peak_ns]);
   const moment = live.moments[chosen];
+  // Of a moment that stayed for long, the part that was chosen is marked.
+  const shown_ns = moment ? Math.min(end_of(moment), Math.max(moment.time_ns, range?.from_ns ?? peak_ns)) : peak_ns;
   const layer_names = useMemo(() => [...display_names(recording.timeline.layers.map((path) => path || NO_LAYER)), 'other layers'], [recording]);
   return (
     <>
@@ -55,7 +57,7 @@ function HostPage({recording, live, heap}: {recording: Recording; live: LiveMome
           <h2 id="time-title">Memory over time, by layer</h2>
           {recording.timeline.start_ns.length > 0
             ? <MemoryChart timeline={recording.timeline} layer_names={layer_names} end_ns={Math.round(recording.duration_seconds * 1e9)}
-                peak_ns={peak_ns} peak_bytes={recording.peak_bytes} estimated={recording.peak_bytes_standard_error !== undefined} shown_ns={moment?.time_ns ?? peak_ns} range={range} set_range={set_range} />
+                peak_ns={peak_ns} peak_bytes={recording.peak_bytes} estimated={recording.peak_bytes_standard_error !== undefined} shown_ns={shown_ns} range={range} set_range={set_range} />
             : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}

@@ -122,14 +122,18 @@ export function search(tree: Tree, words: string): {nodes: Set<number>; bytes: n
   return {nodes, bytes};
 }
 
+// Until when what was live at a moment is known to have stayed.
+export function end_of(moment: LiveMoment): number {
+  return moment.until_ns ?? moment.time_ns;
+}
+
 // The moment to show for a range: its fullest, or the nearest where it has none.
 export function moment_of(moments: LiveMoment[], from_ns: number, to_ns: number): number {
   let best = -1;
   moments.forEach((moment, i) => {
-    if (moment.time_ns >= from_ns && moment.time_ns <= to_ns && (best < 0 || moment.bytes > moments[best]!.bytes)) best = i;
+    if (end_of(moment) >= from_ns && moment.time_ns <= to_ns && (best < 0 || moment.bytes > moments[best]!.bytes)) best = i;
   });
   if (best >= 0) return best;
-  const middle = (from_ns + to_ns) / 2;
-  const distance = (moment: LiveMoment) => Math.abs(moment.time_ns - middle);
+  const distance = (moment: LiveMoment) => Math.max(moment.time_ns - to_ns, from_ns - end_of(moment));
   return moments.reduce((nearest, moment, i) => (distance(moment) < distance(moments[nearest]!) ? i : nearest), 0);
 }

@@ -7,7 +7,7 @@ import type {Range} from '../memory_chart';
 import {Place} from '../place';
 import {short_function} from '../places';
 import {SortableTable} from '../sortable_table';
-import {layer_tree, path_to, share_tree, stack_tree, type Tree} from '../tree';
+import {end_of, layer_tree, path_to, share_tree, stack_tree, type Tree} from '../tree';
 
 interface Props {
   live: LiveMoments;
@@ -47,15 +47,17 @@ export function LiveAt({live, moment, range, peak_ns, estimated}: Props) {
     .map((node, i) => ({node, held: moment.stack_bytes[i]!}))
     .sort((a, b) => b.held - a.held).slice(0, MOST_PLACES)
     .map(({node, held}) => ({node, held, frames: path_to(stacks, node).slice(1).reverse().map((at) => stacks.name[at]!)})), [moment, stacks]);
-  const inside = range === null || (moment.time_ns >= range.from_ns && moment.time_ns <= range.to_ns);
+  const inside = range === null || (end_of(moment) >= range.from_ns && moment.time_ns <= range.to_ns);
+  const unchanged = range !== null && moment.time_ns <= range.from_ns && end_of(moment) >= range.to_ns;
+  const when = moment.until_ns === undefined ? `at ${duration(moment.time_ns)}` : `from ${duration(moment.time_ns)} to ${duration(moment.until_ns)}`;
   return (
     <section id="moment" aria-labelledby="live-title">
       <h2 id="live-title">
-        Live at {duration(moment.time_ns)}{moment.time_ns === peak_ns && ', the peak'}: {estimated && '≈ '}{bytes(moment.bytes)} in {number(moment.blocks)} blocks
+        Live {when}{moment.time_ns === peak_ns && ', the peak'}: {estimated && '≈ '}{bytes(moment.bytes)} in {number(moment.blocks)} blocks
       </h2>
       {range !== null && (
         <p class="quiet">
-          {inside ? 'The fullest moment of the brushed range that the page holds.' : 'The page holds no moment inside of the brushed range; this is the nearest.'}
+          {unchanged ? 'Nothing was allocated or released in this time.' : inside ? 'The fullest moment of the brushed range that the page holds.' : 'The page holds no moment inside of the brushed range; this is the nearest.'}
           {' '}It holds {number(live.moments.length)} moments.
         </p>
       )}
