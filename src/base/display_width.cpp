@@ -81,6 +81,15 @@ std::string fit_to_width(std::string_view utf8, int width) {
   return fitted;
 }
 
+std::string fit_path_to_width(std::string_view utf8, int width) {
+  if (display_width(utf8) <= width) return fit_to_width(utf8, width);
+  for (std::size_t slash = utf8.find('/'); slash != std::string_view::npos; slash = utf8.find('/', slash + 1))
+    if (display_width(utf8.substr(slash)) < width) return "…" + fit_to_width(utf8.substr(slash), width - 1);
+  if (width < 2 || utf8.find('/') == std::string_view::npos) return fit_to_width(utf8, width);
+  while (display_width(utf8) >= width) take_character(utf8);
+  return "…" + fit_to_width(utf8, width - 1);
+}
+
 std::string wrap(std::string_view utf8, int width, int indent) {
   std::string lines;
   int used = 0;

@@ -13,6 +13,10 @@ int display_width(std::string_view utf8);
 // becomes "?", so that a file name cannot steer the terminal.
 std::string fit_to_width(std::string_view utf8, int width);
 
+// The same for names joined by slashes, of which the last tell most: those at the front are left out,
+// "…/layer4/1/conv2". Of a last name that does not fit the end is kept.
+std::string fit_path_to_width(std::string_view utf8, int width);
+
 // Lines of at most `width` columns, broken at spaces; a word longer than a line is cut by fit_to_width. Lines
 // after the first start with `indent` spaces, which count.
 std::string wrap(std::string_view utf8, int width, int indent);

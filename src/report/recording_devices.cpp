@@ -89,8 +89,8 @@ class Section {
       const DeviceShare& layer = figures_.layers[i];
       if (layer.at_peak_bytes == 0) break;
       const std::string before = share(layer.at_peak_bytes);
-      line(before + fit_to_width(name_of_layer(report_, layer.index),
-                                 std::max(kShortestPlace, width_ - display_width(before))));
+      line(before + fit_path_to_width(name_of_layer(report_, layer.index),
+                                      std::max(kShortestPlace, width_ - display_width(before))));
     }
   }
 

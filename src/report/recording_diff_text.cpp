@@ -139,7 +139,7 @@ class Screen {
   template <class Row>
   static std::string name_of_row(const Row& row, int room) {
     if (!row.frames.empty()) return one_line_stack(row.frames, room);
-    return fit_to_width(row.name.empty() ? "(outside of any layer)" : row.name, room);
+    return fit_path_to_width(row.name.empty() ? "(outside of any layer)" : row.name, room);
   }
   // The other figures of a row, where there is room for a line of its own.
   void details_of(const DiffRow& row) {

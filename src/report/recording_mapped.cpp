@@ -98,7 +98,7 @@ class Tables {
     for (std::size_t i = 0; i < std::min(kOthers, layers_.size()); ++i)
       row(layers_[i], [&](int room) {
         const std::string& path = layer_path(report_, layers_[i]);
-        return fit_to_width(path.empty() ? "(outside of any layer)" : path, room);
+        return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
       });
     and_more(layers_.size(), kOthers);
   }

@@ -70,7 +70,7 @@ class Screen {
     if (report_.analysis.layers.size() > 1)
       table("By layer", rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
         const std::string& path = report_.analysis.layers[layer].path;
-        return fit_to_width(path.empty() ? "(outside of any layer)" : path, room);
+        return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
       });
     table("By place", rows_.by_stack, bytes_of, [&](std::size_t stack, int room) {
       return one_line_stack(report_, StackId{static_cast<std::uint32_t>(stack)}, room);

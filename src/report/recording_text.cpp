@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/peak_shares.h"
 #include "analysis/session_memory.h"
@@ -142,9 +143,16 @@ class Screen {
     for (std::size_t i = 0; i < shown; ++i) {
       const PeakShare& share = shares[i];
       const std::string figures = share_of_peak(share.bytes, share.standard_error());
-      const std::string own = share.kind == ShareKind::layer ? words_for_own_peak(share.name) : "";
-      const int room = width_ - display_width(figures) - display_width(own);
-      line(figures + fit_to_width(words_for_share_name(share), std::max(kShortestPlace, room)) + own);
+      const std::string name = words_for_share_name(share);
+      const auto [own_peak, entered] = words_for_own_figures(share);
+      const std::string own = own_peak + entered;
+      const int room = std::max(kShortestPlace, width_ - display_width(figures));
+      // Which layer it is, is what the row tells: before its name is cut, what it needs by itself goes to a
+      // line of its own, and how often it was entered goes.
+      const bool fits = display_width(name) + 2 + display_width(own) <= room;
+      line(figures + fit_path_to_width(name, room) + (fits && !own.empty() ? "  " + own : ""));
+      if (!fits && !own_peak.empty())
+        line(std::string(static_cast<std::size_t>(display_width(figures)), ' ') + own);
     }
     and_more(static_cast<std::int64_t>(shares.size()), shown);
   }
@@ -175,13 +183,17 @@ class Screen {
     and_more(static_cast<std::int64_t>(modules.size()), shown);
   }
 
-  // What the layer needs by itself, whenever that was.
-  std::string words_for_own_peak(const std::string& path) const {
-    for (const LayerFigures& layer : analysis_.layers)
-      if (layer.path == path)
-        return fmt::format("  own peak {}, entered {}×", format_bytes({layer.peak_allocated}),
-                           grouped(layer.entries));
-    return "";
+  // What the layer needs by itself, whenever that was, where it is more than its share: "own peak 8.8 MiB, ".
+  // And how often a thread came in. Both are empty of what is no layer.
+  std::pair<std::string, std::string> words_for_own_figures(const PeakShare& share) const {
+    if (share.kind != ShareKind::layer) return {};
+    for (const LayerFigures& layer : analysis_.layers) {
+      if (layer.path != share.name) continue;
+      const std::string own_peak = format_bytes({layer.peak_allocated});
+      return {own_peak == format_bytes({share.bytes}) ? "" : fmt::format("own peak {}, ", own_peak),
+              fmt::format("entered {}×", grouped(layer.entries))};
+    }
+    return {};
   }
 
   // What each model holds, by kind.

@@ -26,6 +26,19 @@ TEST(FitToWidth, CutsAtACharacterAndSaysSo) {
   EXPECT_EQ(fit_to_width("abc", 0), "");
 }
 
+TEST(FitToWidth, APathKeepsItsLastNames) {
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 21), "ResNet/layer4/1/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 20), "…/layer4/1/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 9), "…/1/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 8), "…/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 7), "…/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 5), "…onv2") << "not even the last one fits";
+  EXPECT_EQ(fit_path_to_width("ResNet/conv2", 1), "…");
+  EXPECT_EQ(fit_path_to_width("ResNet/conv2", 0), "");
+  EXPECT_EQ(fit_path_to_width("model/a\033[1m", 9), "…/a [1m");
+  EXPECT_EQ(fit_path_to_width("(outside of any layer)", 10), "(outside …");
+}
+
 TEST(FitToWidth, NothingSteersTheTerminal) {
   EXPECT_EQ(fit_to_width("a\033[31mb\nc", 20), "a [31mb c");
   EXPECT_EQ(fit_to_width("a\xc2\x9b"

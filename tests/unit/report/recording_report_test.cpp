@@ -1,4 +1,5 @@
 // What the views of a recording say, beyond their golden files.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/display_width.h"
@@ -190,6 +191,38 @@ TEST(RecordingText, FitsOneScreen) {
 }
 
 // Half B tells the peak and all samples tell the end: of what stays, either may be the higher one.
+// In samples the errors take room; which layer a row is of must stay.
+TEST(RecordingText, LongLayersAreToldApartAtEightyColumns) {
+  const Fixture fixture = Fixture::of(
+      [](auto& builder) {
+        const auto session =
+            builder.scope("ultraface_rfb_320_simplified", 0, recording::ScopeSource::session);
+        const auto run = builder.scope("run", session, recording::ScopeSource::run);
+        for (std::uint64_t i = 0; i < 3; ++i) {
+          const auto node =
+              builder.scope("BatchNormalization_" + std::to_string(i), run, recording::ScopeSource::node);
+          builder.enter_scope(0, 10 * i, node);
+          builder.allocate(0, 10 * i + 1, 0x100000 * (i + 1), (8 - i) << 20);
+          builder.enter_scope(0, 10 * i + 2, 0);
+        }
+        builder.enter_scope(0, 40, run);
+        builder.allocate(0, 41, 0x10000000, 1 << 20);
+        builder.sample(0, 42, 0x20000000, 600);
+        builder.counters(0, 43, run, 5000, 3'000'000, 0);
+        builder.release(0, 44, 0x10000000);
+        builder.allocate(0, 45, 0x30000000, 1 << 19);
+      },
+      {.full = false});
+  for (const int width : {80, 60}) {
+    const std::string screen = recording_to_terminal(fixture.report(numbered({""})), false, width);
+    EXPECT_THAT(screen, testing::HasSubstr("± ")) << "with the column of errors";
+    for (const char* node : {"BatchNormalization_0", "BatchNormalization_1", "BatchNormalization_2"})
+      EXPECT_THAT(screen, testing::HasSubstr(node)) << width << '\n' << screen;
+    EXPECT_THAT(screen, testing::Not(testing::HasSubstr("own peak 8.0 MiB"))) << "it is the share";
+    for (const std::string_view line : split(screen, '\n')) EXPECT_LE(display_width(line), width) << line;
+  }
+}
+
 TEST(RecordingText, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
   constexpr std::string_view kWhy = "above the peak by chance";
   test::RecordingOptions options;
