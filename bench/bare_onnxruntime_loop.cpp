@@ -3,7 +3,7 @@
 // (bench/truth.py).
 //
 //   bare_onnxruntime_loop --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims
-//   1,3,640,640] [--arena doubling|exact] [--device cpu|cuda:N] [--capture on]
+//   1,3,640,640] [--arena doubling|exact|off] [--device cpu|cuda:N] [--capture on]
 //   [--conv-search exhaustive|heuristic|default]
 //
 // On a GPU input and outputs are bound on the device, with pinned memory on the machine's side, all in one
@@ -40,8 +40,8 @@ using namespace bare;
 struct Arguments {
   std::string model, input_file;
   int threads = 0, iterations = 100, warmup = 10;
-  bool exact_arena = false;  // the arena grows by what is asked for, not by doubling
-  int cuda = -1;             // the CUDA device; -1: the CPU
+  std::string arena = "doubling";  // exact: it grows by what is asked for; off: there is none
+  int cuda = -1;                   // the CUDA device; -1: the CPU
   bool capture = false, on_command = false;
   std::string conv_search = "exhaustive";  // the runtime's own
   std::vector<int64_t> dims;
@@ -63,7 +63,7 @@ Arguments parse(int count, char** values) {
     else if (flag == "--warmup")
       arguments.warmup = std::atoi(value);
     else if (flag == "--arena")
-      arguments.exact_arena = std::strcmp(value, "exact") == 0;
+      arguments.arena = value;
     else if (flag == "--device")
       arguments.cuda = std::strncmp(value, "cuda:", 5) == 0 ? std::atoi(value + 5) : -1;
     else if (flag == "--conv-search")
@@ -80,7 +80,7 @@ Arguments parse(int count, char** values) {
   if (arguments.model.empty() || arguments.iterations < 1 || arguments.warmup < 0 || count % 2 == 0)
     fail(
         "usage: --model M --threads N --iterations K [--warmup W] [--input-file F] [--dims 1,3,640,640] "
-        "[--arena doubling|exact] [--device cpu|cuda:N] [--capture on] [--conv-search WORD] "
+        "[--arena doubling|exact|off] [--device cpu|cuda:N] [--capture on] [--conv-search WORD] "
         "[--on-command on]");
   return arguments;
 }
@@ -133,7 +133,8 @@ int main(int count, char** values) {
   check(api->CreateSessionOptions(&options));
   check(api->SetSessionExecutionMode(options, ORT_SEQUENTIAL));
   check(api->SetInterOpNumThreads(options, 1));
-  if (arguments.exact_arena) use_exact_arena(env, options);
+  if (arguments.arena == "exact") use_exact_arena(env, options);
+  if (arguments.arena == "off") switch_off_arena(options);
   bare_cuda::Device device;
   if (arguments.cuda >= 0) {
     if (const char* problem = device.open(arguments.cuda)) fail(problem);

@@ -105,6 +105,12 @@ inline void use_exact_arena(OrtEnv* env, OrtSessionOptions* options) {
   check(api->DisableMemPattern(options));
 }
 
+// Each tensor is then a block of its own on the heap.
+inline void switch_off_arena(OrtSessionOptions* options) {
+  check(api->DisableCpuMemArena(options));
+  check(api->DisableMemPattern(options));
+}
+
 // Nearest rank.
 inline int64_t percentile(const std::vector<int64_t>& sorted, int percent) {
   const size_t rank = (sorted.size() * static_cast<size_t>(percent) + 99) / 100;

@@ -5,9 +5,14 @@ what the heap gave while a node ran (blocks of 4 KiB and more), against how much
 (mem_arena_held_delta). Once with the arena as it is by default, which doubles and so grows in few nodes, and once with an
 arena that grows by what each tensor asks for. And how much of the heap's peak carries a name: a layer, the runtime, the program, or the profile that tracing adds.
 
+Then every node's tensors: the output bytes that Headroom tells of it, against the runtime's profile of each run
+(output_size), against the shapes and types of its outputs that the profile has besides (output_type_shape), and, with the
+arena off, when each tensor is a block of its own, against the blocks that were recorded in the node's layer.
+
     bench/trace_layers.py --build build/release --output bench/results/trace_layers MODEL[:DIMS] …
 
-DIMS as 1,3,640,640, where the model leaves them open. Writes OUTPUT.json with every node and OUTPUT.md. Only the
+DIMS as 1,3,640,640, where the model leaves them open. Writes OUTPUT.json with every node's growth and the nodes whose tensors
+differ, and OUTPUT.md. Only the
 Python standard library is used.
 """
 import argparse
@@ -20,6 +25,10 @@ import sys
 import tempfile
 
 ARENAS = ("doubling", "exact")
+ELEMENT_BYTES = {"float": 4, "double": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4,
+                 "uint32": 4, "int64": 8, "uint64": 8, "bool": 1}
+PAGE = 4096
+ALIGNMENT = 64  # of the runtime's buffers
 RUNS = 3  # as many as the tracer lets the runtime profile
 
 
@@ -34,8 +43,17 @@ def whole(arguments, key):
     return int(arguments.get(key, 0))
 
 
+def tensor_bytes(shape):
+    """{"float": [1, 32, 52, 52]} → 346112; of a type without a size, such as string, nothing."""
+    ((element, dims),) = shape.items()
+    size = ELEMENT_BYTES.get(element)
+    for dim in dims if size else ():
+        size *= dim
+    return size
+
+
 def profile_of(folder):
-    """By node, over all runs: growth of the arena."""
+    """By node, over all runs: growth of the arena, sizes of its outputs in all and one by one, by their shapes."""
     nodes = {}
     (path,) = glob.glob(os.path.join(folder, "*.hrec.d", "onnxruntime-*.json"))
     with open(path, encoding="utf-8") as file:
@@ -43,8 +61,10 @@ def profile_of(folder):
             if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
                 continue
             arguments = event["args"]
-            node = nodes.setdefault(event["name"][: -len("_kernel_time")], {"runs": 0, "arena_growth": 0})
+            node = nodes.setdefault(event["name"][: -len("_kernel_time")], {"runs": 0, "arena_growth": 0, "output_bytes": [], "outputs": []})
             node["runs"] += 1
+            node["output_bytes"].append(whole(arguments, "output_size"))
+            node["outputs"].append([tensor_bytes(shape) for shape in arguments.get("output_type_shape", [])])
             node["arena_growth"] += max(0, whole(arguments, "mem_arena_held_delta"))
     return nodes
 
@@ -57,7 +77,43 @@ def trace(options, model, dims, arena):
                 str(RUNS), "--warmup", "0", "--arena", arena] + (["--dims", dims] if dims else [])
         run([os.path.join(binaries, "headroom"), "trace", "--full", "--out", recording, "--"] + loop)
         report = json.loads(run([os.path.join(binaries, "headroom"), "report", "--json", recording]))
-        return report, profile_of(folder)
+        return report, profile_of(folder), blocks_by_layer(binaries, recording) if arena == "off" else {}
+
+
+def blocks_by_layer(binaries, recording):
+    """The sizes of all blocks that were allocated in each layer."""
+    blocks = {}
+    text = run([os.path.join(binaries, "headroom"), "export", recording, "--to", "timeline-json", "--out", "-"])
+    for event in json.loads(text)["events"]:
+        if event["event_type"] == "alloc":
+            blocks.setdefault(event["layer_name"], []).append(event["size_bytes"])
+    return blocks
+
+
+def compare_tensors(report, profile, blocks):
+    """Every node of the runtime's profile, with what Headroom tells of its outputs."""
+    (session,) = report["sessions"]
+    told = {node["name"]: node.get("output_bytes") for node in session["nodes"]}
+    rows = []
+    for name, node in profile.items():
+        in_layer = set(blocks.get(f"{session['name']}/run/{name}", ()))
+        outputs = [size for size in node["outputs"][0] if size and size >= PAGE]
+        rows.append({"node": name, "told_bytes": told.get(name), "profile_bytes": sorted(set(node["output_bytes"])),
+                     "shape_bytes": sorted({sum(sizes) for sizes in node["outputs"] if None not in sizes}),
+                     "outputs": outputs,
+                     "missing": [size for size in outputs if in_layer.isdisjoint({size, -(-size // ALIGNMENT) * ALIGNMENT})]})
+    return rows
+
+
+def summary_of_tensors(rows):
+    is_as_profile = lambda row: row["profile_bytes"] == [row["told_bytes"]]
+    is_as_shapes = lambda row: row["shape_bytes"] == [row["told_bytes"]]
+    return {"nodes": len(rows), "as_profile": sum(map(is_as_profile, rows)), "as_shapes": sum(map(is_as_shapes, rows)),
+            "exact": sum(1 for row in rows if is_as_profile(row) and is_as_shapes(row)),
+            "told_bytes": sum(row["told_bytes"] or 0 for row in rows),
+            "own_blocks": sum(1 for row in rows if row["outputs"] and not row["missing"]),
+            "reused": sum(1 for row in rows if row["missing"]),
+            "differing": [row for row in rows if not (is_as_profile(row) and is_as_shapes(row))]}
 
 
 def compare(report, profile):
@@ -89,8 +145,12 @@ def named_share(report):
 
 def measure(options, model, dims):
     result = {"model": os.path.basename(model), "dims": dims}
-    for arena in ARENAS:
-        report, profile = trace(options, model, dims, arena)
+    result["tensors"] = {}
+    for arena in (*ARENAS, "off"):
+        report, profile, blocks = trace(options, model, dims, arena)
+        result["tensors"][arena] = summary_of_tensors(compare_tensors(report, profile, blocks))
+        if arena == "off":
+            continue
         rows = compare(report, profile)
         result[arena] = dict(summary(rows), peak_bytes=report["peak_bytes"], named_share=named_share(report),
                             shares=[dict(share) for share in report["sessions"][0]["at_peak"]], rows=rows)
@@ -112,7 +172,25 @@ def table(results, command):
             lines.append(f"| {result['model']} | {arena} | {row['nodes']} | {row['compared']} | {row['heap_bytes']:,} | "
                          f"{row['profile_bytes']:,} | {ratio(row['ratio_min'])} | {ratio(row['ratio_median'])} | {ratio(row['ratio_max'])} | "
                          f"{row['only_profile']} | {row['only_heap_bytes']:,} | {100 * row['named_share']:.2f} % |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + table_of_tensors(results)) + "\n"
+
+
+def table_of_tensors(results):
+    runs = [(result["model"], arena, row) for result in results for arena, row in result["tensors"].items()]
+    nodes, exact = sum(row["nodes"] for _, _, row in runs), sum(row["exact"] for _, _, row in runs)
+    lines = ["", "## Every node's tensors", "",
+             f"What Headroom tells of each node's outputs (`sessions[].nodes[].output_bytes`) agrees to the byte with the runtime's profile of each "
+             f"run, and with the shapes and types of the outputs that the profile has besides, at {exact:,} of {nodes:,} nodes "
+             f"({100 * exact / max(1, nodes):.2f} %). With the arena off each tensor is a block of its own, or lies where an earlier one was: of the "
+             "nodes with outputs of 4 KiB and more, *own blocks* are those in whose layer a block of each output's very size was recorded (rounded up to "
+             "64 bytes, as the runtime does), and *reused* are the others.", "",
+             "| model | arena | nodes | as the profile | as the shapes | exact | outputs, bytes | own blocks | reused |",
+             "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
+    for model, arena, row in runs:
+        blocks = f"{row['own_blocks']} | {row['reused']}" if arena == "off" else "– | –"
+        lines.append(f"| {model} | {arena} | {row['nodes']} | {row['as_profile']} | {row['as_shapes']} | "
+                     f"{100 * row['exact'] / max(1, row['nodes']):.2f} % | {row['told_bytes']:,} | {blocks} |")
+    return lines
 
 
 def main():

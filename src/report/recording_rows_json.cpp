@@ -5,6 +5,7 @@
 
 #include "analysis/peak_shares.h"
 #include "analysis/session_memory.h"
+#include "report/recording_nodes.h"
 
 namespace headroom::report {
 
@@ -85,7 +86,11 @@ Json sessions_json(const RecordingReport& report) {
         shares.push_back({{"kind", name_of(share.kind)}, {"bytes", share.bytes.count}});
     }
     Json& nodes = object["nodes"] = Json::array();
-    for (const NodeMemory& node : session.nodes) nodes.push_back(node_json(node));
+    const std::vector<Bytes> layers = layers_of_nodes(session, report.analysis);
+    for (std::size_t i = 0; i < session.nodes.size(); ++i) {
+      nodes.push_back(node_json(session.nodes[i]));
+      if (layers[i] > Bytes{}) nodes.back()["layer_at_peak_bytes"] = layers[i].count;
+    }
     sessions.push_back(std::move(object));
   }
   return sessions;

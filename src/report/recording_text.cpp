@@ -13,6 +13,7 @@
 #include "report/ranking.h"
 #include "report/recording_devices.h"
 #include "report/recording_mapped.h"
+#include "report/recording_nodes.h"
 #include "report/recording_views.h"
 #include "report/recording_words.h"
 #include "report/stack_text.h"
@@ -36,7 +37,11 @@ std::int64_t count_above_zero(const std::vector<Item>& items, Figure figure) {
 class Screen {
  public:
   Screen(const RecordingReport& report, bool color, int width)
-      : report_(report), analysis_(report.analysis), color_(color), width_(std::max(width, kNarrowest)) {}
+      : report_(report),
+        analysis_(report.analysis),
+        sessions_(session_memory(report.info, report.analysis)),
+        color_(color),
+        width_(std::max(width, kNarrowest)) {}
 
   std::string draw() {
     what_ran();
@@ -140,6 +145,10 @@ class Screen {
     if (shares.empty()) return;
     heading("Layers that hold the peak");
     const std::size_t shown = std::min(shares.size(), kRowsOfATable);
+    if (std::any_of(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shown),
+                    [&](const PeakShare& share) { return is_node_with_arena(share); }))
+      line("  " +
+           wrap("A node's row is by what the arena grew in its time; its tensors are below.", width_ - 2, 2));
     for (std::size_t i = 0; i < shown; ++i) {
       const PeakShare& share = shares[i];
       const std::string figures = share_of_peak(share.bytes, share.standard_error());
@@ -183,6 +192,15 @@ class Screen {
     and_more(static_cast<std::int64_t>(modules.size()), shown);
   }
 
+  // The layer is a node of a graph, and what its tensors take is told apart.
+  bool is_node_with_arena(const PeakShare& share) const {
+    if (share.kind != ShareKind::layer || std::none_of(sessions_.begin(), sessions_.end(), has_arena))
+      return false;
+    return std::any_of(analysis_.layers.begin(), analysis_.layers.end(), [&](const LayerFigures& layer) {
+      return layer.source == recording::ScopeSource::node && layer.path == share.name;
+    });
+  }
+
   // What the layer needs by itself, whenever that was, where it is more than its share: "own peak 8.8 MiB, ".
   // And how often a thread came in. Both are empty of what is no layer.
   std::pair<std::string, std::string> words_for_own_figures(const PeakShare& share) const {
@@ -198,17 +216,22 @@ class Screen {
 
   // What each model holds, by kind.
   void sessions() {
-    for (const SessionMemory& session : session_memory(report_.info, analysis_)) {
+    for (const SessionMemory& session : sessions_) {
       const std::string which =
           session.loads > 1 ? fmt::format(" (load {} of {})", session.load, session.loads) : "";
       heading(fmt::format("What {} holds at the peak{}", session.name, which));
-      for (const MemoryShare& share : shares_of(session))
-        line(share_of_peak(share.bytes.count) +
-             wrap(report::words_for(share, session.peak_node), width_ - 20, 20));
-      if (session.tracing > Bytes{})
-        line(share_of_peak(session.tracing.count) +
-             wrap(report::words_for({MemoryKind::tracing, "", {}}, ""), width_ - 20, 20));
+      for (const MemoryShare& share : shares_of(session)) kind(share, session.peak_node);
+      if (session.tracing > Bytes{}) kind({MemoryKind::tracing, "", session.tracing}, "");
+      const std::vector<std::string> nodes = node_lines(session, analysis_, width_);
+      if (!nodes.empty()) heading(fmt::format("Tensors of the nodes of {}, in one run", session.name));
+      for (const std::string& text : nodes) line(text);
     }
+  }
+
+  void kind(const MemoryShare& share, const std::string& peak_node) {
+    const std::string figures = share_of_peak(share.bytes.count);
+    const int indent = display_width(figures);
+    line(figures + wrap(report::words_for(share, peak_node), width_ - indent, indent));
   }
 
   void stacks() {
@@ -393,6 +416,7 @@ class Screen {
 
   const RecordingReport& report_;
   const RecordingAnalysis& analysis_;
+  const std::vector<SessionMemory> sessions_;
   bool color_;
   int width_;
   std::string text_;

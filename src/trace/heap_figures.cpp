@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "analysis/session_memory.h"
 #include "report/recording_mapped.h"
+#include "report/recording_nodes.h"
 #include "report/recording_words.h"
 #include "trace/summary_lines.h"
 
@@ -23,8 +25,14 @@ std::int64_t own_bytes(const analysis::LayerFigures& layer) {
   return layer.self.peak_bytes - layer.tracing_peak_bytes;
 }
 
+// A block that the runtime's arena took in a node's time serves others, too: it is not the node's own need.
+std::string words_for_node(const analysis::LayerFigures& layer, bool has_arena) {
+  return has_arena && layer.source == recording::ScopeSource::node ? " (arena grew)" : "";
+}
+
 // The layers that held most when the heap was fullest, each without those inside it.
-std::string layers_at_peak(const analysis::RecordingAnalysis& analysis) {
+std::string layers_at_peak(const recording::RecordingInfo& info,
+                           const analysis::RecordingAnalysis& analysis) {
   constexpr std::size_t kMostLayers = 3;
   std::vector<const analysis::LayerFigures*> layers;
   for (const analysis::LayerFigures& layer : analysis.layers)
@@ -32,10 +40,12 @@ std::string layers_at_peak(const analysis::RecordingAnalysis& analysis) {
   const std::size_t shown = std::min(kMostLayers, layers.size());
   std::partial_sort(layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(shown), layers.end(),
                     [](const auto* a, const auto* b) { return own_bytes(*a) > own_bytes(*b); });
+  const std::vector<analysis::SessionMemory> sessions = analysis::session_memory(info, analysis);
+  const bool has_arena = std::any_of(sessions.begin(), sessions.end(), report::has_arena);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
-    text += fmt::format("{}{} {}", i > 0 ? ", " : "", shortened(layers[i]->path),
-                        format_bytes(Bytes{own_bytes(*layers[i])}));
+    text += fmt::format("{}{} {}{}", i > 0 ? ", " : "", shortened(layers[i]->path),
+                        format_bytes(Bytes{own_bytes(*layers[i])}), words_for_node(*layers[i], has_arena));
   return text;
 }
 
@@ -54,10 +64,10 @@ std::string mapped_at_peak(const analysis::RecordingAnalysis& analysis) {
 
 }  // namespace
 
-std::string heap_figures(const analysis::RecordingAnalysis& analysis) {
+std::string heap_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis) {
   std::string text = line("peak live", fmt::format("{} at {}", bytes_of(analysis.peak_bytes),
                                                    format_duration(analysis.peak_time)));
-  if (const std::string layers = layers_at_peak(analysis); !layers.empty())
+  if (const std::string layers = layers_at_peak(info, analysis); !layers.empty())
     text += line("at the peak", layers);
   text += line("allocations", fmt::format("{}, {} in all; {} released", grouped(analysis.allocations),
                                           format_bytes(Bytes{analysis.total_allocated_bytes}),

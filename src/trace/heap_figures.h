@@ -7,6 +7,6 @@
 
 namespace headroom::trace {
 
-std::string heap_figures(const analysis::RecordingAnalysis& analysis);
+std::string heap_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis);
 
 }  // namespace headroom::trace

@@ -42,7 +42,8 @@ std::string device_figures(const recording::RecordingInfo& info,
 
 std::string memory_figures(const recording::RecordingInfo& info,
                            const analysis::RecordingAnalysis& analysis) {
-  std::string text = info.host_recorded ? heap_figures(analysis) : line("recorded", report::kGpuMemoryOnly);
+  std::string text =
+      info.host_recorded ? heap_figures(info, analysis) : line("recorded", report::kGpuMemoryOnly);
   text += device_figures(info, analysis);
   if (!info.host_recorded && analysis.devices.empty()) text += line("", "none was asked for");
   if (analysis.dropped_events > 0)

@@ -86,6 +86,15 @@ async function check_flame_graph(page) {
   await page.getByRole('button', {name: 'By call stack'}).click();
 }
 
+// What a node's own tensors take, beside what its layer holds.
+async function check_nodes(page) {
+  const rows = await page.$$eval('#sessions table.sortable tbody tr', (found) => found.map((row) => [...row.children].map((cell) => cell.textContent)));
+  assert.deepEqual(rows.map((row) => row.slice(0, 5)), [
+    ['conv_19', 'Relu', '4.0 MiB', '2.0 MiB', '2.0 MiB'], ['conv_0', 'Conv', '3.0 MiB', '1.0 MiB', '2.0 MiB']]);
+  assert.match(await page.textContent('#sessions'), /The arena was fullest after conv_19/);
+  assert.match(await page.textContent('[aria-labelledby=time-title]'), /arena grew by in the node/, 'the chart says what its nodes are');
+}
+
 async function check_layers(page) {
   const names = () => page.$$eval('#layers tbody th', (heads) => heads.map((head) => head.textContent));
   const fields = await page.$$eval('#layers thead button', (heads) => heads.map((head) => head.textContent.replace(/[▲▼]/, '')));
@@ -133,6 +142,7 @@ for (const size of SIZES) {
       await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
       await check_brushing(page);
       await check_flame_graph(page);
+      await check_nodes(page);
       await check_layers(page);
       await page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
       await check_accessibility(page);

@@ -1,4 +1,5 @@
 // What the views of a recording say, beyond their golden files.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -221,6 +222,43 @@ TEST(RecordingText, LongLayersAreToldApartAtEightyColumns) {
     EXPECT_THAT(screen, testing::Not(testing::HasSubstr("own peak 8.0 MiB"))) << "it is the share";
     for (const std::string_view line : split(screen, '\n')) EXPECT_LE(display_width(line), width) << line;
   }
+}
+
+// The arena doubled in `a`, and serves `b`, whose tensors are larger.
+TEST(RecordingText, NodesAreToldByTheirTensorsBesideWhatTheArenaGrewBy) {
+  const test::TemporaryFolder folder;
+  const std::string profile = (folder / "profile.json").string();
+  constexpr const char* kNode =
+      R"({{"cat":"Node","tid":77,"dur":8,"ts":{},"name":"{}_kernel_time","args":{{"op_name":"Conv","output_size":"{}","activation_size":"{}","parameter_size":"64","mem_bytes_in_use":"{}","mem_bytes_requested_in_use":"{}","mem_arena_held":"8388608"}}}})";
+  std::string nodes;
+  for (const auto& [time, name, output, input, in_use] : {std::tuple{11, "a", 1 << 20, 1 << 19, 2 << 20},
+                                                          {21, "b", 3 << 20, 1 << 20, 5 << 20},
+                                                          {31, "c", 256, 3 << 20, 6 << 20}})
+    nodes += fmt::format(fmt::runtime(std::string(nodes.empty() ? "" : ",") + kNode), time, name, output,
+                         input, in_use, in_use);
+  test::write_text(profile, "[" + nodes + "]");
+  const Fixture fixture = Fixture::of([&](auto& builder) {
+    const auto around = builder.scope("inference");
+    const auto session = builder.scope("net", 0, recording::ScopeSource::session);
+    const auto run_session = builder.scope("net", around, recording::ScopeSource::session);
+    const auto run = builder.scope("run", run_session, recording::ScopeSource::run);
+    builder.thread(0, 77, "main");
+    builder.profile(profile, 0, session);
+    builder.enter_scope(0, 10'000, run);
+    builder.allocate(0, 12'000, 0x10000000, 8 << 20);  // in a
+    builder.enter_scope(0, 60'000, 0);
+  });
+  const std::string screen = recording_to_terminal(fixture.report(numbered({""})), false, 80);
+  EXPECT_THAT(screen, testing::HasSubstr("Tensors of the nodes of net, in one run\n"
+                                         "      inputs     outputs  arena grew  node\n"
+                                         "     1.0 MiB     3.0 MiB              b\n"
+                                         "     3.0 MiB       256 B              c  ← arena fullest\n"
+                                         "   512.0 KiB     1.0 MiB     8.0 MiB  a\n"))
+      << screen;
+  EXPECT_THAT(screen, testing::HasSubstr("A node's row is by what the arena grew in its time"));
+  const Json node = recording_to_json(fixture.report(numbered({""})))["sessions"][0]["nodes"][0];
+  EXPECT_EQ(node["name"], "a");
+  EXPECT_EQ(node["layer_at_peak_bytes"], 8 << 20);
 }
 
 TEST(RecordingText, SaysWhyAnEstimatedPeakIsBelowTheEnd) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "support/recording_builder.h"
+#include "support/test_support.h"
 
 namespace headroom::test {
 namespace {
@@ -43,10 +44,21 @@ std::vector<std::string> names_of(std::uint64_t address) {
   }
 }
 
-void run_model(RecordingBuilder& builder) {
+// The runtime's word on two nodes and its arena, of a thread that records nothing: so nothing is joined by
+// time.
+constexpr const char* kProfile = R"([
+{"cat":"Node","tid":1,"dur":5,"ts":20,"name":"conv_0_kernel_time","args":{"op_name":"Conv","output_size":"2097152",
+ "activation_size":"1048576","parameter_size":"3000","mem_bytes_in_use":"3145728","mem_bytes_requested_in_use":"3000000",
+ "mem_arena_held":"4194304"}},
+{"cat":"Node","tid":1,"dur":5,"ts":30,"name":"conv_19_kernel_time","args":{"op_name":"Relu","output_size":"2097152",
+ "activation_size":"2097152","mem_bytes_in_use":"4194304","mem_bytes_requested_in_use":"4194304","mem_arena_held":"4194304"}}
+])";
+
+void run_model(RecordingBuilder& builder, const std::string& profile) {
   builder.thread(0, 4242, "main");
   builder.thread(1, 4243, kHostileName);
   const auto session = builder.scope("detector.onnx", 0, recording::ScopeSource::session);
+  builder.profile(profile, 0, session);
   const auto load_scope = builder.scope("load", session, recording::ScopeSource::load);
   const auto run_scope = builder.scope("Run", session, recording::ScopeSource::run);
   std::vector<std::uint32_t> nodes;
@@ -136,7 +148,11 @@ AnalysedRecording sample_recording(SampleRecording kind, const std::filesystem::
   options.full = options.closed = kind != SampleRecording::sampled;
   if (kind == SampleRecording::gpu) options.host = options.full = false;
   RecordingBuilder builder(folder / "detector.hrec", options);
-  if (kind == SampleRecording::model) run_model(builder);
+  if (kind == SampleRecording::model) {
+    const std::string profile = (folder / "profile.json").string();
+    write_text(profile, kProfile);
+    run_model(builder, profile);
+  }
   if (kind == SampleRecording::sampled) die_in_default_mode(builder);
   if (kind == SampleRecording::gpu) fill_gpus(builder);
   auto recording = recording::Recording::open(builder.finish());

@@ -2,6 +2,7 @@
 // Keys are those of `headroom report FILE.hrec --json` (docs/trace-report.md).
 
 import type {MemoryShare} from '../memory_kinds';
+import type {NodeMemory} from '../report';
 
 export interface LiveAtPeakAndEnd {
   at_peak_bytes: number;
@@ -36,7 +37,22 @@ export interface Session {
   loads?: number;
   at_peak: MemoryShare[];
   tracing_bytes?: number;
+  arena_held_bytes?: number;  // absent where the runtime told of no arena
   peak_node?: string;
+  nodes?: SessionNode[];
+}
+
+export interface SessionNode extends NodeMemory {
+  layer_at_peak_bytes?: number;  // of its layer, by itself: with an arena, what that grew by in its time
+}
+
+export function has_arena(sessions: Session[]): boolean {
+  return sessions.some((session) => session.arena_held_bytes !== undefined);
+}
+
+// What the node reads and writes in one run.
+export function tensors_of(node: SessionNode): number {
+  return (node.activation_bytes ?? 0) + (node.output_bytes ?? 0);
 }
 
 export interface Stack extends LiveAtPeakAndEnd {

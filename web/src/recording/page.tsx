@@ -2,7 +2,7 @@
 // evidence about layers, leaks, churn and holes. Where GPU memory alone was recorded, its sections come first.
 import {useMemo, useState} from 'preact/hooks';
 import type {GpuRecording, HeapMap, LiveMoments, Recording, RecordingData} from './data';
-import {NO_LAYER} from './data';
+import {has_arena, NO_LAYER} from './data';
 import {display_names} from './layer_names';
 import {MemoryChart, type Range} from './memory_chart';
 import {Devices} from './sections/devices';
@@ -18,6 +18,16 @@ import {Processes} from './sections/processes';
 import {ReuseCandidates} from './sections/reuse';
 import {Sessions} from './sections/sessions';
 import {end_of, moment_of} from './tree';
+
+// A node's layer in the chart, the icicle and the table is easily taken for what the node needs.
+function ArenaNote() {
+  return (
+    <p class="quiet">
+      The layer of a node of ONNX Runtime is what the runtime{'\u2019'}s arena grew by in the node{'\u2019'}s time; later nodes lie in it, too. What its own tensors
+      take is told <a href="#sessions">by node</a> below.
+    </p>
+  );
+}
 
 export function Page({data}: {data: RecordingData}) {
   const {recording, live, heap} = data;
@@ -59,6 +69,7 @@ function HostPage({recording, live, heap}: {recording: Recording; live: LiveMome
             ? <MemoryChart timeline={recording.timeline} layer_names={layer_names} end_ns={Math.round(recording.duration_seconds * 1e9)}
                 peak_ns={peak_ns} peak_bytes={recording.peak_bytes} estimated={recording.peak_bytes_standard_error !== undefined} shown_ns={shown_ns} range={range} set_range={set_range} />
             : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
+          {has_arena((recording.sessions ?? []).filter((session) => session.at_peak.length > 0)) && <ArenaNote />}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}
         <Devices recording={recording} />

@@ -1,7 +1,8 @@
-// What each model of ONNX Runtime holds at the peak, by kind.
-import {bytes} from '../../format';
+// What each model of ONNX Runtime holds at the peak, by kind, and what the tensors of its nodes take.
+import {bytes, duration} from '../../format';
 import {MemoryKinds} from '../../memory_kinds';
-import type {Session} from '../data';
+import {has_arena, type Session, type SessionNode, tensors_of} from '../data';
+import {SortableTable} from '../sortable_table';
 
 export function Sessions({sessions, peak_bytes}: {sessions: Session[]; peak_bytes: number}) {
   const known = sessions.filter((session) => session.at_peak.length > 0);
@@ -12,11 +13,48 @@ export function Sessions({sessions, peak_bytes}: {sessions: Session[]; peak_byte
       <p class="quiet">Of the {bytes(peak_bytes)} that are live then. The arena is told as it was when it had the most in use in the profiled runs.</p>
       {known.map((session) => (
         <div>
-          <h3>{session.name}{session.loads !== undefined && ` (load ${session.load} of ${session.loads})`}</h3>
+          <h3>{name_of(session)}</h3>
           <MemoryKinds name={session.name} whole={peak_bytes} peak_node={session.peak_node}
             shares={[...session.at_peak, ...(session.tracing_bytes ? [{kind: 'tracing' as const, bytes: session.tracing_bytes}] : [])]} />
+          <Nodes session={session} />
         </div>
       ))}
     </section>
+  );
+}
+
+function name_of(session: Session): string {
+  return session.loads === undefined ? session.name : `${session.name} (load ${session.load} of ${session.loads})`;
+}
+
+// An arena takes memory by the page and more; what is smaller lies beside it.
+function growth_of(node: SessionNode): number | undefined {
+  return (node.layer_at_peak_bytes ?? 0) >= 4096 ? node.layer_at_peak_bytes : undefined;
+}
+
+function Nodes({session}: {session: Session}) {
+  const nodes = (session.nodes ?? []).map((node, number) => ({...node, number})).filter((node) => tensors_of(node) > 0);
+  if (nodes.length === 0) return null;
+  const with_arena = has_arena([session]);
+  return (
+    <>
+      <h3>Tensors of the nodes of {name_of(session)}, in one run</h3>
+      <p class="quiet">
+        By the runtime’s own profile. {with_arena && 'What its arena grew by in a node’s time serves the nodes after it, too: a smaller tensor need not make it smaller. '}
+        {session.peak_node && <>The arena was fullest after <b>{session.peak_node}</b>.</>}
+      </p>
+      <SortableTable label={`Tensors of the nodes of ${name_of(session)}`} rows={nodes} most={10} key_of={(node) => node.number} sorted={{column: 'Tensors', direction: 'descending'}}
+        columns={[
+          {name: 'Node', text: true, first: 'ascending', sort: (node) => node.number, cell: (node) => node.name},
+          {name: 'Operation', text: true, first: 'ascending', sort: (node) => node.operation ?? '', cell: (node) => node.operation},
+          {name: 'Tensors', help: 'Inputs and outputs of one run', sort: tensors_of, cell: (node) => bytes(tensors_of(node))},
+          {name: 'Inputs', sort: (node) => node.activation_bytes, cell: (node) => bytes(node.activation_bytes)},
+          {name: 'Outputs', sort: (node) => node.output_bytes, cell: (node) => bytes(node.output_bytes)},
+          {name: 'Parameters', help: 'Weights of its own', sort: (node) => node.parameter_bytes, cell: (node) => bytes(node.parameter_bytes)},
+          {name: with_arena ? 'Arena grew' : 'Its layer', help: with_arena ? 'Memory that the arena took from the heap in the node\u2019s time, live at the peak' : 'What its layer holds at the peak',
+           sort: growth_of, cell: (node) => bytes(growth_of(node))},
+          {name: 'Time', help: 'Of one run', sort: (node) => (node.runs > 0 ? node.duration_ns / node.runs : undefined), cell: (node) => (node.runs > 0 ? duration(node.duration_ns / node.runs) : '–')},
+        ]} />
+    </>
   );
 }
