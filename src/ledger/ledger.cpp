@@ -54,22 +54,19 @@ void Ledger::commit(Entry entry) {
   // What is in a pool or a graph is charged with that.
   const bool is_part = entry.kind == DeviceMemoryKind::pool || entry.kind == DeviceMemoryKind::graph;
   entry.charged = is_charged(entry.device, entry.kind) && !is_part ? entry.bytes : 0;
-  std::uint64_t lost = 0;
+  Entry replaced;
+  bool is_kept = false;
   {
     const Locked locked(*this);
-    Entry replaced;
     // Its release was not seen (a context that went in a way of its own): what it was charged is free.
-    if (table_.take(entry.space, entry.address, replaced)) {
-      lost = replaced.charged;
-      count_out(replaced);
-    }
+    if (table_.take(entry.space, entry.address, replaced)) count_out(replaced);
     // Without memory for the entry its release will not be known, so it is not charged either.
-    if (table_.insert(entry))
-      count_in(entry);
-    else
-      lost += entry.charged;
+    is_kept = table_.insert(entry);
+    if (is_kept) count_in(entry);
   }
-  if (lost > 0) account_.discharge(entry.device, lost);
+  // Addresses are unified over devices: what lay there may have been another's.
+  if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
+  if (!is_kept && entry.charged > 0) account_.discharge(entry.device, entry.charged);
 }
 
 bool Ledger::reopen(const Entry& entry) {

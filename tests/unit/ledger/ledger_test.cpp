@@ -92,6 +92,25 @@ TEST_F(LedgerTest, AnAddressThatIsGivenOutAgainReplacesWhatLayThere) {
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 1u);
 }
 
+TEST_F(LedgerTest, AnAddressOfAnotherDeviceGivesBackWhatThatOneWasCharged) {
+  Limits limits;
+  limits.bytes[0] = limits.bytes[1] = 1000;
+  ASSERT_TRUE(ledger_.account().open_private(limits));
+  const auto allocate_on = [&](std::uint16_t device, std::uint64_t address, std::uint64_t bytes) {
+    ASSERT_TRUE(ledger_.reserve(device, Kind::device, bytes));
+    Entry entry;
+    entry.address = address;
+    entry.bytes = bytes;
+    entry.device = device;
+    ledger_.commit(entry);
+  };
+  allocate_on(1, 0x1000, 600);  // its release is not seen
+  allocate_on(0, 0x2000, 600);
+  allocate_on(0, 0x1000, 100);
+  EXPECT_EQ(ledger_.account().charged(0), 700u);
+  EXPECT_EQ(ledger_.account().charged(1), 0u);
+}
+
 TEST_F(LedgerTest, ImportedAndPinnedMemoryIsNotChargedToADeviceOfItsOwn) {
   limit(100);
   EXPECT_TRUE(allocate(0x1000, 1000, Kind::imported));
