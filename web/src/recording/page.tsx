@@ -65,11 +65,11 @@ function HostPage({recording, live, heap}: {recording: Recording; live: LiveMome
       <main>
         <section aria-labelledby="time-title">
           <h2 id="time-title">Memory over time, by layer</h2>
+          {has_arena((recording.sessions ?? []).filter((session) => session.at_peak.length > 0)) && <ArenaNote />}
           {recording.timeline.start_ns.length > 0
             ? <MemoryChart timeline={recording.timeline} layer_names={layer_names} end_ns={Math.round(recording.duration_seconds * 1e9)}
                 peak_ns={peak_ns} peak_bytes={recording.peak_bytes} estimated={recording.peak_bytes_standard_error !== undefined} shown_ns={shown_ns} range={range} set_range={set_range} />
             : <p class="quiet">{recording.complete ? 'Nothing was allocated.' : 'No allocation is left in the recording.'}</p>}
-          {has_arena((recording.sessions ?? []).filter((session) => session.at_peak.length > 0)) && <ArenaNote />}
         </section>
         {moment && recording.peak_bytes > 0 && <LiveAt live={live} moment={moment} range={range} peak_ns={peak_ns} estimated={!recording.full} />}
         <Devices recording={recording} />
