@@ -41,8 +41,9 @@ class MomentSection {
              fmt::format("{}: {}", words_for(kind.kind), words_for_count({kind.end_blocks}, "allocation")));
     const std::vector<DeviceShare> layers = live_shares(figures_.layers);
     if (tells_layers(layers))
-      table("Layers", layers,
-            [&](std::uint32_t index, int room) { return fit_to_width(name_of_layer(report_, index), room); });
+      table("Layers", layers, [&](std::uint32_t index, int room) {
+        return fit_path_to_width(name_of_layer(report_, index), room);
+      });
     table("Places", live_shares(figures_.stacks),
           [&](std::uint32_t index, int room) { return one_line_stack(report_, StackId{index}, room); });
     return std::move(section_);

@@ -15,6 +15,7 @@
 #include "report/ranking.h"
 #include "report/recording_devices.h"
 #include "report/recording_mapped.h"
+#include "report/recording_nodes.h"
 #include "report/recording_rows_json.h"
 #include "report/recording_words.h"
 #include "report/stack_text.h"
@@ -68,10 +69,13 @@ class Screen {
 
   void heap() {
     if (report_.analysis.layers.size() > 1)
-      table("By layer", rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
-        const std::string& path = report_.analysis.layers[layer].path;
-        return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
-      });
+      table(has_arena(report_.info, report_.analysis)
+                ? "By layer; a node's is by what the arena grew in its time"
+                : "By layer",
+            rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
+              const std::string& path = report_.analysis.layers[layer].path;
+              return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
+            });
     table("By place", rows_.by_stack, bytes_of, [&](std::size_t stack, int room) {
       return one_line_stack(report_, StackId{static_cast<std::uint32_t>(stack)}, room);
     });

@@ -31,6 +31,12 @@ bool is_of_session(std::string_view path, std::string_view session) {
 
 bool has_arena(const SessionMemory& session) { return session.in_use && session.arena_held; }
 
+bool has_arena(const recording::RecordingInfo& info, const RecordingAnalysis& analysis) {
+  const std::vector<SessionMemory> sessions = session_memory(info, analysis);
+  return std::any_of(sessions.begin(), sessions.end(),
+                     [](const SessionMemory& session) { return has_arena(session); });
+}
+
 Bytes tensors_of(const NodeMemory& node) {
   return node.activations.value_or(Bytes{}) + node.output.value_or(Bytes{});
 }

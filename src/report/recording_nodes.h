@@ -15,6 +15,8 @@ namespace headroom::report {
 
 // The runtime told of an arena that its nodes' tensors lie in.
 bool has_arena(const analysis::SessionMemory& session);
+// That of any session.
+bool has_arena(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis);
 
 // Bytes of one run that the node reads and writes; no parameters.
 Bytes tensors_of(const NodeMemory& node);

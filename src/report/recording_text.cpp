@@ -40,6 +40,7 @@ class Screen {
       : report_(report),
         analysis_(report.analysis),
         sessions_(session_memory(report.info, report.analysis)),
+        has_arena_(has_arena(report.info, report.analysis)),
         color_(color),
         width_(std::max(width, kNarrowest)) {}
 
@@ -194,8 +195,7 @@ class Screen {
 
   // The layer is a node of a graph, and what its tensors take is told apart.
   bool is_node_with_arena(const PeakShare& share) const {
-    if (share.kind != ShareKind::layer || std::none_of(sessions_.begin(), sessions_.end(), has_arena))
-      return false;
+    if (share.kind != ShareKind::layer || !has_arena_) return false;
     return std::any_of(analysis_.layers.begin(), analysis_.layers.end(), [&](const LayerFigures& layer) {
       return layer.source == recording::ScopeSource::node && layer.path == share.name;
     });
@@ -417,6 +417,7 @@ class Screen {
   const RecordingReport& report_;
   const RecordingAnalysis& analysis_;
   const std::vector<SessionMemory> sessions_;
+  const bool has_arena_;
   bool color_;
   int width_;
   std::string text_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/session_memory.h"
 #include "report/recording_mapped.h"
 #include "report/recording_nodes.h"
 #include "report/recording_words.h"
@@ -40,8 +39,7 @@ std::string layers_at_peak(const recording::RecordingInfo& info,
   const std::size_t shown = std::min(kMostLayers, layers.size());
   std::partial_sort(layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(shown), layers.end(),
                     [](const auto* a, const auto* b) { return own_bytes(*a) > own_bytes(*b); });
-  const std::vector<analysis::SessionMemory> sessions = analysis::session_memory(info, analysis);
-  const bool has_arena = std::any_of(sessions.begin(), sessions.end(), report::has_arena);
+  const bool has_arena = report::has_arena(info, analysis);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
     text += fmt::format("{}{} {}{}", i > 0 ? ", " : "", shortened(layers[i]->path),

@@ -63,6 +63,8 @@ TEST_F(ReportScreen, ANodesTensorsStandBesideWhatTheArenaGrewBy) {
                                   HasSubstr("Tensors of the nodes of net, in one run"),
                                   HasSubstr("     1.0 MiB     3.0 MiB              b  ← arena fullest\n"
                                             "   512.0 KiB     1.0 MiB     8.0 MiB  a\n")));
+  EXPECT_THAT(report({"--at", "peak"}).out,
+              HasSubstr("By layer; a node's is by what the arena grew in its time"));
   auto json = parse_json(report({"--json"}).out);
   ASSERT_TRUE(json.has_value());
   const Json& nodes = (*json)["sessions"][0]["nodes"];
