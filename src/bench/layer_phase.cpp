@@ -55,6 +55,10 @@ Result<LayerMemory> trace_layers(const BenchContext& context, const PreparedMode
   trace::TraceOptions options;
   options.library = trace::tracer_library();
   options.full = true;
+  if (context.device_account != nullptr) {
+    options.device_limits = context.device_account->limits();
+    options.account = context.device_account->file().string();
+  }
 
   WorkerJob job = inference_job(context, model);
   job.max_frames = std::min(job.max_frames, kTracedFrames);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -79,8 +80,7 @@ AccountPage* map_page(int flags, int fd) {
   return memory == -1 ? nullptr : reinterpret_cast<AccountPage*>(memory);
 }
 
-bool file_is_sound(int fd) {
-  struct stat info {};
+bool file_is_sound(int fd, struct stat& info) {
   if (::fstat(fd, &info) != 0) return false;
   if (S_ISREG(info.st_mode) && info.st_size == static_cast<off_t>(sizeof(AccountPage)) &&
       (info.st_uid == ::geteuid() || ::geteuid() == 0))
@@ -109,7 +109,8 @@ bool Account::open_private(const Limits& limits) {
   page_ = map_page(MAP_PRIVATE | MAP_ANONYMOUS, -1);
   if (page_ == nullptr) return false;
   set_up(*page_, limits);
-  shared_ = false;
+  all_[0] = this;
+  count_ = 1;
   return true;
 }
 
@@ -117,12 +118,17 @@ bool Account::open_shared(const char* path) {
   close();
   const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return false;
-  if (file_is_sound(fd)) page_ = map_page(MAP_SHARED, fd);
+  struct stat info {};
+  if (file_is_sound(fd, info)) page_ = map_page(MAP_SHARED, fd);
   const int error = errno;
   ::close(fd);
   errno = error;
   if (page_ == nullptr) return false;
   shared_ = true;
+  file_system_ = info.st_dev;
+  file_number_ = info.st_ino;
+  all_[0] = this;
+  count_ = 1;
   if (page_->magic == AccountPage::kMagic && page_->page_bytes == sizeof(AccountPage)) return true;
   close();
   errno = EINVAL;
@@ -157,17 +163,42 @@ void Account::close() {
   if (page_ != nullptr) ::syscall(SYS_munmap, page_, sizeof *page_);
   page_ = nullptr;
   slot_ = kNoSlot;
+  shared_ = false;
+  file_system_ = file_number_ = 0;
+  count_ = 0;
+}
+
+bool Account::is_same_file(const Account& other) const {
+  return file_number_ != 0 && file_number_ == other.file_number_ && file_system_ == other.file_system_;
+}
+
+bool Account::is_locked_before(const Account& other) const {
+  return file_system_ != other.file_system_ ? file_system_ < other.file_system_
+                                            : file_number_ < other.file_number_;
+}
+
+void Account::lie_within(Account& outer) {
+  for (const Account* const one : all())
+    if (one->is_same_file(outer)) return;
+  if (page_ == nullptr || outer.page_ == nullptr || count_ == kMostAccounts) return;
+  unsigned at = count_++;
+  for (; at > 0 && outer.is_locked_before(*all_[at - 1]); --at) all_[at] = all_[at - 1];
+  all_[at] = &outer;
 }
 
 void Account::leave() {
-  if (page_ == nullptr || slot_ == kNoSlot) return;
-  lock();
-  page_->slots[slot_] = {};
-  slot_ = kNoSlot;
-  unlock();
+  for (Account* const one : all()) {
+    if (one->slot_ == kNoSlot) continue;
+    one->lock();
+    one->page_->slots[one->slot_] = {};
+    one->slot_ = kNoSlot;
+    one->unlock();
+  }
 }
 
 void Account::leave_to_parent() {
+  for (Account* const one : all())
+    if (one != this) one->leave_to_parent();
   slot_ = kNoSlot;
   for (std::uint64_t& peak : peaks_) peak = 0;
   if (page_ == nullptr || shared_) return;
@@ -179,7 +210,10 @@ void Account::leave_to_parent() {
 }
 
 std::uint64_t Account::limit(unsigned device) const {
-  return page_ == nullptr || device >= kMostDevices ? kNoLimit : page_->limits[device];
+  std::uint64_t smallest = kNoLimit;
+  if (device >= kMostDevices) return smallest;
+  for (const Account* const one : all()) smallest = std::min(smallest, one->page_->limits[device]);
+  return smallest;
 }
 
 void Account::lock() {
@@ -226,26 +260,32 @@ bool Account::join() {
   return true;
 }
 
+// Under the lock. `bytes` may be anything that a program asks for, so nothing is added to it.
+bool Account::fits(unsigned device, std::uint64_t bytes) const {
+  const std::uint64_t limit = page_->limits[device];
+  if (limit == kNoLimit) return true;
+  const std::uint64_t charged = sum(device);
+  return charged <= limit && bytes <= limit - charged;
+}
+
+// All locks are held at once, so that what one account grants and another refuses is never seen as charged.
 bool Account::add(unsigned device, std::uint64_t bytes, bool within_limit) {
   if (page_ == nullptr || device >= kMostDevices) return true;
-  lock();
-  const std::uint64_t limit = page_->limits[device];
-  bool granted = slot_ != kNoSlot || join();
-  // `bytes` may be anything that a program asks for, so nothing is added to it.
-  const auto fits = [&] {
-    const std::uint64_t charged = sum(device);
-    return charged <= limit && bytes <= limit - charged;
-  };
-  if (granted && within_limit && limit != kNoLimit && !fits()) {
-    expel_the_dead();
-    granted = fits();
+  for (Account* const one : all()) one->lock();
+  bool granted = true;
+  for (Account* const one : all()) {
+    granted = granted && (one->slot_ != kNoSlot || one->join());
+    if (!granted || !within_limit || one->fits(device, bytes)) continue;
+    one->expel_the_dead();
+    granted = one->fits(device, bytes);
   }
-  if (granted) {
-    AccountPage::Slot& slot = page_->slots[slot_];
-    slot.charged[device] += bytes;
-    note_peaks(device);
+  for (Account* const one : all()) {
+    if (granted) {
+      one->page_->slots[one->slot_].charged[device] += bytes;
+      one->note_peaks(device);
+    }
+    one->unlock();
   }
-  unlock();
   return granted;
 }
 
@@ -288,10 +328,16 @@ void Account::reset_peaks() {
 
 void Account::note_refusal(unsigned device, std::uint64_t bytes) {
   if (page_ == nullptr || device >= kMostDevices) return;
-  lock();
-  ++page_->refused[device];
-  page_->refused_bytes[device] += bytes;
-  unlock();
+  bool is_noted = false;
+  for (Account* const one : all()) {
+    one->lock();
+    if (!one->fits(device, bytes) || (!is_noted && one == all_[count_ - 1])) {
+      ++one->page_->refused[device];
+      one->page_->refused_bytes[device] += bytes;
+      is_noted = true;
+    }
+    one->unlock();
+  }
 }
 
 std::uint64_t Account::refused(unsigned device) {
@@ -303,11 +349,24 @@ std::uint64_t Account::refused_bytes(unsigned device) {
 }
 
 bool Account::has_room(unsigned device, std::uint64_t bytes) {
-  if (page_ == nullptr || device >= kMostDevices || page_->limits[device] == kNoLimit) return true;
-  lock();
-  const std::uint64_t charged = sum(device), limit = page_->limits[device];
-  unlock();
-  return charged <= limit && bytes <= limit - charged;
+  if (limit(device) == kNoLimit) return true;
+  bool has_room = true;
+  for (Account* const one : all()) {
+    one->lock();
+    has_room = has_room && one->fits(device, bytes);
+    one->unlock();
+  }
+  return has_room;
+}
+
+Account::Room Account::tightest(unsigned device) {
+  Room tightest;
+  if (device >= kMostDevices) return tightest;
+  for (Account* const one : all()) {
+    const Room room{one->page_->limits[device], one->charged(device)};
+    if (one == all_[0] || room.left() < tightest.left()) tightest = room;
+  }
+  return tightest;
 }
 
 bool Account::charge(unsigned device, std::uint64_t bytes) { return add(device, bytes, true); }
@@ -315,13 +374,15 @@ bool Account::charge(unsigned device, std::uint64_t bytes) { return add(device, 
 void Account::charge_anyway(unsigned device, std::uint64_t bytes) { add(device, bytes, false); }
 
 void Account::discharge(unsigned device, std::uint64_t bytes) {
-  if (page_ == nullptr || device >= kMostDevices) return;
-  lock();
-  if (slot_ != kNoSlot) {
-    std::uint64_t& charged = page_->slots[slot_].charged[device];
-    charged -= bytes < charged ? bytes : charged;
+  if (device >= kMostDevices) return;
+  for (Account* const one : all()) {
+    one->lock();
+    if (one->slot_ != kNoSlot) {
+      std::uint64_t& charged = one->page_->slots[one->slot_].charged[device];
+      charged -= std::min(bytes, charged);
+    }
+    one->unlock();
   }
-  unlock();
 }
 
 std::uint64_t Account::charged(unsigned device) {

@@ -1,10 +1,11 @@
 // How much of each device's memory is charged, and how much may be: the account that makes a limit refuse.
 //
 // An account is a page of memory: private to a process, or a file that several processes map and so share a
-// limit. Each process has a slot that holds what it was charged; the sum over the slots is the account. A
-// grant is decided under a lock that survives the death of its holder (a robust mutex), and a slot of a
-// process that is no more is emptied by the next process that would be refused or asks what is left. So there
-// is no total that a death could leave wrong.
+// limit. It may lie within others (a limit within a limit): then a request is granted if all have room for
+// it, and charged to all. Each process has a slot that holds what it was charged; the sum over the slots is
+// the account. A grant is decided under a lock that survives the death of its holder (a robust mutex), and a
+// slot of a process that is no more is emptied by the next process that would be refused or asks what is
+// left. So there is no total that a death could leave wrong.
 //
 // Lives in other people's programs: no allocation, no exception. A charge takes about 50 ns and 2 ns for each
 // process of the account.
@@ -15,11 +16,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace headroom::ledger {
 
 inline constexpr unsigned kMostDevices = 64;
 inline constexpr unsigned kMostMembers = 128;
+inline constexpr unsigned kMostAccounts = 8;  // one within the other
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
 // Bytes by device ordinal; kNoLimit where there is none.
@@ -61,21 +64,33 @@ class Account {
   // Makes the file of an account, whole before it has its name; false, with errno (EEXIST).
   static bool create_shared(const char* path, const Limits& limits);
   void close();
+  // Both are open, and nothing is charged yet. `outer` outlives this one and is asked by it alone. From then
+  // on what is charged here is charged there, and limit(), has_room() and the like speak of all together; a
+  // file that is among them already is one account.
+  void lie_within(Account& outer);
 
   bool is_open() const { return page_ != nullptr; }
   bool is_shared() const { return shared_; }
-  std::uint64_t limit(unsigned device) const;
+  std::uint64_t limit(unsigned device) const;  // the smallest
 
   // Whether a charge of so many bytes would be granted now, as far as it is known without asking whether all
   // processes are alive.
   bool has_room(unsigned device, std::uint64_t bytes);
+  // Of the account that has least left: its limit, and what is charged to all its processes that are alive.
+  struct Room {
+    std::uint64_t limit = kNoLimit, charged = 0;
+    std::uint64_t left() const {
+      return limit == kNoLimit ? kNoLimit : limit - (charged < limit ? charged : limit);
+    }
+  };
+  Room tightest(unsigned device);
   // Charges the calling process, if the sum stays within the limit.
   bool charge(unsigned device, std::uint64_t bytes);
   // The same whatever the limit: for what is there already.
   void charge_anyway(unsigned device, std::uint64_t bytes);
   // Takes back; no more than was charged.
   void discharge(unsigned device, std::uint64_t bytes);
-  // Of all processes that are alive.
+  // Of all processes that are alive; of this account alone.
   std::uint64_t charged(unsigned device);
   std::uint64_t charged_to_this_process(unsigned device) const;
   // How many processes that are alive have joined.
@@ -86,7 +101,7 @@ class Account {
   void reset_peak_of_this_process(unsigned device);
   std::uint64_t peak(unsigned device);
   void reset_peaks();
-  // Requests that were refused to any process of the account, and their bytes.
+  // Requests that were refused to any process of the account, and their bytes. Noted where there is no room.
   void note_refusal(unsigned device, std::uint64_t bytes);
   std::uint64_t refused(unsigned device);
   std::uint64_t refused_bytes(unsigned device);
@@ -104,10 +119,19 @@ class Account {
   void expel_the_dead();
   std::uint64_t sum(unsigned device) const;
   bool add(unsigned device, std::uint64_t bytes, bool within_limit);
+  bool fits(unsigned device, std::uint64_t bytes) const;
   void note_peaks(unsigned device);
+  // This one and those that it lies within.
+  std::span<Account* const> all() const { return {all_, count_}; }
+  bool is_locked_before(const Account& other) const;
+  bool is_same_file(const Account& other) const;
 
   AccountPage* page_ = nullptr;
   bool shared_ = false;
+  std::uint64_t file_system_ = 0, file_number_ = 0;  // 0: none
+  // In the order in which their locks are taken: that of their files, which is the same in every process.
+  Account* all_[kMostAccounts] = {};
+  unsigned count_ = 0;
   std::atomic<unsigned> slot_{kNoSlot};
   std::uint64_t peaks_[kMostDevices] = {};  // of this process, under the page's lock
 };

@@ -18,13 +18,14 @@ bool Ledger::charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes)
 }
 
 void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
-  const std::uint64_t charged = account_.charged(device), own = account_.charged_to_this_process(device);
+  const Account::Room room = account_.tightest(device);
+  const std::uint64_t own = account_.charged_to_this_process(device);
   account_.note_refusal(device, bytes);
   const Locked locked(*this);
   KindFigures& figures = of(device, kind);
   ++figures.refused_count;
   figures.refused_bytes += bytes;
-  last_refusal_ = {device, kind, bytes, charged, own, account_.limit(device)};
+  last_refusal_ = {device, kind, bytes, room.charged, own, room.limit};
 }
 
 bool Ledger::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {

@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "trace/inherited_limit.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;
@@ -108,7 +110,16 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                                           const fs::path& folder) {
   DeviceAccount result;
   result.is_shared_by_name_ = !name.empty();
-  result.limits_ = limits;
+  const InheritedLimit around = inherited_limit();
+  if (around.accounts.size() + 1 >= ledger::kMostAccounts)
+    return usage_error("cannot make an account of GPU memory",
+                       fmt::format("{} limits already lie one within the other", around.accounts.size()),
+                       "give the smallest of them to one headroom command, and leave the others out");
+  // Of a name the limit is the same for all who share it; that around this command bounds it alone.
+  result.limits_ = name.empty() ? smaller_of(limits, around.limits) : limits;
+  if (limits.any() && std::memcmp(result.limits_.bytes, limits.bytes, sizeof limits.bytes) != 0)
+    log::warning("this runs under a GPU limit of {}, so that holds instead of {}", words_for(around.limits),
+                 words_for(limits));
   const std::string owner =
       name.empty() ? fmt::format("{}-{}", ::getpid(), ledger::this_process().start_ticks) : "share-" + name;
   const fs::path file = folder / fmt::format("headroom-{}-{}", ::geteuid(), owner);
@@ -126,7 +137,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                            fmt::format("its processes share {}", words_for(theirs)),
                            "give the same limit, leave it out, or take another name");
       }
-      result.limits_ = theirs;
+      result.limits_ = smaller_of(theirs, around.limits);
     } else {
       // Left behind by processes that were killed.
       account.close();
@@ -138,8 +149,9 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
       return usage_error(fmt::format("--share {} has no limit to share", name),
                          "no running command shares GPU memory by this name",
                          "give the limit with the first of them");
-    if (!Account::create_shared(file.c_str(), limits) || !account.open_shared(file.c_str()))
+    if (!Account::create_shared(file.c_str(), result.limits_) || !account.open_shared(file.c_str()))
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
+    result.limits_ = smaller_of(result.limits_, around.limits);
   }
   if (!account.charge(0, 0)) {
     account.close();

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "recording/format.h"
+#include "trace/inherited_limit.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;
@@ -31,8 +32,11 @@ Bytes default_size_limit(const fs::path& recording) {
 
 namespace {
 
-// One limit for all devices is one word.
-std::string device_settings(const ledger::Limits& device_limits, const std::string& account) {
+// One limit for all devices is one word. Where this program runs under a limit itself, the command does so
+// too: the smaller limit counts, and its memory is charged to the accounts of both.
+std::string device_settings(const ledger::Limits& asked, const std::string& account) {
+  const InheritedLimit around = inherited_limit();
+  const ledger::Limits device_limits = smaller_of(asked, around.limits);
   const auto& limits = device_limits.bytes;
   std::string settings;
   if (device_limits.any() &&
@@ -42,6 +46,12 @@ std::string device_settings(const ledger::Limits& device_limits, const std::stri
     for (unsigned device = 0; device < ledger::kMostDevices; ++device)
       if (limits[device] != ledger::kNoLimit) settings += fmt::format(",device{}={}", device, limits[device]);
   if (!account.empty()) settings += fmt::format(",account={}", account);
+  // Without a limit of its own the command joins the account around it, else its own lies within.
+  bool has_account = !account.empty() || asked.any();
+  for (const std::string& outer : around.accounts) {
+    settings += fmt::format(",{}={}", has_account ? "within" : "account", outer);
+    has_account = true;
+  }
   return settings;
 }
 

@@ -21,7 +21,8 @@ Bytes default_size_limit(const std::filesystem::path& recording);
 // The value of HEADROOM_TRACE_OPTIONS.
 std::string tracer_settings(const TraceOptions& options, Bytes size_limit);
 
-// Variables that are added to the command's environment. An LD_PRELOAD that is set stays behind ours, without
+// Variables that are added to the command's environment. The limit on GPU memory that this program runs under
+// (trace/inherited_limit.h) holds for the command, too. An LD_PRELOAD that is set stays behind ours, without
 // the preload libraries of a trace around this one; an NVTX_INJECTION64_PATH that is set is another tool's
 // and is kept.
 using Environment = std::vector<std::pair<std::string, std::string>>;

@@ -18,6 +18,12 @@ union NeverDestroyed {
   ledger::Ledger ledger;
 };
 constinit NeverDestroyed ledger_of_process;
+union NeverDestroyedAccounts {
+  constexpr NeverDestroyedAccounts() : accounts() {}
+  ~NeverDestroyedAccounts() {}
+  ledger::Account accounts[ledger::kMostAccounts - 1];
+};
+constinit NeverDestroyedAccounts outer;
 
 }  // namespace
 
@@ -49,6 +55,13 @@ bool open_account() {
         ? process.file.note("the account of GPU memory could not be shared: this process had its limit alone")
         : void();
   if (!account.is_open() && !account.open_private(options.device_limits)) return false;
+  // A limit around this one: its account, or, if it is no more, its limit alone.
+  for (unsigned i = 0; i < options.outer_account_count; ++i) {
+    ledger::Account& around = outer.accounts[i];
+    if (!around.open_shared(options.outer_accounts[i]) && !around.open_private(options.device_limits))
+      return false;
+    account.lie_within(around);
+  }
   ::pthread_atfork(nullptr, nullptr, forget_in_child);
   return true;
 }

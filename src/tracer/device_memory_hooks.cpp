@@ -1,4 +1,6 @@
 // Memory by pointer: cuMemAlloc and its kin, managed and pinned memory, and what the driver says is free.
+#include <algorithm>
+
 #include "tracer/device_hooks.h"
 
 namespace headroom::tracer::driver {
@@ -91,8 +93,7 @@ Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
   ledger::Account& account = device_ledger.account();
   const std::uint64_t limit = account.limit(where.device);
   if (limit == ledger::kNoLimit) return result;
-  const std::uint64_t charged = account.charged(where.device);
-  const std::uint64_t left = charged < limit ? limit - charged : 0;
+  const std::uint64_t left = std::min(limit, account.tightest(where.device).left());
   if (limit < *total) *total = static_cast<Size>(limit);
   if (left < *free) *free = static_cast<Size>(left);
   return result;

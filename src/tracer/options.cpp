@@ -58,6 +58,9 @@ void apply(Options& options, const Piece& key, const Piece& value) {
   }
   if (key.starts_with("device") && is_number) limit_devices(options.device_limits, key, number);
   const auto length = static_cast<std::size_t>(value.end - value.begin);
+  if (key.is("within") && length < sizeof options.account &&
+      options.outer_account_count < ledger::kMostAccounts - 1)
+    std::memcpy(options.outer_accounts[options.outer_account_count++], value.begin, length);
   if (key.is("account") && length < sizeof options.account) std::memcpy(options.account, value.begin, length);
   if (key.is("events") && is_number) options.events = number;
   if (key.is("large") && is_number) options.large_bytes = number;

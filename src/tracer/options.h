@@ -22,6 +22,8 @@ struct Options {
   std::uint64_t sample_period = 262144;  // default mode: one sample in so many bytes of smaller ones
   ledger::Limits device_limits;          // "device=8589934592" for all, "device0=…" for one
   char account[256] = {};                // the file of the account that other processes share; empty: none
+  char outer_accounts[ledger::kMostAccounts - 1][256] = {};  // "within=": those that it lies within
+  unsigned outer_account_count = 0;
 };
 
 // "full=1,stacks=fp,ring=64": keys that are not known, and values that make no sense, leave the default.

@@ -100,6 +100,36 @@ TEST_F(Run, BothLimitsHoldAtOnce) {
   EXPECT_THAT(result.err, HasSubstr("; GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
 }
 
+// A limit within a limit: the smaller counts, whatever verb is inside, and both accounts have the figures.
+TEST_F(Run, NoVerbInsideLiftsTheLimit) {
+  const Words guest{"--", HEADROOM_GUEST, "proc", "plain", "52428800", "7340032"};
+  const std::vector<Words> verbs = {{"trace", "--out", "a.hrec"},
+                                    {"trace", "--only", "gpu", "--out", "b.hrec"},
+                                    {"trace", "--gpu-mem-limit", "1GiB", "--out", "c.hrec"},
+                                    {"run", "--gpu-limit", "1GiB"},
+                                    {"run", "--gpu-limit", "0=1GiB"},
+                                    {"run", "--limit", "1GiB", "--limit-mechanism", "rlimit"}};
+  for (const Words& verb : verbs) {
+    Words words{"--gpu-limit", "50MiB", "--", HEADROOM_BINARY_DIR "/bin/headroom"};
+    words.insert(words.end(), verb.begin(), verb.end());
+    words.insert(words.end(), guest.begin(), guest.end());
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << verb[0] << verb[1] << result.out << result.err;
+    EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
+  }
+}
+
+TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
+  const Words inside{"--gpu-limit", "1GiB", "--", HEADROOM_BINARY_DIR "/bin/headroom", "run", "--gpu-limit"};
+  Words words = inside;
+  words.insert(words.end(), {"50MiB", "--", HEADROOM_GUEST, "proc", "plain", "52428800", "7340032"});
+  const CommandResult result = run(words);
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
+  // 64 MiB of the probe of the limit inside are charged here, too.
+  EXPECT_THAT(result.err, HasSubstr("of 1.00 GiB (hard"));
+}
+
 TEST_F(Run, NothingIsRecorded) {
   const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -257,5 +257,67 @@ TEST(ProcessIdentity, APidThatIsUsedAgainIsAnotherProcess) {
   EXPECT_TRUE(may_be_alive(self));
 }
 
+TEST(AccountWithinAnother, BothHaveRoomOrNothingIsCharged) {
+  Account outer, inner;
+  ASSERT_TRUE(outer.open_private(limit_of(1000)));
+  ASSERT_TRUE(inner.open_private(limit_of(600)));
+  inner.lie_within(outer);
+  EXPECT_EQ(inner.limit(0), 600u);
+  ASSERT_TRUE(outer.charge(0, 500));  // by another
+  EXPECT_FALSE(inner.charge(0, 501)) << "the outer one has no room";
+  EXPECT_EQ(inner.charged(0), 0u);
+  EXPECT_EQ(inner.peak(0), 0u);
+  EXPECT_EQ(outer.peak(0), 500u);
+  EXPECT_FALSE(inner.has_room(0, 501));
+  EXPECT_TRUE(inner.charge(0, 400));
+  EXPECT_EQ(outer.charged(0), 900u);
+  EXPECT_EQ(inner.tightest(0).left(), 100u);
+  EXPECT_EQ(inner.tightest(0).limit, 1000u);
+  inner.discharge(0, 400);
+  EXPECT_EQ(outer.charged(0), 500u);
+  outer.discharge(0, 500);
+  EXPECT_FALSE(inner.charge(0, 601));
+  EXPECT_TRUE(inner.charge(0, 600));
+  EXPECT_EQ(inner.tightest(0).limit, 600u);
+}
+
+TEST(AccountWithinAnother, ARefusalIsNotedWhereThereIsNoRoom) {
+  Account outer, inner;
+  ASSERT_TRUE(outer.open_private(limit_of(1000)));
+  ASSERT_TRUE(inner.open_private(limit_of(600)));
+  inner.lie_within(outer);
+  inner.note_refusal(0, 700);
+  EXPECT_EQ(inner.refused(0), 1u);
+  EXPECT_EQ(outer.refused(0), 0u);
+  inner.note_refusal(0, 1100);
+  EXPECT_EQ(inner.refused(0), 2u);
+  EXPECT_EQ(outer.refused(0), 1u);
+}
+
+// However two of them lie in one another, their locks are taken in one order; one file is one account.
+TEST(AccountWithinAnother, ProcessesThatNestThemEitherWayDoNotBlockEachOther) {
+  test::TemporaryFolder folder;
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  ASSERT_TRUE(Account::create_shared(a.c_str(), limit_of(1000)));
+  ASSERT_TRUE(Account::create_shared(b.c_str(), limit_of(1000)));
+  const auto work = [&](const std::string& inner_file, const std::string& outer_file) {
+    Account inner, outer, again;
+    if (!inner.open_shared(inner_file.c_str()) || !outer.open_shared(outer_file.c_str()) ||
+        !again.open_shared(inner_file.c_str()))
+      return 1;
+    inner.lie_within(outer);
+    inner.lie_within(again);
+    for (int round = 0; round < 20'000; ++round)
+      if (inner.charge(0, 400)) inner.discharge(0, 400);
+    return inner.charged(0) <= 400 ? 0 : 1;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work(b, a));
+  EXPECT_EQ(work(a, b), 0);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 }  // namespace
 }  // namespace headroom::ledger

@@ -112,6 +112,22 @@ TEST(TracerEnvironment, ATraceWithinATraceHasOneLibrary) {
   EXPECT_EQ(ledger.front().second, "/opt/libheadroom_trace_gpu.so:/usr/lib/libjemalloc.so.2");
 }
 
+// `headroom trace` or `bench` within `headroom run --gpu-limit`: that limit holds for what they start.
+TEST(TracerEnvironment, TheLimitAroundACommandHolds) {
+  const auto settings_of = [](std::uint64_t bytes, const std::string& account) {
+    ledger::Limits limits;
+    for (std::uint64_t& limit : limits.bytes) limit = bytes;
+    return ledger_environment("/opt/libheadroom_trace_gpu.so", limits, account).back().second;
+  };
+  const Variable outer("HEADROOM_TRACE_OPTIONS", "ledger=1,device=1000,account=/dev/shm/a,within=/dev/shm/b");
+  EXPECT_EQ(settings_of(ledger::kNoLimit, ""), "ledger=1,device=1000,account=/dev/shm/a,within=/dev/shm/b");
+  EXPECT_EQ(settings_of(2000, ""), "ledger=1,device=1000,within=/dev/shm/a,within=/dev/shm/b");
+  EXPECT_EQ(settings_of(500, "/dev/shm/c"),
+            "ledger=1,device=500,account=/dev/shm/c,within=/dev/shm/a,within=/dev/shm/b");
+  EXPECT_THAT(tracer_settings({}, mebibytes(64)),
+              HasSubstr(",device=1000,account=/dev/shm/a,within=/dev/shm/b"));
+}
+
 TEST(TracerEnvironment, AnotherToolKeepsItsRanges) {
   TraceOptions options = with_library();
   {
