@@ -1,7 +1,11 @@
 #include "inference/libtorch/module.h"
 
+#include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/import_read.h>
 
 #include <cstdio>
 #include <exception>
@@ -38,17 +42,41 @@ struct Imported {
   std::string config;
 };
 
+// LibTorch 2 saves the inputs that a module was traced with, without their data, and can restore their shapes
+// itself. But on a GPU it would copy data that is not there ("CUDA error: invalid argument", 2.11), so they
+// are read on the CPU.
+void restore_traced_shapes(const std::string& path, const Module& module, c10::Device device) {
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  if (!reader.hasRecord("traced_inputs.pkl") || !module.find_method("forward")) return;
+  const auto traced = torch::jit::readArchiveAndTensors("traced_inputs", "", "", {}, {},
+                                                        c10::Device(c10::DeviceType::CPU), reader)
+                          .toGenericDict();
+  const auto found = traced.find("forward");
+  if (found == traced.end()) return;
+  const auto inputs = found->value().toListRef();
+  const auto arguments =
+      torch::jit::toGraphFunction(module.get_method("forward").function()).graph()->inputs();
+  if (arguments.size() < inputs.size()) return;
+  const std::size_t before = arguments.size() - inputs.size();  // the module itself
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].isTensor()) continue;
+    const at::Tensor tensor = inputs[i].toTensor();
+    arguments[before + i]->setType(
+        c10::TensorType::createContiguous(tensor.scalar_type(), device, tensor.sizes()));
+  }
+}
+
 Imported import(const std::string& path, c10::Device device) {
   torch::jit::ExtraFilesMap extra{{kConfigFile, ""}};
-  // LibTorch 2 restores the shapes that a module was traced with, if it is asked to.
-  const auto read = [&](const auto& unit) {
-    if constexpr (requires { torch::jit::import_ir_module(unit, path, device, extra, false, true); })
-      return torch::jit::import_ir_module(unit, path, device, extra, false, true);
-    else
-      return torch::jit::import_ir_module(unit, path, device, extra);
-  };
-  Module module = read(std::make_shared<torch::jit::CompilationUnit>());
+  Module module =
+      torch::jit::import_ir_module(std::make_shared<torch::jit::CompilationUnit>(), path, device, extra);
   module.eval();
+  try {
+    explained([&] { restore_traced_shapes(path, module, device); });
+  } catch (const Failure& failure) {  // they are a help, and there are others
+    std::fprintf(stderr, "LibTorch: the shapes that the module was traced with cannot be read: %s\n",
+                 failure.message.c_str());
+  }
   return {module, extra[kConfigFile]};
 }
 

@@ -81,6 +81,14 @@ TEST_F(TorchScriptModels, TheInputIsToldByItsFirstConvolution) {
   EXPECT_EQ(session->description().inputs[0].describe(), "float32[batch,1,height,width]");
 }
 
+TEST_F(TorchScriptModels, TheInputHasTheShapeThatItWasTracedWith) {
+  auto session = backend_->load(module("traced_shape"), one_thread());
+  ASSERT_TRUE(session) << session.error().sentence();
+  EXPECT_EQ(session->description().inputs.at(0).dims, (Dims{2, 3, 48, 80}));
+  ASSERT_NO_FATAL_FAILURE(run("traced_shape", {2, 3, 48, 80}));
+  EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{2, 10}}));
+}
+
 TEST_F(TorchScriptModels, ADictionaryHasItsKeysAsNames) {
   ASSERT_NO_FATAL_FAILURE(run("dictionary", {1, 1, 64, 64}));
   EXPECT_TRUE(session_->knows_outputs());

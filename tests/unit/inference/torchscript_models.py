@@ -144,6 +144,25 @@ def with_unknown_operator(source, target):
             new.writestr(entry, data)
 
 
+def with_traced_shape(source, target, shape):
+    """As torch.jit.trace of PyTorch 2 saves it: the input that it was traced with, without its data."""
+    buffer = io.BytesIO()
+    torch.save({"forward": [torch.zeros(shape)]}, buffer)
+    with zipfile.ZipFile(buffer) as inputs:
+        pickle = next(inputs.read(entry) for entry in inputs.infolist() if entry.filename.endswith("data.pkl"))
+    # Python adds the one item of a list or dict by opcodes that LibTorch's own reader does not know; it takes those for several.
+    for begin in (b"}", b"]"):
+        at = pickle.index(begin) + 3  # behind the number that it is kept under
+        pickle = pickle[:at] + b"(" + pickle[at:]
+    pickle = pickle.replace(b"as.", b"eu.")
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry, old.read(entry))
+        root = old.infolist()[0].filename.split("/")[0]
+        new.writestr(f"{root}/traced_inputs.pkl", pickle)
+        new.writestr(f"{root}/traced_inputs/0", b"")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,6 +175,7 @@ def main():
     script = torch.jit.script(net)
     save(folder, "script", script, picture)
     save(folder, "trace", torch.jit.trace(net, picture), picture)
+    with_traced_shape(folder / "trace.pt", folder / "traced_shape.pt", (2, 3, 48, 80))
     save(folder, "frozen", torch.jit.freeze(script), picture)
     save(folder, "in_training", torch.jit.script(net.train()))
     net.eval()
