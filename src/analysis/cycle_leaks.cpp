@@ -1,122 +1,14 @@
 #include "analysis/cycle_leaks.h"
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
+#include <span>
 
 namespace headroom::analysis {
 namespace {
 
-double median(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
-struct Trend {
-  double slope = 0;      // Theil-Sen
-  double certainty = 0;  // Mann-Kendall's Z; above 1.645 it grows, with 5 % of error
-};
-
-Trend trend_of(std::span<const std::int64_t> x, std::span<const std::int64_t> y) {
-  const std::size_t n = x.size();
-  std::vector<double> slopes;
-  std::int64_t concordant = 0, discordant = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = i + 1; j < n; ++j) {
-      slopes.push_back((static_cast<double>(y[j]) - static_cast<double>(y[i])) /
-                       static_cast<double>(x[j] - x[i]));
-      if (y[j] > y[i]) ++concordant;
-      if (y[j] < y[i]) ++discordant;
-    }
-  // Variance of S under "no trend", with runs of equal values taken out (Mann 1945, Kendall 1975).
-  const auto term = [](double count) { return count * (count - 1) * (2 * count + 5); };
-  std::vector<std::int64_t> sorted(y.begin(), y.end());
-  std::sort(sorted.begin(), sorted.end());
-  double variance = term(static_cast<double>(n));
-  for (std::size_t i = 0; i < n;) {
-    const auto end = std::upper_bound(sorted.begin(), sorted.end(), sorted[i]) - sorted.begin();
-    variance -= term(static_cast<double>(static_cast<std::size_t>(end) - i));
-    i = static_cast<std::size_t>(end);
-  }
-  const auto s = static_cast<double>(concordant - discordant);
-  Trend trend{median(slopes), 0};
-  if (variance > 0 && s != 0) trend.certainty = (s > 0 ? s - 1 : s + 1) / std::sqrt(variance / 18);
-  return trend;
-}
-
 bool lies_within(const LayerTree& layers, LayerIndex inner, LayerIndex outer) {
   while (layers[inner].depth > layers[outer].depth) inner = layers[inner].parent;
   return inner == outer;
-}
-
-// Of n cycles, those left out at the beginning: a third, but four points stay, as fewer cannot be told from
-// chance.
-std::size_t warm_up_of(std::size_t n) { return std::clamp<std::size_t>(n / 3, 1, n - 4); }
-
-// The points at which `bytes` grew for good: all from there on lie above all before.
-std::vector<std::size_t> steps_of(std::span<const std::int64_t> bytes) {
-  std::vector<std::int64_t> least_after(bytes.begin(), bytes.end());
-  for (std::size_t i = bytes.size() - 1; i > 0; --i)
-    least_after[i - 1] = std::min(least_after[i - 1], least_after[i]);
-  std::vector<std::size_t> steps;
-  std::int64_t most = bytes[0];
-  for (std::size_t i = 1; i < bytes.size(); ++i) {
-    if (least_after[i] > most) steps.push_back(i);
-    most = std::max(most, bytes[i]);
-  }
-  return steps;
-}
-
-std::int64_t range_of(std::span<const std::int64_t> bytes) {
-  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
-  return *most - *least;
-}
-
-// Does what is live after point `step` stand out of what comes and goes? Noise has its steps, too.
-bool stands_out(std::span<const std::int64_t> bytes, std::size_t step, double least_growth) {
-  const auto before = bytes.first(step), after = bytes.subspan(step);
-  const std::int64_t gap =
-      *std::min_element(after.begin(), after.end()) - *std::max_element(before.begin(), before.end());
-  return 2 * gap >= std::max(range_of(before), range_of(after)) &&
-         static_cast<double>(bytes.back() - before.back()) >= least_growth;
-}
-
-// Is a step at cycle `step` too late, by the cycle `last`, to be the last one? Nothing has grown since in
-// less than three fifths of the run. A container that doubles keeps still for half of it.
-bool is_late(std::int64_t step, std::int64_t last) { return 5 * step > 2 * last; }
-
-// What grows on and on in steps: from the first eighth of the run on each step is late by the time of the
-// next, and the last one by the end. The point before the first of these steps; nothing if it is not so.
-std::optional<std::size_t> begin_of_stairs(std::span<const std::int64_t> cycles,
-                                           const std::vector<std::size_t>& steps) {
-  // In fewer cycles what a runtime does in its first four would do.
-  constexpr std::int64_t kFewest = 16;
-  constexpr std::size_t kFewestSteps = 3;
-  const std::int64_t last = cycles.back();
-  if (last < kFewest) return std::nullopt;
-  std::int64_t next = last;
-  for (std::size_t i = steps.size(); i > 0; --i) {
-    const std::int64_t step = cycles[steps[i - 1]];
-    if (!is_late(step, next)) return std::nullopt;
-    if (8 * step <= last) return steps[i - 1] - 1;
-    next = step;
-  }
-  // What was before the first point is not known: so many steps, the first of them early, will do.
-  const bool is_whole = steps.size() >= kFewestSteps && 4 * next <= last;
-  return is_whole ? std::optional<std::size_t>(0) : std::nullopt;
-}
-
-// Is the last step one of a container that doubles, or the last of a cache that fills up with ever rarer
-// keys? A container that grows by half has a third of its growth in its last step, a cache of 256 entries a
-// 256th.
-bool is_large_step(std::span<const std::int64_t> bytes, std::size_t step, std::size_t begin) {
-  const std::int64_t gap =
-      *std::min_element(bytes.begin() + static_cast<std::ptrdiff_t>(step), bytes.end()) -
-      *std::max_element(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step));
-  return 6 * gap >= bytes.back() - bytes[begin];
 }
 
 // What a stack that takes turns with others held: a container that is let grow from two places lies with one
@@ -158,8 +50,12 @@ std::vector<std::int64_t> sum_of(const std::vector<Turns>& turns, std::size_t po
   return sum;
 }
 
-// Of a leak of so many bytes a cycle by turns, the part of each stack that holds it at the end.
-void share_out(double per_cycle, const std::vector<Turns>& turns, LeakVerdict& verdict) {
+void subtract(const std::vector<std::int64_t>& part, std::vector<std::int64_t>& from) {
+  for (std::size_t i = 0; i < from.size(); ++i) add_wrapping(from[i], -part[i]);
+}
+
+// Of a leak of so many bytes a cycle by turns, the part of each stack that holds it after the last cycle.
+void share_out(Growth growth, double per_cycle, const std::vector<Turns>& turns, LeakVerdict& verdict) {
   const auto late_bytes = [&](const Turns& one) {
     return static_cast<double>(std::max<std::int64_t>(0, verdict.stacks[one.stack].late_bytes));
   };
@@ -167,9 +63,46 @@ void share_out(double per_cycle, const std::vector<Turns>& turns, LeakVerdict& v
   for (const Turns& one : turns) all += late_bytes(one);
   for (const Turns& one : turns) {
     if (late_bytes(one) <= 0) continue;
-    verdict.stacks[one.stack].growth = Growth::leak;
+    verdict.stacks[one.stack].growth = growth;
     verdict.stacks[one.stack].bytes_per_cycle = per_cycle * late_bytes(one) / all;
   }
+}
+
+// Do those that take turns together hold no more at the recording's end than after the warm-up?
+bool are_released(const std::vector<Turns>& turns, const LeakVerdict& verdict) {
+  std::int64_t grown = 0;
+  for (const Turns& one : turns) {
+    const StackGrowth& stack = verdict.stacks[one.stack];
+    add_wrapping(grown, stack.end_bytes - stack.after_warm_up());
+  }
+  return grown <= 0;
+}
+
+// Of many places that grew together: is less of it left at the recording's end than one cycle leaves behind?
+// What merely comes and goes is a part of the sum, too, so not all of it need be gone.
+bool is_released_but_for_a_cycle(const LeakVerdict& verdict) {
+  std::int64_t left = 0;
+  for (const StackGrowth& stack : verdict.stacks)
+    if (stack.late_bytes > 0)
+      add_wrapping(left, std::max<std::int64_t>(0, stack.end_bytes - stack.after_warm_up()));
+  return static_cast<double>(left) < verdict.bytes_per_cycle;
+}
+
+// It grows with the cycles, or did so until it was released.
+bool grows_with_cycles(Growth growth) {
+  return growth == Growth::leak || growth == Growth::grew_then_released;
+}
+
+// What became of the growth after the last cycle: of a leak's in its places, of late growth, which is told as
+// a whole, in all that grew.
+void tell_the_end(bool is_cut_off, LeakVerdict& verdict) {
+  verdict.is_cut_off = is_cut_off;
+  const bool of_all = verdict.growth == Growth::grew_late;
+  for (const StackGrowth& stack : verdict.stacks)
+    if (stack.late_bytes > 0 && stack.end_bytes < stack.last_bytes && (of_all || verdict.tells(stack)))
+      add_wrapping(verdict.released_bytes, std::min(stack.last_bytes - stack.end_bytes, stack.late_bytes));
+  if (of_all)
+    verdict.released_bytes = std::min(verdict.released_bytes, std::max<std::int64_t>(0, verdict.late_bytes));
 }
 
 // What profiles may have added to what is live between two moments.
@@ -181,55 +114,6 @@ double grown_profiles(const TracersOwnMemory& tracers_own, std::int64_t from_ns,
 }
 
 }  // namespace
-
-SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
-                       double least_growth) {
-  SeriesGrowth result;
-  const std::size_t n = cycles.size();
-  if (n < static_cast<std::size_t>(kFewestCycles)) return result;
-  result.warm_up = warm_up_of(n);
-  const auto x = cycles.subspan(result.warm_up), y = bytes.subspan(result.warm_up);
-  const Trend trend = trend_of(x, y);
-  result.per_cycle = trend.slope;
-
-  const std::size_t half = x.size() / 2;
-  const Trend late = trend_of(x.subspan(half), y.subspan(half));
-  const double grown = trend.slope * static_cast<double>(x.back() - x.front());
-  constexpr double kFivePercent = 1.645;
-  const bool grows = trend.slope > 0 && trend.certainty > kFivePercent && grown >= least_growth;
-  const std::vector<std::size_t> steps = steps_of(bytes);
-  std::int64_t last_step = 0;  // that is late
-  for (const std::size_t step : steps_of(y))
-    if (is_late(x[step], x.back()) && stands_out(y, step, least_growth)) last_step = x[step];
-  // Of what grows at few of the points the slopes of pairs tell little.
-  const auto begin = last_step > 0 && 2 * steps.size() < n ? begin_of_stairs(cycles, steps) : std::nullopt;
-  if (begin && is_large_step(bytes, steps.back(), *begin)) {
-    result.growth = Growth::leak;
-    result.last_step = last_step;
-    result.per_cycle = static_cast<double>(bytes.back() - bytes[*begin]) /
-                       static_cast<double>(cycles.back() - cycles[*begin]);
-    return result;
-  }
-  if (grows && late.slope > 0) {
-    result.growth = Growth::leak;
-    return result;
-  }
-  result.per_cycle = 0;
-  if (last_step > 0) {
-    result.growth = Growth::grew_late;
-    result.last_step = last_step;
-    return result;
-  }
-  // Over all cycles, the warm-up too.
-  const auto lowest = std::min(bytes[0], bytes[1]);
-  const bool grew =
-      static_cast<double>(y.back()) - static_cast<double>(lowest) >= std::max(1.0, least_growth);
-  result.growth = grew ? Growth::grew_then_stayed : Growth::none;
-  if (grew)
-    for (const std::size_t step : steps)
-      if (!is_late(cycles[step], cycles.back())) result.last_step = cycles[step];
-  return result;
-}
 
 CycleWatch::Series* CycleWatch::count_cycle(const LayerTree& layers, LayerIndex layer) {
   if (layer >= ends_.size()) ends_.resize(layer + 1);
@@ -275,7 +159,8 @@ void CycleWatch::thin_out(Series& series) {
 }
 
 CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& layers, double noise,
-                                     const std::vector<bool>& sampled, const TracersOwnMemory& tracers_own) {
+                                     const std::vector<bool>& sampled,
+                                     const TracersOwnMemory& tracers_own) const {
   Judged judged;
   judged.series = &series;
   LeakVerdict& verdict = judged.verdict;
@@ -293,14 +178,9 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   const double profiles = grown_profiles(tracers_own, first_judged.time_ns, series.samples.back().time_ns);
   noise += profiles;
   const SeriesGrowth own = growth_of(verdict.at_cycles, bytes, noise);
-  const SeriesGrowth total = growth_of(verdict.at_cycles, verdict.live_bytes, noise);
-  verdict.growth = total.growth;
-  verdict.bytes_per_cycle = total.per_cycle;
-  verdict.last_step = total.last_step;
-  verdict.late_bytes = verdict.live_bytes.back() - verdict.live_bytes[total.warm_up];
-  verdict.smallest_visible =
-      noise / static_cast<double>(verdict.at_cycles.back() - verdict.at_cycles[total.warm_up]);
-  verdict.warm_up_cycles = verdict.at_cycles[total.warm_up] - 1;  // those before the first that counted
+  // Of the stacks that grew with the cycles and were released after them: bytes a cycle, and what they held.
+  double released_per_cycle = 0;
+  std::vector<std::int64_t> kept = verdict.live_bytes;  // by all others
 
   double leaking = 0;
   std::int64_t last_step = 0;  // of the stacks that leak, if all of them do so in steps
@@ -321,14 +201,25 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
         std::all_of(bytes.begin(), bytes.end(), [&](std::int64_t b) { return b == bytes[0]; }))
       continue;
     const bool estimated = stack < sampled.size() && sampled[stack];
-    const SeriesGrowth growth = growth_of(verdict.at_cycles, bytes, estimated ? noise : profiles);
-    verdict.stacks.push_back({StackId{stack}, growth.growth, growth.per_cycle, bytes.front(), bytes.back(),
-                              bytes.back() - bytes[growth.warm_up]});
+    SeriesGrowth growth = growth_of(verdict.at_cycles, bytes, estimated ? noise : profiles);
+    StackGrowth& told = verdict.stacks.emplace_back();
+    told.stack = StackId{stack};
+    told.first_bytes = bytes.front();
+    told.last_bytes = bytes.back();
+    told.late_bytes = bytes.back() - bytes[growth.warm_up];
+    told.end_bytes = at_end_ ? at_end_->by_stack[stack] : bytes.back();
+    told.bytes_per_cycle = growth.per_cycle;
+    if (growth.growth == Growth::leak && told.end_bytes <= told.after_warm_up()) {
+      growth.growth = Growth::grew_then_released;
+      released_per_cycle += growth.per_cycle;
+      subtract(bytes, kept);
+    }
+    told.growth = growth.growth;
     if (!estimated) {
-      add_wrapping(exact_late_bytes, bytes.back() - bytes[growth.warm_up]);
+      add_wrapping(exact_late_bytes, told.late_bytes);
       if (growth.growth == Growth::grew_late) exact_last_step = std::max(exact_last_step, growth.last_step);
     }
-    if (!estimated && growth.growth != Growth::leak && turns.size() < kMostTurns && may_take_turns(bytes))
+    if (!estimated && !grows_with_cycles(growth.growth) && turns.size() < kMostTurns && may_take_turns(bytes))
       turns.push_back({verdict.stacks.size() - 1, bytes});
     if (growth.growth != Growth::leak) continue;
     leaking += growth.per_cycle;
@@ -339,10 +230,26 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   std::erase_if(turns, [all = turns](const Turns& one) { return !hands_over(one, all); });
   const SeriesGrowth by_turns = growth_of(verdict.at_cycles, sum_of(turns, series.samples.size()), profiles);
   if (by_turns.growth == Growth::leak && by_turns.last_step > 0) {
-    share_out(by_turns.per_cycle, turns, verdict);
-    leaking += by_turns.per_cycle;
-    last_step = std::max(last_step, by_turns.last_step);
+    if (are_released(turns, verdict)) {
+      share_out(Growth::grew_then_released, by_turns.per_cycle, turns, verdict);
+      released_per_cycle += by_turns.per_cycle;
+      subtract(sum_of(turns, kept.size()), kept);
+    } else {
+      share_out(Growth::leak, by_turns.per_cycle, turns, verdict);
+      leaking += by_turns.per_cycle;
+      last_step = std::max(last_step, by_turns.last_step);
+    }
   }
+
+  // All that is live, but for what was released.
+  const SeriesGrowth total = growth_of(verdict.at_cycles, kept, noise);
+  verdict.growth = total.growth;
+  verdict.bytes_per_cycle = total.per_cycle;
+  verdict.last_step = total.last_step;
+  verdict.late_bytes = verdict.live_bytes.back() - verdict.live_bytes[total.warm_up];
+  verdict.smallest_visible =
+      noise / static_cast<double>(verdict.at_cycles.back() - verdict.at_cycles[total.warm_up]);
+  verdict.warm_up_cycles = verdict.at_cycles[total.warm_up] - 1;  // those before the first that counted
   // What one stack leaks another may hide by giving back as much, or in samples the noise of the others.
   if (leaking > 0 && verdict.growth != Growth::leak) {
     verdict.growth = Growth::leak;
@@ -355,20 +262,32 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
     verdict.last_step = exact_last_step;
     verdict.late_bytes = exact_late_bytes;
   }
+  const auto is_told_by_one = [&] {
+    return std::any_of(verdict.stacks.begin(), verdict.stacks.end(),
+                       [&](const StackGrowth& stack) { return stack.growth == verdict.growth; });
+  };
+  if (verdict.growth == Growth::leak && !is_told_by_one() && is_released_but_for_a_cycle(verdict)) {
+    verdict.growth = Growth::none;
+    released_per_cycle += verdict.bytes_per_cycle;
+  }
+  if (released_per_cycle > 0 && verdict.growth < Growth::grew_then_released) {
+    verdict.growth = Growth::grew_then_released;
+    verdict.bytes_per_cycle = released_per_cycle;
+    verdict.last_step = 0;
+  }
   // What grows as a whole may be many stacks of which none does: then those that grew after the warm-up, as
   // the sum of all did.
-  const bool is_told = std::any_of(verdict.stacks.begin(), verdict.stacks.end(),
-                                   [&](const StackGrowth& s) { return s.growth == verdict.growth; });
-  const bool names_all = verdict.growth >= Growth::grew_late && !is_told;
+  verdict.is_sum = verdict.growth >= Growth::grew_then_released && !is_told_by_one();
+  if (verdict.growth >= Growth::grew_then_released) tell_the_end(at_end_ && at_end_->is_cut_off, verdict);
   std::erase_if(verdict.stacks, [&](const StackGrowth& s) {
-    return s.growth == Growth::none && !(names_all && s.late_bytes > 0);
+    return s.growth == Growth::none && !(verdict.is_sum && s.late_bytes > 0);
   });
   std::sort(verdict.stacks.begin(), verdict.stacks.end(), [&](const StackGrowth& a, const StackGrowth& b) {
     if (a.bytes_per_cycle != b.bytes_per_cycle) return a.bytes_per_cycle > b.bytes_per_cycle;
-    if (names_all && a.late_bytes != b.late_bytes) return a.late_bytes > b.late_bytes;
+    if (verdict.is_sum && a.late_bytes != b.late_bytes) return a.late_bytes > b.late_bytes;
     return a.last_bytes - a.first_bytes > b.last_bytes - b.first_bytes;
   });
-  if (verdict.growth == Growth::leak) {
+  if (grows_with_cycles(verdict.growth)) {
     const auto cycles = static_cast<double>(verdict.cycles);
     judged.own_growth = own.per_cycle * cycles;
     judged.growth = verdict.bytes_per_cycle * cycles;
@@ -421,15 +340,15 @@ LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_pe
   LeakVerdict verdict;
   if (!judged.empty()) verdict = std::move(judged.front().verdict);
   const auto leaks_there = [&](const StackGrowth& one) {
-    return one.growth != Growth::leak ||
+    return !grows_with_cycles(one.growth) ||
            std::any_of(verdict.stacks.begin(), verdict.stacks.end(), [&](const StackGrowth& other) {
-             return other.stack == one.stack && other.growth == Growth::leak;
+             return other.stack == one.stack && other.growth == one.growth;
            });
   };
   for (std::size_t i = 1; i < judged.size(); ++i) {
     LeakVerdict& other = verdict.other_cycles.emplace_back(std::move(judged[i].verdict));
-    other.same_places = other.growth == Growth::leak && !other.stacks.empty() &&
-                        other.stacks.front().growth == Growth::leak &&
+    other.same_places = grows_with_cycles(other.growth) && !other.stacks.empty() &&
+                        other.stacks.front().growth == other.growth &&
                         std::all_of(other.stacks.begin(), other.stacks.end(), leaks_there);
   }
   verdict.cycles_left_out = left_out(layers, chosen);

@@ -2,56 +2,29 @@
 //
 // What is live at the end is no proof of a leak: caches, singletons and arenas live on purpose, and runtimes
 // grow for their first cycles. A program that repeats something (a model's Run, a request, a frame) shows it:
-// at each end of the cycle, what it holds is compared. The slope is Theil and Sen's (the median of the slopes
-// of all pairs), which one odd cycle does not move; the first third is left out as warm-up; a leak must grow
-// by the test of Mann and Kendall (one-sided, 5 %) and still grow in the last half.
+// at each end of the cycle, what it holds is compared (series_growth.h). Where two places let a container
+// grow by turns, their stacks are judged together.
 //
-// What is kept in a container that doubles grows in steps ever further apart, the last of them anywhere
-// between half of the run and its end: no slope shows that. So what grew in a step is only said to stay if
-// nothing grew in the last three fifths of the run, and what never kept still for so long is a leak, too.
-// Where two places let it grow by turns, their stacks are judged together.
+// The ends of cycles tell nothing of what comes after the last one: of garbage that waits for its collection,
+// or of results that are kept until all are there. So a place that holds no more at the end of the recording
+// than when its warm-up was over does not leak.
 //
 // A program may repeat several things, one after the other or in turns (the Run of each of its models). Each
 // is judged by itself; the worst is the verdict, and the others are told with it.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "analysis/layer_tree.h"
 #include "analysis/live_counter.h"
+#include "analysis/series_growth.h"
 #include "model/memory_event.h"
 
 namespace headroom::analysis {
-
-enum class Growth {
-  unknown,           // too few cycles
-  none,              // what it holds does not grow
-  grew_then_stayed,  // it grew, and no longer does
-  grew_late,         // it grew so late that there is no telling whether it stays
-  leak,              // it grows with the cycles
-};
-
-// "unknown", "none", "grew_then_stayed", "grew_late", "leak": as JSON has it.
-constexpr std::string_view name_of(Growth growth) {
-  switch (growth) {
-    case Growth::unknown:
-      return "unknown";
-    case Growth::none:
-      return "none";
-    case Growth::grew_then_stayed:
-      return "grew_then_stayed";
-    case Growth::grew_late:
-      return "grew_late";
-    case Growth::leak:
-      return "leak";
-  }
-  return "unknown";
-}
 
 struct StackGrowth {
   StackId stack;
@@ -59,6 +32,11 @@ struct StackGrowth {
   double bytes_per_cycle = 0;                    // after the warm-up
   std::int64_t first_bytes = 0, last_bytes = 0;  // at the first cycle's end and at the last's
   std::int64_t late_bytes = 0;                   // what it grew by after the warm-up; below 0 if it shrank
+  std::int64_t end_bytes = 0;                    // at the end of the recording
+  // Of grew_then_released: since when it holds no more than at the end. Set by find_release_times().
+  std::optional<Nanoseconds> released_at;
+
+  std::int64_t after_warm_up() const { return last_bytes - late_bytes; }
 };
 
 struct LeakVerdict {
@@ -66,22 +44,31 @@ struct LeakVerdict {
   std::string cycle;                // the layer whose ends were compared; empty if nothing repeats
   std::int64_t cycles = 0, warm_up_cycles = 0;
   // Of all that is live; of a leak that does not show in that, the sum over the stacks that leak. Above 0 for
-  // every leak, and only for those.
+  // every leak and of what grew like one until it was released, and only for those.
   double bytes_per_cycle = 0;
   // By which cycle it had grown for the last time, and whether the leak comes in steps. 0 where no one step
   // stands out, and of a leak that comes with every cycle.
   std::int64_t last_step = 0;
-  std::int64_t late_bytes = 0;           // what it grew by after the warm-up; below 0 if it shrank
-  double smallest_visible = 0;           // bytes a cycle; of samples, a slower leak would not be seen
-  std::vector<std::int64_t> live_bytes;  // at cycle ends, evenly chosen
-  std::vector<std::int64_t> at_cycles;   // which those were, counted from 1
+  std::int64_t late_bytes = 0;      // what it grew by after the warm-up; below 0 if it shrank
+  std::int64_t released_bytes = 0;  // of what grew after the warm-up, after the last cycle
+  bool is_cut_off = false;  // of what grew: the recording ends before its program, so a release may not show
+  std::optional<Nanoseconds> released_at;  // the last of its places
+  double smallest_visible = 0;             // bytes a cycle; of samples, a slower leak would not be seen
+  std::vector<std::int64_t> live_bytes;    // at cycle ends, evenly chosen
+  std::vector<std::int64_t> at_cycles;     // which those were, counted from 1
   // Those that leak or grew, the fastest first. Of what leaks or grew late there is at least one.
   std::vector<StackGrowth> stacks;
+  bool is_sum = false;  // no place has the verdict by itself: those that grew after the warm-up have it
+
+  bool tells(const StackGrowth& stack) const {
+    return is_sum ? stack.late_bytes > 0 : stack.growth == growth;
+  }
 
   // Of the verdict on a recording: those on the other layers that repeat, the worst first. None lies within
   // another or within `cycle`.
   std::vector<LeakVerdict> other_cycles;
-  // Of one of those: it leaks, and only by stacks that leak over the worst one's cycles as well. Cycles that
+  // Of one of those: it leaks (or did, until it was released), and only by stacks that do so over the worst
+  // one's cycles as well. Cycles that
   // come in turns see each other's leaks.
   bool same_places = false;
   std::int64_t cycles_left_out = 0;  // more of such layers, which were not watched
@@ -103,20 +90,8 @@ struct TracersOwnMemory {
   bool allocates(std::uint32_t stack) const { return stack < stacks.size() && stacks[stack]; }
 };
 
-inline constexpr std::int64_t kFewestCycles = 5;
 // How often a layer must have ended: what is live at its first end is not kept, since most are entered once.
 inline constexpr std::int64_t kFewestEnds = kFewestCycles + 1;
-
-// The verdict on one series; `cycles` ascend. `least_growth`: less in all is noise. Fewer than kFewestCycles
-// points are Growth::unknown.
-struct SeriesGrowth {
-  Growth growth = Growth::unknown;
-  double per_cycle = 0;
-  std::size_t warm_up = 0;     // points left out
-  std::int64_t last_step = 0;  // as in LeakVerdict
-};
-SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
-                       double least_growth);
 
 // Watches the layers that repeat and keeps what was live at up to kMostSamples ends of a few of them. Which
 // of them are cycles is decided at the end: those that repeat often enough, and lie in no other such layer.
@@ -140,6 +115,13 @@ class CycleWatch {
     thin_out(*series);
   }
 
+  // The recording is over. `is_cut_off`: its program went on, or may have.
+  template <class LiveByStack>
+  void recording_ended(bool is_cut_off, std::size_t stacks, LiveByStack&& live_by_stack) {
+    at_end_ = RecordingEnd{is_cut_off, {}};
+    for (std::size_t i = 0; i < stacks; ++i) at_end_->by_stack.push_back(live_by_stack(i));
+  }
+
   // `sample_period`: of a recording of samples, or 0; `sampled[i]`: stack i was estimated.
   LeakVerdict verdict(const LayerTree& layers, std::uint64_t sample_period, const std::vector<bool>& sampled,
                       const TracersOwnMemory& tracers_own = {}) const;
@@ -156,6 +138,10 @@ class CycleWatch {
     std::int64_t cycles = 0, stride = 1;
     std::vector<Sample> samples;
   };
+  struct RecordingEnd {
+    bool is_cut_off;
+    std::vector<std::int64_t> by_stack;
+  };
   // A verdict on one series, with what orders them.
   struct Judged {
     LeakVerdict verdict;
@@ -167,12 +153,13 @@ class CycleWatch {
   Series* count_cycle(const LayerTree& layers, LayerIndex layer);
   Series* series_to_replace(const LayerTree& layers, LayerIndex layer, std::int64_t cycles);
   static void thin_out(Series& series);
-  static Judged judge(const Series& series, const LayerTree& layers, double noise,
-                      const std::vector<bool>& sampled, const TracersOwnMemory& tracers_own);
+  Judged judge(const Series& series, const LayerTree& layers, double noise, const std::vector<bool>& sampled,
+               const TracersOwnMemory& tracers_own) const;
   std::int64_t left_out(const LayerTree& layers, const std::vector<const Series*>& judged) const;
 
   std::vector<Series> series_;
-  std::vector<std::int64_t> ends_;  // of each layer
+  std::vector<std::int64_t> ends_;      // of each layer
+  std::optional<RecordingEnd> at_end_;  // where it is not known, all is taken to stay
 };
 
 }  // namespace headroom::analysis

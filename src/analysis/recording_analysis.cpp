@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "analysis/fragmentation_moments.h"
+#include "analysis/leak_releases.h"
 #include "analysis/peak_moment.h"
 #include "analysis/profile_memory.h"
 #include "analysis/recording_analyzer.h"
@@ -40,6 +41,7 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
         recording, analyzer.fragmentation_passed_over(analysis.events <= kCheaplyReadAgain), analysis);
   const TracersOwnMemory tracers_own = find_profile_memory(recording, analysis);
   analysis.leaks = analyzer.leaks(tracers_own);
+  find_release_times(recording, analysis.leaks);
   std::erase_if(analysis.reuse, [&](const ReuseCandidate& candidate) {
     return tracers_own.allocates(candidate.stack.index);
   });

@@ -198,6 +198,9 @@ void RecordingAnalyzer::sum_end_variances() {
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
   if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
+  // By all samples, as at the ends of the cycles.
+  cycles_.recording_ended(!info.closed || info.events_dropped > 0, stacks_.size(),
+                          [&](std::size_t stack) { return stacks_[stack].live.bytes; });
   if (!full_) {
     sum_end_variances();
     bound_end();

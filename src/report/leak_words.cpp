@@ -16,6 +16,31 @@ std::string words_for_slow_growth(double bytes) {
   return bytes < 1 ? "under 1 B" : format_bytes(Bytes{std::llround(bytes)});
 }
 
+namespace {
+
+// What the end of the recording adds to a verdict on the ends of cycles; begins with a space.
+std::string words_for_the_end(const LeakVerdict& leaks) {
+  std::string words;
+  if (leaks.released_bytes > 0)
+    words = fmt::format(" After the last cycle {} of what grew was released.",
+                        format_bytes({leaks.released_bytes}));
+  if (leaks.is_cut_off)
+    words += " The recording ends before the program did: a later release would not show.";
+  return words;
+}
+
+std::string words_for_release(const LeakVerdict& leaks) {
+  if (leaks.same_places)
+    return fmt::format("The same places grew over the {} cycles of {}.", grouped(leaks.cycles), leaks.cycle);
+  return fmt::format(
+      "Grew, and was released later: {} left {} more behind with each of {} cycles, and all of it was given "
+      "back{}.",
+      leaks.cycle, words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles),
+      leaks.released_at ? " by " + format_duration(*leaks.released_at) : " by the end");
+}
+
+}  // namespace
+
 std::string words_for_leaks(const LeakVerdict& leaks) {
   switch (leaks.growth) {
     case Growth::unknown:
@@ -34,25 +59,31 @@ std::string words_for_leaks(const LeakVerdict& leaks) {
       return fmt::format(
           "None: after {} cycles of {} more is live than after the first ones, but it no longer grows.",
           grouped(leaks.cycles), leaks.cycle);
+    case Growth::grew_then_released:
+      return words_for_release(leaks);
     case Growth::grew_late:
       return fmt::format(
-          "Not clear: {} leaves {} more behind than after its warm-up, and grew as late as at cycle {} of "
-          "{}. "
-          "More cycles would tell whether it stays.",
-          leaks.cycle, format_bytes({leaks.late_bytes}), grouped(leaks.last_step), grouped(leaks.cycles));
+                 "Not clear: {} leaves {} more behind than after its warm-up, and grew as late as at cycle "
+                 "{} "
+                 "of {}. More cycles would tell whether it stays.",
+                 leaks.cycle, format_bytes({leaks.late_bytes}), grouped(leaks.last_step),
+                 grouped(leaks.cycles)) +
+             words_for_the_end(leaks);
     case Growth::leak:
       if (leaks.same_places)
         return fmt::format("The same places grow over the {} cycles of {}.", grouped(leaks.cycles),
                            leaks.cycle);
       if (leaks.last_step > 0)
         return fmt::format(
-            "Leak: {} leaves {} more behind with each of {} cycles on average, in steps, as a container does "
-            "that "
-            "is never emptied (the last at cycle {}).",
-            leaks.cycle, words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles),
-            grouped(leaks.last_step));
+                   "Leak: {} leaves {} more behind with each of {} cycles on average, in steps, as a "
+                   "container "
+                   "does that is never emptied (the last at cycle {}).",
+                   leaks.cycle, words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles),
+                   grouped(leaks.last_step)) +
+               words_for_the_end(leaks);
       return fmt::format("Leak: {} leaves {} more behind with each of {} cycles.", leaks.cycle,
-                         words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles));
+                         words_for_slow_growth(leaks.bytes_per_cycle), grouped(leaks.cycles)) +
+             words_for_the_end(leaks);
   }
   return fmt::format(
       "{}, so there is no verdict. What is live at the end is no proof: caches and singletons stay on "

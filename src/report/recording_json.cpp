@@ -184,6 +184,9 @@ Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
   object["bytes_per_cycle"] = leaks.bytes_per_cycle;
   object["late_bytes"] = leaks.late_bytes;
   if (leaks.last_step > 0) object["last_step_cycle"] = leaks.last_step;
+  if (leaks.growth >= Growth::grew_then_released) object["released_bytes"] = leaks.released_bytes;
+  if (leaks.released_at) object["released_seconds"] = leaks.released_at->seconds();
+  if (leaks.is_cut_off) object["cut_off"] = true;
   if (leaks.smallest_visible > 0) object["smallest_visible_bytes_per_cycle"] = leaks.smallest_visible;
   object["at_cycles"] = leaks.at_cycles;
   object["live_bytes"] = leaks.live_bytes;
@@ -195,6 +198,7 @@ Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
                       {"first_bytes", growth.first_bytes},
                       {"last_bytes", growth.last_bytes},
                       {"late_bytes", growth.late_bytes},
+                      {"end_bytes", growth.end_bytes},
                       {"frames", frames_of(report, growth.stack)}});
   }
   if (leaks.same_places) object["same_places"] = true;

@@ -275,29 +275,25 @@ class Screen {
     const bool is_blind = leaks.growth == Growth::none && leaks.smallest_visible > 0;
     if (leaks.growth == Growth::leak)
       sentence("✗", kRed, words_for_leaks(leaks));
-    else if (leaks.growth == Growth::grew_late)
+    else if (leaks.growth >= Growth::grew_then_released)
       sentence("!", kYellow, words_for_leaks(leaks));
     else if (leaks.growth == Growth::unknown || is_blind)
       sentence("·", kYellow, words_for_leaks(leaks));
     else
       sentence("✓", kGreen, words_for_leaks(leaks));
     if (leaks.same_places) return;
-    // Where no place has the verdict by itself, those that grew together have it.
-    const bool is_sum = leaks.growth >= Growth::grew_late &&
-                        std::none_of(leaks.stacks.begin(), leaks.stacks.end(),
-                                     [&](const StackGrowth& stack) { return stack.growth == leaks.growth; });
     std::size_t shown = 0;
     for (const StackGrowth& stack : leaks.stacks) {
-      if (is_sum ? stack.late_bytes <= 0 : stack.growth != leaks.growth) continue;
+      if (!leaks.tells(stack)) continue;
       if (shown++ == kRowsOfATable) break;
       place(words_for_growth(stack, leaks.growth), stack.stack);
     }
   }
 
   static std::string words_for_growth(const StackGrowth& stack, Growth verdict) {
-    if (stack.growth == Growth::leak)
+    if (stack.bytes_per_cycle > 0)
       return fmt::format("  {:>9} a cycle  ", words_for_slow_growth(stack.bytes_per_cycle));
-    if (verdict >= Growth::grew_late)
+    if (verdict >= Growth::grew_then_released)
       return fmt::format("  {:>9} late     ", format_bytes({stack.late_bytes}));
     return fmt::format("  {:>9} in all   ", format_bytes({stack.last_bytes - stack.first_bytes}));
   }

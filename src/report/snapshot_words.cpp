@@ -117,6 +117,7 @@ std::string words_for_leaks(const SnapshotLeaks& leaks) {
     case Growth::none:
       return "What is always there does not grow.";
     case Growth::grew_then_stayed:
+    case Growth::grew_then_released:  // of recordings only
       return "What is always there grew, and then stayed: weights, caches.";
     case Growth::grew_late:
       return fmt::format(

@@ -52,6 +52,25 @@ TEST(LeakWords, LateGrowthIsNeitherALeakNorNone) {
       "1,150 of 1,200. More cycles would tell whether it stays.");
 }
 
+TEST(LeakWords, WhatWasReleasedLaterIsNoLeakAndSaysWhen) {
+  LeakVerdict released = verdict(Growth::grew_then_released, 3072);
+  released.released_at = Nanoseconds{1'204'000'000};
+  EXPECT_EQ(
+      words_for_leaks(released),
+      "Grew, and was released later: net/run left 3.0 KiB more behind with each of 1,200 cycles, and all "
+      "of it was given back by 1.204 s.");
+}
+
+TEST(LeakWords, ALeakSaysWhatTheEndOfTheRecordingAdds) {
+  LeakVerdict leak = verdict(Growth::leak, 3072);
+  leak.released_bytes = 512 << 10;
+  EXPECT_THAT(words_for_leaks(leak),
+              HasSubstr(". After the last cycle 512.0 KiB of what grew was released."));
+  leak.released_bytes = 0;
+  leak.is_cut_off = true;
+  EXPECT_THAT(words_for_leaks(leak), HasSubstr("cycles. The recording ends before the program did"));
+}
+
 TEST(LeakWords, AnotherCyclesLeakIsNoLeakOfItsOwn) {
   LeakVerdict other = verdict(Growth::leak, 3072);
   other.same_places = true;

@@ -330,6 +330,28 @@ TEST(RecordingText, ALeakNamesPlacesThoughNoneOfThemLeaksByItself) {
   EXPECT_EQ(leaks["stacks"][0]["late_bytes"], 100);
 }
 
+TEST(RecordingText, WhatWasReleasedAfterTheCyclesIsAWarningWithItsPlaces) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    for (std::uint64_t i = 1; i <= 24; ++i) {
+      builder.enter_scope(0, 10 * i, builder.scope("Run"));
+      builder.allocate(0, 10 * i + 1, 0x1000 * i, 2048, {7});
+      builder.enter_scope(0, 10 * i + 2, 0);
+    }
+    for (std::uint64_t i = 1; i <= 24; ++i) builder.release(0, 5000, 0x1000 * i);
+  });
+  const RecordingReport report =
+      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
+  const std::string text = recording_to_terminal(report, false, 80);
+  EXPECT_THAT(text, testing::HasSubstr("! Grew, and was released later: Run left 2.0 KiB more behind"));
+  EXPECT_THAT(text, testing::HasSubstr("    2.0 KiB a cycle  f7\n"));
+  const Json leaks = recording_to_json(report)["leaks"];
+  EXPECT_EQ(leaks["verdict"], "grew_then_released");
+  EXPECT_DOUBLE_EQ(leaks["released_seconds"].get<double>(), 5e-6);
+  EXPECT_EQ(leaks["released_bytes"], leaks["late_bytes"]);
+  EXPECT_EQ(leaks["stacks"][0]["end_bytes"], 0);
+  EXPECT_FALSE(leaks.contains("cut_off"));
+}
+
 TEST(RecordingText, LateGrowthIsAWarningWithItsPlaces) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     for (std::uint64_t i = 1; i <= 24; ++i) {

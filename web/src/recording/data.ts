@@ -75,17 +75,21 @@ export interface StackGrowth {
   first_bytes: number;
   last_bytes: number;
   late_bytes: number;
+  end_bytes: number;
   frames: string[];
 }
 
 export interface Leaks {
-  verdict: 'unknown' | 'none' | 'grew_then_stayed' | 'grew_late' | 'leak';
+  verdict: 'unknown' | 'none' | 'grew_then_stayed' | 'grew_then_released' | 'grew_late' | 'leak';
   cycle?: string;
   cycles?: number;
   warm_up_cycles?: number;
   bytes_per_cycle?: number;
   late_bytes?: number;
   last_step_cycle?: number;
+  released_bytes?: number;  // of what grew, after the last cycle
+  released_seconds?: number;
+  cut_off?: boolean;  // the recording ends before its program did
   smallest_visible_bytes_per_cycle?: number;
   at_cycles?: number[];
   live_bytes?: number[];

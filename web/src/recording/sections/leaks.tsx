@@ -1,7 +1,7 @@
 // The verdict about leaks, what was live at the ends of the cycles, and the places that grew.
 import {useRef} from 'preact/hooks';
 import {use_width} from '../../charts/use_width';
-import {bytes, number} from '../../format';
+import {bytes, duration, number} from '../../format';
 import type {Leaks as LeakFigures, Recording, Stack} from '../data';
 import {Place} from '../place';
 import {SortableTable} from '../sortable_table';
@@ -35,7 +35,7 @@ function Cycle({leaks}: {leaks: LeakFigures}) {
   const suspects = leaks.same_places ? [] : (leaks.stacks ?? []).filter((stack) => stack.last_bytes > stack.first_bytes || stack.late_bytes > 0);
   return (
     <>
-      <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.verdict === 'grew_late' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
+      <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.verdict === 'grew_late' || leaks.verdict === 'grew_then_released' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
         <p>{verdict_words(leaks)}</p>
       </div>
       {leaks.live_bytes && leaks.live_bytes.length > 1 && <CycleChart leaks={leaks} />}
@@ -46,6 +46,7 @@ function Cycle({leaks}: {leaks: LeakFigures}) {
             columns={[
               {name: 'Grown', help: 'From the first cycle looked at to the last', sort: (row) => row.last_bytes - row.first_bytes, cell: (row) => bytes(row.last_bytes - row.first_bytes)},
               {name: 'Late', help: 'After the warm-up', sort: (row) => row.late_bytes, cell: (row) => bytes(row.late_bytes)},
+              {name: 'At end', help: 'Of these, what the place still held at the end of the recording', sort: (row) => row.end_bytes, cell: (row) => bytes(row.end_bytes)},
               {name: 'A cycle', sort: (row) => row.bytes_per_cycle, cell: (row) => slow_growth(row.bytes_per_cycle)},
               {name: 'Verdict', text: true, first: 'ascending', sort: (row) => row.verdict, cell: (row) => row.verdict.replaceAll('_', ' ')},
               {name: 'Place', place: true, first: 'ascending', sort: (row) => row.frames.join(), cell: (row) => <Place frames={row.frames} />},
@@ -62,13 +63,17 @@ const slow_growth = (growth: number) => growth > 0 && growth < 1 ? 'under 1 B' :
 function verdict_words(leaks: LeakFigures): string {
   const cycles = `${number(leaks.cycles)} cycles of ${leaks.cycle}`;
   const blind = leaks.smallest_visible_bytes_per_cycle ? ` One of less than ${slow_growth(leaks.smallest_visible_bytes_per_cycle)} a cycle would not show in the samples.` : '';
+  const end = `${leaks.released_bytes ? ` After the last cycle ${bytes(leaks.released_bytes)} of what grew was released.` : ''}${leaks.cut_off ? ' The recording ends before the program did: a later release would not show.' : ''}`;
   switch (leaks.verdict) {
     case 'leak':
       if (leaks.same_places) return `The same places grow over the ${cycles}.`;
-      if (leaks.last_step_cycle) return `It leaks: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle on average, over ${cycles}, in steps, as a container does that is never emptied (the last at cycle ${number(leaks.last_step_cycle)}).`;
-      return `It leaks: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle, over ${cycles}.`;
+      if (leaks.last_step_cycle) return `It leaks: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle on average, over ${cycles}, in steps, as a container does that is never emptied (the last at cycle ${number(leaks.last_step_cycle)}).${end}`;
+      return `It leaks: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle, over ${cycles}.${end}`;
+    case 'grew_then_released':
+      if (leaks.same_places) return `The same places grew over the ${cycles}.`;
+      return `It grew, and was released later: ${slow_growth(leaks.bytes_per_cycle ?? 0)} a cycle, over ${cycles}, and all of it was given back by ${leaks.released_seconds === undefined ? 'the end' : duration(leaks.released_seconds * 1e9)}.${blind}`;
     case 'grew_late':
-      return `Not clear: ${bytes(leaks.late_bytes ?? 0)} more are live than after the warm-up, and memory grew as late as at cycle ${number(leaks.last_step_cycle ?? 0)}, over ${cycles}. More cycles would tell whether it stays.${blind}`;
+      return `Not clear: ${bytes(leaks.late_bytes ?? 0)} more are live than after the warm-up, and memory grew as late as at cycle ${number(leaks.last_step_cycle ?? 0)}, over ${cycles}. More cycles would tell whether it stays.${blind}${end}`;
     case 'grew_then_stayed':
       if (leaks.last_step_cycle) return `No leak: memory grew until cycle ${number(leaks.last_step_cycle)} and then stayed, over ${cycles}.${blind}`;
       return `No leak: more is live than after the first cycles, but it no longer grows, over ${cycles}.${blind}`;

@@ -1,0 +1,58 @@
+// Verdicts about leaks of a real program, from its trace to the report.
+#include <gmock/gmock.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+Json leaks_of(const std::string& way, const std::vector<std::string>& flags) {
+  const TemporaryFolder folder;
+  CommandOptions options;
+  options.folder = folder.path();
+  std::vector<std::string> trace{"trace", "--out", "a.hrec"};
+  trace.insert(trace.end(), flags.begin(), flags.end());
+  trace.insert(trace.end(), {"--", HEADROOM_BINARY_DIR "/tests/trace_guest_cycles", way});
+  run_headroom(trace, options);
+  const CommandResult report = run_headroom({"report", "a.hrec", "--json"}, options);
+  EXPECT_EQ(report.exit_code, 0) << report.err;
+  const auto json = parse_json(report.out);
+  EXPECT_TRUE(json.has_value());
+  return json ? (*json)["leaks"] : Json();
+}
+
+// In default mode, too: the blocks are large enough to be recorded each.
+class TraceLeaks : public testing::TestWithParam<std::vector<std::string>> {};
+INSTANTIATE_TEST_SUITE_P(Modes, TraceLeaks,
+                         testing::Values(std::vector<std::string>{"--full"}, std::vector<std::string>{}));
+
+TEST_P(TraceLeaks, ResultsThatAreNeverReleased) {
+  const Json leaks = leaks_of("kept", GetParam());
+  EXPECT_EQ(leaks["verdict"], "leak");
+  EXPECT_EQ(leaks["bytes_per_cycle"], 10'000);
+  EXPECT_FALSE(leaks.contains("cut_off"));
+}
+
+TEST_P(TraceLeaks, ResultsThatAreReleasedAfterTheLastCycle) {
+  const Json leaks = leaks_of("released", GetParam());
+  EXPECT_EQ(leaks["verdict"], "grew_then_released");
+  EXPECT_EQ(leaks["bytes_per_cycle"], 10'000);
+  EXPECT_GT(leaks["released_seconds"], 0);
+  EXPECT_EQ(leaks["stacks"][0]["end_bytes"], 0);
+}
+
+TEST_P(TraceLeaks, HalfOfTheResultsAreReleased) {
+  const Json leaks = leaks_of("half released", GetParam());
+  EXPECT_EQ(leaks["verdict"], "leak");
+  EXPECT_EQ(leaks["released_bytes"], 250'000);
+  EXPECT_EQ(leaks["stacks"][0]["end_bytes"], 250'000);
+}
+
+TEST_P(TraceLeaks, AKillHidesWhatWouldHaveBeenReleased) {
+  const Json leaks = leaks_of("killed", GetParam());
+  EXPECT_EQ(leaks["verdict"], "leak");
+  EXPECT_EQ(leaks["cut_off"], true);
+}
+
+}  // namespace
+}  // namespace headroom::test
