@@ -1,8 +1,11 @@
 // Does a series of live bytes, one at each end of a cycle, grow?
 //
 // The slope is Theil and Sen's (the median of the slopes of all pairs), which one odd cycle does not move;
-// the first third is left out as warm-up; a leak must grow by the test of Mann and Kendall (one-sided, 5 %)
-// and still grow in the last half.
+// the first third is left out as warm-up; a leak must grow by the test of Mann and Kendall (one-sided, 5 %),
+// reach more new highs than values in random order would (5 %), and still grow in the last half, at a quarter
+// of the pace or more. The second test is for what grows ever more rarely, such as a buffer as large as was
+// ever asked for: one step of it is a trend to Mann and Kendall, for whom each point that stays up is another
+// witness.
 //
 // What is kept in a container that doubles grows in steps ever further apart, the last of them anywhere
 // between half of the run and its end: no slope shows that. So what grew in a step is only said to stay if

@@ -54,5 +54,11 @@ TEST_P(TraceLeaks, AKillHidesWhatWouldHaveBeenReleased) {
   EXPECT_EQ(leaks["cut_off"], true);
 }
 
+TEST_P(TraceLeaks, AContainerOfTheLastThirtyIsFullLate) {
+  const Json leaks = leaks_of("last thirty", GetParam());
+  EXPECT_EQ(leaks["verdict"], "grew_late");
+  EXPECT_EQ(leaks["last_step_cycle"], 30);
+}
+
 }  // namespace
 }  // namespace headroom::test

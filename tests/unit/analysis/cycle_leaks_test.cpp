@@ -53,6 +53,32 @@ TEST(Growth, WhatGrewLateIsNotSaidToStay) {
   EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 150, 151, 149, 150, 148, 150}).growth, Growth::grew_late);
 }
 
+// The last 30 results are kept: each of many small steps is no larger than the one before.
+TEST(Growth, ManySmallStepsUntilLateAreNotSaidToStay) {
+  for (const std::int64_t noise : {0, 2}) {
+    std::vector<std::int64_t> bytes;
+    for (std::int64_t cycle = 2; cycle <= 40; ++cycle)
+      bytes.push_back(10 * std::min<std::int64_t>(cycle, 30) + noise * (cycle % 3));
+    const SeriesGrowth late = growth(bytes);
+    EXPECT_EQ(late.growth, Growth::grew_late) << noise;
+    EXPECT_EQ(late.last_step, 29) << noise << ": the 29th point is cycle 30";
+  }
+}
+
+// What it grew until is its last step, however small, or is not told.
+TEST(Growth, WhatStayedIsToldByItsLastStep) {
+  std::vector<std::int64_t> bytes(50, 1000);
+  for (std::size_t i = 0; i < 18; ++i) bytes[i] = 100 + 50 * static_cast<std::int64_t>(i);
+  const SeriesGrowth stayed = growth(bytes);
+  EXPECT_EQ(stayed.growth, Growth::grew_then_stayed);
+  EXPECT_EQ(stayed.last_step, 19);
+  for (std::size_t i = 20; i < 50; ++i) bytes[i] = 1000 + 40 * static_cast<std::int64_t>(i % 5);
+  bytes.back() = 1161;
+  const SeriesGrowth noisy = growth(bytes);
+  EXPECT_EQ(noisy.growth, Growth::grew_then_stayed);
+  EXPECT_EQ(noisy.last_step, 0) << "the last point is above all before it by chance";
+}
+
 TEST(Growth, NoiseThatEndsHighIsNoLateGrowth) {
   EXPECT_EQ(growth({50, 54, 46, 50, 58, 42, 50, 54, 46, 50, 59, 60}).growth, Growth::grew_then_stayed);
   EXPECT_EQ(growth({50, 60, 50, 60, 50, 60, 50, 60, 50, 60}).growth, Growth::grew_then_stayed);
