@@ -179,7 +179,11 @@ struct RecordingAnalysis {
                total_allocated_bytes = 0;                         // exact but for what is missing
   std::int64_t sampled_allocations = 0, counted_allocations = 0;  // of those
   std::int64_t unknown_releases = 0;  // of blocks that were allocated before the recording, or in a gap
-  std::int64_t missed_releases = 0;   // an address was given out again and its release was not seen
+  // At least so many blocks were released whose allocation nothing explains that it was not recorded: neither
+  // a fork nor a loss of events. In a recording of samples only as far as there are more releases than
+  // allocations.
+  std::int64_t unseen_blocks = 0;
+  std::int64_t missed_releases = 0;  // an address was given out again and its release was not seen
   std::int64_t gaps = 0, dropped_events = 0;
 
   Figure peak_bytes;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -195,6 +196,17 @@ void RecordingAnalyzer::sum_end_variances() {
   });
 }
 
+// A process that inherited nothing, and of which nothing was lost, releases only what it was seen to
+// allocate.
+std::int64_t RecordingAnalyzer::unseen_blocks(const RecordingAnalysis& result,
+                                              const recording::RecordingInfo& info) const {
+  if (info.forked || result.gaps > 0 || result.dropped_events > 0 || info.segments_overwritten > 0 ||
+      !result.problems.empty())
+    return 0;
+  if (full_) return unknown_releases_;
+  return info.closed ? std::max<std::int64_t>(0, releases_ - allocations_) : 0;
+}
+
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
   if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
@@ -218,6 +230,12 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   result.gaps = gaps_;
   result.dropped_events = gap_events_;
   add_wrapping(result.dropped_events, static_cast<std::int64_t>(info.events_dropped));
+  result.unseen_blocks = unseen_blocks(result, info);
+  if (result.unseen_blocks > 0)
+    result.problems.push_back(fmt::format(
+        "{}{} releases are of blocks whose allocation was not seen: what an allocator's own functions gave "
+        "(mallocx, mi_malloc, tc_malloc), or code that is not traced, is missing",
+        full_ ? "" : "At least ", result.unseen_blocks));
   result.complete = info.closed && result.dropped_events == 0 && gaps_ == 0 &&
                     info.segments_overwritten == 0 && result.problems.empty();
   finish_heap(result);

@@ -140,6 +140,7 @@ class RecordingAnalyzer {
   }
 
   // Parts of finish().
+  std::int64_t unseen_blocks(const RecordingAnalysis& result, const recording::RecordingInfo& info) const;
   void finish_heap(RecordingAnalysis& result) const;
   void finish_stacks(RecordingAnalysis& result, std::uint32_t count) const;
   void finish_layers(RecordingAnalysis& result) const;

@@ -32,6 +32,7 @@ enum HeaderFlags : std::uint32_t {
   kFlagClosed = 4,        // the process ended its recording itself (absent after a kill)
   kFlagSealed = 8,        // and wrote a RecordingEnd, with checksums
   kFlagWithoutHost = 16,  // memory of GPUs only: neither the heap nor mappings were recorded
+  kFlagForked = 32,       // a child after fork, which began with its parent's blocks
 };
 
 struct FileHeader {

@@ -165,6 +165,7 @@ Status Recording::read_header(const std::filesystem::path& path) {
   info_.ring = (flags & kFlagRing) != 0;
   info_.closed = (flags & kFlagClosed) != 0;
   info_.host_recorded = (flags & kFlagWithoutHost) == 0;
+  info_.forked = (flags & kFlagForked) != 0;
   info_.pid = header.pid;
   info_.parent_pid = header.parent_pid;
   info_.page_bytes = header.page_bytes;

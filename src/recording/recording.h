@@ -68,6 +68,7 @@ struct RecordingInfo {
   std::int64_t started_realtime_ns = 0;  // since 1970
   bool full = false, ring = false, closed = false;
   bool host_recorded = true;  // false: memory of GPUs only; there is no event of the heap and of mappings
+  bool forked = false;        // a child after fork: it began with its parent's blocks
   std::uint64_t large_bytes = 0, sample_period_bytes = 0;
   std::uint32_t page_bytes = 4096;
   std::uint64_t file_bytes = 0, segments = 0, segments_overwritten = 0, events_dropped = 0;

@@ -76,7 +76,7 @@ std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                     "{}.",
                     grouped(analysis.dropped_events), counted(analysis.gaps, "gap"), cure_for_drops(info)));
   add_overwritten(sentences, info);
-  if (analysis.unknown_releases > 0)
+  if (analysis.unknown_releases > 0 && analysis.unseen_blocks == 0)  // those are a problem
     sentences.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded.",
                                     grouped(analysis.unknown_releases)));
   for (const auto* list : {&analysis.problems, &info.notes})

@@ -12,6 +12,7 @@
 #include "recording/checksum.h"
 #include "tracer/clock.h"
 #include "tracer/memory.h"
+#include "tracer/process.h"
 
 namespace headroom::tracer {
 namespace {
@@ -149,7 +150,7 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) cons
   header.metadata_bytes = kDefaultMetadataBytes;
   header.segment_bytes = kDefaultSegmentBytes;
   header.flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u) |
-                 (options.host ? 0u : kFlagWithoutHost);
+                 (options.host ? 0u : kFlagWithoutHost) | (is_forked_child() ? kFlagForked : 0u);
   header.time_shift = process_clock.shift;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);

@@ -78,6 +78,27 @@ TEST_F(Trace, TheCommandKeepsItsTerminalItsOutputAndItsStatus) {
   EXPECT_FALSE(fs::exists(tree())) << "one process needs no index";
 }
 
+// What mallocx gives is no event; that free got it is, and says so.
+TEST_F(Trace, ReleasesOfBlocksThatWereNotSeenAreAProblem) {
+  const auto jemalloc = dependency_file(HEADROOM_SYSTEM_LIBRARIES "/libjemalloc.so.2");
+  if (!jemalloc) GTEST_SKIP() << absent_message("libjemalloc.so.2");
+  for (const bool full : {true, false}) {
+    CommandOptions options;
+    options.environment = {{"LD_PRELOAD", jemalloc->string()}};
+    const auto traced = trace({HEADROOM_BINARY_DIR "/tests/trace_guest_allocator"},
+                              full ? Words{"--full", "--force"} : Words{"--force"}, options);
+    ASSERT_EQ(traced.exit_code, 0) << traced.err;
+    const auto report = run_headroom({"report", recording().string(), "--json"});
+    const auto json = parse_json(report.out);
+    ASSERT_TRUE(json.has_value()) << report.err;
+    EXPECT_EQ((*json)["complete"], false);
+    ASSERT_EQ((*json)["problems"].size(), 1u);
+    EXPECT_THAT((*json)["problems"][0].get<std::string>(),
+                HasSubstr("releases are of blocks whose allocation"));
+    EXPECT_EQ((*json)["unknown_releases"], full ? 500 : 0);
+  }
+}
+
 TEST_F(Trace, FlagsBehindTheDashesAreTheCommands) {
   const auto result = trace({"/bin/echo", "--help", "-h", "--"});
   EXPECT_EQ(result.exit_code, 0);

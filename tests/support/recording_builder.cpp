@@ -258,7 +258,8 @@ std::filesystem::path RecordingBuilder::finish() {
   header->metadata_bytes = options_.metadata_bytes;
   header->segment_bytes = options_.segment_bytes;
   header->flags = (options_.full ? kFlagFull : 0U) | (options_.ring ? kFlagRing : 0U) |
-                  (options_.closed ? kFlagClosed : 0U) | (options_.host ? 0U : kFlagWithoutHost);
+                  (options_.closed ? kFlagClosed : 0U) | (options_.host ? 0U : kFlagWithoutHost) |
+                  (options_.forked ? kFlagForked : 0U);
   header->time_shift = options_.time_shift;
   header->first_ticks = kFirstTicks;
   header->first_monotonic_ns = kFirstMonotonic;

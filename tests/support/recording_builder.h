@@ -27,7 +27,8 @@ struct RecordingOptions {
   bool full = true;
   bool ring = false;
   bool closed = true;
-  bool host = true;       // false: of GPU memory alone
+  bool host = true;  // false: of GPU memory alone
+  bool forked = false;
   bool checksums = true;  // false: as earlier versions wrote it
   std::uint32_t segment_bytes = 64 << 10;
   std::uint32_t metadata_bytes = 64 << 10;

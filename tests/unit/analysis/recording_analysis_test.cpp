@@ -56,7 +56,7 @@ TEST_F(RecordingAnalysisTest, TotalsPeakAndLeft) {
   const RecordingAnalysis analysis = analyze(recording);
 
   EXPECT_TRUE(analysis.full);
-  EXPECT_TRUE(analysis.complete);
+  EXPECT_FALSE(analysis.complete);
   EXPECT_EQ(analysis.events, 7);
   EXPECT_EQ(analysis.allocations, 4);
   EXPECT_EQ(analysis.deallocations, 3);
@@ -154,6 +154,31 @@ TEST_F(RecordingAnalysisTest, AKilledProcessIsIncomplete) {
   auto recording = builder({.closed = false});
   recording.allocate(0, 10, 0x1000, 100);
   EXPECT_FALSE(analyze(recording).complete);
+}
+
+// Of a process that had no parent's blocks, and of which nothing was lost.
+TEST_F(RecordingAnalysisTest, ReleasesOfBlocksThatWereNeverSeenAreAProblem) {
+  test::RecordingOptions options;
+  const auto problems = [&](bool with_gap) {
+    RecordingBuilder recording(folder_ / "unseen.hrec", options);
+    if (with_gap) recording.gap(0, 5, 3);
+    if (options.full)
+      recording.release(0, 10, 0x9000);
+    else
+      recording.counters(0, 10, 0, 5, 500, 7);
+    const RecordingAnalysis analysis = analyze(recording);
+    EXPECT_EQ(analysis.complete, analysis.problems.empty() && !with_gap);
+    EXPECT_EQ(analysis.unseen_blocks, analysis.problems.empty() ? 0 : options.full ? 1 : 2);
+    return analysis.problems.size();
+  };
+  for (const bool full : {true, false}) {
+    options.full = full;
+    options.forked = false;
+    EXPECT_EQ(problems(false), 1U);
+    EXPECT_EQ(problems(true), 0U);
+    options.forked = true;
+    EXPECT_EQ(problems(false), 0U);
+  }
 }
 
 TEST_F(RecordingAnalysisTest, MappingsStayApartFromTheHeap) {

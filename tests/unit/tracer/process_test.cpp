@@ -85,12 +85,14 @@ TEST(TraceProcess, ChildrenHaveRecordingsOfTheirOwn) {
   EXPECT_EQ(root.allocations_of(77701), 3u);
   EXPECT_EQ(root.allocations_of(77702), 4u);
   EXPECT_EQ(root.allocations_of(77705), 0u);
+  EXPECT_FALSE(root.info.forked);
   const auto others = traced.others();
   ASSERT_EQ(others.size(), 2u);
   std::size_t children = 0, grandchildren = 0;
   for (const auto& [name, seen] : others) {
     EXPECT_EQ(name, std::to_string(seen.info.pid) + "-0.hrec");
     EXPECT_TRUE(seen.info.closed);
+    EXPECT_TRUE(seen.info.forked);
     EXPECT_THAT(seen.problems, testing::IsEmpty());
     EXPECT_EQ(seen.allocations_of(77701), 0u);
     EXPECT_FALSE(seen.info.modules.empty());
