@@ -41,9 +41,7 @@ bool AllocationTable::insert(const Entry& entry) {
 bool AllocationTable::take(Space space, std::uint64_t address, Entry& entry) {
   Entry* const there = find(space, address);
   if (there == nullptr) return false;
-  entry = *there;
-  close_gap(static_cast<std::size_t>(there - slots_));
-  --size_;
+  take_at(static_cast<std::size_t>(there - slots_), entry);
   return true;
 }
 

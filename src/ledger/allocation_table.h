@@ -24,6 +24,7 @@ enum class Space : std::uint8_t {
   external,     // CUexternalMemory
   graph,        // CUgraph
   graph_exec,   // CUgraphExec
+  capture,      // CUstream in which a capture was begun
   pool,         // CUmemoryPool
 };
 
@@ -51,17 +52,18 @@ class AllocationTable {
   // An entry of that space and address is replaced. False when there is no memory.
   bool insert(const Entry& entry);
   bool take(Space space, std::uint64_t address, Entry& entry);
-  // An entry of which visit(entry) is true, taken out; false if there is none.
+  // The next entry at or behind the place `at` of which test(entry) is true, and its place; null if there is
+  // none. So all of one kind are found in one pass. Taking one out moves none before it that was not seen.
   template <class Test>
-  bool take_if(const Test& test, Entry& taken) {
-    for (std::size_t i = 0; i < capacity_; ++i) {
-      if (slots_[i].address == 0 || !test(slots_[i])) continue;
-      taken = slots_[i];
-      close_gap(i);
-      --size_;
-      return true;
-    }
-    return false;
+  Entry* find_from(std::size_t& at, const Test& test) {
+    for (; at < capacity_; ++at)
+      if (slots_[at].address != 0 && test(slots_[at])) return &slots_[at];
+    return nullptr;
+  }
+  void take_at(std::size_t at, Entry& taken) {
+    taken = slots_[at];
+    close_gap(at);
+    --size_;
   }
   template <class Visit>
   void for_each(const Visit& visit) {

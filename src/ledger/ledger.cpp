@@ -93,6 +93,9 @@ bool Ledger::is_last_reference(std::uint64_t pointer) {
 
 bool Ledger::begin_release(Space space, std::uint64_t address, Entry& entry) {
   const Locked locked(*this);
+  // What a node made is the graph's as long as that lives: its next launch makes it again.
+  if (const Entry* const known = table_.find(space, address); known != nullptr && is_node(*known))
+    return false;
   return table_.take(space, address, entry);
 }
 
@@ -122,12 +125,19 @@ void Ledger::finish_release(const Entry& entry) {
 
 // --- contexts and processes
 
-bool Ledger::drop_from_context(std::uint64_t context, Entry& dropped) {
+bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped) {
+  if (context == 0) return false;
   {
     const Locked locked(*this);
-    if (!table_.take_if([&](const Entry& entry) { return entry.context == context && context != 0; },
-                        dropped))
-      return false;
+    const auto is_of_context = [&](const Entry& entry) { return entry.context == context; };
+    if (table_.find_from(pass.place, is_of_context) == nullptr) {
+      // Between two calls other threads may have moved one to where this pass had been.
+      if (!pass.found_some) return false;
+      pass = {};
+      if (table_.find_from(pass.place, is_of_context) == nullptr) return false;
+    }
+    pass.found_some = true;
+    table_.take_at(pass.place, dropped);
   }
   finish_release(dropped);
   return true;

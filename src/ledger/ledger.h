@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "ledger/account.h"
@@ -100,14 +101,33 @@ class Ledger {
                         std::uint64_t& after);
   void cancel_in_graph(std::uint64_t graph, std::uint64_t bytes);
   void commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes);
-  bool free_node(std::uint64_t address);  // false if no node made it
+  // A node of the graph that frees what a node of the same graph made; false if none did. (What another graph
+  // made is freed when this one runs, which is not watched.)
+  bool free_node(std::uint64_t graph, std::uint64_t address);
+  // The child is a part of the other from now on, and goes with it.
+  void move_graph(std::uint64_t child, std::uint64_t parent);
   // What was instantiated from it holds its memory, too.
   void instantiate(std::uint64_t graph, std::uint64_t exec);
-  // Of a graph or of what was instantiated: `freed` is the graph's memory, if nothing holds it any more.
+  // Of a graph or of what was instantiated: `freed` is the graph's memory, if nothing holds it any more. What
+  // none of its nodes frees outlives it if a launch made it: that stays charged, as allocations of their own.
   bool destroy_graph(Space space, std::uint64_t handle, Entry& freed);
+  // Those: the next at or behind `place` (0 at first), whose place is then `place`. `references` is 0 until
+  // keep_left_by_graph() has said that it is known. False after the last.
+  bool next_left_by_graph(unsigned device, std::size_t& place, Entry& left);
+  bool keep_left_by_graph(std::uint64_t address);               // false if it is gone already
+  bool drop_left_by_graph(std::uint64_t address, Entry& left);  // it is not live; the same
+  bool has_left_by_graphs() const { return graphs_left_some_.load(std::memory_order_relaxed); }
+  // A capture that ends in a graph, or does not: then that has gone.
+  void begin_capture(std::uint64_t stream, std::uint64_t graph);
+  std::uint64_t end_capture(std::uint64_t stream);  // its graph; 0 if it is not known
 
   // Takes out something that was made in this context; false if nothing is left. Its charge is taken back.
-  bool drop_from_context(std::uint64_t context, Entry& dropped);
+  // `pass` is fresh at first, and kept until then.
+  struct Pass {
+    std::size_t place = 0;
+    bool found_some = false;
+  };
+  bool drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped);
 
   KindFigures figures(unsigned device, DeviceMemoryKind kind);
   Refusal last_refusal();
@@ -144,6 +164,7 @@ class Ledger {
   PerDevice devices_[kMostDevices];
   Refusal last_refusal_;
   std::uint64_t last_physical_ = 0;
+  std::atomic<bool> graphs_left_some_{false};  // ever
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

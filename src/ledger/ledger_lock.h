@@ -1,4 +1,4 @@
-// The lock of a ledger, for its own files.
+// The lock of a ledger, and what else its own files share.
 #pragma once
 
 #include "ledger/ledger.h"
@@ -15,5 +15,10 @@ class Ledger::Locked {
  private:
   pthread_mutex_t& mutex_;
 };
+
+// A node's memory in a graph that lives: charged with that.
+inline bool is_node(const Entry& entry) {
+  return entry.space == Space::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
+}
 
 }  // namespace headroom::ledger

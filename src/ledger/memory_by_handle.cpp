@@ -119,13 +119,14 @@ bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mappin
   {
     const Locked locked(*this);
     // Mostly exactly one.
-    if (!table_.take(Space::mapping, address, mapping) && !table_.take_if(
-                                                              [&](const Entry& entry) {
-                                                                return entry.space == Space::mapping &&
-                                                                       entry.address - address < bytes;
-                                                              },
-                                                              mapping))
-      return false;
+    if (!table_.take(Space::mapping, address, mapping)) {
+      std::size_t place = 0;
+      if (table_.find_from(place, [&](const Entry& entry) {
+            return entry.space == Space::mapping && entry.address - address < bytes;
+          }) == nullptr)
+        return false;
+      table_.take_at(place, mapping);
+    }
     count_out(mapping);
     is_freed = drop_physical_reference(mapping.link, freed);
   }

@@ -10,7 +10,8 @@ std::atomic<std::uint64_t> overhead[ledger::kMostDevices];  // by difference, in
 
 void forget(DriverHook& hook, std::uint64_t context) {
   Entry dropped;
-  while (device_ledger.drop_from_context(context, dropped)) hook.record_release(dropped);
+  ledger::Ledger::Pass pass;
+  while (device_ledger.drop_from_context(context, pass, dropped)) hook.record_release(dropped);
 }
 
 // Its last user gave it up: the context is gone, with all that it held.

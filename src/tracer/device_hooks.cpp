@@ -155,9 +155,12 @@ void DriverHook::refused(unsigned, const CallFrame& caller) {
 // The driver does the same before it says that a device is full: it waits until what was freed in the order
 // of a stream is free, and takes from the pools what they keep.
 void DriverHook::settle_pools(unsigned device, bool may_wait) {
-  if (driver::real.cuMemPoolTrimTo == nullptr) return;
-  if (device_ledger.pool_to_settle(device, 0) == 0) return;
+  const bool has_pools =
+      driver::real.cuMemPoolTrimTo != nullptr && device_ledger.pool_to_settle(device, 0) != 0;
+  if (!has_pools && !device_ledger.has_left_by_graphs()) return;
   if (may_wait && driver::real.cuCtxSynchronize != nullptr) driver::real.cuCtxSynchronize();
+  settle_graphs(device, nullptr);
+  if (!has_pools) return;
   // A pool that is settled may drop out of the list, so it is gone through from its end.
   unsigned count = 0;
   while (device_ledger.pool_to_settle(device, count) != 0) ++count;
@@ -191,6 +194,35 @@ void DriverHook::look_at_graphs(unsigned device) {
   // One more than the figure: 0 is a device that never had a graph with memory.
   if (kept.exchange(reserved + 1) != reserved + 1)
     record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
+}
+
+void DriverHook::trim_graphs(unsigned device) {
+  if (driver::real.cuDeviceGraphMemTrim != nullptr &&
+      device_ledger.account().limit(device) != ledger::kNoLimit)
+    driver::real.cuDeviceGraphMemTrim(static_cast<driver::Device>(device));
+}
+
+// No launch is watched, so the driver is asked: memory that is live is at its address.
+void DriverHook::settle_graphs(unsigned device, const CallFrame* caller) {
+  std::size_t place = 0;
+  Entry left;
+  if (!device_ledger.has_left_by_graphs() || !device_ledger.next_left_by_graph(device, place, left)) return;
+  trim_graphs(device);
+  while (device_ledger.next_left_by_graph(device, place, left)) {
+    int is_mapped = 1;
+    const driver::Result result =
+        driver::real.cuPointerGetAttribute == nullptr
+            ? driver::kSuccess
+            : driver::real.cuPointerGetAttribute(&is_mapped, driver::kPointerMapped, left.address);
+    const bool was_known = left.references > 0;
+    if (result == driver::kInvalidValue || (result == driver::kSuccess && is_mapped == 0)) {
+      if (device_ledger.drop_left_by_graph(left.address, left) && was_known) record_release(left);
+      continue;  // the next has its place
+    }
+    if (!was_known && caller != nullptr && device_ledger.keep_left_by_graph(left.address))
+      record_allocation(left, *caller);
+    ++place;
+  }
 }
 
 std::uint64_t DriverHook::stamp() {

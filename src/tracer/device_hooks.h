@@ -51,6 +51,12 @@ class DriverHook {
   void settle_pools(unsigned device, bool may_wait);
   void look_at_pool(std::uint64_t pool, unsigned device);
   void look_at_graphs(unsigned device);
+  // What graphs left when they were destroyed: takes back what is not live, and records what is as made by
+  // `caller`, if there is one.
+  void settle_graphs(unsigned device, const CallFrame* caller);
+  // What graphs no longer use stays with the device until it is told to trim: no part of a limit may stay
+  // there.
+  void trim_graphs(unsigned device);
 
   void record_allocation(const Entry& entry, const CallFrame& caller);
   void record_release(const Entry& entry, std::uint64_t time);
@@ -105,9 +111,13 @@ driver::Result release(DriverHook& hook, Space space, std::uint64_t address, con
   }
   device_ledger.finish_release(entry);
   hook.record_release(entry, time);
+  if (entry.kind == DeviceMemoryKind::graph) hook.trim_graphs(entry.device);
   if (released != nullptr) *released = entry;
   return result;
 }
+
+// How a stream's work becomes a graph; one for each default stream.
+using CaptureInfo = decltype(driver::Real::cuStreamGetCaptureInfo_v2);
 
 // A memory node of a graph. The recording has the graph as one allocation that grows with its nodes.
 template <class Call, class Address>

@@ -93,6 +93,7 @@ Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
   ledger::Account& account = device_ledger.account();
   const std::uint64_t limit = account.limit(where.device);
   if (limit == ledger::kNoLimit) return result;
+  hook.settle_graphs(where.device, nullptr);
   const std::uint64_t left = std::min(limit, account.tightest(where.device).left());
   if (limit < *total) *total = static_cast<Size>(limit);
   if (left < *free) *free = static_cast<Size>(left);

@@ -48,8 +48,6 @@ void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
   if (device != kOfTheMachine) hook.meet(device);
 }
 
-using CaptureInfo = decltype(Real::cuStreamGetCaptureInfo_v2);
-
 // The graph that this stream's work becomes; null if it is not captured.
 Opaque captured_graph(CaptureInfo get_info, Opaque stream) {
   int status = 0;
@@ -107,7 +105,8 @@ Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Poin
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pointer, stream);
-  if (captured_graph(get_info, stream) == nullptr) {
+  Opaque const graph = captured_graph(get_info, stream);
+  if (graph == nullptr) {
     Entry freed;
     const Result result = release(
         hook, Space::pointer, pointer, [&] { return call(pointer, stream); }, &freed);
@@ -116,7 +115,7 @@ Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Poin
     return result;
   }
   const Result result = call(pointer, stream);
-  if (result == kSuccess) device_ledger.free_node(pointer);
+  if (result == kSuccess) device_ledger.free_node(number_of(graph), pointer);
   return result;
 }
 

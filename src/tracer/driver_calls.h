@@ -69,7 +69,13 @@
   CALL(cuIpcCloseMemHandle, (Pointer))                                                                        \
   CALL(cuImportExternalMemory, (Opaque*, const ExternalMemoryHandle*))                                        \
   CALL(cuDestroyExternalMemory, (Opaque))                                                                     \
-  /* memory nodes of graphs */                                                                                \
+  /* memory nodes of graphs, and graphs that streams become */                                                \
+  CALL(cuStreamBeginCapture, (Opaque))                                                                        \
+  CALL(cuStreamBeginCapture_ptsz, (Opaque))                                                                   \
+  CALL(cuStreamBeginCapture_v2, (Opaque, int))                                                                \
+  CALL(cuStreamBeginCapture_v2_ptsz, (Opaque, int))                                                           \
+  CALL(cuStreamEndCapture, (Opaque, Opaque*))                                                                 \
+  CALL(cuStreamEndCapture_ptsz, (Opaque, Opaque*))                                                            \
   CALL(cuGraphAddMemAllocNode, (Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*))                \
   CALL(cuGraphAddMemFreeNode, (Opaque*, Opaque, const Opaque*, std::size_t, Pointer))                         \
   CALL(cuGraphAddNode, (Opaque*, Opaque, const Opaque*, std::size_t, NodeParameters*))                        \
@@ -113,6 +119,7 @@
   CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
   CALL(cuDeviceGetGraphMemAttribute, (Device, int, void*))                                                    \
   CALL(cuMemPoolGetAttribute, (Opaque, int, void*))                                                           \
+  CALL(cuPointerGetAttribute, (void*, int, Pointer))                                                          \
   CALL(cuMemGetAddressRange_v2, (Pointer*, std::size_t*, Pointer))                                            \
   CALL(cuArrayGetMemoryRequirements, (MemoryRequirements*, Opaque, Device))                                   \
   CALL(cuMipmappedArrayGetMemoryRequirements, (MemoryRequirements*, Opaque, Device))

@@ -8,7 +8,7 @@
 namespace headroom::tracer::driver {
 
 using Result = int;
-inline constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotFound = 500;
+inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotFound = 500;
 
 using Pointer = std::uint64_t;  // CUdeviceptr
 using Handle = std::uint64_t;   // CUmemGenericAllocationHandle
@@ -82,19 +82,27 @@ struct AllocationNode {  // CUDA_MEM_ALLOC_NODE_PARAMS
   std::size_t access_count, bytes;
   Pointer address;
 };
-inline constexpr int kAllocationNode = 10, kFreeNode = 11;  // CU_GRAPH_NODE_TYPE_MEM_ALLOC, _FREE
-struct NodeParameters {                                     // CUgraphNodeParams
+struct ChildGraphNode {  // CUDA_CHILD_GRAPH_NODE_PARAMS
+  Opaque graph;
+  int ownership;
+};
+inline constexpr int kChildGraphMoved = 1;  // CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE
+// CU_GRAPH_NODE_TYPE_GRAPH, _MEM_ALLOC, _MEM_FREE
+inline constexpr int kChildGraphNode = 4, kAllocationNode = 10, kFreeNode = 11;
+struct NodeParameters {  // CUgraphNodeParams
   int type, reserved[3];
   union {
     long long padding[29];
     AllocationNode allocate;
     Pointer free;
+    ChildGraphNode child;
   } of;
 };
 
-inline constexpr int kPoolReservedCurrent = 5;   // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
-inline constexpr int kGraphReservedCurrent = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
-inline constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
-inline constexpr int kCaptureActive = 1;         // CU_STREAM_CAPTURE_STATUS_ACTIVE
+inline constexpr int kPoolReservedCurrent = 5;              // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+inline constexpr int kGraphReservedCurrent = 2;             // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
+inline constexpr int kAttributeIntegrated = 18;             // CU_DEVICE_ATTRIBUTE_INTEGRATED
+inline constexpr int kPointerMapped = 13;                   // CU_POINTER_ATTRIBUTE_MAPPED
+inline constexpr int kCaptureNone = 0, kCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_NONE, _ACTIVE
 
 }  // namespace headroom::tracer::driver

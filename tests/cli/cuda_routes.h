@@ -234,33 +234,6 @@ struct Arrays : Route {
   }
   bool is_exact() const override { return false; }
 };
-struct GraphNodes : Route {
-  Opaque graph = nullptr, exec = nullptr, last = nullptr;
-  Result take(std::uint64_t step, std::uint64_t& cost) override {
-    cost = step;
-    if (graph == nullptr)
-      check(FIND((Opaque*, unsigned), "cuGraphCreate", "cuGraphCreate", 10000)(&graph, 0), "graph");
-    AllocationNode node{};
-    node.pool.type = 1;
-    node.pool.location = {kLocationDevice, 0};
-    node.bytes = step;
-    Opaque made = nullptr;
-    const Result result = FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*),
-                               "cuGraphAddMemAllocNode", "cuGraphAddMemAllocNode", 11040)(
-        &made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, &node);
-    if (result == kSuccess) last = made;
-    return result;
-  }
-  void free_all() override {
-    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
-               "cuGraphInstantiateWithFlags", 11040)(&exec, graph, 0),
-          "instantiate");
-    check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
-    check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
-    graph = exec = last = nullptr;
-  }
-};
-
 inline Outcome fill(Route& route, std::uint64_t step) {
   Outcome outcome;
   for (;;) {

@@ -22,7 +22,7 @@
 #include <set>
 #include <thread>
 
-#include "cli/cuda_routes.h"
+#include "cli/cuda_graph_routes.h"
 
 namespace {
 
@@ -344,7 +344,10 @@ int main(int count, char** arguments) {
   try_route("async", Async(false));
   try_route("pool", Async(true));
   try_route("virtual", Virtual());
-  try_route("graph", GraphNodes());
+  try_route("graph", GraphNodes(true));
+  try_route("unrun", GraphNodes(false));
+  try_route("capture", FailedCapture());
+  if (all || route == "lives") sound = run_graph_lives(limit, step) && sound;
   if (all || route == "host") sound = run_host(limit, step) && sound;
   if (all || route == "threads") sound = run_threads(limit, step) && sound;
   if (all || route == "devices") sound = run_devices(limit, step) && sound;

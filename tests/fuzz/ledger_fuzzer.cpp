@@ -38,6 +38,7 @@ struct Model {
   struct Graph {
     std::uint64_t live = 0, charged = 0;
     int users = 1;
+    bool may_run = false;  // something was instantiated from it
   };
   std::map<std::uint64_t, Block> blocks;
   std::map<int, Physical> physical;
@@ -46,6 +47,7 @@ struct Model {
   std::map<std::uint64_t, Pool> pools;
   std::map<std::uint64_t, Graph> graphs;
   std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> nodes;  // graph, bytes
+  std::map<std::uint64_t, std::uint64_t> left;                             // by graphs that are gone: bytes
   std::map<std::uint64_t, std::uint64_t> execs;
   int next = 0;
 
@@ -55,6 +57,7 @@ struct Model {
     for (const auto& [number, one] : physical) sum += one.bytes;
     for (const auto& [handle, pool] : pools) sum += pool.charged;
     for (const auto& [handle, graph] : graphs) sum += graph.charged;
+    for (const auto& [address, bytes] : left) sum += bytes;
     return sum;
   }
   void drop_physical(int number) {
@@ -62,6 +65,9 @@ struct Model {
   }
   void drop_graph(std::uint64_t graph) {
     if (--graphs.at(graph).users > 0) return;
+    if (graphs.at(graph).may_run)
+      for (const auto& [address, node] : nodes)
+        if (node.first == graph) left[address] = node.second;
     graphs.erase(graph);
     std::erase_if(nodes, [&](const auto& node) { return node.second.first == graph; });
   }
@@ -137,10 +143,13 @@ class Calls {
   std::uint64_t size() { return next() * 8u; }
   std::uint64_t address() { return 0x1000 + next() % 32 * 0x100u; }
   bool fits(std::uint64_t bytes) const { return model_.charged() + bytes <= kLimit; }
+  bool is_taken(std::uint64_t where) const {
+    return model_.blocks.count(where) != 0 || model_.nodes.count(where) != 0 || model_.left.count(where) != 0;
+  }
 
   void allocate() {
     const std::uint64_t bytes = size(), where = address();
-    if (model_.blocks.count(where) != 0 || model_.nodes.count(where) != 0) return;
+    if (is_taken(where)) return;
     const bool granted = ledger_.reserve(0, DeviceMemoryKind::device, bytes);
     require(granted == fits(bytes));
     if (!granted) return;
@@ -155,15 +164,18 @@ class Calls {
   void release(bool fails) {
     const std::uint64_t where = address();
     Entry entry;
-    // A node's address is freed by the graph's own calls.
-    if (model_.nodes.count(where) != 0) return;
+    // What a node made stays with the graph as long as that lives.
     const bool known = ledger_.begin_release(Space::pointer, where, entry);
-    require(known == (model_.blocks.count(where) != 0));
+    const auto left = model_.left.find(where);
+    require(known == (model_.blocks.count(where) != 0 || left != model_.left.end()));
     if (!known) return;
-    require(entry.bytes == model_.blocks.at(where).bytes);
+    require(entry.bytes == (left != model_.left.end() ? left->second : model_.blocks.at(where).bytes));
     if (fails) return ledger_.undo_release(entry);
     ledger_.finish_release(entry);
-    model_.free_block(where);
+    if (left != model_.left.end())
+      model_.left.erase(left);
+    else
+      model_.free_block(where);
   }
 
   void create() {
@@ -222,7 +234,7 @@ class Calls {
 
   void allocate_in_pool() {
     const std::uint64_t pool = 1 + next() % 2, bytes = size(), where = address();
-    if (model_.blocks.count(where) != 0 || model_.nodes.count(where) != 0) return;
+    if (is_taken(where)) return;
     if (model_.pools.count(pool) != 0 && model_.pools.at(pool).destroyed) return;
     Model::Pool& of = model_.pools[pool];
     const std::uint64_t spare = of.charged - of.used, growth = bytes > spare ? bytes - spare : 0;
@@ -256,7 +268,7 @@ class Calls {
 
   void add_node() {
     const std::uint64_t graph = 0x50 + next() % 3, bytes = size(), where = address();
-    if (model_.blocks.count(where) != 0 || model_.nodes.count(where) != 0) return;
+    if (is_taken(where)) return;
     // One that is only held by what was instantiated from it takes no more nodes.
     if (model_.graphs.count(graph) != 0 && gone_.count(graph) != 0) return;
     Model::Graph& of = model_.graphs[graph];
@@ -275,22 +287,25 @@ class Calls {
     const std::uint64_t where = address();
     const auto known = model_.nodes.find(where);
     if (known == model_.nodes.end()) {
-      require(!ledger_.free_node(where));
+      require(!ledger_.free_node(0x50 + next() % 3, where));
       return;
     }
-    require(ledger_.free_node(where));
+    const std::uint64_t graph = 0x50 + next() % 3;
+    require(ledger_.free_node(graph, where) == (graph == known->second.first));
+    if (graph != known->second.first) return;
     model_.graphs.at(known->second.first).live -= known->second.second;
     model_.nodes.erase(known);
   }
   void change_graph() {
     const std::uint64_t graph = 0x50 + next() % 3, exec = 0x70 + next() % 3;
     Entry freed;
-    switch (next() % 3) {
+    switch (next() % 5) {
       case 0:
         if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0 || model_.execs.count(exec) != 0)
           return;
         ledger_.instantiate(graph, exec);
         ++model_.graphs.at(graph).users;
+        model_.graphs.at(graph).may_run = true;
         model_.execs[exec] = graph;
         return;
       case 1:
@@ -299,6 +314,10 @@ class Calls {
         gone_[graph] = true;
         model_.drop_graph(graph);
         break;
+      case 2:
+        return drop_left();
+      case 3:
+        return move_graph(graph, 0x50 + next() % 3);
       default:
         if (model_.execs.count(exec) == 0) return;
         ledger_.destroy_graph(Space::graph_exec, exec, freed);
@@ -309,10 +328,41 @@ class Calls {
     std::erase_if(gone_, [&](const auto& one) { return model_.graphs.count(one.first) == 0; });
   }
 
+  // As the driver says of each whether it is live.
+  void drop_left() {
+    std::size_t place = 0;
+    std::map<std::uint64_t, std::uint64_t> seen;
+    for (Entry left; ledger_.next_left_by_graph(0, place, left);) {
+      seen[left.address] = left.bytes;
+      require(model_.left.count(left.address) != 0);
+      if (next() % 2 == 0) {
+        require(ledger_.keep_left_by_graph(left.address));
+        ++place;
+        continue;
+      }
+      require(ledger_.drop_left_by_graph(left.address, left));
+      model_.left.erase(left.address);
+    }
+    for (const auto& [address, bytes] : model_.left) require(seen.count(address) != 0);
+  }
+  // What was instantiated before is not a child's any more.
+  void move_graph(std::uint64_t child, std::uint64_t parent) {
+    if (child == parent || model_.graphs.count(child) == 0 || model_.graphs.at(child).users != 1 ||
+        model_.graphs.at(child).may_run || model_.graphs.count(parent) == 0 || gone_.count(parent) != 0)
+      return;
+    ledger_.move_graph(child, parent);
+    model_.graphs.at(parent).live += model_.graphs.at(child).live;
+    model_.graphs.at(parent).charged += model_.graphs.at(child).charged;
+    model_.graphs.erase(child);
+    for (auto& [address, node] : model_.nodes)
+      if (node.first == child) node.first = parent;
+  }
+
   void drop_context() {
     const std::uint64_t context = 1 + next() % 2;
     Entry dropped;
-    while (ledger_.drop_from_context(context, dropped)) {
+    Ledger::Pass pass;
+    while (ledger_.drop_from_context(context, pass, dropped)) {
       require(model_.blocks.at(dropped.address).context == context);
       model_.free_block(dropped.address);
     }

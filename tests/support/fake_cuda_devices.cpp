@@ -26,10 +26,6 @@ void drop_context(Opaque context) {
 EXPORTED std::uint64_t fake_cuda_peak(unsigned device) { return peak[device]; }
 EXPORTED std::uint64_t fake_cuda_in_use(unsigned device) { return in_use[device]; }
 EXPORTED std::uint64_t fake_cuda_queries() { return queries; }
-EXPORTED void fake_cuda_capture(Opaque stream, Opaque graph) {
-  captured_stream = stream;
-  captured_graph = graph;
-}
 
 // --- devices and contexts
 
@@ -132,7 +128,13 @@ EXPORTED Result cuStreamCreate(Opaque* stream, unsigned) {
   return kSuccess;
 }
 EXPORTED Result cuStreamDestroy_v2(Opaque) { return kSuccess; }
-EXPORTED Result cuStreamSynchronize(Opaque) { return kSuccess; }
+// Of a stream that becomes a graph it is an error, which ends the graph.
+EXPORTED Result cuStreamSynchronize(Opaque stream) {
+  const std::lock_guard lock(mutex);
+  if (stream == nullptr || stream != captured_stream) return kSuccess;
+  capture_is_invalid = true;
+  return kNoCapture;
+}
 EXPORTED Result cuEventCreate(Opaque* event, unsigned) {
   const std::lock_guard lock(mutex);
   *event = handle();

@@ -50,6 +50,13 @@ using namespace fake_cuda;
   CALL("cuGraphDestroy", 10000, 0, cuGraphDestroy) \
   CALL("cuGraphInstantiateWithFlags", 11040, 0, cuGraphInstantiateWithFlags) \
   CALL("cuGraphExecDestroy", 10000, 0, cuGraphExecDestroy) \
+  CALL("cuGraphLaunch", 10000, 0, cuGraphLaunch) \
+  CALL("cuStreamCreate", 2000, 0, cuStreamCreate) \
+  CALL("cuStreamSynchronize", 2000, 0, cuStreamSynchronize) \
+  CALL("cuStreamBeginCapture", 10010, 0, cuStreamBeginCapture_v2) \
+  CALL("cuStreamBeginCapture", 10010, 2, cuStreamBeginCapture_v2_ptsz) \
+  CALL("cuStreamEndCapture", 10000, 0, cuStreamEndCapture) \
+  CALL("cuStreamEndCapture", 10000, 2, cuStreamEndCapture_ptsz) \
   CALL("cuDevicePrimaryCtxRetain", 7000, 0, cuDevicePrimaryCtxRetain) \
   CALL("cuDevicePrimaryCtxReset", 11000, 0, cuDevicePrimaryCtxReset_v2) \
   CALL("cuDevicePrimaryCtxRelease", 11000, 0, cuDevicePrimaryCtxRelease_v2) \

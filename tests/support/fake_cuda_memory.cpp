@@ -13,7 +13,7 @@ Result give(std::uint64_t* pointer, std::uint64_t bytes) {
   if (bytes == 0) return kInvalidValue;
   if (!grow(current_device(), bytes)) return kOutOfMemory;
   *pointer = number(bytes);
-  blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current};
+  blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true};
   return kSuccess;
 }
 
@@ -21,7 +21,11 @@ Result take(std::uint64_t pointer) {
   const std::lock_guard lock(mutex);
   const auto found = blocks.find(pointer);
   if (pointer == 0) return kSuccess;
-  if (found == blocks.end()) return kInvalidValue;
+  if (found == blocks.end() || !found->second.is_live) return kInvalidValue;
+  if (graphs.count(found->second.graph) != 0) {
+    found->second.is_live = false;  // the graph keeps it for its next launch
+    return kSuccess;
+  }
   give_back(found->second);
   blocks.erase(found);
   return kSuccess;
@@ -46,8 +50,8 @@ Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels
   const std::uint64_t bytes = array_bytes(shape, levels);
   if (!is_deferred && !grow(current_device(), bytes)) return kOutOfMemory;
   *array = handle();
-  blocks[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), is_deferred ? 0 : bytes, nullptr,
-                                                     nullptr, current};
+  blocks[reinterpret_cast<std::uint64_t>(*array)] = {
+      current_device(), is_deferred ? 0 : bytes, nullptr, nullptr, current, true};
   // A deferred one is asked how much it would need.
   if (is_deferred) handles[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), true, bytes, 0, 0};
   return kSuccess;
@@ -107,6 +111,16 @@ EXPORTED Result cuMemGetAddressRange_v2(Pointer* base, std::size_t* bytes, Point
   *base = pointer;
   const auto found = blocks.find(pointer);
   *bytes = found != blocks.end() ? found->second.bytes : 1 << 20;
+  return kSuccess;
+}
+
+EXPORTED Result cuPointerGetAttribute(void* value, int attribute, Pointer pointer) {
+  const std::lock_guard lock(mutex);
+  const auto found = blocks.find(pointer);
+  if (attribute != kPointerMapped || found == blocks.end()) return kInvalidValue;
+  const auto graph = graphs.find(found->second.graph);
+  const bool is_mapped = graph != graphs.end() ? graph->second.has_run : found->second.is_live;
+  *static_cast<int*>(value) = is_mapped ? 1 : 0;
   return kSuccess;
 }
 

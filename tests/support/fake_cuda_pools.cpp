@@ -7,17 +7,32 @@ EXPORTED Result cuMemFree_v2(Pointer pointer);
 
 namespace {
 
+std::uint64_t add_allocation(Opaque graph, unsigned device, std::uint64_t bytes) {
+  Graph& of = graphs[graph];
+  of.device = device;
+  of.live += bytes;
+  if (of.live > of.peak) of.peak = of.live;
+  const std::uint64_t pointer = number(bytes);
+  blocks[pointer] = {device, bytes, nullptr, graph, nullptr, false};
+  return pointer;
+}
+
+void add_free(Opaque graph, Pointer pointer) {
+  const auto block = blocks.find(pointer);
+  if (block == blocks.end() || block->second.graph != graph) {
+    graphs[graph].frees.push_back(pointer);
+    return;
+  }
+  graphs[graph].live -= block->second.bytes;
+  blocks.erase(block);
+}
+
 Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_handle, Opaque stream) {
   const std::lock_guard lock(mutex);
   if (current == nullptr) return kInvalidContext;
   if (stream != nullptr && stream == captured_stream) {
-    Graph& graph = graphs[captured_graph];
-    const std::uint64_t growth = graph.live + bytes > graph.peak ? graph.live + bytes - graph.peak : 0;
-    if (!grow(graph.device, growth)) return kOutOfMemory;
-    graph.live += bytes;
-    graph.peak += growth;
-    *pointer = number(bytes);
-    blocks[*pointer] = {graph.device, bytes, nullptr, captured_graph, nullptr};
+    if (capture_is_invalid) return kCaptureInvalidated;
+    *pointer = add_allocation(captured_graph, current_device(), bytes);
     return kSuccess;
   }
   if (pool_handle == nullptr) pool_handle = default_pools[current_device()];
@@ -31,16 +46,23 @@ Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_h
   pool.reserved += growth;
   pool.used += bytes;
   *pointer = number(bytes);
-  blocks[*pointer] = {pool.device, bytes, pool_handle, nullptr, current};
+  blocks[*pointer] = {pool.device, bytes, pool_handle, nullptr, current, true};
   return kSuccess;
 }
 
 void drop_graph(Opaque graph) {
   const auto found = graphs.find(graph);
   if (found == graphs.end() || --found->second.users > 0) return;
-  in_use[found->second.device] -= found->second.peak;
-  for (auto it = blocks.begin(); it != blocks.end();)
-    it = it->second.graph == graph ? blocks.erase(it) : ++it;
+  std::uint64_t left = 0;
+  for (auto it = blocks.begin(); it != blocks.end();) {
+    if (it->second.graph == graph && !it->second.is_live) {
+      it = blocks.erase(it);
+      continue;
+    }
+    if (it->second.graph == graph) left += it->second.bytes;
+    ++it;
+  }
+  if (found->second.has_run) kept_for_graphs[found->second.device] += found->second.peak - left;
   graphs.erase(found);
 }
 
@@ -58,8 +80,7 @@ EXPORTED Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opa
 EXPORTED Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
   if (stream == nullptr || stream != captured_stream) return cuMemFree_v2(pointer);
   const std::lock_guard lock(mutex);
-  graphs[captured_graph].live -= blocks[pointer].bytes;
-  blocks.erase(pointer);
+  add_free(captured_graph, pointer);
   return kSuccess;
 }
 EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
@@ -101,10 +122,17 @@ EXPORTED Result cuDeviceGetDefaultMemPool(Opaque* pool, Device device) {
 }
 EXPORTED Result cuStreamGetCaptureInfo_v2(Opaque stream, int* status, std::uint64_t* id, Opaque* graph,
                                           const Opaque**, std::size_t*) {
-  *status = stream != nullptr && stream == captured_stream ? kCaptureActive : 0;
+  const std::lock_guard lock(mutex);
+  const bool is_captured = stream != nullptr && stream == captured_stream;
+  *status = !is_captured ? kCaptureNone : capture_is_invalid ? kCaptureActive + 1 : kCaptureActive;
+  if (*status != kCaptureActive) return kSuccess;  // and says nothing more
   *id = 1;
   *graph = captured_graph;
   return kSuccess;
+}
+EXPORTED Result cuStreamGetCaptureInfo_v2_ptsz(Opaque stream, int* status, std::uint64_t* id, Opaque* graph,
+                                               const Opaque** dependencies, std::size_t* count) {
+  return cuStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
 }
 
 EXPORTED Result cuGraphCreate(Opaque* graph, unsigned) {
@@ -116,24 +144,16 @@ EXPORTED Result cuGraphCreate(Opaque* graph, unsigned) {
 EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque*, std::size_t,
                                        AllocationNode* parameters) {
   const std::lock_guard lock(mutex);
-  Graph& of = graphs[graph];
-  of.device = static_cast<unsigned>(parameters->pool.location.id);
-  const std::uint64_t growth =
-      of.live + parameters->bytes > of.peak ? of.live + parameters->bytes - of.peak : 0;
-  if (!grow(of.device, growth)) return kOutOfMemory;
-  of.live += parameters->bytes;
-  of.peak += growth;
   *node = handle();
-  parameters->address = number(parameters->bytes);
-  blocks[parameters->address] = {of.device, parameters->bytes, nullptr, graph, nullptr};
+  parameters->address =
+      add_allocation(graph, static_cast<unsigned>(parameters->pool.location.id), parameters->bytes);
   return kSuccess;
 }
 EXPORTED Result cuGraphAddMemFreeNode(Opaque* node, Opaque graph, const Opaque*, std::size_t,
                                       Pointer pointer) {
   const std::lock_guard lock(mutex);
   *node = handle();
-  graphs[graph].live -= blocks[pointer].bytes;
-  blocks.erase(pointer);
+  add_free(graph, pointer);
   return kSuccess;
 }
 EXPORTED Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned long long) {
@@ -143,10 +163,52 @@ EXPORTED Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned
   instances[*exec] = graph;
   return kSuccess;
 }
-// What is put into a stream is nothing, so a captured graph is an empty one.
-EXPORTED Result cuStreamBeginCapture_v2(Opaque, int) { return kSuccess; }
-EXPORTED Result cuStreamEndCapture(Opaque, Opaque* graph) { return cuGraphCreate(graph, 0); }
-EXPORTED Result cuGraphLaunch(Opaque, Opaque) { return kSuccess; }
+// Of what is put into a stream only allocations become nodes. One stream is captured at a time.
+EXPORTED Result cuStreamBeginCapture_v2(Opaque stream, int) {
+  const std::lock_guard lock(mutex);
+  if (stream == nullptr || captured_stream != nullptr) return kInvalidValue;
+  captured_stream = stream;
+  captured_graph = handle();
+  capture_is_invalid = false;
+  graphs[captured_graph].device = current_device();
+  return kSuccess;
+}
+EXPORTED Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
+  const std::lock_guard lock(mutex);
+  if (stream == nullptr || stream != captured_stream) return kInvalidValue;
+  captured_stream = nullptr;
+  *graph = capture_is_invalid ? nullptr : captured_graph;
+  if (capture_is_invalid) drop_graph(captured_graph);
+  return capture_is_invalid ? kCaptureInvalidated : kSuccess;
+}
+EXPORTED Result cuStreamBeginCapture_v2_ptsz(Opaque stream, int mode) {
+  return cuStreamBeginCapture_v2(stream, mode);
+}
+EXPORTED Result cuStreamEndCapture_ptsz(Opaque stream, Opaque* graph) {
+  return cuStreamEndCapture(stream, graph);
+}
+EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
+  const std::lock_guard lock(mutex);
+  const auto instance = instances.find(exec);
+  if (instance == instances.end()) return kInvalidValue;
+  const Opaque graph = instance->second;
+  Graph& of = graphs[graph];
+  for (const auto& [pointer, block] : blocks)
+    if (block.graph == graph && block.is_live) return kInvalidValue;  // to be freed before the next launch
+  if (!of.has_run && !grow(of.device, of.peak)) return kOutOfMemory;
+  of.has_run = true;
+  for (auto& [pointer, block] : blocks)
+    if (block.graph == graph) block.is_live = true;
+  for (const std::uint64_t pointer : of.frees) {
+    const auto block = blocks.find(pointer);
+    if (block == blocks.end() || !block->second.is_live) return kInvalidValue;
+    block->second.is_live = false;
+    if (graphs.count(block->second.graph) != 0) continue;
+    give_back(block->second);
+    blocks.erase(block);
+  }
+  return kSuccess;
+}
 EXPORTED Result cuGraphExecDestroy(Opaque exec) {
   const std::lock_guard lock(mutex);
   drop_graph(instances[exec]);
@@ -155,10 +217,20 @@ EXPORTED Result cuGraphExecDestroy(Opaque exec) {
 }
 EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void* value) {
   const std::lock_guard lock(mutex);
-  std::uint64_t reserved = 0;
+  const auto of_device = static_cast<unsigned>(device);
+  std::uint64_t reserved = kept_for_graphs[device];
   for (const auto& [handle_of, graph] : graphs)
-    reserved += graph.device == static_cast<unsigned>(device) ? graph.peak : 0;
+    if (graph.has_run && graph.device == of_device) reserved += graph.peak;
+  for (const auto& [pointer, block] : blocks)
+    if (block.graph != nullptr && graphs.count(block.graph) == 0 && block.device == of_device)
+      reserved += block.bytes;
   *static_cast<std::uint64_t*>(value) = attribute == kGraphReservedCurrent ? reserved : 0;
+  return kSuccess;
+}
+EXPORTED Result cuDeviceGraphMemTrim(Device device) {
+  const std::lock_guard lock(mutex);
+  in_use[device] -= kept_for_graphs[device];
+  kept_for_graphs[device] = 0;
   return kSuccess;
 }
 EXPORTED Result cuGraphDestroy(Opaque graph) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tracer/driver_types.h"
 
@@ -23,7 +24,8 @@ namespace fake_cuda {
 
 using namespace headroom::tracer::driver;
 
-constexpr Result kInvalidValue = 1, kNotInitialized = 3, kInvalidContext = 201, kNotFoundHere = 500;
+constexpr Result kNotInitialized = 3, kInvalidContext = 201, kNotFoundHere = 500, kNoCapture = 900,
+                 kCaptureInvalidated = 901;
 constexpr unsigned kMost = 8;
 
 struct Block {
@@ -32,6 +34,7 @@ struct Block {
   Opaque pool = nullptr;  // it is a part of
   Opaque graph = nullptr;
   Opaque context = nullptr;
+  bool is_live = true;  // of a graph: a launch made it, and nobody has freed it since
 };
 struct Physical {
   unsigned device = 0;
@@ -43,10 +46,14 @@ struct Pool {
   unsigned device = 0;
   std::uint64_t used = 0, reserved = 0;
 };
+// Its nodes have addresses from the beginning, and memory from the first launch on. It keeps that, and what
+// is live when it is destroyed stays until it is freed.
 struct Graph {
-  std::uint64_t live = 0, peak = 0;
+  std::uint64_t live = 0, peak = 0;  // of its nodes, in their order
   unsigned device = 0;
   int users = 1;
+  bool has_run = false;
+  std::vector<std::uint64_t> frees;  // what other graphs made
 };
 struct Context {
   unsigned device = 0;
@@ -67,6 +74,8 @@ inline Context primary[kMost];
 inline Opaque default_pools[kMost] = {};
 inline thread_local Opaque current = nullptr;
 inline Opaque captured_stream = nullptr, captured_graph = nullptr;
+inline bool capture_is_invalid = false;
+inline std::uint64_t kept_for_graphs[kMost] = {};  // that no graph uses, until the device is told to trim
 inline std::uint64_t queries = 0;
 
 inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
@@ -92,7 +101,9 @@ inline bool grow(unsigned device, std::uint64_t bytes) {
 inline unsigned current_device() { return static_cast<Context*>(current)->device; }
 
 inline void give_back(const Block& block) {
-  if (block.pool != nullptr)
+  if (block.graph != nullptr)
+    kept_for_graphs[block.device] += block.bytes;
+  else if (block.pool != nullptr)
     pools[block.pool].used -= block.bytes;  // the pool keeps it
   else
     in_use[block.device] -= block.bytes;

@@ -224,14 +224,16 @@ TEST_F(LedgerTest, AGraphIsChargedForTheMostThatItsNodesHaveAtOnce) {
   ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 60, before, after));
   EXPECT_EQ(after, 60u);
   ledger_.commit_node(3, 0x1000, 0, 60);
-  EXPECT_TRUE(ledger_.free_node(0x1000));
-  EXPECT_FALSE(ledger_.free_node(0x1000));
+  EXPECT_FALSE(ledger_.free_node(4, 0x1000)) << "another graph frees it when that one runs";
+  EXPECT_TRUE(ledger_.free_node(3, 0x1000));
+  EXPECT_FALSE(ledger_.free_node(3, 0x1000));
   ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 80, before, after));
   EXPECT_EQ(before, 60u);
   EXPECT_EQ(after, 80u);
   ledger_.commit_node(3, 0x2000, 0, 80);
   EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21, before, after));
   EXPECT_EQ(charged(), 80u);
+  EXPECT_TRUE(ledger_.free_node(3, 0x2000));
   ledger_.instantiate(3, 0xe);
   Entry freed;
   EXPECT_FALSE(ledger_.destroy_graph(Space::graph, 3, freed)) << "what was instantiated holds it";
@@ -242,6 +244,77 @@ TEST_F(LedgerTest, AGraphIsChargedForTheMostThatItsNodesHaveAtOnce) {
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
 }
 
+class LedgerGraphTest : public LedgerTest {
+ protected:
+  void SetUp() override { limit(100); }
+  void add_node(std::uint64_t graph, std::uint64_t address, std::uint64_t bytes) {
+    std::uint64_t before = 0, after = 0;
+    ASSERT_TRUE(ledger_.reserve_in_graph(graph, 0, bytes, before, after));
+    ledger_.commit_node(graph, address, 0, bytes);
+  }
+  bool destroy(Space space, std::uint64_t handle) {
+    Entry freed;
+    return ledger_.destroy_graph(space, handle, freed);
+  }
+  // The addresses of what graphs left.
+  std::vector<std::uint64_t> left() {
+    std::vector<std::uint64_t> all;
+    std::size_t place = 0;
+    for (Entry entry; ledger_.next_left_by_graph(0, place, entry); ++place) all.push_back(entry.address);
+    return all;
+  }
+};
+
+TEST_F(LedgerGraphTest, WhatNoNodeFreesStaysUntilItIsFreed) {
+  add_node(3, 0x1000, 20);
+  add_node(3, 0x2000, 30);
+  add_node(3, 0x3000, 40);
+  ASSERT_TRUE(ledger_.free_node(3, 0x2000));
+  ledger_.instantiate(3, 0xe);
+  EXPECT_FALSE(release(0x1000)) << "the graph keeps it for its next launch";
+  EXPECT_FALSE(ledger_.has_left_by_graphs());
+  EXPECT_FALSE(destroy(Space::graph, 3));
+  EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_THAT(left(), testing::UnorderedElementsAre(0x1000u, 0x3000u));
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_EQ(charged(), 40u);
+  Entry dropped;
+  EXPECT_TRUE(ledger_.drop_left_by_graph(0x3000, dropped)) << "the driver says that it is not live";
+  EXPECT_FALSE(ledger_.drop_left_by_graph(0x3000, dropped));
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
+}
+
+TEST_F(LedgerGraphTest, AGraphThatNeverCouldRunLeavesNothing) {
+  add_node(3, 0x1000, 90);
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_THAT(left(), testing::IsEmpty());
+}
+
+TEST_F(LedgerGraphTest, AChildThatWasMovedGoesWithItsParent) {
+  add_node(3, 0x1000, 40);
+  add_node(4, 0x2000, 30);
+  ASSERT_TRUE(ledger_.free_node(4, 0x2000));
+  ledger_.move_graph(4, 3);
+  EXPECT_EQ(charged(), 70u);
+  EXPECT_FALSE(destroy(Space::graph, 4));
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  EXPECT_EQ(charged(), 0u);
+  add_node(5, 0x3000, 50);
+  ledger_.move_graph(5, 6);
+  EXPECT_TRUE(destroy(Space::graph, 6)) << "a parent without memory of its own";
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerGraphTest, ACaptureIsKnownByItsStream) {
+  ledger_.begin_capture(0x70, 3);
+  EXPECT_EQ(ledger_.end_capture(0x71), 0u);
+  EXPECT_EQ(ledger_.end_capture(0x70), 3u);
+  EXPECT_EQ(ledger_.end_capture(0x70), 0u);
+}
+
 TEST_F(LedgerTest, AContextTakesItsMemoryAlong) {
   limit(kNoLimit);
   ASSERT_TRUE(allocate(0x1000, 10, Kind::device, 7));
@@ -249,10 +322,11 @@ TEST_F(LedgerTest, AContextTakesItsMemoryAlong) {
   ASSERT_TRUE(allocate(0x3000, 30, Kind::device, 8));
   Entry dropped;
   int count = 0;
-  while (ledger_.drop_from_context(7, dropped)) ++count;
+  Ledger::Pass pass;
+  while (ledger_.drop_from_context(7, pass, dropped)) ++count;
   EXPECT_EQ(count, 2);
   EXPECT_EQ(charged(), 30u);
-  EXPECT_FALSE(ledger_.drop_from_context(0, dropped));
+  EXPECT_FALSE(ledger_.drop_from_context(0, pass, dropped));
 }
 
 TEST_F(LedgerTest, AChildAfterForkStartsWithNothing) {
