@@ -79,6 +79,8 @@ class FragmentationSampler {
     extents_.remove(block);
     changed(live, time);
   }
+  // What a block at this address will need.
+  [[gnu::always_inline]] void prefetch(std::uint64_t address) const { extents_.prefetch(address); }
   // A block whose release is not in the recording: another was allocated where it lay.
   void replaced(const LiveBlock& block) { extents_.remove(block); }
 

@@ -52,6 +52,7 @@ struct LayerAccount {
   std::int64_t entries = 0, time_ns = 0;
   LayerIndex parent = 0;
   bool visited = false;  // a thread was in it itself, not only in a layer inside it
+  bool is_tracers_own = false;
 };
 
 class LayerLedger {
@@ -68,10 +69,15 @@ class LayerLedger {
   const LayerTree& tree() const { return tree_; }
   std::size_t size() const { return accounts_.size(); }
 
-  static LiveShare share_of(const LiveBlock& block) {
-    return LiveShare::of(block, static_cast<std::int64_t>(chunk_bytes(block.size) - block.size));
+  // Calls use(share) with what the block stands for. In two places: where it stands for itself alone, the
+  // compiler then knows that the halves are the same, and most of the sums are one.
+  template <class Use>
+  static void with_share(const LiveBlock& block, Use&& use) {
+    const auto more = static_cast<std::int64_t>(chunk_bytes(block.size) - block.size);
+    if (block.weight == 1) return use(LiveShare::of_exact(block, more));
+    use(LiveShare::of_sample(block, more));
   }
-  // `share`: share_of() this block.
+  // `share`: of this block.
   void allocated(const LiveBlock& block, const LiveShare& share, Mark peak, Mark bucket) {
     const LiveBytes &bytes = share.bytes, &chunks = share.with_more;
     for (LayerIndex layer = change_self(block, bytes, share.blocks, peak, bucket);;
@@ -108,8 +114,12 @@ class LayerLedger {
     return block.layer;
   }
   void adopt_new_layers() {
-    for (std::size_t i = accounts_.size(); i < tree_.size(); ++i)
-      accounts_.emplace_back().parent = tree_[static_cast<LayerIndex>(i)].parent;
+    for (std::size_t i = accounts_.size(); i < tree_.size(); ++i) {
+      const Layer& layer = tree_[static_cast<LayerIndex>(i)];
+      LayerAccount& account = accounts_.emplace_back();
+      account.parent = layer.parent;
+      account.is_tracers_own = layer.name == recording::kTracersOwnScope;
+    }
   }
 
   LayerTree tree_;

@@ -38,12 +38,15 @@ struct LiveBlock {
   // The same among the samples of one half; 0 if it is not in it.
   std::int64_t bytes_in(SampleHalf half) const {
     if (weight == 1 || half == SampleHalf::both) return bytes();
-    return is_in(half) ? rounded(static_cast<double>(size) * half_weight()) : 0;
+    return is_in(half) ? bytes_in_its_half() : 0;
   }
   std::int64_t blocks_in(SampleHalf half) const {
     if (weight == 1 || half == SampleHalf::both) return blocks();
-    return is_in(half) ? rounded(half_weight()) : 0;
+    return is_in(half) ? blocks_in_its_half() : 0;
   }
+  // Of a sample, in each half that it is in.
+  std::int64_t bytes_in_its_half() const { return rounded(static_cast<double>(size) * half_weight()); }
+  std::int64_t blocks_in_its_half() const { return rounded(half_weight()); }
   // With p = 1/weight a half has it with probability 1 − √(1 − p) (recording/sample_half.h).
   double half_weight() const {
     const auto whole = static_cast<double>(weight);
@@ -82,18 +85,13 @@ struct LiveShare {
   LiveBytes bytes, with_more;
   std::int64_t blocks = 0;
 
-  static LiveShare of(const LiveBlock& block, std::int64_t more) {
-    LiveShare share;
+  static LiveShare of_exact(const LiveBlock& block, std::int64_t more) {
     const auto size = static_cast<std::int64_t>(block.size);
-    if (block.weight == 1) {
-      share.bytes = {size, size, size, 0};
-      share.with_more = {size + more, size + more, size + more, 0};
-      share.blocks = 1;
-      return share;
-    }
-    // A sample is in one half or in both, and stands for the same in each.
-    const SampleHalf its = block.is_in(SampleHalf::a) ? SampleHalf::a : SampleHalf::b;
-    const std::int64_t bytes = block.bytes_in(its), blocks = block.blocks_in(its);
+    return {{size, size, size, 0}, {size + more, size + more, size + more, 0}, 1};
+  }
+  static LiveShare of_sample(const LiveBlock& block, std::int64_t more) {
+    LiveShare share;
+    const std::int64_t bytes = block.bytes_in_its_half(), blocks = block.blocks_in_its_half();
     const std::int64_t in_a = block.is_in(SampleHalf::a) ? 1 : 0, in_b = block.is_in(SampleHalf::b) ? 1 : 0;
     share.blocks = block.blocks();
     share.bytes = {block.bytes(), in_a * bytes, in_b * bytes, 0};

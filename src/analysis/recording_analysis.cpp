@@ -1,5 +1,6 @@
 #include "analysis/recording_analysis.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -21,20 +22,19 @@ RecordingAnalysis analyze_recording(recording::Recording& recording, const Analy
     peak = {*moment, until[0], until[1]};
   }
   RecordingAnalyzer analyzer(recording, options, peak);
-  // Events wait in a batch while the memory that they will touch is on its way.
-  std::array<MemoryEvent, 32> batch;
-  std::size_t waiting = 0;
-  const auto visit_batch = [&] {
-    for (std::size_t i = 0; i < waiting; ++i) analyzer.visit(batch[i]);
-    waiting = 0;
-  };
+  // Events wait in a ring while the memory that they will touch is on its way. It is asked for in groups: so
+  // the processor looks for several pages at once.
+  constexpr std::size_t kAhead = 48, kTogether = 16;
+  std::array<MemoryEvent, kAhead + kTogether> ring;
+  std::size_t arrived = 0, visited = 0;
   recording.for_each_event([&](const MemoryEvent& event) {
     if (!analyzer.needs_prefetch()) return analyzer.visit(event);
-    analyzer.prefetch(event);
-    batch[waiting] = event;
-    if (++waiting == batch.size()) visit_batch();
+    ring[arrived++ % ring.size()] = event;
+    if (arrived % kTogether != 0) return;
+    for (std::size_t i = arrived - kTogether; i < arrived; ++i) analyzer.prefetch(ring[i % ring.size()]);
+    while (visited + kAhead < arrived) analyzer.visit(ring[visited++ % ring.size()]);
   });
-  visit_batch();
+  while (visited < arrived) analyzer.visit(ring[visited++ % ring.size()]);
   RecordingAnalysis analysis = analyzer.finish(recording);
   if (analysis.fragmentation)
     add_fragmentation_moments(

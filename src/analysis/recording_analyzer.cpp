@@ -64,7 +64,7 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
   thread.in_layer_since = time;
   thread.scope = scope;
   thread.layer = to;
-  const bool is_tracers_own = layers_.tree()[to].name == recording::kTracersOwnScope;
+  const bool is_tracers_own = layers_[to].is_tracers_own;
   // Of a profile in small blocks samples know next to nothing: there it stays part of the workspace.
   thread.is_in_tracers_own = full_ && is_tracers_own;
   if (is_tracers_own) {

@@ -24,16 +24,42 @@ inline std::int64_t unzigzag(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
+inline constexpr std::ptrdiff_t kLongestVarint = 10;
+
+struct Varint {
+  std::uint64_t value = 0;
+  const std::uint8_t* next = nullptr;  // behind it; null if it is none
+};
+
+// Of fewer than kLongestVarint bytes: each may be the last.
+[[gnu::noinline]] inline Varint varint_near_end(const std::uint8_t* at, const std::uint8_t* end) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; at != end; shift += 7) {
+    const std::uint8_t byte = *at++;
+    value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) return {value, at};
+  }
+  return {};
+}
+
 // Reads within [at, end). Past the end, or with more than ten bytes, `at` becomes null and the value 0; a
 // null `at` stays null, so a record is read as a whole and checked once.
 inline std::uint64_t get_varint(const std::uint8_t*& at, const std::uint8_t* end) {
-  std::uint64_t value = 0;
+  if (at == nullptr) return 0;
+  if (end - at < kLongestVarint) {
+    const Varint last = varint_near_end(at, end);
+    at = last.next;
+    return last.value;
+  }
   const std::uint8_t* p = at;
-  if (p == nullptr) return 0;
-  for (unsigned shift = 0; shift < 70; shift += 7) {
-    if (p == end) break;
-    const std::uint8_t byte = *p++;
-    value |= static_cast<std::uint64_t>(byte & 0x7f) << (shift & 63);
+  std::uint64_t value = *p++;
+  if (value < 0x80) {
+    at = p;
+    return value;
+  }
+  for (unsigned shift = 7; shift < 70; shift += 7) {
+    const std::uint64_t byte = *p++;
+    value += (byte - 1) << shift;  // less one: what the bit that told of this byte has added
     if (byte < 0x80) {
       at = p;
       return value;

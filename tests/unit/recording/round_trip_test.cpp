@@ -1,4 +1,5 @@
 // What the writer wrote, the reader gives back.
+#include <array>
 #include <limits>
 
 #include "recording/varint.h"
@@ -32,6 +33,26 @@ TEST(Varint, AnyNumberComesBackInAtMostTenBytes) {
     EXPECT_EQ(get_varint(cut, end - 1), 0u);
     EXPECT_EQ(cut, nullptr);
   }
+}
+
+// Not only where the bytes end.
+TEST(Varint, IsReadAlikeWhateverLiesBehind) {
+  for (unsigned bits = 0; bits < 64; ++bits) {
+    const std::uint64_t value = ~std::uint64_t{0} >> bits;
+    for (const std::uint8_t behind : {std::uint8_t{0}, std::uint8_t{0xff}}) {
+      std::array<std::uint8_t, 32> bytes;
+      bytes.fill(behind);
+      const std::uint8_t* const end = put_varint(bytes.data(), value);
+      const std::uint8_t* at = bytes.data();
+      EXPECT_EQ(get_varint(at, bytes.data() + bytes.size()), value);
+      EXPECT_EQ(at, end);
+    }
+  }
+  std::array<std::uint8_t, 32> endless;
+  endless.fill(0x80);
+  const std::uint8_t* at = endless.data();
+  EXPECT_EQ(get_varint(at, endless.data() + endless.size()), 0u);
+  EXPECT_EQ(at, nullptr) << "it has more than ten bytes";
 }
 
 TEST(Varint, SmallNumbersOfEitherSignAreShort) {
