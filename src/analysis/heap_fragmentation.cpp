@@ -1,6 +1,8 @@
 #include "analysis/heap_fragmentation.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "analysis/glibc_chunk.h"
 
@@ -24,6 +26,82 @@ std::optional<std::uint64_t> hole_between(const LiveBlock& left, const LiveBlock
 }
 
 std::uint64_t page_of(std::uint64_t address) { return address / kPage; }
+
+// Neighbours that border on the largest hole, and the hole behind them; 0 where the extent ends.
+struct Run {
+  std::size_t first = 0, last = 0;  // of the blocks
+  std::uint64_t bytes = 0;          // as asked for
+  std::uint64_t hole_behind = 0;
+
+  std::uint64_t span(const std::vector<LiveBlock>& blocks) const {
+    return end_of(blocks[last]) - (blocks[first].address - kChunkHeader);
+  }
+};
+
+// Whether the run goes on behind this hole. Only one that is worth speaking of beside the largest ends it:
+// else a run would mostly be one block that a few free bytes lie behind.
+bool takes_in(Run& run, std::optional<std::uint64_t> hole, std::uint64_t largest) {
+  constexpr std::uint64_t kSpokenOf = 16;
+  if (!hole) return false;
+  if (*hole * kSpokenOf < largest) return true;
+  run.hole_behind = *hole;
+  return false;
+}
+
+Run run_below(const std::vector<LiveBlock>& blocks, std::size_t last, std::uint64_t largest) {
+  Run run{last, last, blocks[last].size};
+  while (run.first > 0 && takes_in(run, hole_between(blocks[run.first - 1], blocks[run.first]), largest))
+    run.bytes += blocks[--run.first].size;
+  return run;
+}
+
+Run run_above(const std::vector<LiveBlock>& blocks, std::size_t first, std::uint64_t largest) {
+  Run run{first, first, blocks[first].size};
+  while (run.last + 1 < blocks.size() &&
+         takes_in(run, hole_between(blocks[run.last], blocks[run.last + 1]), largest))
+    run.bytes += blocks[++run.last].size;
+  return run;
+}
+
+void find_places(Blocker& blocker, const std::vector<LiveBlock>& blocks, const Run& run) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, BlockerPlace> by_place;
+  for (std::size_t i = run.first; i <= run.last; ++i) {
+    BlockerPlace& place = by_place[{blocks[i].stack, blocks[i].layer}];
+    place.stack = StackId{blocks[i].stack};
+    place.layer = blocks[i].layer;
+    ++place.blocks;
+    place.bytes += static_cast<std::int64_t>(blocks[i].size);
+  }
+  std::vector<BlockerPlace> places;
+  for (const auto& [key, place] : by_place) places.push_back(place);
+  std::stable_sort(places.begin(), places.end(),
+                   [](const BlockerPlace& a, const BlockerPlace& b) { return a.bytes > b.bytes; });
+  blocker.place_count = std::min(places.size(), blocker.most.size());
+  std::copy_n(places.begin(), blocker.place_count, blocker.most.begin());
+}
+
+// `below`: the block before the largest hole.
+Blocker blocker_of(const std::vector<LiveBlock>& blocks, std::size_t below, std::uint64_t largest,
+                   Nanoseconds time) {
+  const auto freed_without = [&](const Run& run) { return largest + run.span(blocks) + run.hole_behind; };
+  // One more, as a block of no bytes is in the way, too.
+  const auto gain_a_byte = [&](const Run& run) {
+    return static_cast<double>(freed_without(run)) / static_cast<double>(run.bytes + 1);
+  };
+  const Run under = run_below(blocks, below, largest), over = run_above(blocks, below + 1, largest);
+  const Run& run = gain_a_byte(under) > gain_a_byte(over) ? under : over;
+  std::int64_t oldest = blocks[run.first].time_ns;
+  for (std::size_t i = run.first; i <= run.last; ++i) oldest = std::min(oldest, blocks[i].time_ns);
+  Blocker blocker{blocks[run.first].address,
+                  static_cast<std::int64_t>(run.last - run.first + 1),
+                  static_cast<std::int64_t>(run.bytes),
+                  static_cast<std::int64_t>(run.span(blocks)),
+                  static_cast<std::int64_t>(freed_without(run)),
+                  {oldest},
+                  {time.count - oldest}};
+  find_places(blocker, blocks, run);
+  return blocker;
+}
 
 }  // namespace
 
@@ -54,37 +132,26 @@ FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds 
   }
   blocks = blocks_of_heap(std::move(blocks));
 
-  std::uint64_t extent_begin = 0, hole_before = 0, most_freed = 0;
-  const LiveBlock* blocker = nullptr;
+  std::uint64_t extent_begin = 0, largest = 0;
+  std::size_t below_largest = 0;      // the block before the largest hole
+  std::optional<std::uint64_t> hole;  // between the block before and this one; none: an extent begins
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const LiveBlock& block = blocks[i];
-    if (hole_before == 0 && (i == 0 || !hole_between(blocks[i - 1], block))) {
+    if (!hole) {
       extent_begin = block.address - kChunkHeader;
       ++moment.extents;
     }
-    const auto hole = i + 1 < blocks.size() ? hole_between(block, blocks[i + 1]) : std::nullopt;
+    hole = i + 1 < blocks.size() ? hole_between(block, blocks[i + 1]) : std::nullopt;
     if (!hole) moment.extent_bytes += static_cast<std::int64_t>(end_of(block) - extent_begin);
-    const std::uint64_t hole_after = hole.value_or(0);
-    if (hole_after > 0) {
-      ++moment.holes;
-      moment.free_bytes += static_cast<std::int64_t>(hole_after);
-      moment.largest_free_bytes = std::max(moment.largest_free_bytes, static_cast<std::int64_t>(hole_after));
-    }
-    if (hole_before > 0 && hole_after > 0 && hole_before + hole_after > most_freed) {
-      most_freed = hole_before + hole_after;
-      blocker = &block;
-    }
-    hole_before = hole_after;
+    if (hole.value_or(0) == 0) continue;
+    ++moment.holes;
+    moment.free_bytes += static_cast<std::int64_t>(*hole);
+    if (*hole <= largest) continue;
+    largest = *hole;
+    below_largest = i;
   }
-  if (blocker != nullptr)
-    moment.blocker = Blocker{blocker->address,
-                             static_cast<std::int64_t>(blocker->size),
-                             StackId{blocker->stack},
-                             blocker->layer,
-                             ThreadIndex{blocker->thread},
-                             {blocker->time_ns},
-                             {time.count - blocker->time_ns},
-                             static_cast<std::int64_t>(most_freed + chunk_bytes(blocker->size))};
+  moment.largest_free_bytes = static_cast<std::int64_t>(largest);
+  if (largest > 0) moment.blocker = blocker_of(blocks, below_largest, largest, time);
   return moment;
 }
 

@@ -10,8 +10,11 @@
 // the end) HeapExtents notices, and a second pass looks at it (fragmentation_moments.h).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "analysis/heap_extents.h"
@@ -21,16 +24,30 @@
 
 namespace headroom::analysis {
 
-// The live allocation that keeps two holes from being one. Of all of them, that which would set free most.
-struct Blocker {
-  std::uint64_t address = 0;
-  std::int64_t size = 0;
+// One call stack's blocks of a blocker, in one layer.
+struct BlockerPlace {
   StackId stack;
   std::uint32_t layer = 0;
-  ThreadIndex thread;
-  Nanoseconds allocated_at;
-  Nanoseconds age;                 // at the moment
-  std::int64_t freed_if_gone = 0;  // the hole that would be there instead of it and its neighbours
+  std::int64_t blocks = 0, bytes = 0;
+};
+
+// The live blocks at one end of the largest hole, up to the next hole that is at least a sixteenth of it or
+// to the extent's end. Of both ends, those without which there would be the larger hole for each of their
+// bytes.
+struct Blocker {
+  static constexpr std::size_t kMostPlaces = 5;
+
+  std::uint64_t address = 0;           // of the first
+  std::int64_t blocks = 0, bytes = 0;  // as asked for
+  std::int64_t span_bytes = 0;         // from where the first begins to where the last ends
+  std::int64_t freed_if_gone = 0;      // what the largest hole would be without them
+  Nanoseconds allocated_at;            // the oldest of them
+  Nanoseconds age;                     // its, at the moment
+  std::array<BlockerPlace, kMostPlaces> most = {};
+  std::size_t place_count = 0;
+
+  // Those that have most of it.
+  std::span<const BlockerPlace> places() const { return {most.data(), place_count}; }
 };
 
 struct FragmentationMoment {

@@ -202,10 +202,11 @@ struct RecordingAnalysis {
   std::vector<ThreadFigures> threads;          // [i] is ThreadIndex{i}
   MemoryTimeline timeline;
   LeakVerdict leaks;
-  std::vector<LifetimeClass> lifetimes;            // those that occur, ascending
-  std::optional<HeapFragmentation> fragmentation;  // of full recordings only: it needs every address
-  std::vector<ReuseCandidate> reuse;               // largest saving first
-  std::vector<DeviceFigures> devices;              // GPUs, by ordinal; never added to the heap
+  std::vector<LifetimeClass> lifetimes;  // those that occur, ascending
+  // Of full recordings only, and if they know of all that is live: it needs every address.
+  std::optional<HeapFragmentation> fragmentation;
+  std::vector<ReuseCandidate> reuse;   // largest saving first
+  std::vector<DeviceFigures> devices;  // GPUs, by ordinal; never added to the heap
 };
 
 struct AnalysisOptions {

@@ -12,6 +12,7 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
                                      const std::optional<SampledPeak>& peak)
     : options_(options),
       full_(recording.info().full),
+      tells_holes_(full_ && !recording::has_unknown_blocks(recording.info())),
       sample_period_(recording.info().full ? 0 : recording.info().sample_period_bytes),
       until_peak_(peak ? peak->until_peak : kNoBound),
       in_all_(peak ? peak->in_all : kNoBound),
@@ -248,7 +249,7 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
 
   result.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
-  if (full_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
+  if (tells_holes_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
   live_ = LiveMap();  // another pass may have one of its own
   return result;
 }

@@ -80,7 +80,7 @@ class RecordingAnalyzer {
   bool needs_prefetch() const { return live_.outgrew_the_cache(); }
   [[gnu::always_inline]] void prefetch(const MemoryEvent& event) const {
     live_.prefetch(event.address);
-    if (full_) fragmentation_.prefetch(event.address);
+    if (tells_holes_) fragmentation_.prefetch(event.address);
   }
   // Everything that an event touches is inlined here: without, a tenth of the time goes into calls.
   [[gnu::flatten]] void visit(const MemoryEvent& event);
@@ -163,6 +163,7 @@ class RecordingAnalyzer {
 
   AnalysisOptions options_;
   bool full_;
+  bool tells_holes_;  // all that is live is known
   std::uint64_t sample_period_;
   LiveMap live_;
   HeapTotal heap_, peak_;
@@ -256,11 +257,11 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
   if (live_.insert(block, replaced)) {
     ++missed_releases_;
     remove(replaced, time, false);
-    if (full_) fragmentation_.replaced(replaced);
+    if (tells_holes_) fragmentation_.replaced(replaced);
   }
   const bool is_sample = event.kind == MemoryEventKind::sampled_allocate;
   LayerLedger::with_share(block, [&](const LiveShare& share) { add(block, share, thread, is_sample, time); });
-  if (full_) fragmentation_.allocated(block, live_, {time});
+  if (tells_holes_) fragmentation_.allocated(block, live_, {time});
 }
 
 // To all accounts.
@@ -329,7 +330,7 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
   }
   if (thread.is_in_tracers_own) released_by_tracer(block);
   remove(block, time, temporary);
-  if (full_) fragmentation_.released(block, live_, {time});
+  if (tells_holes_) fragmentation_.released(block, live_, {time});
 }
 
 // Takes a block that is no longer in the map off all accounts.

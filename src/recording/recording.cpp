@@ -402,6 +402,8 @@ void Recording::let_go_of(const std::uint8_t* begin, const std::uint8_t* end) co
   ::madvise(const_cast<std::uint8_t*>(begin), static_cast<std::size_t>(end - begin), MADV_DONTNEED);
 }
 
+bool has_unknown_blocks(const RecordingInfo& info) { return info.forked || info.segments_overwritten > 0; }
+
 std::string path_of(const RecordingInfo& info, ScopeId scope) {
   std::string path;
   for (std::uint32_t id = scope.index; id != 0 && id < info.scopes.size(); id = info.scopes[id].parent.index)

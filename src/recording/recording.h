@@ -83,6 +83,10 @@ struct RecordingInfo {
 // "model/layer1/conv": names of a scope and its parents; empty for the root.
 std::string path_of(const RecordingInfo& info, ScopeId scope);
 
+// Whether blocks were live before its first event: those of a forked child's parent, or from before what a
+// ring still has. They would look like holes between the others.
+bool has_unknown_blocks(const RecordingInfo& info);
+
 class Recording {
  public:
   static Result<Recording> open(const std::filesystem::path& path);

@@ -117,11 +117,17 @@ char letter_of(std::uint64_t live, std::uint64_t cell) {
 }
 
 Json blocker_json(const RecordingReport& report, const Blocker& blocker) {
+  Json places = Json::array();
+  for (const BlockerPlace& place : blocker.places())
+    places.push_back(
+        {{"bytes", place.bytes}, {"blocks", place.blocks}, {"frames", frames_of(report, place.stack)}});
   return {{"address", fmt::format("{:#x}", blocker.address)},
-          {"size_bytes", blocker.size},
+          {"size_bytes", blocker.bytes},
+          {"blocks", blocker.blocks},
+          {"span_bytes", blocker.span_bytes},
           {"freed_if_gone_bytes", blocker.freed_if_gone},
           {"age_ns", blocker.age.count},
-          {"frames", frames_of(report, blocker.stack)}};
+          {"places", std::move(places)}};
 }
 
 }  // namespace

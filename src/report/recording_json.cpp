@@ -9,6 +9,7 @@
 #include "report/recording_mapped.h"
 #include "report/recording_rows_json.h"
 #include "report/recording_views.h"
+#include "report/recording_words.h"
 #include "report/stack_text.h"
 
 namespace headroom::report {
@@ -207,6 +208,16 @@ Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
   return object;
 }
 
+Json blocker_places_json(const RecordingReport& report, const Blocker& blocker) {
+  Json places = Json::array();
+  for (const BlockerPlace& place : blocker.places())
+    places.push_back({{"bytes", place.bytes},
+                      {"blocks", place.blocks},
+                      {"layer_name", report.analysis.layers[place.layer].path},
+                      {"frames", frames_of(report, place.stack)}});
+  return places;
+}
+
 Json fragmentation_json(const RecordingReport& report) {
   Json moments = Json::array();
   for (const FragmentationMoment& moment : report.analysis.fragmentation->moments) {
@@ -224,13 +235,13 @@ Json fragmentation_json(const RecordingReport& report) {
     if (moment.blocker) {
       const Blocker& blocker = *moment.blocker;
       object["blocker"] = {{"address", blocker.address},
-                           {"size_bytes", blocker.size},
+                           {"size_bytes", blocker.bytes},
+                           {"blocks", blocker.blocks},
+                           {"span_bytes", blocker.span_bytes},
                            {"allocated_at_ns", blocker.allocated_at.count},
                            {"age_ns", blocker.age.count},
                            {"freed_if_gone_bytes", blocker.freed_if_gone},
-                           {"layer_name", report.analysis.layers[blocker.layer].path},
-                           {"thread", blocker.thread.index},
-                           {"frames", frames_of(report, blocker.stack)}};
+                           {"places", blocker_places_json(report, blocker)}};
     }
     moments.push_back(std::move(object));
   }
@@ -333,6 +344,7 @@ void add_use_of_heap(Json& json, const RecordingReport& report) {
         {{"below_ns", lifetime.below.count}, {"blocks", lifetime.blocks}, {"bytes", lifetime.bytes}});
   json["leaks"] = leaks_json(report, report.analysis.leaks);
   if (analysis.fragmentation) json["fragmentation"] = fragmentation_json(report);
+  set_if(json, "fragmentation_absent", words_for_no_fragmentation(report.info));
   json["reuse"] = reuse_json(report);
   json["timeline"] = timeline_json(analysis);
 }

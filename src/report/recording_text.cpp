@@ -323,6 +323,10 @@ class Screen {
   void fragmentation() {
     if (!analysis_.fragmentation || analysis_.fragmentation->moments.empty()) return;
     const HeapFragmentation& fragmentation = *analysis_.fragmentation;
+    if (const std::string why = words_for_no_fragmentation(report_.info); !why.empty()) {
+      heading("Fragmentation");
+      sentence("·", kYellow, why + ".");
+    }
     const FragmentationMoment& moment = fragmentation.moments[fragmentation.largest];
     const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
     if (moment.extent_bytes == 0) return;
@@ -342,9 +346,14 @@ class Screen {
                       words_for_share(worst.external()), format_bytes({worst.largest_free_bytes})));
     if (!worst.blocker) return;
     const Blocker& blocker = *worst.blocker;
-    place(fmt::format("  {} lie in the way of {} since {}: ", format_bytes({blocker.size}),
-                      format_bytes({blocker.freed_if_gone}), format_duration(blocker.allocated_at)),
-          blocker.stack);
+    sentence(" ", "",
+             fmt::format("The largest hole would be {} without {} in {} at its end:",
+                         format_bytes({blocker.freed_if_gone}), format_bytes({blocker.bytes}),
+                         counted(blocker.blocks, "block")));
+    const auto places = blocker.places();
+    for (const BlockerPlace& part : places.first(std::min(places.size(), kRowsOfAHint)))
+      place(fmt::format("  {:>9} in {}  ", format_bytes({part.bytes}), counted(part.blocks, "block")),
+            part.stack);
   }
 
   void processes() {

@@ -60,6 +60,15 @@ namespace {
 void add_overwritten(std::vector<std::string>& sentences, const recording::RecordingInfo& info) {
   if (info.segments_overwritten == 0) return;
   sentences.push_back(
+std::string words_for_no_fragmentation(const recording::RecordingInfo& info) {
+  if (!info.full || !recording::has_unknown_blocks(info)) return "";
+  if (info.forked)
+    return "Holes are not told of a forked child: it has blocks of its parent, which are not in its "
+           "recording and would look like holes";
+  return "Holes are not told, as the ring was overwritten: blocks from before its first event would look "
+         "like holes";
+}
+
       fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
                   "not counted.",
                   grouped(static_cast<std::int64_t>(info.segments_overwritten))));

@@ -31,6 +31,9 @@ std::string cure_for_drops(const recording::RecordingInfo& info);
 // estimate of its own. Empty where it is not below.
 std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis);
 
+// Why a full recording has no fragmentation, without a full stop. Empty where it has, and of samples.
+std::string words_for_no_fragmentation(const recording::RecordingInfo& info);
+
 // What the recording does not hold, a sentence each; empty for a whole one.
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const analysis::RecordingAnalysis& analysis);

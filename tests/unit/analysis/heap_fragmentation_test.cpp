@@ -42,7 +42,7 @@ TEST(Fragmentation, ChunksThatTouchLeaveNoHole) {
   EXPECT_DOUBLE_EQ(moment.internal(), 0.25);
 }
 
-TEST(Fragmentation, TheBlockerIsTheBlockBetweenTheLargestHoles) {
+TEST(Fragmentation, TheBlockerEndsTheLargestHole) {
   // Chunks of 32 bytes at 0x1010, 0x2010, 0x4010, 0x4810: holes of 0xfe0, 0x1fe0 and 0x7e0.
   const FragmentationMoment moment = fragmentation_of(
       {block_at(0x1010, 24), block_at(0x2010, 24, 7, 100), block_at(0x4010, 24, 8), block_at(0x4810, 24)},
@@ -52,10 +52,53 @@ TEST(Fragmentation, TheBlockerIsTheBlockBetweenTheLargestHoles) {
   EXPECT_EQ(moment.largest_free_bytes, 0x1fe0);
   EXPECT_EQ(moment.extent_bytes, 0x3820);
   ASSERT_TRUE(moment.blocker.has_value());
-  EXPECT_EQ(moment.blocker->address, 0x2010U);
-  EXPECT_EQ(moment.blocker->stack, StackId{7});
+  EXPECT_EQ(moment.blocker->address, 0x2010U) << "more is free behind it than behind 0x4010";
+  EXPECT_EQ(moment.blocker->blocks, 1);
+  EXPECT_EQ(moment.blocker->bytes, 24);
   EXPECT_EQ(moment.blocker->age, Nanoseconds{400});
   EXPECT_EQ(moment.blocker->freed_if_gone, 0xfe0 + 0x20 + 0x1fe0);
+  ASSERT_EQ(moment.blocker->places().size(), 1U);
+  EXPECT_EQ(moment.blocker->places()[0].stack, StackId{7});
+}
+
+// A block between two small holes keeps these two apart, and stands nowhere near the largest.
+TEST(Fragmentation, ABlockBetweenSmallerHolesIsNotTheBlocker) {
+  constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 5008;  // of malloc(5000)
+  std::vector<LiveBlock> blocks;
+  const auto put = [&](std::uint64_t i, std::uint32_t stack) {
+    blocks.push_back(block_at(kHeap + kChunk * i, 5000, stack, static_cast<std::int64_t>(i)));
+  };
+  for (std::uint64_t i = 0; i < 20; ++i)
+    if (i != 5 && i != 7) put(i, i == 6 ? 9 : 1);
+  for (std::uint64_t i = 180; i < 220; ++i) put(i, 2);
+  const FragmentationMoment moment = fragmentation_of(blocks, {1000});
+  EXPECT_EQ(moment.largest_free_bytes, 160 * 5008);
+  ASSERT_TRUE(moment.blocker.has_value());
+  const Blocker& blocker = *moment.blocker;
+  EXPECT_EQ(blocker.address, kHeap) << "below are fewer bytes than above";
+  EXPECT_EQ(blocker.blocks, 18);
+  EXPECT_EQ(blocker.bytes, 18 * 5000);
+  EXPECT_EQ(blocker.span_bytes, 20 * 5008);
+  EXPECT_EQ(blocker.freed_if_gone, 180 * 5008) << "the two small holes are in it";
+  EXPECT_EQ(blocker.age, Nanoseconds{1000});
+  ASSERT_EQ(blocker.places().size(), 2U);
+  EXPECT_EQ(blocker.places()[0].stack, StackId{1});
+  EXPECT_EQ(blocker.places()[0].blocks, 17);
+  EXPECT_EQ(blocker.places()[0].bytes, 17 * 5000);
+  EXPECT_EQ(blocker.places()[1].stack, StackId{9});
+}
+
+TEST(Fragmentation, OfBothEndsThatIsTheBlockerThatKeepsMoreApartForItsSize) {
+  constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 1008;  // of malloc(1000)
+  // A hole of 100 chunks: below two blocks, and then the heap's begin; above three, and a hole of 90.
+  std::vector<LiveBlock> blocks;
+  for (const std::uint64_t i : {0, 1, 102, 103, 104, 195})
+    blocks.push_back(block_at(kHeap + kChunk * i, 1000, static_cast<std::uint32_t>(i)));
+  const FragmentationMoment moment = fragmentation_of(blocks, {});
+  ASSERT_TRUE(moment.blocker.has_value());
+  EXPECT_EQ(moment.blocker->address, kHeap + kChunk * 102);
+  EXPECT_EQ(moment.blocker->blocks, 3);
+  EXPECT_EQ(moment.blocker->freed_if_gone, 193 * 1008);
 }
 
 TEST(Fragmentation, HeapsFarApartAreExtentsOfTheirOwn) {
@@ -215,6 +258,30 @@ TEST(Fragmentation, MomentsAreBoundedAndTheLastIsTheEnd) {
   EXPECT_EQ(end.holes, 499);
   EXPECT_EQ(end.free_bytes, 499 * 32);
   EXPECT_EQ(fragmentation.worst, fragmentation.moments.size() - 1);
+}
+
+// Holes could be blocks of the parent that are live.
+TEST(Fragmentation, IsNotToldOfAForkedChild) {
+  const test::TemporaryFolder folder;
+  for (const bool forked : {false, true}) {
+    test::RecordingBuilder builder(folder / "a.hrec", {.forked = forked});
+    for (std::uint64_t i = 0; i < 10; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x10000 * i, 1000);
+    auto opened = recording::Recording::open(builder.finish());
+    ASSERT_TRUE(opened.has_value());
+    EXPECT_EQ(analyze_recording(*opened, {}).fragmentation.has_value(), !forked);
+  }
+}
+
+TEST(Fragmentation, IsNotToldOfARingThatWasOverwritten) {
+  const test::TemporaryFolder folder;
+  for (const std::uint64_t events : {100, 100'000}) {
+    test::RecordingBuilder builder(folder / "a.hrec",
+                                   {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
+    for (std::uint64_t i = 0; i < events; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000);
+    auto opened = recording::Recording::open(builder.finish());
+    ASSERT_TRUE(opened.has_value());
+    EXPECT_EQ(analyze_recording(*opened, {}).fragmentation.has_value(), events == 100);
+  }
 }
 
 }  // namespace

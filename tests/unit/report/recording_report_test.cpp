@@ -188,7 +188,7 @@ TEST(RecordingText, FitsOneScreen) {
   const RecordingReport report =
       fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
   const std::string text = recording_to_terminal(report, false, 80);
-  EXPECT_LE(split(text, '\n').size(), 46U) << text;
+  EXPECT_LE(split(text, '\n').size(), 47U) << text;
 }
 
 // Half B tells the peak and all samples tell the end: of what stays, either may be the higher one.
@@ -427,6 +427,46 @@ TEST(RecordingJson, SaysWhatIsEstimated) {
   EXPECT_TRUE(exact_json.contains("fragmentation"));
   EXPECT_EQ(exact_json["leaks"]["verdict"], "unknown");
   EXPECT_EQ(exact_json["complete"], true);
+}
+
+TEST(RecordingViews, OfAnOverwrittenRingHolesAreNotTold) {
+  const auto fill = [](test::RecordingBuilder& builder) {
+    for (std::uint64_t i = 0; i < 10'000; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000, {1});
+  };
+  const Fixture fixture = Fixture::of(fill, {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
+  const RecordingReport report = fixture.report(numbered({"", "main"}));
+  EXPECT_THAT(recording_to_terminal(report, false, 200), testing::HasSubstr("would look like holes"));
+  EXPECT_TRUE(recording_to_json(report).contains("fragmentation_absent"));
+}
+
+TEST(RecordingViews, OfAForkedChildHolesAreNotTold) {
+  const Fixture fixture = Fixture::of(
+      [](auto& builder) {
+        for (std::uint64_t i = 0; i < 10; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x10000 * i, 1000, {1});
+      },
+      {.forked = true});
+  const RecordingReport report = fixture.report(numbered({"", "main"}));
+  EXPECT_THAT(recording_to_terminal(report, false, 200), testing::HasSubstr("blocks of its parent"));
+  EXPECT_TRUE(recording_to_json(report).contains("fragmentation_absent"));
+}
+
+TEST(RecordingViews, NameWhatEndsTheLargestHole) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    for (std::uint64_t i = 0; i < 220; ++i)
+      builder.allocate(0, 10 + i, 0x10010 + 5008 * i, 5000, {i < 20 ? 1U : 2U});
+    for (std::uint64_t i = 20; i < 180; ++i) builder.release(0, 1000 + i, 0x10010 + 5008 * i);
+  });
+  const RecordingReport report = fixture.report(numbered({"", "small", "session"}));
+  EXPECT_THAT(
+      recording_to_terminal(report, false, 200),
+      testing::HasSubstr("The largest hole would be 880.3 KiB without 97.7 KiB in 20 blocks at its end:\n"
+                         "   97.7 KiB in 20 blocks  small\n"));
+  const Json fragmentation = recording_to_json(report)["fragmentation"];
+  const Json blocker = fragmentation["moments"][fragmentation["worst"].get<std::size_t>()]["blocker"];
+  EXPECT_EQ(blocker["size_bytes"], 20 * 5000);
+  EXPECT_EQ(blocker["blocks"], 20);
+  EXPECT_EQ(blocker["freed_if_gone_bytes"], 180 * 5008);
+  EXPECT_EQ(blocker["places"][0]["frames"], Json::array({"small"}));
 }
 
 TEST(RecordingJson, OfANodeInSamplesTheCountsAreAbsent) {

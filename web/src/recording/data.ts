@@ -279,6 +279,7 @@ export interface Recording extends RecordingBase {
   leaks: Leaks;
   fragmentation?: {worst: number; largest: number; moments: FragmentationMoment[]};
   reuse: Reuse[];
+  fragmentation_absent?: string;  // why a full recording has none
   timeline: Timeline;
 }
 
@@ -316,7 +317,20 @@ export interface LiveMoment {
 export interface HeapMap extends FragmentationMoment {
   cell_bytes: number;
   extents: {address: string; bytes: number; cells: string}[];
-  blocker?: {address: string; size_bytes: number; freed_if_gone_bytes: number; age_ns: number; frames: string[]; extent?: number; offset_bytes?: number};
+  blocker?: Blocker;
+}
+
+// The blocks at one end of the largest hole.
+export interface Blocker {
+  address: string;  // of the first
+  size_bytes: number;
+  blocks: number;
+  span_bytes: number;  // from where the first begins to where the last ends
+  freed_if_gone_bytes: number;  // what the largest hole would be without them
+  age_ns: number;
+  places: {bytes: number; blocks: number; frames: string[]}[];  // those that have most of it
+  extent?: number;
+  offset_bytes?: number;
 }
 
 export interface RecordingData {

@@ -70,9 +70,10 @@ function paint(canvas: HTMLCanvasElement, width: number, map: HeapMap): void {
     }
     if (map.blocker?.extent === number) {
       const first = Math.floor(map.blocker.offset_bytes! / map.cell_bytes);
-      const last = Math.min(extent.cells.length - 1, Math.floor((map.blocker.offset_bytes! + map.blocker.size_bytes) / map.cell_bytes));
+      const last = Math.min(extent.cells.length - 1, Math.floor((map.blocker.offset_bytes! + map.blocker.span_bytes - 1) / map.cell_bytes));
       ctx.fillStyle = blocker;
       for (let cell = first; cell <= last; cell++) {
+        if (extent.cells[cell] === LEVELS[0]) continue;  // a small hole between its blocks
         const [x, y] = place(cell);
         ctx.fillRect(x, y, CELL - 1, CELL - 1);
       }

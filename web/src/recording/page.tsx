@@ -78,7 +78,7 @@ function HostPage({recording, live, heap}: {recording: Recording; live: LiveMome
         <LayersTable layers={recording.layers} left_out={recording.layers_left_out ?? 0} />
         <Leaks recording={recording} />
         <ReuseCandidates reuse={recording.reuse} />
-        <Fragmentation fragmentation={recording.fragmentation} heap={heap} full={recording.full} />
+        <Fragmentation fragmentation={recording.fragmentation} heap={heap} full={recording.full} absent={recording.fragmentation_absent} />
         <Distributions recording={recording} />
         {(recording.other_processes ?? []).length > 0 && <Processes processes={recording.other_processes!} host_recorded />}
       </main>

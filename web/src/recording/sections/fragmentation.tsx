@@ -1,7 +1,7 @@
 // Holes between the live blocks: over time, and as a map of the heap at a moment.
 import {useMemo, useState} from 'preact/hooks';
 import {type Line, TimeChart} from '../../charts/time_chart';
-import {bytes, duration, number, percent} from '../../format';
+import {bytes, counted, duration, number, percent} from '../../format';
 import type {HeapMap, Recording} from '../data';
 import {HeapCells} from '../heap_cells';
 import {Place} from '../place';
@@ -10,9 +10,10 @@ interface Props {
   fragmentation: Recording['fragmentation'];
   heap: HeapMap[];
   full: boolean;
+  absent: string | undefined;  // why there is none of a full recording
 }
 
-export function Fragmentation({fragmentation, heap, full}: Props) {
+export function Fragmentation({fragmentation, heap, full, absent}: Props) {
   const moment = fragmentation?.moments[fragmentation.largest];
   const largest = moment && moment.extent_bytes > 0 ? moment : undefined;
   const worst = fragmentation?.moments[fragmentation.worst];
@@ -33,7 +34,8 @@ export function Fragmentation({fragmentation, heap, full}: Props) {
     <section id="fragmentation" aria-labelledby="fragmentation-title">
       <h2 id="fragmentation-title">Fragmentation</h2>
       {!full && <p class="quiet">It needs every address: record with --full to see it.</p>}
-      {full && !largest && <p class="quiet">Nothing lay in the heap at the moments that were looked at.</p>}
+      {absent && <p class="quiet">{absent}.</p>}
+      {full && !absent && !largest && <p class="quiet">Nothing lay in the heap at the moments that were looked at.</p>}
       {fragmentation && largest && (
         <>
           <p>
@@ -67,8 +69,9 @@ export function Fragmentation({fragmentation, heap, full}: Props) {
           <HeapCells map={map} />
           {map.blocker && (
             <div class="blocker-words">
-              In the way: {bytes(map.blocker.size_bytes)} at {map.blocker.address}, {duration(map.blocker.age_ns)} old. Without it there would be one
-              hole of {bytes(map.blocker.freed_if_gone_bytes)}. <Place frames={map.blocker.frames} />
+              In the way: {bytes(map.blocker.size_bytes)} in {counted(map.blocker.blocks, 'block')} from {map.blocker.address} on, up to {duration(map.blocker.age_ns)} old,
+              at the end of the largest hole. Without {map.blocker.blocks === 1 ? 'it' : 'them'} that would be {bytes(map.blocker.freed_if_gone_bytes)}.
+              {map.blocker.places.map((place) => <div>{bytes(place.bytes)} in {counted(place.blocks, 'block')}: <Place frames={place.frames} /></div>)}
             </div>
           )}
         </>
