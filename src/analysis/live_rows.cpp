@@ -102,6 +102,7 @@ LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleH
   });
   rows.bytes.value = all.bytes;
   rows.blocks.value = all.blocks;
+  rows.bytes.at_least = rows.blocks.at_least = recording.info().segments_overwritten > 0;
   if (full || most.bytes == 0) return rows;
   // Samples know nothing of what lies between them, so one more or less is always possible; but no more can
   // be wrong than all that was sampled.
@@ -111,7 +112,7 @@ LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleH
   const double blocks_a_period = period * most_blocks / most_bytes;
   rows.bytes.standard_error = std::min(most_bytes, std::hypot(std::sqrt(all.variance), period));
   rows.blocks.standard_error = std::min(most_blocks, std::hypot(std::sqrt(blocks_variance), blocks_a_period));
-  if (most_bytes < static_cast<double>(recording.info().sample_period_bytes)) {
+  if (most_bytes < static_cast<double>(recording.info().sample_period_bytes) && !rows.bytes.at_least) {
     add_wrapping(large, most.bytes);
     rows.bytes.at_most = large;
   }

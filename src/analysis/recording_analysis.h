@@ -41,6 +41,7 @@ struct Figure {
   std::optional<double> standard_error = {};  // absent: the value is exact
   // Where all small allocations together are less than one sample stands for: what it can be at most.
   std::optional<std::int64_t> at_most = {};
+  bool at_least = false;  // what is older than the first event of an overwritten ring is not in it
 };
 
 // Live memory of one stack, layer, size class or thread. In a recording of samples it is estimated.

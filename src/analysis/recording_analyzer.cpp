@@ -240,6 +240,10 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   result.complete = info.closed && result.dropped_events == 0 && gaps_ == 0 &&
                     info.segments_overwritten == 0 && result.problems.empty();
   finish_heap(result);
+  if (info.segments_overwritten > 0)
+    for (Figure* figure :
+         {&result.peak_bytes, &result.peak_blocks, &result.leaked_bytes, &result.leaked_blocks})
+      *figure = {figure->value, figure->standard_error, std::nullopt, true};
   finish_stacks(result, recording.stacks().size());
   finish_layers(result);
   finish_classes(result);

@@ -6,6 +6,7 @@
 
 #include "report/process_figures.h"
 #include "report/recording_diff_words.h"
+#include "report/recording_words.h"
 
 namespace headroom::report {
 namespace {
@@ -16,6 +17,7 @@ void set(Json& object, const std::string& key, const Figure& figure) {
   object[key] = figure.value;
   set_if(object, key + "_standard_error", figure.standard_error);
   set_if(object, key + "_at_most", figure.at_most);
+  if (figure.at_least) object[key + "_at_least"] = figure.value;
 }
 
 Json side_json(const DiffSide& side) {
@@ -28,7 +30,7 @@ Json side_json(const DiffSide& side) {
   json["full"] = analysis.full;
   json["complete"] = analysis.complete;
   json["ended_by_itself"] = side.info.closed;
-  json["problems"] = analysis.problems;
+  json["problems"] = problems_of(side.info, analysis);
   json["notes"] = side.info.notes;
   json["dropped_events"] = analysis.dropped_events;
   json["duration_seconds"] = analysis.duration.seconds();

@@ -97,7 +97,8 @@ class Screen {
     const auto bytes = [&](std::string name, const FigureChange& figure) {
       const auto words = [](const Figure& of) {
         if (of.at_most) return fmt::format("≤ {}", format_bytes({*of.at_most}));
-        return (of.standard_error ? "≈ " : "") + format_bytes({of.value});
+        return std::string(of.at_least ? "≥ " : "") + (of.standard_error ? "≈ " : "") +
+               format_bytes({of.value});
       };
       row(std::move(name), words(figure.before), words(figure.after), signed_bytes(figure.change()),
           signed_percent(figure.before.value, figure.after.value));

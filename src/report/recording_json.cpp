@@ -368,7 +368,7 @@ Json recording_to_json(const RecordingReport& report) {
   json["full"] = analysis.full;
   json["complete"] = analysis.complete;
   json["ended_by_itself"] = report.info.closed;
-  json["problems"] = analysis.problems;
+  json["problems"] = problems_of(report.info, analysis);
   json["notes"] = report.info.notes;
 
   json["events"] = analysis.events;

@@ -64,7 +64,8 @@ class Screen {
  private:
   std::string what_was_live() const {
     if (!report_.analysis.host_recorded) return std::string(kGpuMemoryOnly);
-    return fmt::format("{} in {}", words_for(rows_.bytes), words_for_count(rows_.blocks, "block"));
+    return fmt::format("{} in {}{}", words_for(rows_.bytes), words_for_count(rows_.blocks, "block"),
+                       words_for_older_blocks(rows_.bytes));
   }
 
   void heap() {

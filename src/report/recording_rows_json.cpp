@@ -30,6 +30,7 @@ void set(Json& object, const std::string& key, const Figure& figure) {
   object[key] = figure.value;
   set_if(object, key + "_standard_error", figure.standard_error);
   set_if(object, key + "_at_most", figure.at_most);
+  if (figure.at_least) object[key + "_at_least"] = figure.value;
 }
 
 void set(Json& object, const LiveFigures& live) {

@@ -99,14 +99,16 @@ class Screen {
   }
 
   void figures() {
-    figure("Peak", fmt::format("{} at {} in {}", words_for(analysis_.peak_bytes),
-                               format_duration(analysis_.peak_time),
-                               words_for_count(analysis_.peak_blocks, "block")));
+    figure("Peak",
+           fmt::format("{} at {} in {}{}", words_for(analysis_.peak_bytes),
+                       format_duration(analysis_.peak_time), words_for_count(analysis_.peak_blocks, "block"),
+                       words_for_older_blocks(analysis_.peak_bytes)));
     figure("Allocated",
            fmt::format("{} in {} allocations; {} released", format_bytes({analysis_.total_allocated_bytes}),
                        grouped(analysis_.allocations), grouped(analysis_.deallocations)));
-    figure("At the end", fmt::format("{} in {} still live", words_for(analysis_.leaked_bytes),
-                                     words_for_count(analysis_.leaked_blocks, "block")));
+    figure("At the end", fmt::format("{} in {} still live{}", words_for(analysis_.leaked_bytes),
+                                     words_for_count(analysis_.leaked_blocks, "block"),
+                                     words_for_older_blocks(analysis_.leaked_bytes)));
     if (const std::string why = words_for_end_above_peak(analysis_); !why.empty()) figure("", why);
     if (analysis_.temporary)
       figure("Temporary",
@@ -321,12 +323,12 @@ class Screen {
   }
 
   void fragmentation() {
-    if (!analysis_.fragmentation || analysis_.fragmentation->moments.empty()) return;
-    const HeapFragmentation& fragmentation = *analysis_.fragmentation;
     if (const std::string why = words_for_no_fragmentation(report_.info); !why.empty()) {
       heading("Fragmentation");
       sentence("·", kYellow, why + ".");
     }
+    if (!analysis_.fragmentation || analysis_.fragmentation->moments.empty()) return;
+    const HeapFragmentation& fragmentation = *analysis_.fragmentation;
     const FragmentationMoment& moment = fragmentation.moments[fragmentation.largest];
     const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
     if (moment.extent_bytes == 0) return;

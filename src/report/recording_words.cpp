@@ -27,9 +27,14 @@ std::string error_column(std::optional<double> standard_error) {
 
 std::string words_for(const analysis::Figure& bytes) {
   if (bytes.at_most) return fmt::format("at most {}", format_bytes({*bytes.at_most}));
-  if (!bytes.standard_error) return format_bytes({bytes.value});
-  return fmt::format("≈ {} ± {}", format_bytes({bytes.value}),
+  const std::string_view bound = bytes.at_least ? "at least " : "";
+  if (!bytes.standard_error) return fmt::format("{}{}", bound, format_bytes({bytes.value}));
+  return fmt::format("{}≈ {} ± {}", bound, format_bytes({bytes.value}),
                      format_bytes({std::llround(*bytes.standard_error)}));
+}
+
+std::string_view words_for_older_blocks(const analysis::Figure& bytes) {
+  return bytes.at_least ? "; older blocks are not counted" : "";
 }
 
 std::string words_for_count(const analysis::Figure& count, std::string_view noun) {
@@ -55,13 +60,8 @@ std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis
   return "above the peak by chance: two estimates (±) from different samples";
 }
 
-namespace {
-
-void add_overwritten(std::vector<std::string>& sentences, const recording::RecordingInfo& info) {
-  if (info.segments_overwritten == 0) return;
-  sentences.push_back(
 std::string words_for_no_fragmentation(const recording::RecordingInfo& info) {
-  if (!info.full || !recording::has_unknown_blocks(info)) return "";
+  if (!info.full || !info.host_recorded || !recording::has_unknown_blocks(info)) return "";
   if (info.forked)
     return "Holes are not told of a forked child: it has blocks of its parent, which are not in its "
            "recording and would look like holes";
@@ -69,44 +69,71 @@ std::string words_for_no_fragmentation(const recording::RecordingInfo& info) {
          "like holes";
 }
 
+namespace {
+
+void add_not_closed(std::vector<std::string>& parts, const recording::RecordingInfo& info) {
+  if (!info.closed)
+    parts.emplace_back("The process did not end its recording itself: it was killed, or is still running");
+}
+
+void add_overwritten(std::vector<std::string>& parts, const recording::RecordingInfo& info) {
+  if (info.segments_overwritten == 0) return;
+  parts.push_back(
       fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
-                  "not counted.",
+                  "not counted",
                   grouped(static_cast<std::int64_t>(info.segments_overwritten))));
+}
+
+void add_dropped(std::vector<std::string>& parts, const recording::RecordingInfo& info,
+                 const analysis::RecordingAnalysis& analysis) {
+  if (analysis.dropped_events == 0 && analysis.gaps == 0) return;
+  parts.push_back(
+      fmt::format("{} events were not recorded ({}): figures after them may be too low or too high; {}",
+                  grouped(analysis.dropped_events), counted(analysis.gaps, "gap"), cure_for_drops(info)));
+}
+
+std::vector<std::string> sentences_of(std::vector<std::string> parts) {
+  for (std::string& part : parts) part += '.';
+  return parts;
 }
 
 }  // namespace
 
+std::vector<std::string> problems_of(const recording::RecordingInfo& info,
+                                     const analysis::RecordingAnalysis& analysis) {
+  std::vector<std::string> parts;
+  add_not_closed(parts, info);
+  add_dropped(parts, info, analysis);
+  add_overwritten(parts, info);
+  parts.insert(parts.end(), analysis.problems.begin(), analysis.problems.end());
+  return parts;
+}
+
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const analysis::RecordingAnalysis& analysis) {
-  std::vector<std::string> sentences;
-  if (analysis.dropped_events > 0)
-    sentences.push_back(
-        fmt::format("{} events were not recorded ({}): figures after them may be too low or too high; "
-                    "{}.",
-                    grouped(analysis.dropped_events), counted(analysis.gaps, "gap"), cure_for_drops(info)));
-  add_overwritten(sentences, info);
+  std::vector<std::string> parts;
+  add_dropped(parts, info, analysis);
+  add_overwritten(parts, info);
   if (analysis.unknown_releases > 0 && analysis.unseen_blocks == 0)  // those are a problem
-    sentences.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded.",
-                                    grouped(analysis.unknown_releases)));
+    parts.push_back(fmt::format("{} of the releases were of blocks whose allocation was not recorded",
+                                grouped(analysis.unknown_releases)));
   for (const auto* list : {&analysis.problems, &info.notes})
-    for (const std::string& sentence_text : *list) sentences.push_back(sentence_text + ".");
-  return sentences;
+    parts.insert(parts.end(), list->begin(), list->end());
+  return sentences_of(std::move(parts));
 }
 
 std::vector<std::string> missing_parts(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
-  std::vector<std::string> sentences;
-  if (!info.closed)
-    sentences.emplace_back(
-        "The process did not end its recording itself: it was killed, or is still running.");
+  std::vector<std::string> parts;
+  add_not_closed(parts, info);
   if (info.events_dropped > 0)
-    sentences.push_back(fmt::format("{} events were not recorded: figures may be too low or too high; {}.",
-                                    grouped(static_cast<std::int64_t>(info.events_dropped)),
-                                    cure_for_drops(info)));
-  add_overwritten(sentences, info);
+    parts.push_back(fmt::format("{} events were not recorded: figures may be too low or too high; {}",
+                                grouped(static_cast<std::int64_t>(info.events_dropped)),
+                                cure_for_drops(info)));
+  add_overwritten(parts, info);
   for (const auto* list : {&recording.problems(), &info.notes})
-    for (const std::string& sentence : *list) sentences.push_back(sentence + ".");
-  return sentences;
+    parts.insert(parts.end(), list->begin(), list->end());
+  return sentences_of(std::move(parts));
 }
 
 }  // namespace headroom::report

@@ -18,8 +18,11 @@ std::string grouped(std::int64_t count);
 // " ± 0.4 MiB   " behind the bytes of a row, 12 columns wide; blank where they are exact.
 std::string error_column(std::optional<double> standard_error);
 
-// "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB"; of little "at most 78.4 KiB".
+// "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB"; of little "at most 78.4 KiB"; of a ring that was
+// overwritten "at least 12.3 MiB".
 std::string words_for(const analysis::Figure& bytes);
+// What goes behind such a sentence; empty where all blocks are counted.
+std::string_view words_for_older_blocks(const analysis::Figure& bytes);
 // "1 block", "≈ 1,234 blocks".
 std::string words_for_count(const analysis::Figure& count, std::string_view noun);
 
@@ -34,7 +37,10 @@ std::string words_for_end_above_peak(const analysis::RecordingAnalysis& analysis
 // Why a full recording has no fragmentation, without a full stop. Empty where it has, and of samples.
 std::string words_for_no_fragmentation(const recording::RecordingInfo& info);
 
-// What the recording does not hold, a sentence each; empty for a whole one.
+// Why a recording is not whole, each without a full stop; empty for a whole one.
+std::vector<std::string> problems_of(const recording::RecordingInfo& info,
+                                     const analysis::RecordingAnalysis& analysis);
+// What the recording does not hold, a sentence each, for a screen that tells how the process ended by itself.
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const analysis::RecordingAnalysis& analysis);
 // What is known of that without an analysis, once all events were read.

@@ -13,9 +13,10 @@ namespace {
 
 std::string bytes_of(const analysis::Figure& figure) {
   if (figure.at_most) return fmt::format("at most {}", format_bytes(Bytes{*figure.at_most}));
-  std::string text = format_bytes(Bytes{figure.value});
-  if (figure.standard_error.value_or(0) < 1) return text;
-  return fmt::format("about {} (± {})", text,
+  const std::string_view bound = figure.at_least ? "at least " : "";
+  const std::string text = format_bytes(Bytes{figure.value});
+  if (figure.standard_error.value_or(0) < 1) return fmt::format("{}{}", bound, text);
+  return fmt::format("{}about {} (± {})", bound, text,
                      format_bytes(Bytes{static_cast<std::int64_t>(*figure.standard_error)}));
 }
 
@@ -63,17 +64,19 @@ std::string mapped_at_peak(const analysis::RecordingAnalysis& analysis) {
 }  // namespace
 
 std::string heap_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis) {
-  std::string text = line("peak live", fmt::format("{} at {}", bytes_of(analysis.peak_bytes),
-                                                   format_duration(analysis.peak_time)));
+  std::string text = line("peak live", fmt::format("{} at {}{}", bytes_of(analysis.peak_bytes),
+                                                   format_duration(analysis.peak_time),
+                                                   report::words_for_older_blocks(analysis.peak_bytes)));
   if (const std::string layers = layers_at_peak(info, analysis); !layers.empty())
     text += line("at the peak", layers);
   text += line("allocations", fmt::format("{}, {} in all; {} released", grouped(analysis.allocations),
                                           format_bytes(Bytes{analysis.total_allocated_bytes}),
                                           grouped(analysis.deallocations)));
-  text += line("still live", fmt::format("{} in {}{} allocation{}", bytes_of(analysis.leaked_bytes),
+  text += line("still live", fmt::format("{} in {}{} allocation{}{}", bytes_of(analysis.leaked_bytes),
                                          analysis.leaked_blocks.standard_error ? "about " : "",
                                          grouped(analysis.leaked_blocks.value),
-                                         analysis.leaked_blocks.value == 1 ? "" : "s"));
+                                         analysis.leaked_blocks.value == 1 ? "" : "s",
+                                         report::words_for_older_blocks(analysis.leaked_bytes)));
   if (const std::string why = report::words_for_end_above_peak(analysis); !why.empty()) text += line("", why);
   if (report::has_much_mapped(analysis)) text += line("mapped", mapped_at_peak(analysis));
   return text;

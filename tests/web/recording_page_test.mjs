@@ -156,7 +156,7 @@ for (const size of SIZES) {
   }
 }
 await with_page('sampled', SIZES[1], 'light', async (page) => {
-  assert.match(await page.textContent('.banner'), /Incomplete.*killed, or is still running.*250 events were dropped in 1 gaps/);
+  assert.match(await page.textContent('.banner'), /Incomplete.*killed, or is still running.*250 events were not recorded \(1 gap\)/);
   assert.match(await page.textContent('.figures'), /≈ [\d.]+ MiB ±/);
   assert.match(await page.textContent('#fragmentation'), /record with --full/);
   assert.match(await page.textContent('#leaks'), /No verdict/);

@@ -429,14 +429,53 @@ TEST(RecordingJson, SaysWhatIsEstimated) {
   EXPECT_EQ(exact_json["complete"], true);
 }
 
-TEST(RecordingViews, OfAnOverwrittenRingHolesAreNotTold) {
+// The same by both keys, whatever is missing.
+TEST(RecordingJson, ProblemsSayWhyARecordingIsNotComplete) {
+  const auto problems_of = [](const std::function<void(test::RecordingBuilder&)>& fill,
+                              test::RecordingOptions options) {
+    const Fixture fixture = Fixture::of(fill, options);
+    const Json json = recording_to_json(fixture.report(numbered({"", "main"})));
+    EXPECT_EQ(json["complete"].get<bool>(), json["problems"].empty()) << json["problems"];
+    return json["problems"].dump();
+  };
+  const auto allocate = [](std::uint64_t events) {
+    return [events](test::RecordingBuilder& builder) {
+      for (std::uint64_t i = 0; i < events; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000, {1});
+    };
+  };
+  const test::RecordingOptions small{.segment_bytes = 4096, .segments_limit = 4};
+  test::RecordingOptions ring = small, killed = small;
+  ring.ring = true;
+  killed.closed = false;
+  EXPECT_EQ(problems_of(allocate(10), small), "[]");
+  EXPECT_THAT(problems_of(allocate(10), killed), testing::HasSubstr("did not end its recording itself"));
+  EXPECT_THAT(problems_of(allocate(10'000), small), testing::HasSubstr("events were not recorded"));
+  EXPECT_THAT(problems_of(allocate(10'000), ring), testing::HasSubstr("The ring was overwritten"));
+  EXPECT_THAT(problems_of([](auto& builder) { builder.note(recording::kNoteUnrecordedLarge); }, small),
+              testing::HasSubstr(recording::kNoteUnrecordedLarge));
+}
+
+// What is older than the ring's first event is not known.
+TEST(RecordingViews, OfAnOverwrittenRingFiguresAreAtLeastAndHolesNotTold) {
   const auto fill = [](test::RecordingBuilder& builder) {
     for (std::uint64_t i = 0; i < 10'000; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000, {1});
   };
   const Fixture fixture = Fixture::of(fill, {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
   const RecordingReport report = fixture.report(numbered({"", "main"}));
-  EXPECT_THAT(recording_to_terminal(report, false, 200), testing::HasSubstr("would look like holes"));
-  EXPECT_TRUE(recording_to_json(report).contains("fragmentation_absent"));
+  const std::string text = recording_to_terminal(report, false, 200);
+  EXPECT_THAT(text, testing::ContainsRegex("Peak +at least .*; older blocks are not counted"));
+  EXPECT_THAT(text, testing::ContainsRegex("At the end at least .*; older blocks are not counted"));
+  EXPECT_THAT(text, testing::HasSubstr("would look like holes"));
+  const Json json = recording_to_json(report);
+  for (const std::string key : {"peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks"})
+    EXPECT_EQ(json[key + "_at_least"], json[key]) << key;
+  EXPECT_FALSE(json.contains("fragmentation"));
+  EXPECT_THAT(json["fragmentation_absent"].get<std::string>(), testing::HasSubstr("ring was overwritten"));
+
+  const Fixture whole = Fixture::of(fill, {.ring = true});
+  const Json whole_json = recording_to_json(whole.report(numbered({"", "main"})));
+  EXPECT_FALSE(whole_json.contains("peak_bytes_at_least"));
+  EXPECT_FALSE(whole_json.contains("fragmentation_absent"));
 }
 
 TEST(RecordingViews, OfAForkedChildHolesAreNotTold) {

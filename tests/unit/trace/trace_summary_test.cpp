@@ -172,6 +172,17 @@ TEST(Summary, SaysWhyAnEstimatedPeakIsBelowTheEnd) {
   EXPECT_THAT(memory_figures({}, analysis), Not(HasSubstr("by chance")));
 }
 
+TEST(Summary, FiguresOfAnOverwrittenRingAreAtLeast) {
+  test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec",
+                                 {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
+  for (std::uint64_t i = 0; i < 10'000; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000, {1});
+  auto recording = recording::Recording::open(builder.finish());
+  const std::string text = trace_summary(outcome_of(*recording));
+  EXPECT_THAT(text, testing::ContainsRegex("peak live +at least .*; older blocks are not counted"));
+  EXPECT_THAT(text, testing::ContainsRegex("still live +at least .*; older blocks are not counted"));
+}
+
 TEST(Summary, DroppedEventsNameTheBoundThatWasMet) {
   test::TemporaryFolder folder;
   const auto dropped = [&](const std::string& note, bool ring) {

@@ -258,6 +258,7 @@ export interface Recording extends RecordingBase {
   peak_bytes: number;
   peak_bytes_standard_error?: number;
   peak_bytes_at_most?: number;
+  peak_bytes_at_least?: number;
   peak_time_seconds: number;
   peak_blocks: number;
   peak_blocks_standard_error?: number;
@@ -278,8 +279,8 @@ export interface Recording extends RecordingBase {
   lifetimes: {below_ns: number; blocks: number; bytes: number}[];
   leaks: Leaks;
   fragmentation?: {worst: number; largest: number; moments: FragmentationMoment[]};
-  reuse: Reuse[];
   fragmentation_absent?: string;  // why a full recording has none
+  reuse: Reuse[];
   timeline: Timeline;
 }
 

@@ -34,14 +34,17 @@ function HostFigures({recording}: {recording: Recording}) {
   const temporary = recording.temporary_allocations;
   const peak_blocks = estimated_number(recording.peak_blocks, recording.peak_blocks_standard_error);
   const leaked_blocks = estimated_number(recording.leaked_blocks, recording.leaked_blocks_standard_error);
+  // Of a ring that was overwritten.
+  const is_part = recording.peak_bytes_at_least !== undefined;
+  const at_least = is_part ? 'at least ' : '', older = is_part ? '; older blocks are not counted' : '';
   return (
     <>
-      <Figure name="Peak" value={estimate(recording.peak_bytes, recording.peak_bytes_standard_error, recording.peak_bytes_at_most)}
-        note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${peak_blocks} blocks`} />
+      <Figure name="Peak" value={at_least + estimate(recording.peak_bytes, recording.peak_bytes_standard_error, recording.peak_bytes_at_most)}
+        note={`at ${duration(recording.peak_time_seconds * 1e9)}, ${peak_blocks} blocks${older}`} />
       <Figure name="Allocated in all" value={bytes(recording.total_allocated_bytes)}
         note={`${number(recording.allocations)} allocations, ${number(recording.deallocations)} releases`} />
-      <Figure name="Live at the end" value={estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error, recording.leaked_bytes_at_most)}
-        note={`${leaked_blocks} blocks; not always a leak`} />
+      <Figure name="Live at the end" value={at_least + estimate(recording.leaked_bytes, recording.leaked_bytes_standard_error, recording.leaked_bytes_at_most)}
+        note={`${leaked_blocks} blocks; not always a leak${older}`} />
       {temporary !== undefined && (
         <Figure name="Temporary" value={percent(temporary / Math.max(1, recording.allocations))} note={`${number(temporary)} released by the next call`} />
       )}
@@ -72,8 +75,6 @@ function Incomplete({recording}: {recording: RecordingBase}) {
     <div class="banner" role="status">
       <b>Incomplete.</b> Figures are of what was recorded.
       <ul>
-        {!recording.ended_by_itself && <li>The process did not end its recording itself: it was killed, or is still running.</li>}
-        {recording.dropped_events > 0 && <li>{number(recording.dropped_events)} events were dropped in {number(recording.gaps)} gaps.</li>}
         {recording.problems.map((problem) => <li>{problem}</li>)}
       </ul>
     </div>
