@@ -14,7 +14,7 @@ bool Ledger::reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_
   whole.device = static_cast<std::uint16_t>(device);
   whole.kind = DeviceMemoryKind::graph;
   // In a graph of several devices each node would have to be charged to its own; the first has it all.
-  const Growth growth = reserve_in(whole, bytes);
+  const Growth growth = reserve_in(whole, bytes, 1);
   before = growth.before;
   after = growth.after;
   if (!growth.granted) refuse(device, DeviceMemoryKind::graph, bytes);

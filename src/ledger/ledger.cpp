@@ -143,7 +143,21 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   return true;
 }
 
-Ledger::Growth Ledger::reserve_in(const Entry& fresh, std::uint64_t bytes) {
+namespace {
+
+// How much more a pool or a graph is to be charged, so that it has room for so many bytes.
+std::uint64_t charge_for(const Entry& whole, std::uint64_t bytes, std::uint64_t step) {
+  const std::uint64_t spare = whole.charged - whole.bytes;
+  if (bytes <= spare) return 0;
+  const std::uint64_t more = bytes - spare;
+  std::uint64_t all = 0;
+  if (step <= 1 || __builtin_add_overflow(whole.charged, more, &all) || all % step == 0) return more;
+  return __builtin_add_overflow(more, step - all % step, &all) ? more : all;
+}
+
+}  // namespace
+
+Ledger::Growth Ledger::reserve_in(const Entry& fresh, std::uint64_t bytes, std::uint64_t step) {
   // The lock is held while the account is asked: two threads must not both take what the whole has left.
   const Locked locked(*this);
   Entry* entry = table_.find(fresh.space, fresh.address);
@@ -153,8 +167,7 @@ Ledger::Growth Ledger::reserve_in(const Entry& fresh, std::uint64_t bytes) {
   }
   Growth growth;
   growth.before = entry->charged;
-  const std::uint64_t spare = entry->charged - entry->bytes;
-  const std::uint64_t more = bytes > spare ? bytes - spare : 0;
+  const std::uint64_t more = charge_for(*entry, bytes, step);
   growth.granted = more == 0 || account_.charge(entry->device, more);
   if (growth.granted) {
     entry->charged += more;
@@ -162,6 +175,12 @@ Ledger::Growth Ledger::reserve_in(const Entry& fresh, std::uint64_t bytes) {
   }
   growth.after = entry->charged;
   return growth;
+}
+
+bool Ledger::has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
+  const Locked locked(*this);
+  const Entry* const entry = table_.find(Space::pool, pool);
+  return account_.has_room(device, charge_for(entry != nullptr ? *entry : Entry{}, bytes, pool_step_));
 }
 
 void Ledger::cancel_in(Space space, std::uint64_t address, std::uint64_t bytes) {

@@ -48,6 +48,7 @@ class Ledger {
 
   // False: refused; counted, and told by last_refusal().
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void commit(Entry entry);
 
@@ -79,18 +80,24 @@ class Ledger {
   // (else freed.address is 0). False if there is none (left): to be called until then.
   bool unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mapping, Entry& freed);
 
-  // --- pools: what is in use is charged, and what the pool has kept of that for the next allocation.
+  // --- pools: what a pool has of the device is charged, in use or not. That grows in steps (32 MiB on an
+  // H200), which the driver's figures show, so a request is charged for the steps that it will take.
   bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
+  bool has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
-  // With the driver's figure for the pool: what it gave back is not charged any more.
-  // True if the figure is another than before.
-  bool settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes);
+  // With the driver's figure for the pool: what it gave back is not charged any more, what it took beyond
+  // what was foreseen is, unless that would pass the limit and `keeps_limit` is set: then `fits` is false.
+  struct Settled {
+    bool is_new = false;  // another figure than before
+    bool fits = true;
+  };
+  Settled settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool keeps_limit);
   // A pool that was made for this device, whatever is current when it is used. Nothing is charged yet.
   void adopt_pool(std::uint64_t pool, unsigned device);
   void destroy_pool(std::uint64_t pool);
-  // Whether a pool of the device is charged for more than is in use; its address. 0 if none, or after the
-  // `skip` first.
-  std::uint64_t pool_to_settle(unsigned device, unsigned skip);
+  // A pool of the device that is charged for more than is in use: the next at or behind `place` (0 at first),
+  // whose place is then `place`. 0 after the last.
+  std::uint64_t pool_to_settle(unsigned device, std::size_t& place);
   bool device_of_pool(std::uint64_t pool, unsigned& device);  // false: it is not known yet
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
@@ -147,10 +154,9 @@ class Ledger {
     bool granted = true;
     std::uint64_t before = 0, after = 0;  // that it is charged
   };
-  Growth reserve_in(const Entry& fresh, std::uint64_t bytes);
+  Growth reserve_in(const Entry& fresh, std::uint64_t bytes, std::uint64_t step);
   // The driver could not give it, so the whole does not keep it.
   void cancel_in(Space space, std::uint64_t address, std::uint64_t bytes);
-  void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
   bool drop_physical_reference(std::uint64_t number, Entry& freed);
@@ -164,6 +170,7 @@ class Ledger {
   PerDevice devices_[kMostDevices];
   Refusal last_refusal_;
   std::uint64_t last_physical_ = 0;
+  std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<bool> graphs_left_some_{false};  // ever
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };

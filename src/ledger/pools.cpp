@@ -1,4 +1,7 @@
-// Pools: charged for the most that was in use since the driver last said that a pool gave memory back.
+// Pools: charged for what they have of the device, as the driver tells it after each call, and in the steps
+// in which it was seen to grow before a call.
+#include <numeric>
+
 #include "ledger/ledger.h"
 #include "ledger/ledger_lock.h"
 
@@ -10,24 +13,32 @@ bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t 
   whole.address = pool;
   whole.device = static_cast<std::uint16_t>(device);
   whole.kind = DeviceMemoryKind::pool_reserved;
-  const bool granted = reserve_in(whole, bytes).granted;
+  const bool granted = reserve_in(whole, bytes, pool_step_.load()).granted;
   if (!granted) refuse(device, DeviceMemoryKind::pool, bytes);
   return granted;
 }
 
 void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) { cancel_in(Space::pool, pool, bytes); }
 
-bool Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes) {
+Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool keeps_limit) {
   const Locked locked(*this);
   Entry* const entry = table_.find(Space::pool, pool);
-  if (entry == nullptr) return false;
-  const bool is_new = entry->link != reserved_bytes;
+  if (entry == nullptr) return {};
+  Settled settled;
+  settled.is_new = entry->link != reserved_bytes;
+  if (reserved_bytes > entry->link) pool_step_ = std::gcd(pool_step_.load(), reserved_bytes - entry->link);
   entry->link = reserved_bytes;  // of a pool: the figure
   const std::uint64_t kept = entry->bytes > reserved_bytes ? entry->bytes : reserved_bytes;
-  if (kept >= entry->charged) return is_new;
-  account_.discharge(entry->device, entry->charged - kept);
+  if (kept < entry->charged) {
+    account_.discharge(entry->device, entry->charged - kept);
+  } else if (kept > entry->charged) {
+    const std::uint64_t more = kept - entry->charged;
+    settled.fits = account_.charge(entry->device, more);
+    if (!settled.fits && keeps_limit) return settled;
+    if (!settled.fits) account_.charge_anyway(entry->device, more);
+  }
   entry->charged = kept;
-  return is_new;
+  return settled;
 }
 
 void Ledger::adopt_pool(std::uint64_t pool, unsigned device) {
@@ -46,22 +57,19 @@ void Ledger::destroy_pool(std::uint64_t pool) {
   Entry* const entry = table_.find(Space::pool, pool);
   if (entry == nullptr) return;
   entry->references = 0;
-  const std::uint64_t spare = entry->charged - entry->bytes;
-  account_.discharge(entry->device, spare);
-  entry->charged -= spare;
+  if (entry->bytes > 0) return;  // the driver keeps the whole until its last allocation is freed
   Entry gone;
-  if (entry->bytes == 0) table_.take(Space::pool, pool, gone);
+  table_.take(Space::pool, pool, gone);
+  account_.discharge(gone.device, gone.charged);
 }
 
-std::uint64_t Ledger::pool_to_settle(unsigned device, unsigned skip) {
+std::uint64_t Ledger::pool_to_settle(unsigned device, std::size_t& place) {
   const Locked locked(*this);
-  std::uint64_t found = 0;
-  table_.for_each([&](const Entry& entry) {
-    if (found != 0 || entry.space != Space::pool || entry.device != device || entry.charged <= entry.bytes)
-      return;
-    if (skip-- == 0) found = entry.address;
+  const Entry* const found = table_.find_from(place, [&](const Entry& entry) {
+    return entry.space == Space::pool && entry.device == device && entry.charged > entry.bytes &&
+           entry.references > 0;
   });
-  return found;
+  return found != nullptr ? found->address : 0;
 }
 
 bool Ledger::device_of_pool(std::uint64_t pool, unsigned& device) {

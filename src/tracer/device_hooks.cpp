@@ -155,33 +155,31 @@ void DriverHook::refused(unsigned, const CallFrame& caller) {
 // The driver does the same before it says that a device is full: it waits until what was freed in the order
 // of a stream is free, and takes from the pools what they keep.
 void DriverHook::settle_pools(unsigned device, bool may_wait) {
+  std::size_t place = 0;
   const bool has_pools =
-      driver::real.cuMemPoolTrimTo != nullptr && device_ledger.pool_to_settle(device, 0) != 0;
+      driver::real.cuMemPoolTrimTo != nullptr && device_ledger.pool_to_settle(device, place) != 0;
   if (!has_pools && !device_ledger.has_left_by_graphs()) return;
   if (may_wait && driver::real.cuCtxSynchronize != nullptr) driver::real.cuCtxSynchronize();
   settle_graphs(device, nullptr);
   if (!has_pools) return;
-  // A pool that is settled may drop out of the list, so it is gone through from its end.
-  unsigned count = 0;
-  while (device_ledger.pool_to_settle(device, count) != 0) ++count;
-  while (count-- > 0) {
-    const std::uint64_t pool = device_ledger.pool_to_settle(device, count);
-    if (pool == 0) continue;
+  for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place) {
     driver::real.cuMemPoolTrimTo(reinterpret_cast<driver::Opaque>(pool), 0);
     look_at_pool(pool, device);
   }
 }
 
-void DriverHook::look_at_pool(std::uint64_t pool, unsigned device) {
+bool DriverHook::look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit) {
   std::uint64_t reserved = 0;
   if (driver::real.cuMemPoolGetAttribute == nullptr ||
       driver::real.cuMemPoolGetAttribute(reinterpret_cast<driver::Opaque>(pool), driver::kPoolReservedCurrent,
                                          &reserved) != driver::kSuccess)
-    return;
-  if (device_ledger.settle_pool(pool, reserved))
+    return true;
+  const ledger::Ledger::Settled settled = device_ledger.settle_pool(pool, reserved, keeps_limit);
+  if (settled.is_new)
     record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
   if (kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0)
     look_at_graphs(device);
+  return settled.fits;
 }
 
 void DriverHook::look_at_graphs(unsigned device) {

@@ -49,7 +49,9 @@ class DriverHook {
   void refused(unsigned device, const CallFrame& caller);
   // Tries to find room by giving back what pools keep and nobody uses.
   void settle_pools(unsigned device, bool may_wait);
-  void look_at_pool(std::uint64_t pool, unsigned device);
+  // What the pool has of the device is charged from now on. False if the limit has no room for that and
+  // `keeps_limit` is set; then it is not.
+  bool look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit = false);
   void look_at_graphs(unsigned device);
   // What graphs left when they were destroyed: takes back what is not live, and records what is as made by
   // `caller`, if there is one.

@@ -58,31 +58,51 @@ Opaque captured_graph(CaptureInfo get_info, Opaque stream) {
   return status == kCaptureActive ? graph : nullptr;
 }
 
+// The driver took more for the pool than it was seen to take before, and the limit has no room for it: what
+// the pool can do without goes back, and if that is not enough, the allocation.
+bool keeps_limit(DriverHook& hook, std::uint64_t pool, unsigned device, bool may_free) {
+  if (hook.look_at_pool(pool, device, may_free)) return true;
+  if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(reinterpret_cast<Opaque>(pool), 0);
+  hook.settle_pools(device, false);
+  return hook.look_at_pool(pool, device, may_free) || !may_free;
+}
+
+using Free = Result (*)(Pointer, Opaque);
+
 template <class Call>
 Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque pool, Pointer* pointer,
-                        std::size_t bytes, const CallFrame& caller, const Call& call) {
+                        std::size_t bytes, Opaque stream, Free free, const CallFrame& caller,
+                        const Call& call) {
   const std::uint64_t key = number_of(pool);
-  if (!device_ledger.account().has_room(where.device, bytes)) hook.settle_pools(where.device, false);
+  if (!device_ledger.has_room_in_pool(key, where.device, bytes)) hook.settle_pools(where.device, false);
   if (!device_ledger.reserve_in_pool(key, where.device, bytes)) {
     hook.refused(where.device, caller);
     return kOutOfMemory;
   }
   const Result result = call();
-  if (result != kSuccess) {
+  const bool is_kept = result != kSuccess || keeps_limit(hook, key, where.device, free != nullptr);
+  if (result != kSuccess || !is_kept) {
+    if (!is_kept) {
+      free(*pointer, stream);
+      *pointer = 0;
+      device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
+      hook.refused(where.device, caller);
+      if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool, 0);
+    }
     device_ledger.cancel_in_pool(key, bytes);
-    return result;
+    hook.look_at_pool(key, where.device);
+    return is_kept ? result : kOutOfMemory;
   }
   Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pool, where, bytes);
   entry.address = *pointer;
   entry.link = key;
   device_ledger.commit(entry);
   hook.record_allocation(entry, caller);
-  hook.look_at_pool(key, where.device);
   return result;
 }
 
 template <class Call>
-Result allocate_in_order(Opaque pool, CaptureInfo get_info, Opaque stream, Pointer* pointer,
+Result allocate_in_order(Opaque pool, CaptureInfo get_info, Free free, Opaque stream, Pointer* pointer,
                          std::size_t bytes, const CallFrame& caller, const Call& call) {
   DriverHook hook;
   CurrentDevice where;
@@ -98,7 +118,7 @@ Result allocate_in_order(Opaque pool, CaptureInfo get_info, Opaque stream, Point
   if (pool == nullptr && (real.cuDeviceGetMemPool == nullptr ||
                           real.cuDeviceGetMemPool(&pool, static_cast<Device>(where.device)) != kSuccess))
     return call();
-  return allocate_in_pool(hook, where, pool, pointer, bytes, caller, call);
+  return allocate_in_pool(hook, where, pool, pointer, bytes, stream, free, caller, call);
 }
 
 Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Pointer pointer, Opaque stream) {
@@ -119,33 +139,55 @@ Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Poin
   return result;
 }
 
+// Managed memory counts as the device's wherever it is now, as cuMemAllocManaged's does.
+void adopt(DriverHook& hook, Opaque pool, const Location& location, int type) {
+  unsigned device = kOfTheMachine;
+  CurrentDevice where;
+  if (location.type == kLocationDevice && location.id >= 0)
+    device = static_cast<unsigned>(location.id);
+  else if (type == kManagedMemory)
+    device = hook.get_current(where) ? where.device : 0;
+  device_ledger.adopt_pool(number_of(pool), device);
+}
+
+Result get_pool(Result (*call)(Opaque*, Location*, int), Opaque* pool, Location* location, int type) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(pool, location, type);
+  if (result == kSuccess && pool != nullptr && location != nullptr && hook.counts())
+    adopt(hook, *pool, *location, type);
+  return result;
+}
+
 }  // namespace
 
 HEADROOM_HOOK Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocAsync);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes,
-                           caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
+  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2, real.cuMemFreeAsync, stream, pointer,
+                           bytes, caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocAsync_ptsz);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2_ptsz, stream, pointer, bytes,
-                           caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
+  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2_ptsz, real.cuMemFreeAsync_ptsz, stream,
+                           pointer, bytes, caller_of_this_function(),
+                           [&] { return call(pointer, bytes, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool,
                                              Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2, stream, pointer, bytes,
+  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2, real.cuMemFreeAsync, stream, pointer, bytes,
                            caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocFromPoolAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque pool,
                                                   Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync_ptsz);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2_ptsz, stream, pointer, bytes,
-                           caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
+  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2_ptsz, real.cuMemFreeAsync_ptsz, stream,
+                           pointer, bytes, caller_of_this_function(),
+                           [&] { return call(pointer, bytes, pool, stream); });
 }
 HEADROOM_HOOK Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemFreeAsync);
@@ -161,18 +203,24 @@ HEADROOM_HOOK Result cuMemPoolCreate(Opaque* pool, const PoolProperties* propert
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   const Result result = call(pool, properties);
-  if (result != kSuccess || pool == nullptr || properties == nullptr || !hook.counts()) return result;
-  const bool is_of_device = properties->location.type == kLocationDevice && properties->location.id >= 0;
-  device_ledger.adopt_pool(number_of(*pool),
-                           is_of_device ? static_cast<unsigned>(properties->location.id) : kOfTheMachine);
+  if (result == kSuccess && pool != nullptr && properties != nullptr && hook.counts())
+    adopt(hook, *pool, properties->location, properties->type);
   return result;
+}
+HEADROOM_HOOK Result cuMemGetDefaultMemPool(Opaque* pool, Location* location, int type) {
+  return get_pool(HEADROOM_REAL(cuMemGetDefaultMemPool), pool, location, type);
+}
+HEADROOM_HOOK Result cuMemGetMemPool(Opaque* pool, Location* location, int type) {
+  return get_pool(HEADROOM_REAL(cuMemGetMemPool), pool, location, type);
 }
 HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   const auto call = HEADROOM_REAL(cuMemPoolDestroy);
   DriverHook hook;
+  unsigned device = 0;
   if (call == nullptr) return kNotFound;
-  const bool counts = hook.counts();
-  if (counts) device_ledger.destroy_pool(number_of(pool));
+  if (!hook.counts()) return call(pool);
+  if (device_ledger.device_of_pool(number_of(pool), device)) hook.look_at_pool(number_of(pool), device);
+  device_ledger.destroy_pool(number_of(pool));
   return call(pool);
 }
 HEADROOM_HOOK Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {

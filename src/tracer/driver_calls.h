@@ -43,6 +43,8 @@
   CALL(cuMemFreeAsync, (Pointer, Opaque))                                                                     \
   CALL(cuMemFreeAsync_ptsz, (Pointer, Opaque))                                                                \
   CALL(cuMemPoolCreate, (Opaque*, const PoolProperties*))                                                     \
+  CALL(cuMemGetDefaultMemPool, (Opaque*, Location*, int))                                                     \
+  CALL(cuMemGetMemPool, (Opaque*, Location*, int))                                                            \
   CALL(cuMemPoolDestroy, (Opaque))                                                                            \
   CALL(cuMemPoolTrimTo, (Opaque, std::size_t))                                                                \
   CALL(cuMemPoolImportPointer, (Pointer*, Opaque, void*))                                                     \

@@ -16,6 +16,7 @@ using Opaque = void*;           // CUcontext, CUstream, CUarray, CUmemoryPool, C
 using Device = int;             // its ordinal
 
 inline constexpr int kLocationDevice = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kManagedMemory = 2;   // CU_MEM_ALLOCATION_TYPE_MANAGED, since CUDA 13
 struct Location {
   int type, id;
 };

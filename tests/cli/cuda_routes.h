@@ -69,6 +69,9 @@ struct Route {
   virtual Result take(std::uint64_t step, std::uint64_t& cost) = 0;
   virtual void free_all() = 0;
   virtual bool is_exact() const { return true; }  // a step costs what was asked for
+  virtual std::uint64_t granule() const {
+    return 0;
+  }  // that may be left besides, because the driver takes such
 };
 
 struct Pointers : Route {
@@ -112,30 +115,38 @@ struct Pitch : Pointers {
   }
   bool is_exact() const override { return false; }
 };
+constexpr std::uint64_t kPoolGranule = 32 << 20;  // as seen on an H200
+
+inline Result make_pool(Opaque& pool, Device device, bool is_managed = false) {
+  PoolProperties properties{};
+  properties.type = is_managed ? kManagedMemory : 1;
+  if (!is_managed) properties.location = {kLocationDevice, device};
+  return FIND((Opaque*, const PoolProperties*), "cuMemPoolCreate", "cuMemPoolCreate", 11020)(&pool,
+                                                                                             &properties);
+}
+inline void destroy_pool(Opaque pool) {
+  check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
+}
+inline Result take_from_pool(Opaque pool, std::uint64_t bytes, Pointer& pointer) {
+  return FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
+              11020)(&pointer, bytes, pool, nullptr);
+}
+
 struct Async : Pointers {
   Opaque pool = nullptr;
-  bool of_own_pool = false;
+  bool of_own_pool = false, is_managed = false;
   Device device = 0;  // that the pool is of: of another than the current one it is named
-  explicit Async(bool own, Device of = 0) : of_own_pool(own), device(of) {}
+  explicit Async(bool own, Device of = 0, bool managed = false)
+      : of_own_pool(own), is_managed(managed), device(of) {}
   Result take(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     cost = step;
-    if (of_own_pool && pool == nullptr) {
-      PoolProperties properties{};
-      properties.type = 1;
-      properties.location = {kLocationDevice, device};
-      check(FIND((Opaque*, const PoolProperties*), "cuMemPoolCreate", "cuMemPoolCreate", 11020)(&pool,
-                                                                                                &properties),
-            "pool");
-    }
+    if (of_own_pool && pool == nullptr) check(make_pool(pool, device, is_managed), "pool");
     if (!of_own_pool && device != 0 && pool == nullptr)
       check(FIND((Opaque*, Device), "cuDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool", 11020)(&pool,
                                                                                                      device),
             "default pool");
-    if (pool != nullptr)
-      return keep(FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync",
-                       "cuMemAllocFromPoolAsync", 11020)(&pointer, step, pool, nullptr),
-                  pointer);
+    if (pool != nullptr) return keep(take_from_pool(pool, step, pointer), pointer);
     return keep(FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(
                     &pointer, step, nullptr),
                 pointer);
@@ -150,10 +161,41 @@ struct Async : Pointers {
     check(FIND((Opaque*, Device), "cuDeviceGetMemPool", "cuDeviceGetMemPool", 11020)(&of_device, device),
           "pool of device");
     check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(of_device, 0), "trim");
-    if (of_own_pool && pool != nullptr)
-      check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
+    if (of_own_pool && pool != nullptr) destroy_pool(pool);
     pool = nullptr;
   }
+  bool is_exact() const override { return false; }
+  std::uint64_t granule() const override { return kPoolGranule; }
+};
+// From each pool a little: each takes a granule of the device.
+struct ManyPools : Route {
+  std::vector<std::pair<Opaque, Pointer>> all;
+  Result take(std::uint64_t, std::uint64_t& cost) override {
+    constexpr std::size_t kMost = 4096;
+    cost = 512;
+    Opaque pool = nullptr;
+    Pointer pointer = 0;
+    if (all.size() == kMost) return kNotFound;
+    check(make_pool(pool, 0), "pool");
+    const Result result = take_from_pool(pool, cost, pointer);
+    if (result == kSuccess)
+      all.emplace_back(pool, pointer);
+    else
+      destroy_pool(pool);
+    return result;
+  }
+  void free_all() override {
+    for (const auto& [pool, pointer] : all) {
+      check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr),
+            "cuMemFreeAsync");
+      check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+      check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(pool, 0), "trim");
+      destroy_pool(pool);
+    }
+    all.clear();
+  }
+  bool is_exact() const override { return false; }
+  std::uint64_t granule() const override { return kPoolGranule; }
 };
 struct Virtual : Route {
   struct Piece {
@@ -260,7 +302,7 @@ inline bool run(const char* name, Route& route, std::uint64_t limit, std::uint64
   const Outcome again = fill(route, step);
   route.free_all();
   const bool fits = once.bytes <= limit && once.end == kOutOfMemory && once.count > 0;
-  const bool is_full = route.is_exact() ? limit - once.bytes < step : left_full < 2 * step;
+  const bool is_full = route.is_exact() ? limit - once.bytes < step : left_full < 2 * step + route.granule();
   const bool is_given_back = again.bytes == once.bytes && again.count == once.count && again.end == once.end;
   const bool tells = left_before == limit && (!route.is_exact() || left_full == limit - once.bytes);
   std::printf("%-8s granted %llu in %llu, then error %d; again %llu; left %llu, full %llu: %s\n", name,

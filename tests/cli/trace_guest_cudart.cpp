@@ -139,6 +139,8 @@ struct InOrder : Held {
     check(runtime.cudaDeviceSynchronize(), "synchronize");
     check(runtime.cudaMemPoolTrimTo(pool, 0), "trim");
   }
+  bool is_exact() const override { return false; }
+  std::uint64_t granule() const override { return kPoolGranule; }
 };
 struct RuntimeArrays : Held {
   int dimensions;  // 0: a mipmap

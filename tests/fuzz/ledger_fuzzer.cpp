@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "ledger/ledger.h"
@@ -32,7 +33,7 @@ struct Model {
     int references;
   };
   struct Pool {
-    std::uint64_t used = 0, charged = 0;
+    std::uint64_t used = 0, charged = 0, figure = 0;
     bool destroyed = false;
   };
   struct Graph {
@@ -50,6 +51,7 @@ struct Model {
   std::map<std::uint64_t, std::uint64_t> left;                             // by graphs that are gone: bytes
   std::map<std::uint64_t, std::uint64_t> execs;
   int next = 0;
+  std::uint64_t pool_step = 0;
 
   std::uint64_t charged() const {
     std::uint64_t sum = 0;
@@ -237,7 +239,10 @@ class Calls {
     if (is_taken(where)) return;
     if (model_.pools.count(pool) != 0 && model_.pools.at(pool).destroyed) return;
     Model::Pool& of = model_.pools[pool];
-    const std::uint64_t spare = of.charged - of.used, growth = bytes > spare ? bytes - spare : 0;
+    const std::uint64_t spare = of.charged - of.used;
+    std::uint64_t growth = bytes > spare ? bytes - spare : 0;
+    while (growth > 0 && model_.pool_step > 0 && (of.charged + growth) % model_.pool_step != 0) ++growth;
+    require(ledger_.has_room_in_pool(pool, 0, bytes) == fits(growth));
     const bool granted = ledger_.reserve_in_pool(pool, 0, bytes);
     require(granted == fits(growth));
     if (!granted) return;
@@ -253,17 +258,24 @@ class Calls {
   }
   void settle_or_destroy() {
     const std::uint64_t pool = 1 + next() % 2, reserved = size();
-    const bool destroys = next() % 4 == 0;
-    if (destroys)
-      ledger_.destroy_pool(pool);
-    else
-      ledger_.settle_pool(pool, reserved);
     const auto known = model_.pools.find(pool);
-    if (known == model_.pools.end()) return;
-    const std::uint64_t kept = destroys ? known->second.used : std::max(known->second.used, reserved);
-    known->second.charged = std::min(known->second.charged, kept);
-    known->second.destroyed = known->second.destroyed || destroys;
-    if (known->second.destroyed && known->second.used == 0) model_.pools.erase(known);
+    if (next() % 4 == 0) {
+      ledger_.destroy_pool(pool);
+      if (known == model_.pools.end()) return;
+      known->second.destroyed = true;
+      if (known->second.used == 0) model_.pools.erase(known);
+      return;
+    }
+    // The driver tells nothing of one that is gone.
+    if (known == model_.pools.end() || known->second.destroyed) return;
+    Model::Pool& of = known->second;
+    const std::uint64_t kept = std::max(of.used, reserved);
+    const bool room = kept <= of.charged || fits(kept - of.charged);
+    const auto settled = ledger_.settle_pool(pool, reserved, true);
+    require(settled.fits == room && settled.is_new == (of.figure != reserved));
+    if (reserved > of.figure) model_.pool_step = std::gcd(model_.pool_step, reserved - of.figure);
+    of.figure = reserved;
+    if (room) of.charged = kept;
   }
 
   void add_node() {

@@ -29,6 +29,7 @@ using namespace fake_cuda;
   CALL("cuMemAllocAsync", 11020, 2, cuMemAllocAsync_ptsz) \
   CALL("cuMemAllocFromPoolAsync", 11020, 0, cuMemAllocFromPoolAsync) \
   CALL("cuMemFreeAsync", 11020, 0, cuMemFreeAsync) \
+  CALL("cuMemFreeAsync", 11020, 2, cuMemFreeAsync_ptsz) \
   CALL("cuMemPoolCreate", 11020, 0, cuMemPoolCreate) \
   CALL("cuMemPoolTrimTo", 11020, 0, cuMemPoolTrimTo) \
   CALL("cuMemPoolDestroy", 11020, 0, cuMemPoolDestroy) \

@@ -41,7 +41,8 @@ Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_h
     pools[pool_handle].device = current_device();
   }
   Pool& pool = pools[pool_handle];
-  const std::uint64_t growth = pool.used + bytes > pool.reserved ? pool.used + bytes - pool.reserved : 0;
+  const std::uint64_t missing = pool.used + bytes > pool.reserved ? pool.used + bytes - pool.reserved : 0;
+  const std::uint64_t growth = (missing + kPoolStep - 1) / kPoolStep * kPoolStep;
   if (!grow(pool.device, growth)) return kOutOfMemory;
   pool.reserved += growth;
   pool.used += bytes;
@@ -83,16 +84,23 @@ EXPORTED Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
   add_free(captured_graph, pointer);
   return kSuccess;
 }
+EXPORTED Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
+  return cuMemFreeAsync(pointer, stream);
+}
 EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
   const std::lock_guard lock(mutex);
   *pool = handle();
-  pools[*pool].device = static_cast<unsigned>(properties->location.id);
+  // Of no device: managed memory, which is on the first that uses it.
+  const bool is_of_device = properties->location.type == kLocationDevice;
+  if (!is_of_device && properties->type != kManagedMemory) return kInvalidValue;
+  pools[*pool].device = is_of_device ? static_cast<unsigned>(properties->location.id) : current_device();
   return kSuccess;
 }
 EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
   const std::lock_guard lock(mutex);
   Pool& of = pools[pool];
-  const std::uint64_t left = of.used > keep ? of.used : keep;
+  const std::uint64_t wanted = of.used > keep ? of.used : keep;
+  const std::uint64_t left = (wanted + kPoolStep - 1) / kPoolStep * kPoolStep;
   if (left < of.reserved) {
     in_use[of.device] -= of.reserved - left;
     of.reserved = left;
@@ -101,6 +109,11 @@ EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
 }
 EXPORTED Result cuMemPoolDestroy(Opaque pool) {
   cuMemPoolTrimTo(pool, 0);
+  const std::lock_guard lock(mutex);
+  if (pools[pool].used == 0)
+    pools.erase(pool);
+  else
+    pools[pool].is_destroyed = true;
   return kSuccess;
 }
 EXPORTED Result cuMemPoolGetAttribute(Opaque pool, int attribute, void* value) {

@@ -42,10 +42,14 @@ struct Physical {
   std::uint64_t bytes = 0;
   int handles = 1, mappings = 0;
 };
+// Takes memory of its device in steps, and keeps it until it is told to trim or its last allocation is freed
+// after it was destroyed.
 struct Pool {
   unsigned device = 0;
   std::uint64_t used = 0, reserved = 0;
+  bool is_destroyed = false;
 };
+constexpr std::uint64_t kPoolStep = 32 << 20;  // as on an H200
 // Its nodes have addresses from the beginning, and memory from the first launch on. It keeps that, and what
 // is live when it is destroyed stays until it is freed.
 struct Graph {
@@ -103,10 +107,14 @@ inline unsigned current_device() { return static_cast<Context*>(current)->device
 inline void give_back(const Block& block) {
   if (block.graph != nullptr)
     kept_for_graphs[block.device] += block.bytes;
-  else if (block.pool != nullptr)
-    pools[block.pool].used -= block.bytes;  // the pool keeps it
-  else
+  else if (block.pool == nullptr)
     in_use[block.device] -= block.bytes;
+  if (block.pool == nullptr) return;
+  Pool& pool = pools[block.pool];
+  pool.used -= block.bytes;
+  if (!pool.is_destroyed || pool.used > 0) return;
+  in_use[pool.device] -= pool.reserved;
+  pools.erase(block.pool);
 }
 
 }  // namespace fake_cuda

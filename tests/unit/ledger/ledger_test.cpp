@@ -207,15 +207,43 @@ TEST_F(LedgerTest, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
   EXPECT_FALSE(ledger_.reserve(0, Kind::device, 60));
   EXPECT_TRUE(take(0x1000, 60)) << "and gives it out again";
   EXPECT_TRUE(release(0x1000));
-  EXPECT_EQ(ledger_.pool_to_settle(0, 0), 0x99u);
-  ledger_.settle_pool(0x99, 50);
+  std::size_t place = 0;
+  EXPECT_EQ(ledger_.pool_to_settle(0, place), 0x99u);
+  ledger_.settle_pool(0x99, 50, true);
   EXPECT_EQ(charged(), 50u);
-  ledger_.settle_pool(0x99, 0);
+  ledger_.settle_pool(0x99, 0, true);
   EXPECT_EQ(charged(), 40u) << "what is in use stays";
   ledger_.destroy_pool(0x99);
   EXPECT_EQ(charged(), 40u);
   EXPECT_TRUE(release(0x2000));
   EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, APoolIsChargedForTheStepsInWhichItGrows) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 3));
+  EXPECT_EQ(charged(), 3u) << "nothing is known of this driver";
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 32, true).fits);
+  EXPECT_EQ(charged(), 32u);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 29));
+  EXPECT_EQ(charged(), 32u);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 1));
+  EXPECT_EQ(charged(), 64u) << "the next step, before the driver takes it";
+  EXPECT_TRUE(ledger_.has_room_in_pool(0x98, 0, 32));
+  EXPECT_FALSE(ledger_.has_room_in_pool(0x98, 0, 33)) << "two steps";
+  EXPECT_FALSE(ledger_.reserve_in_pool(0x98, 0, 33));
+  EXPECT_EQ(charged(), 64u);
+}
+
+TEST_F(LedgerTest, WhatAPoolTookBeyondTheLimitIsTold) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 90));
+  EXPECT_FALSE(ledger_.settle_pool(0x99, 128, true).fits);
+  EXPECT_EQ(charged(), 90u);
+  EXPECT_FALSE(ledger_.settle_pool(0x99, 128, false).fits);
+  EXPECT_EQ(charged(), 128u) << "it is there";
+  ledger_.destroy_pool(0x99);
+  EXPECT_EQ(charged(), 128u) << "until the last of it is freed";
 }
 
 TEST_F(LedgerTest, AGraphIsChargedForTheMostThatItsNodesHaveAtOnce) {
