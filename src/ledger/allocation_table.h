@@ -21,6 +21,7 @@ enum class Space : std::uint8_t {
   physical,  // what a handle stands for: a number of the ledger's own, as drivers use handles again
   reservation,  // virtual addresses
   mapping,      // physical memory at them
+  part,         // of an array, to which physical memory is mapped: `context` is the array
   external,     // CUexternalMemory
   graph,        // CUgraph
   graph_exec,   // CUgraphExec

@@ -129,7 +129,9 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   if (context == 0) return false;
   {
     const Locked locked(*this);
-    const auto is_of_context = [&](const Entry& entry) { return entry.context == context; };
+    const auto is_of_context = [&](const Entry& entry) {
+      return entry.context == context && entry.space != Space::part;
+    };
     if (table_.find_from(pass.place, is_of_context) == nullptr) {
       // Between two calls other threads may have moved one to where this pass had been.
       if (!pass.found_some) return false;

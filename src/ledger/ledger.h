@@ -67,6 +67,11 @@ class Ledger {
   std::uint64_t commit_physical(std::uint64_t handle, unsigned device, DeviceMemoryKind kind,
                                 std::uint64_t bytes);
   void retain_handle(std::uint64_t handle, std::uint64_t mapped_address);
+  // One reference more to a handle that is known; false if it is not.
+  bool reuse_handle(std::uint64_t handle);
+  // A descriptor or the like holds the memory from now on. Where it goes, and when the last of it is closed,
+  // nobody tells, so the memory stays charged until the process ends.
+  void export_handle(std::uint64_t handle);
   struct HandleRelease {
     Entry handle;                            // as it was
     Entry physical;                          // as it was
@@ -76,7 +81,12 @@ class Ledger {
   void undo_release_handle(const HandleRelease& release);
   void finish_release_handle(const HandleRelease& release);
   Entry map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle);
-  // Takes out a mapping within the range; `freed` is its physical memory, if that was the last of it
+  // The same for a part of an array, by a number of that part. What was mapped there before goes. True if
+  // that was the last of its physical memory: `freed`. A handle of 0 maps nothing.
+  bool map_part(std::uint64_t array, std::uint64_t part, std::uint64_t handle, Entry& freed);
+  // All parts of an array that is gone, one after another: false after the last. `freed` as in unmap_one().
+  bool unmap_next_part(std::uint64_t array, std::size_t& place, Entry& freed);
+  // Takes out the first mapping within the range; `freed` is its physical memory, if that was the last of it
   // (else freed.address is 0). False if there is none (left): to be called until then.
   bool unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mapping, Entry& freed);
 
@@ -172,6 +182,7 @@ class Ledger {
   std::uint64_t last_physical_ = 0;
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<bool> graphs_left_some_{false};  // ever
+  std::atomic<bool> has_parts_{false};         // ever
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

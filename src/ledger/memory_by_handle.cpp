@@ -32,10 +32,13 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t mapped_address) {
     ++known->references;
     return;
   }
-  std::uint64_t number = 0;
-  table_.for_each([&](const Entry& entry) {
-    if (entry.space == Space::mapping && mapped_address - entry.address < entry.bytes) number = entry.link;
-  });
+  std::size_t place = 0;
+  const Entry* mapping = table_.find(Space::mapping, mapped_address);
+  if (mapping == nullptr)
+    mapping = table_.find_from(place, [&](const Entry& entry) {
+      return entry.space == Space::mapping && mapped_address - entry.address < entry.bytes;
+    });
+  const std::uint64_t number = mapping != nullptr ? mapping->link : 0;
   Entry* const physical = table_.find(Space::physical, number);
   if (physical == nullptr) return;
   ++physical->references;
@@ -46,6 +49,20 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t mapped_address) {
   entry.charged = 0;
   entry.references = 1;
   table_.insert(entry);
+}
+
+bool Ledger::reuse_handle(std::uint64_t handle) {
+  const Locked locked(*this);
+  Entry* const known = table_.find(Space::handle, handle);
+  if (known != nullptr) ++known->references;
+  return known != nullptr;
+}
+
+void Ledger::export_handle(std::uint64_t handle) {
+  const Locked locked(*this);
+  const Entry* const known = table_.find(Space::handle, handle);
+  Entry* const physical = known != nullptr ? table_.find(Space::physical, known->link) : nullptr;
+  if (physical != nullptr) ++physical->references;
 }
 
 Ledger::HandleRelease Ledger::begin_release_handle(std::uint64_t handle) {
@@ -106,6 +123,48 @@ Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t hand
   return mapping;
 }
 
+bool Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t handle, Entry& freed) {
+  bool is_freed = false;
+  {
+    const Locked locked(*this);
+    Entry before;
+    const bool had_one = table_.take(Space::part, part, before);
+    const Entry* const known = table_.find(Space::handle, handle);
+    if (Entry* const physical = known != nullptr ? table_.find(Space::physical, known->link) : nullptr) {
+      ++physical->references;
+      Entry entry;
+      entry.space = Space::part;
+      entry.address = part;
+      entry.context = array;
+      entry.link = physical->address;
+      entry.kind = DeviceMemoryKind::mapping;
+      table_.insert(entry);
+      has_parts_ = true;
+    }
+    is_freed = had_one && drop_physical_reference(before.link, freed);
+  }
+  if (is_freed) account_.discharge(freed.device, freed.charged);
+  return is_freed;
+}
+
+bool Ledger::unmap_next_part(std::uint64_t array, std::size_t& place, Entry& freed) {
+  freed = Entry{};
+  if (!has_parts_) return false;
+  bool is_freed = false;
+  {
+    const Locked locked(*this);
+    Entry part;
+    if (table_.find_from(place, [&](const Entry& entry) {
+          return entry.space == Space::part && entry.context == array;
+        }) == nullptr)
+      return false;
+    table_.take_at(place, part);
+    is_freed = drop_physical_reference(part.link, freed);
+  }
+  if (is_freed) account_.discharge(freed.device, freed.charged);
+  return true;
+}
+
 bool Ledger::drop_physical_reference(std::uint64_t number, Entry& freed) {
   Entry* const physical = table_.find(Space::physical, number);
   if (physical == nullptr || --physical->references > 0) return false;
@@ -118,14 +177,15 @@ bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mappin
   bool is_freed = false;
   {
     const Locked locked(*this);
-    // Mostly exactly one.
+    // Mostly there is one at the address.
     if (!table_.take(Space::mapping, address, mapping)) {
-      std::size_t place = 0;
-      if (table_.find_from(place, [&](const Entry& entry) {
-            return entry.space == Space::mapping && entry.address - address < bytes;
-          }) == nullptr)
-        return false;
-      table_.take_at(place, mapping);
+      std::uint64_t first = 0;
+      table_.for_each([&](const Entry& entry) {
+        if (entry.space == Space::mapping && entry.address - address < bytes &&
+            (first == 0 || entry.address < first))
+          first = entry.address;
+      });
+      if (!table_.take(Space::mapping, first, mapping)) return false;
     }
     count_out(mapping);
     is_freed = drop_physical_reference(mapping.link, freed);

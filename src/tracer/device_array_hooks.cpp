@@ -48,7 +48,7 @@ std::uint64_t needed_for_mipmap(const Array3dDescriptor& shape, unsigned levels,
   return result == kSuccess && needs.size > 0 ? needs.size : bytes_of(shape, levels);
 }
 
-// Those that are mapped later take what is mapped, by handle.
+// Those that are mapped later take what is mapped, by handle (cuMemMapArrayAsync).
 bool takes_memory(const Array3dDescriptor& shape) {
   return (shape.flags & (kArraySparse | kArrayDeferred)) == 0;
 }
@@ -70,7 +70,11 @@ Result destroy(Result (*call)(Opaque), Space space, Opaque array) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(array);
-  return release(hook, space, number_of(array), [&] { return call(array); });
+  const Result result = release(hook, space, number_of(array), [&] { return call(array); });
+  std::size_t place = 0;
+  for (Entry freed; result == kSuccess && device_ledger.unmap_next_part(number_of(array), place, freed);)
+    if (freed.address != 0) hook.record_release(freed);
+  return result;
 }
 
 }  // namespace

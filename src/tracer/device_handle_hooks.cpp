@@ -4,6 +4,51 @@
 #include "tracer/device_hooks.h"
 
 namespace headroom::tracer::driver {
+namespace {
+
+// A number for the part of the array: what is mapped there is unmapped by the same part.
+std::uint64_t number_of_part(const ArrayMapping& mapping) {
+  std::uint64_t number = 14695981039346656037U;  // FNV-1a, by words
+  const auto add = [&](std::uint64_t word) { number = (number ^ word) * 1099511628211U; };
+  add(number_of(mapping.array));
+  add(static_cast<std::uint64_t>(mapping.part_type));
+  const auto& tiles = mapping.part.tiles;
+  const auto& tail = mapping.part.tail;
+  if (mapping.part_type == kMipTail)
+    for (const std::uint64_t word :
+         {std::uint64_t{tail.layer}, std::uint64_t{tail.offset}, std::uint64_t{tail.size}})
+      add(word);
+  else
+    for (const unsigned word :
+         {tiles.level, tiles.layer, tiles.x, tiles.y, tiles.z, tiles.width, tiles.height, tiles.depth})
+      add(word);
+  return number | 1;
+}
+
+Result map_array(Result (*call)(ArrayMapping*, unsigned, Opaque), ArrayMapping* mappings, unsigned count,
+                 Opaque stream) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(mappings, count, stream);
+  if (result != kSuccess || mappings == nullptr || !hook.counts()) return result;
+  for (unsigned i = 0; i < count; ++i) {
+    const ArrayMapping& one = mappings[i];
+    Entry freed;
+    if (device_ledger.map_part(number_of(one.array), number_of_part(one),
+                               one.operation == kMapPart ? one.handle : 0, freed))
+      hook.record_release(freed);
+  }
+  return result;
+}
+
+}  // namespace
+
+HEADROOM_HOOK Result cuMemMapArrayAsync(ArrayMapping* mappings, unsigned count, Opaque stream) {
+  return map_array(HEADROOM_REAL(cuMemMapArrayAsync), mappings, count, stream);
+}
+HEADROOM_HOOK Result cuMemMapArrayAsync_ptsz(ArrayMapping* mappings, unsigned count, Opaque stream) {
+  return map_array(HEADROOM_REAL(cuMemMapArrayAsync_ptsz), mappings, count, stream);
+}
 
 HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const AllocationProperties* properties,
                                  unsigned long long flags) {
@@ -60,7 +105,18 @@ HEADROOM_HOOK Result cuMemRetainAllocationHandle(Handle* handle, void* address) 
   return result;
 }
 
-// Another process made it and is charged. How large it is shows when it is mapped.
+HEADROOM_HOOK Result cuMemExportToShareableHandle(void* shared, Handle handle, int type,
+                                                  unsigned long long flags) {
+  const auto call = HEADROOM_REAL(cuMemExportToShareableHandle);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(shared, handle, type, flags);
+  if (result == kSuccess && hook.counts()) device_ledger.export_handle(handle);
+  return result;
+}
+
+// The process that made it, perhaps this one, is charged until it ends. How large it is shows when it is
+// mapped.
 HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared, int type) {
   const auto call = HEADROOM_REAL(cuMemImportFromShareableHandle);
   DriverHook hook;
@@ -68,6 +124,7 @@ HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared
   if (call == nullptr) return kNotFound;
   const Result result = call(handle, shared, type);
   if (result != kSuccess || handle == nullptr || !hook.counts() || !hook.get_current(where)) return result;
+  if (device_ledger.reuse_handle(*handle)) return result;
   Entry entry = entry_of(Space::physical, DeviceMemoryKind::imported, where, 0);
   entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0);
   hook.record_allocation(entry, caller_of_this_function());
@@ -120,7 +177,9 @@ HEADROOM_HOOK Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
   const Result result = call(pointer, bytes);
   if (result != kSuccess || !counts) return result;
   Entry mapping, freed;
-  while (device_ledger.unmap_one(pointer, bytes, mapping, freed)) {
+  // They lie end to end.
+  for (Pointer at = pointer; at - pointer < bytes; at = mapping.address + mapping.bytes) {
+    if (!device_ledger.unmap_one(at, pointer + bytes - at, mapping, freed)) break;
     hook.record_release(mapping, time);
     if (freed.address != 0) hook.record_release(freed, time);
   }

@@ -52,6 +52,9 @@
   CALL(cuMemCreate, (Handle*, std::size_t, const AllocationProperties*, unsigned long long))                  \
   CALL(cuMemRelease, (Handle))                                                                                \
   CALL(cuMemRetainAllocationHandle, (Handle*, void*))                                                         \
+  CALL(cuMemExportToShareableHandle, (void*, Handle, int, unsigned long long))                                \
+  CALL(cuMemMapArrayAsync, (ArrayMapping*, unsigned, Opaque))                                                 \
+  CALL(cuMemMapArrayAsync_ptsz, (ArrayMapping*, unsigned, Opaque))                                            \
   CALL(cuMemImportFromShareableHandle, (Handle*, void*, int))                                                 \
   CALL(cuMemAddressReserve, (Pointer*, std::size_t, std::size_t, Pointer, unsigned long long))                \
   CALL(cuMemAddressFree, (Pointer, std::size_t))                                                              \

@@ -61,6 +61,28 @@ struct MemoryRequirements {                                            // CUDA_A
   unsigned reserved[4];
 };
 
+struct ArrayMapping {  // CUarrayMapInfo
+  int resource_type;
+  Opaque array;
+  int part_type;  // kTiles, kMipTail
+  union {
+    struct {
+      unsigned level, layer, x, y, z, width, height, depth;
+    } tiles;
+    struct {
+      unsigned layer;
+      unsigned long long offset, size;
+    } tail;
+  } part;
+  int operation, handle_type;
+  Handle handle;
+  unsigned long long offset;
+  unsigned devices, flags, reserved[2];
+};
+static_assert(sizeof(ArrayMapping) == 96);
+inline constexpr int kTiles = 0, kMipTail = 1;      // CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL, _MIPTAIL
+inline constexpr int kMapPart = 1, kUnmapPart = 2;  // CU_MEM_OPERATION_TYPE_MAP, _UNMAP
+
 struct IpcHandle {  // CUipcMemHandle
   char bytes[64];
 };

@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "cli/cuda_graph_routes.h"
+#include "cli/cuda_handle_routes.h"
 
 namespace {
 
@@ -174,6 +175,27 @@ bool run_ipc(const char* self, std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
+// Memory that a descriptor holds, without handle or mapping: charged as long as the process lives.
+bool run_shareable(const char* self, std::uint64_t limit, std::uint64_t step) {
+  const Child child =
+      start([&](int input, int output) { return become(self, "descriptor", limit, step, input, output); });
+  char line[64] = {};
+  if (::read(child.from, line, sizeof line - 1) <= 0) {
+    end(child, true);
+    std::printf("shared   the driver gives no descriptors of memory here: not tried\n");
+    return true;
+  }
+  const std::uint64_t held = std::strtoull(line, nullptr, 10);
+  start_context();
+  const std::uint64_t left_beside = left();
+  end(child, false);
+  const bool sound = held <= limit && limit - held < step && left_beside == limit - held && left() == limit;
+  std::printf("shared   descriptors held %llu, left %llu beside it: %s\n",
+              static_cast<unsigned long long>(held), static_cast<unsigned long long>(left_beside),
+              sound ? "sound" : "WRONG");
+  return sound;
+}
+
 // Pinned memory is the machine's: on a GPU with its own it is not the limit's business, on others it is.
 bool run_host(std::uint64_t limit, std::uint64_t step) {
   int is_integrated = 0;
@@ -254,7 +276,13 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
                                     "cuGraphAddMemAllocNode",
                                     "cuGraphAddNode",
                                     "cuMemPoolImportPointer",
-                                    "cuMemImportFromShareableHandle"};
+                                    "cuMemImportFromShareableHandle",
+                                    "cuMemExportToShareableHandle",
+                                    "cuMemMapArrayAsync",
+                                    "cuMemGetDefaultMemPool",
+                                    "cuMemGetMemPool",
+                                    "cuStreamBeginCapture",
+                                    "cuStreamEndCapture"};
   constexpr int kVersions[] = {2000,  2020,  3020,  4000,  4010,  5000,  5050,  6000,  6050,  7000,
                                7050,  8000,  9000,  9020,  10000, 10010, 10020, 11000, 11010, 11020,
                                11030, 11040, 11050, 11060, 11070, 11080, 12000, 12010, 12020, 12030,
@@ -319,6 +347,7 @@ int main(int count, char** arguments) {
   if (library == nullptr) give_up("no driver", dlerror(), 0);
   if (route == "hold") return hold(limit, step, 0, 1);
   if (route == "export") return export_memory(step);
+  if (route == "descriptor") return hold_by_descriptor(limit, step);
   const bool all = route == "all";
   bool sound = true;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a forked child must not print it again
@@ -333,6 +362,7 @@ int main(int count, char** arguments) {
     sound = share_with("process", child, limit, step, true) && sound;
   }
   if (all || route == "ipc") sound = run_ipc(self, limit, step) && sound;
+  if (all || route == "shared") sound = run_shareable(self, limit, step) && sound;
   start_context();
   const auto try_route = [&](const char* name, Route&& one) {
     if (all || route == name) sound = run(name, one, limit, step) && sound;
@@ -355,6 +385,12 @@ int main(int count, char** arguments) {
     std::printf("mpool    the driver has no pools of managed memory: not tried\n");
   }
   try_route("virtual", Virtual());
+  if (!all && route != "sparse") {
+  } else if (SparseArray().is_there(step)) {
+    try_route("sparse", SparseArray());
+  } else {
+    std::printf("sparse   the driver maps no memory to arrays here: not tried\n");
+  }
   try_route("graph", GraphNodes(true));
   try_route("unrun", GraphNodes(false));
   try_route("capture", FailedCapture());

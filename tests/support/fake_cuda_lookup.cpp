@@ -40,6 +40,9 @@ using namespace fake_cuda;
   CALL("cuMemMap", 10020, 0, cuMemMap) \
   CALL("cuMemRetainAllocationHandle", 11000, 0, cuMemRetainAllocationHandle) \
   CALL("cuMemUnmap", 10020, 0, cuMemUnmap) \
+  CALL("cuMemExportToShareableHandle", 10020, 0, cuMemExportToShareableHandle) \
+  CALL("cuMemImportFromShareableHandle", 10020, 0, cuMemImportFromShareableHandle) \
+  CALL("cuMemMapArrayAsync", 11010, 0, cuMemMapArrayAsync) \
   CALL("cuArrayCreate", 3020, 0, cuArrayCreate_v2) \
   CALL("cuArray3DCreate", 3020, 0, cuArray3DCreate_v2) \
   CALL("cuArrayDestroy", 2000, 0, cuArrayDestroy) \

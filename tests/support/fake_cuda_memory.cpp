@@ -1,4 +1,6 @@
 // The fake driver's memory by pointer, by handle and as arrays.
+#include <sys/mman.h>
+
 #include <cstring>
 
 #include "support/fake_cuda_state.h"
@@ -53,7 +55,8 @@ Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels
   blocks[reinterpret_cast<std::uint64_t>(*array)] = {
       current_device(), is_deferred ? 0 : bytes, nullptr, nullptr, current, true};
   // A deferred one is asked how much it would need.
-  if (is_deferred) handles[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), true, bytes, 0, 0};
+  if (is_deferred)
+    handles[reinterpret_cast<std::uint64_t>(*array)] = {current_device(), true, bytes, 0, 0, false};
   return kSuccess;
 }
 Result needs_of(MemoryRequirements* needs, Opaque array) {
@@ -66,9 +69,20 @@ Result needs_of(MemoryRequirements* needs, Opaque array) {
 
 void drop_physical(Handle key) {
   const auto found = handles.find(key);
-  if (found == handles.end() || found->second.handles > 0 || found->second.mappings > 0) return;
+  if (found == handles.end() || found->second.handles > 0 || found->second.mappings > 0 ||
+      found->second.is_shared)
+    return;
   if (found->second.of_device) in_use[found->second.device] -= found->second.bytes;
   handles.erase(found);
+}
+
+void unmap_tile(std::uint64_t array, unsigned column) {
+  const auto found = tiles[array].find(column);
+  if (found == tiles[array].end()) return;
+  const Handle key = found->second;
+  tiles[array].erase(found);
+  --handles[key].mappings;
+  drop_physical(key);
 }
 
 }  // namespace
@@ -131,7 +145,7 @@ EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationPro
   const auto device = of_device ? static_cast<unsigned>(properties->location.id) : 0;
   if (of_device && !grow(device, bytes)) return kOutOfMemory;
   *made = number(8);
-  handles[*made] = {device, of_device, bytes, 1, 0};
+  handles[*made] = {device, of_device, bytes, 1, 0, false};
   return kSuccess;
 }
 EXPORTED Result cuMemRelease(Handle key) {
@@ -175,6 +189,40 @@ EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
   return kSuccess;
 }
 
+// A descriptor holds the memory, too, and an import is another handle of it.
+EXPORTED Result cuMemExportToShareableHandle(void* shared, Handle key, int, unsigned long long) {
+  const std::lock_guard lock(mutex);
+  const auto found = handles.find(key);
+  const int descriptor = found != handles.end() ? ::memfd_create("fake_cuda", 0) : -1;
+  if (descriptor < 0) return kInvalidValue;
+  found->second.is_shared = true;
+  descriptors[descriptor] = key;
+  *static_cast<int*>(shared) = descriptor;
+  return kSuccess;
+}
+EXPORTED Result cuMemImportFromShareableHandle(Handle* key, void* shared, int) {
+  const std::lock_guard lock(mutex);
+  const auto found = descriptors.find(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)));
+  if (found == descriptors.end()) return kInvalidValue;
+  *key = found->second;
+  ++handles[*key].handles;
+  return kSuccess;
+}
+EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque) {
+  const std::lock_guard lock(mutex);
+  for (unsigned i = 0; i < count; ++i) {
+    const auto array = reinterpret_cast<std::uint64_t>(list[i].array);
+    if (blocks.count(array) == 0) return kInvalidValue;
+    if (list[i].operation == kMapPart) {
+      if (handles.count(list[i].handle) == 0) return kInvalidValue;
+      ++handles[list[i].handle].mappings;
+    }
+    unmap_tile(array, list[i].part.tiles.x);
+    if (list[i].operation == kMapPart) tiles[array][list[i].part.tiles.x] = list[i].handle;
+  }
+  return kSuccess;
+}
+
 EXPORTED Result cuArrayCreate_v2(Opaque* array, const ArrayDescriptor* shape) {
   return make_array(array, {shape->width, shape->height, 0, shape->format, shape->channels, 0}, 1);
 }
@@ -187,7 +235,9 @@ EXPORTED Result cuMipmappedArrayCreate(Opaque* array, const Array3dDescriptor* s
 EXPORTED Result cuArrayDestroy(Opaque array) {
   {
     const std::lock_guard lock(mutex);
-    handles.erase(reinterpret_cast<std::uint64_t>(array));
+    const auto number = reinterpret_cast<std::uint64_t>(array);
+    while (!tiles[number].empty()) unmap_tile(number, tiles[number].begin()->first);
+    handles.erase(number);
   }
   return take(reinterpret_cast<std::uint64_t>(array));
 }

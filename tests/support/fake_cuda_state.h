@@ -41,6 +41,7 @@ struct Physical {
   bool of_device = true;
   std::uint64_t bytes = 0;
   int handles = 1, mappings = 0;
+  bool is_shared = false;  // by a descriptor, which is never closed
 };
 // Takes memory of its device in steps, and keeps it until it is told to trim or its last allocation is freed
 // after it was destroyed.
@@ -71,6 +72,8 @@ inline std::uint64_t in_use[kMost] = {}, peak[kMost] = {};
 inline std::map<std::uint64_t, Block> blocks;
 inline std::map<std::uint64_t, Physical> handles;
 inline std::map<std::uint64_t, std::pair<std::uint64_t, Handle>> mappings;  // by address: bytes, handle
+inline std::map<std::uint64_t, std::map<unsigned, Handle>> tiles;           // of arrays, by column
+inline std::map<int, Handle> descriptors;
 inline std::map<Opaque, Pool> pools;
 inline std::map<Opaque, Graph> graphs;
 inline std::map<Opaque, Opaque> instances;

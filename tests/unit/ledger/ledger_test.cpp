@@ -177,6 +177,52 @@ TEST_F(LedgerTest, AHandleThatIsAskedForByAddressHoldsTheMemory) {
   EXPECT_EQ(charged(), 0u);
 }
 
+TEST_F(LedgerTest, WhatADescriptorHoldsStaysCharged) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));
+  ledger_.commit_physical(5, 0, Kind::physical, 100);
+  ledger_.export_handle(5);
+  EXPECT_TRUE(ledger_.reuse_handle(5));
+  EXPECT_FALSE(ledger_.reuse_handle(6));
+  for (int i = 0; i < 2; ++i) {
+    const auto release = ledger_.begin_release_handle(5);
+    EXPECT_TRUE(release.is_known && !release.is_last);
+    ledger_.finish_release_handle(release);
+  }
+  EXPECT_EQ(charged(), 100u);
+}
+
+TEST_F(LedgerTest, AnArraysPartsHoldWhatIsMappedToThem) {
+  limit(100);
+  const auto make = [&](std::uint64_t handle, std::uint64_t bytes, std::uint64_t part) {
+    ASSERT_TRUE(ledger_.reserve(0, Kind::physical, bytes));
+    ledger_.commit_physical(handle, 0, Kind::physical, bytes);
+    Entry freed;
+    EXPECT_FALSE(ledger_.map_part(0xa, part, handle, freed));
+    ledger_.finish_release_handle(ledger_.begin_release_handle(handle));
+  };
+  make(5, 10, 101);
+  make(6, 20, 102);
+  make(7, 30, 103);
+  EXPECT_EQ(charged(), 60u);
+  Entry freed;
+  EXPECT_TRUE(ledger_.map_part(0xa, 101, 0, freed)) << "unmapped";
+  EXPECT_EQ(charged(), 50u);
+  ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 5));
+  ledger_.commit_physical(8, 0, Kind::physical, 5);
+  EXPECT_TRUE(ledger_.map_part(0xa, 102, 8, freed)) << "other memory in its place";
+  EXPECT_EQ(freed.bytes, 20u);
+  ledger_.finish_release_handle(ledger_.begin_release_handle(8));
+  EXPECT_EQ(charged(), 35u);
+  std::size_t place = 0;
+  EXPECT_FALSE(ledger_.unmap_next_part(0xb, place, freed));
+  place = 0;
+  int count = 0;
+  while (ledger_.unmap_next_part(0xa, place, freed)) ++count;
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(charged(), 0u);
+}
+
 TEST_F(LedgerTest, AHandleWhoseReleaseFailedIsThereAgain) {
   limit(100);
   ASSERT_TRUE(ledger_.reserve(0, Kind::physical, 100));

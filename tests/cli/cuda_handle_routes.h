@@ -1,0 +1,100 @@
+// The ways by which memory by handle is held without a handle and without addresses: by an array, and by a
+// descriptor.
+#pragma once
+
+#include <unistd.h>
+
+#include "cli/cuda_routes.h"
+
+namespace cuda_guest {
+
+inline Result create_physical(std::uint64_t bytes, int handle_types, bool is_for_arrays, Handle& handle) {
+  AllocationProperties properties{};
+  properties.type = 1;
+  properties.handle_types = handle_types;
+  properties.location = {kLocationDevice, 0};
+  properties.flags[2] = is_for_arrays ? 1 : 0;  // CU_MEM_CREATE_USAGE_TILE_POOL
+  return FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long), "cuMemCreate",
+              "cuMemCreate", 10020)(&handle, bytes, &properties, 0);
+}
+inline void release_handle(Handle handle) {
+  check(FIND((Handle), "cuMemRelease", "cuMemRelease", 10020)(handle), "release");
+}
+
+// A sparse array: each step of memory lies behind one of its tiles, and nothing else holds it.
+struct SparseArray : Route {
+  static constexpr unsigned kTile = 128, kTiles = 512;  // elements of a tile's side, of 4 bytes each: 64 KiB
+  Opaque array = nullptr;
+  unsigned count = 0;
+  bool is_unmapped = false;
+  Result map(int operation, unsigned tile, Handle handle) {
+    ArrayMapping one{};
+    one.array = array;
+    one.part.tiles = {0, 0, tile * kTile, 0, 0, kTile, kTile, 1};
+    one.operation = operation;
+    one.handle = handle;
+    one.devices = 1;
+    return FIND((ArrayMapping*, unsigned, Opaque), "cuMemMapArrayAsync", "cuMemMapArrayAsync", 11010)(
+        &one, 1, nullptr);
+  }
+  Result make() {
+    const Array3dDescriptor shape{kTile * kTiles, kTile, 0, 0x20, 1, kArraySparse};
+    return FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate", 3020)(&array,
+                                                                                                    &shape);
+  }
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    cost = step;
+    if (array == nullptr) check(make(), "sparse array");
+    Handle handle = 0;
+    const Result result = create_physical(step, 0, true, handle);
+    if (result != kSuccess) return result;
+    check(map(kMapPart, count++, handle), "map array");
+    release_handle(handle);
+    return result;
+  }
+  // The first time tile by tile, the second with the array.
+  void free_all() override {
+    for (; !is_unmapped && count > 0; --count) check(map(kUnmapPart, count - 1, 0), "unmap array");
+    check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+    is_unmapped = true;
+    count = 0;
+    if (array != nullptr) check(FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000)(array), "destroy");
+    array = nullptr;
+  }
+  // Whether the driver has such arrays.
+  bool is_there(std::uint64_t step) {
+    Handle handle = 0;
+    if (make() != kSuccess) return false;
+    const bool is_made = create_physical(step, 0, true, handle) == kSuccess;
+    const bool is_there = is_made && map(kMapPart, 0, handle) == kSuccess;
+    if (is_made) release_handle(handle);
+    free_all();
+    is_unmapped = false;
+    return is_there;
+  }
+};
+
+// Memory whose handle is given up when a descriptor holds it, and that comes back by that. Says how much it
+// got, and waits: all is charged until this process ends, mapped or not.
+inline int hold_by_descriptor(std::uint64_t limit, std::uint64_t step) {
+  constexpr int kDescriptor = 1;
+  start_context();
+  std::uint64_t held = 0;
+  for (Handle handle = 0; create_physical(step, kDescriptor, false, handle) == kSuccess; held += step) {
+    int descriptor = -1;
+    if (FIND((void*, Handle, int, unsigned long long), "cuMemExportToShareableHandle",
+             "cuMemExportToShareableHandle", 10020)(&descriptor, handle, kDescriptor, 0) != kSuccess)
+      return 4;
+    release_handle(handle);
+    check(FIND((Handle*, void*, int), "cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle",
+               10020)(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)), kDescriptor),
+          "import");
+    release_handle(handle);
+    if (held > limit) break;
+  }
+  if (::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
+  char byte = 0;
+  return ::read(0, &byte, 1) >= 0 ? 0 : 1;
+}
+
+}  // namespace cuda_guest
