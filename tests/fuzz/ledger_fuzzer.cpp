@@ -45,6 +45,7 @@ struct Model {
   std::map<int, Physical> physical;
   std::map<std::uint64_t, std::pair<int, int>> handles;  // references, physical
   std::map<std::uint64_t, int> mappings;
+  std::map<std::uint64_t, std::pair<std::uint64_t, int>> parts;  // array, physical
   std::map<std::uint64_t, Pool> pools;
   std::map<std::uint64_t, Graph> graphs;
   std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> nodes;  // graph, bytes
@@ -93,7 +94,7 @@ class Calls {
 
   void make_all() {
     while (at_ != end_) {
-      switch (next() % 14) {
+      switch (next() % 16) {
         case 0:
         case 1:
           allocate();
@@ -133,6 +134,12 @@ class Calls {
           break;
         case 13:
           drop_context();
+          break;
+        case 14:
+          map_part();
+          break;
+        case 15:
+          end_array_or_export();
           break;
       }
       require(ledger_.account().charged(0) == model_.charged());
@@ -232,6 +239,40 @@ class Calls {
       model_.mappings.erase(mapping.address);
     }
     for (const auto& [at, number] : model_.mappings) require(at - where >= bytes);
+  }
+
+  void map_part() {
+    const std::uint64_t handle = next() % 9, part = 1 + next() % 6, array = 1 + (part & 1);
+    const auto known = model_.handles.find(handle);
+    const auto before = model_.parts.find(part);
+    const int old = before != model_.parts.end() ? before->second.second : 0;
+    if (known != model_.handles.end()) ++model_.physical.at(known->second.second).references;
+    if (old != 0) model_.parts.erase(before);
+    if (known != model_.handles.end()) model_.parts[part] = {array, known->second.second};
+    Entry freed;
+    const bool is_last = old != 0 && model_.physical.at(old).references == 1;
+    require(ledger_.map_part(array, part, handle, freed) == is_last);
+    if (old != 0) model_.drop_physical(old);
+  }
+  void end_array_or_export() {
+    const std::uint64_t array = 1 + next() % 2, handle = 1 + next() % 8;
+    if (next() % 8 == 0 && model_.handles.count(handle) != 0) {
+      ledger_.export_handle(handle);
+      ++model_.physical.at(model_.handles.at(handle).second).references;
+      return;
+    }
+    std::size_t place = 0, count = 0;
+    for (Entry freed; ledger_.unmap_next_part(array, place, freed);) ++count;
+    for (auto part = model_.parts.begin(); part != model_.parts.end();) {
+      if (part->second.first != array) {
+        ++part;
+        continue;
+      }
+      model_.drop_physical(part->second.second);
+      part = model_.parts.erase(part);
+      --count;
+    }
+    require(count == 0);
   }
 
   void allocate_in_pool() {
