@@ -7,6 +7,19 @@
 #include <utility>
 
 namespace headroom::analysis {
+namespace {
+
+// Python's interpreter releases all that a script still holds when it ends, leaks too: what is live then
+// tells nothing of them.
+bool empties_itself_at_exit(const recording::RecordingInfo& info) {
+  return std::ranges::any_of(info.modules, [](const recording::Module& module) {
+    const std::string_view path = module.path;
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return name.starts_with("python3") || name.starts_with("libpython3");
+  });
+}
+
+}  // namespace
 
 RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
                                      const std::optional<SampledPeak>& peak)
@@ -212,8 +225,9 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   const recording::RecordingInfo& info = recording.info();
   if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
   // By all samples, as at the ends of the cycles.
-  cycles_.recording_ended(!info.closed || info.events_dropped > 0, stacks_.size(),
-                          [&](std::size_t stack) { return stacks_[stack].live.bytes; });
+  if (!empties_itself_at_exit(info))
+    cycles_.recording_ended(!info.closed || info.events_dropped > 0, stacks_.size(),
+                            [&](std::size_t stack) { return stacks_[stack].live.bytes; });
   if (!full_) {
     sum_end_variances();
     bound_end();

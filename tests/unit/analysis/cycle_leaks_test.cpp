@@ -257,10 +257,12 @@ struct KeptUntilTheEnd {
   std::vector<int> released{24};
   bool each_its_own = false;  // each cycle allocates from a place of its own
   bool closed = true;
+  std::string program = "/opt/detector";
 
   LeakVerdict verdict() const {
     const test::TemporaryFolder folder;
     test::RecordingBuilder builder(folder / "a.hrec", {.closed = closed, .segment_bytes = 1 << 20});
+    builder.module(program, "\x01\x02", 0x400000, 0x500000, 0);
     const auto run = builder.scope("Run");
     std::uint64_t time = 0;
     const auto address = [](std::size_t place, std::uint64_t cycle) {
@@ -296,6 +298,13 @@ TEST(ReleasedLater, WhatIsKeptUntilAllIsThereIsNoLeak) {
   EXPECT_EQ(verdict.stacks[0].last_bytes, 2400);
   EXPECT_EQ(verdict.stacks[0].end_bytes, 0);
   EXPECT_FALSE(verdict.is_sum);
+}
+
+// It would release a leak, too, when it ends.
+TEST(ReleasedLater, WhatAnInterpreterReleasesAtItsEndIsNoEvidence) {
+  const LeakVerdict verdict = KeptUntilTheEnd{.program = "/usr/bin/python3.11"}.verdict();
+  EXPECT_EQ(verdict.growth, Growth::leak);
+  EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
 }
 
 TEST(ReleasedLater, APartThatIsReleasedIsTold) {
