@@ -16,12 +16,13 @@ namespace headroom::ledger {
 
 // In a file: what has another size or magic is of another version and not used.
 struct AccountPage {
-  static constexpr std::uint64_t kMagic = 0x3254434341524448;  // "HDRACCT2"
+  static constexpr std::uint64_t kMagic = 0x3354434341524448;  // "HDRACCT3"
   std::uint64_t magic;
   std::uint64_t page_bytes;
   pthread_mutex_t mutex;
   std::uint32_t slots_used;  // behind these there never was a member
-  std::uint32_t reserved;
+  std::uint32_t out_of_reach;
+  std::uint8_t uuids[kMostDevices][16];  // zero: not told yet
   std::uint64_t limits[kMostDevices];
   std::uint64_t peaks[kMostDevices];  // of the sum
   std::uint64_t refused[kMostDevices], refused_bytes[kMostDevices];
@@ -166,6 +167,32 @@ void Account::close() {
   shared_ = false;
   file_system_ = file_number_ = 0;
   count_ = 0;
+  for (auto& number : numbers_) number = 0;
+}
+
+void Account::identify(unsigned device, const std::uint8_t (&uuid)[16]) {
+  if (device >= kMostDevices) return;
+  for (Account* const one : all()) one->identify_here(device, uuid);
+}
+
+void Account::identify_here(unsigned device, const std::uint8_t (&uuid)[16]) {
+  static constexpr std::uint8_t kUntold[16] = {};
+  const auto find = [&](const std::uint8_t(&wanted)[16], unsigned otherwise) {
+    for (unsigned i = 0; i < kMostDevices; ++i)
+      if (std::memcmp(page_->uuids[i], wanted, sizeof wanted) == 0) return i;
+    return otherwise;
+  };
+  if (std::memcmp(uuid, kUntold, sizeof uuid) == 0) return;
+  lock();
+  unsigned number = find(uuid, kMostDevices);
+  if (number == kMostDevices) {
+    const bool is_free = std::memcmp(page_->uuids[device], kUntold, sizeof uuid) == 0;
+    number = is_free ? device : find(kUntold, device);
+    if (std::memcmp(page_->uuids[number], kUntold, sizeof uuid) == 0)
+      std::memcpy(page_->uuids[number], uuid, sizeof uuid);
+  }
+  unlock();
+  numbers_[device] = static_cast<std::uint8_t>(device ^ number);
 }
 
 bool Account::is_same_file(const Account& other) const {
@@ -201,6 +228,7 @@ void Account::leave_to_parent() {
     if (one != this) one->leave_to_parent();
   slot_ = kNoSlot;
   for (std::uint64_t& peak : peaks_) peak = 0;
+  for (auto& number : numbers_) number = 0;
   if (page_ == nullptr || shared_) return;
   // A copy of the parent's own, perhaps with its lock held.
   Limits limits;
@@ -212,7 +240,8 @@ void Account::leave_to_parent() {
 std::uint64_t Account::limit(unsigned device) const {
   std::uint64_t smallest = kNoLimit;
   if (device >= kMostDevices) return smallest;
-  for (const Account* const one : all()) smallest = std::min(smallest, one->page_->limits[device]);
+  for (const Account* const one : all())
+    smallest = std::min(smallest, one->page_->limits[one->number_of(device)]);
   return smallest;
 }
 
@@ -274,15 +303,16 @@ bool Account::add(unsigned device, std::uint64_t bytes, bool within_limit) {
   for (Account* const one : all()) one->lock();
   bool granted = true;
   for (Account* const one : all()) {
+    const unsigned number = one->number_of(device);
     granted = granted && (one->slot_ != kNoSlot || one->join());
-    if (!granted || !within_limit || one->fits(device, bytes)) continue;
+    if (!granted || !within_limit || one->fits(number, bytes)) continue;
     one->expel_the_dead();
-    granted = one->fits(device, bytes);
+    granted = one->fits(number, bytes);
   }
   for (Account* const one : all()) {
     if (granted) {
-      one->page_->slots[one->slot_].charged[device] += bytes;
-      one->note_peaks(device);
+      one->page_->slots[one->slot_].charged[one->number_of(device)] += bytes;
+      one->note_peaks(one->number_of(device));
     }
     one->unlock();
   }
@@ -298,7 +328,7 @@ void Account::note_peaks(unsigned device) {
 std::uint64_t Account::peak_of_this_process(unsigned device) {
   if (page_ == nullptr || device >= kMostDevices) return 0;
   lock();
-  const std::uint64_t peak = peaks_[device];
+  const std::uint64_t peak = peaks_[number_of(device)];
   unlock();
   return peak;
 }
@@ -306,14 +336,14 @@ std::uint64_t Account::peak_of_this_process(unsigned device) {
 void Account::reset_peak_of_this_process(unsigned device) {
   if (page_ == nullptr || device >= kMostDevices) return;
   lock();
-  peaks_[device] = charged_to_this_process(device);
+  peaks_[number_of(device)] = charged_to_this_process(device);
   unlock();
 }
 
 std::uint64_t Account::peak(unsigned device) {
   if (page_ == nullptr || device >= kMostDevices) return 0;
   lock();
-  const std::uint64_t peak = page_->peaks[device];
+  const std::uint64_t peak = page_->peaks[number_of(device)];
   unlock();
   return peak;
 }
@@ -331,9 +361,10 @@ void Account::note_refusal(unsigned device, std::uint64_t bytes) {
   bool is_noted = false;
   for (Account* const one : all()) {
     one->lock();
-    if (!one->fits(device, bytes) || (!is_noted && one == all_[count_ - 1])) {
-      ++one->page_->refused[device];
-      one->page_->refused_bytes[device] += bytes;
+    const unsigned number = one->number_of(device);
+    if (!one->fits(number, bytes) || (!is_noted && one == all_[count_ - 1])) {
+      ++one->page_->refused[number];
+      one->page_->refused_bytes[number] += bytes;
       is_noted = true;
     }
     one->unlock();
@@ -341,11 +372,11 @@ void Account::note_refusal(unsigned device, std::uint64_t bytes) {
 }
 
 std::uint64_t Account::refused(unsigned device) {
-  return page_ == nullptr || device >= kMostDevices ? 0 : page_->refused[device];
+  return page_ == nullptr || device >= kMostDevices ? 0 : page_->refused[number_of(device)];
 }
 
 std::uint64_t Account::refused_bytes(unsigned device) {
-  return page_ == nullptr || device >= kMostDevices ? 0 : page_->refused_bytes[device];
+  return page_ == nullptr || device >= kMostDevices ? 0 : page_->refused_bytes[number_of(device)];
 }
 
 bool Account::has_room(unsigned device, std::uint64_t bytes) {
@@ -353,7 +384,7 @@ bool Account::has_room(unsigned device, std::uint64_t bytes) {
   bool has_room = true;
   for (Account* const one : all()) {
     one->lock();
-    has_room = has_room && one->fits(device, bytes);
+    has_room = has_room && one->fits(one->number_of(device), bytes);
     one->unlock();
   }
   return has_room;
@@ -363,7 +394,7 @@ Account::Room Account::tightest(unsigned device) {
   Room tightest;
   if (device >= kMostDevices) return tightest;
   for (Account* const one : all()) {
-    const Room room{one->page_->limits[device], one->charged(device)};
+    const Room room{one->page_->limits[one->number_of(device)], one->charged(device)};
     if (one == all_[0] || room.left() < tightest.left()) tightest = room;
   }
   return tightest;
@@ -378,7 +409,7 @@ void Account::discharge(unsigned device, std::uint64_t bytes) {
   for (Account* const one : all()) {
     one->lock();
     if (one->slot_ != kNoSlot) {
-      std::uint64_t& charged = one->page_->slots[one->slot_].charged[device];
+      std::uint64_t& charged = one->page_->slots[one->slot_].charged[one->number_of(device)];
       charged -= std::min(bytes, charged);
     }
     one->unlock();
@@ -389,16 +420,27 @@ std::uint64_t Account::charged(unsigned device) {
   if (page_ == nullptr || device >= kMostDevices) return 0;
   lock();
   expel_the_dead();
-  const std::uint64_t bytes = sum(device);
+  const std::uint64_t bytes = sum(number_of(device));
   unlock();
   return bytes;
 }
 
 std::uint64_t Account::charged_to_this_process(unsigned device) const {
   const unsigned slot = slot_;
-  return page_ == nullptr || device >= kMostDevices || slot == kNoSlot ? 0
-                                                                       : page_->slots[slot].charged[device];
+  return page_ == nullptr || device >= kMostDevices || slot == kNoSlot
+             ? 0
+             : page_->slots[slot].charged[number_of(device)];
 }
+
+void Account::note_out_of_reach() {
+  for (Account* const one : all()) {
+    one->lock();
+    ++one->page_->out_of_reach;
+    one->unlock();
+  }
+}
+
+std::uint32_t Account::out_of_reach() const { return page_ == nullptr ? 0 : page_->out_of_reach; }
 
 unsigned Account::members() {
   if (page_ == nullptr) return 0;

@@ -25,7 +25,7 @@ inline constexpr unsigned kMostMembers = 128;
 inline constexpr unsigned kMostAccounts = 8;  // one within the other
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
-// Bytes by device ordinal; kNoLimit where there is none.
+// Bytes by device; kNoLimit where there is none.
 struct Limits {
   std::uint64_t bytes[kMostDevices] = {};
   constexpr Limits() {
@@ -69,6 +69,12 @@ class Account {
   // file that is among them already is one account.
   void lie_within(Account& outer);
 
+  // Which device it is that this process counts as `device`, before anything is charged to it. Processes may
+  // count them otherwise (CUDA_VISIBLE_DEVICES), so an account knows devices by their UUID: those that its
+  // maker told by the maker's numbers, each other by the number of the process that told first, or the next
+  // that is free. What is not told has the same number in all.
+  void identify(unsigned device, const std::uint8_t (&uuid)[16]);
+
   bool is_open() const { return page_ != nullptr; }
   bool is_shared() const { return shared_; }
   std::uint64_t limit(unsigned device) const;  // the smallest
@@ -106,6 +112,10 @@ class Account {
   std::uint64_t refused(unsigned device);
   std::uint64_t refused_bytes(unsigned device);
 
+  // Drivers that a process of the account loaded where nothing stands in front of them.
+  void note_out_of_reach();
+  std::uint32_t out_of_reach() const;
+
   // Gives up the process' slot, and with it all that it was charged.
   void leave();
   // In a child after fork: the parent's charge is the parent's.
@@ -125,6 +135,11 @@ class Account {
   std::span<Account* const> all() const { return {all_, count_}; }
   bool is_locked_before(const Account& other) const;
   bool is_same_file(const Account& other) const;
+  // The account's number for what this process counts as `device`.
+  unsigned number_of(unsigned device) const {
+    return device ^ numbers_[device].load(std::memory_order_relaxed);
+  }
+  void identify_here(unsigned device, const std::uint8_t (&uuid)[16]);
 
   AccountPage* page_ = nullptr;
   bool shared_ = false;
@@ -132,6 +147,7 @@ class Account {
   // In the order in which their locks are taken: that of their files, which is the same in every process.
   Account* all_[kMostAccounts] = {};
   unsigned count_ = 0;
+  std::atomic<std::uint8_t> numbers_[kMostDevices] = {};  // 0: the same; the bits that differ
   std::atomic<unsigned> slot_{kNoSlot};
   std::uint64_t peaks_[kMostDevices] = {};  // of this process, under the page's lock
 };

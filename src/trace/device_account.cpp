@@ -5,8 +5,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -14,6 +16,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cuda/device_uuids.h"
 #include "trace/inherited_limit.h"
 
 namespace headroom::trace {
@@ -59,6 +62,42 @@ UniqueFd lock_folder(const fs::path& folder) {
 Limits limits_of(const Account& account) {
   Limits limits;
   for (unsigned device = 0; device < kMostDevices; ++device) limits.bytes[device] = account.limit(device);
+  return limits;
+}
+
+void identify(Account& account, const std::vector<cuda::Uuid>& uuids) {
+  unsigned device = 0;
+  for (const cuda::Uuid& uuid : uuids) {
+    std::uint8_t bytes[16];
+    std::copy(uuid.begin(), uuid.end(), bytes);
+    account.identify(device++, bytes);
+  }
+}
+
+bool are_equal(const Limits& limits) {
+  return std::all_of(std::begin(limits.bytes), std::end(limits.bytes),
+                     [&](std::uint64_t limit) { return limit == limits.bytes[0]; });
+}
+
+// Numbers matter where they are told apart.
+bool has_to_know_devices(const Limits& limits, const InheritedLimit& around) {
+  std::error_code code;
+  const auto gpus =
+      std::distance(fs::directory_iterator("/proc/driver/nvidia/gpus", code), fs::directory_iterator());
+  return !are_equal(limits) || !are_equal(around.limits) || gpus > 1;
+}
+
+// By the numbers of this process, which need not be those of the program that set it.
+Limits limits_around(const InheritedLimit& around, const std::vector<cuda::Uuid>& uuids) {
+  if (are_equal(around.limits) || uuids.empty()) return around.limits;
+  Limits limits;
+  for (const std::string& file : around.accounts) {
+    Account account;
+    if (!account.open_shared(file.c_str())) continue;
+    identify(account, uuids);
+    for (unsigned device = 0; device < kMostDevices; ++device)
+      limits.bytes[device] = std::min(limits.bytes[device], account.limit(device));
+  }
   return limits;
 }
 
@@ -115,10 +154,12 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
     return usage_error("cannot make an account of GPU memory",
                        fmt::format("{} limits already lie one within the other", around.accounts.size()),
                        "give the smallest of them to one headroom command, and leave the others out");
+  const auto uuids = has_to_know_devices(limits, around) ? cuda::device_uuids() : std::vector<cuda::Uuid>();
+  const Limits outer = limits_around(around, uuids);
   // Of a name the limit is the same for all who share it; that around this command bounds it alone.
-  result.limits_ = name.empty() ? smaller_of(limits, around.limits) : limits;
+  result.limits_ = name.empty() ? smaller_of(limits, outer) : limits;
   if (limits.any() && std::memcmp(result.limits_.bytes, limits.bytes, sizeof limits.bytes) != 0)
-    log::warning("this runs under a GPU limit of {}, so that holds instead of {}", words_for(around.limits),
+    log::warning("this runs under a GPU limit of {}, so that holds instead of {}", words_for(outer),
                  words_for(limits));
   const std::string owner =
       name.empty() ? fmt::format("{}-{}", ::getpid(), ledger::this_process().start_ticks) : "share-" + name;
@@ -137,7 +178,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                            fmt::format("its processes share {}", words_for(theirs)),
                            "give the same limit, leave it out, or take another name");
       }
-      result.limits_ = smaller_of(theirs, around.limits);
+      result.limits_ = smaller_of(theirs, outer);
     } else {
       // Left behind by processes that were killed.
       account.close();
@@ -151,13 +192,14 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
                          "give the limit with the first of them");
     if (!Account::create_shared(file.c_str(), result.limits_) || !account.open_shared(file.c_str()))
       return failure(what, errno_text(errno), "free space in /dev/shm, or remove the file");
-    result.limits_ = smaller_of(result.limits_, around.limits);
+    result.limits_ = smaller_of(result.limits_, outer);
   }
   if (!account.charge(0, 0)) {
     account.close();
     return failure(what, fmt::format("{} processes share it already", ledger::kMostMembers),
                    "wait for one to end, or take another name");
   }
+  identify(account, uuids);
   result.file_ = file;
   return result;
 }
@@ -170,6 +212,7 @@ DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
 std::uint64_t DeviceAccount::peak(unsigned device) const { return joined().peak(device); }
 std::uint64_t DeviceAccount::charged(unsigned device) const { return joined().charged(device); }
 std::uint64_t DeviceAccount::refused(unsigned device) const { return joined().refused(device); }
+std::uint32_t DeviceAccount::out_of_reach() const { return joined().out_of_reach(); }
 void DeviceAccount::reset_peaks() { joined().reset_peaks(); }
 
 DeviceAccount::~DeviceAccount() {

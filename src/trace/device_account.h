@@ -19,7 +19,9 @@ Status check_share_name(const std::string& name);
 class DeviceAccount {
  public:
   // Makes the account, or joins the one of that name; its limits must be the same, or none be given. `name`
-  // empty: an account of this command alone, perhaps without a limit. One at a time in a process.
+  // empty: an account of this command alone, perhaps without a limit. One at a time in a process. Accounts
+  // that nobody is in any more are taken away. Where devices have limits of their own, or the machine has
+  // several GPUs, the driver is asked for them (in a child), so that the account has this process' numbers.
   static Result<DeviceAccount> open(const ledger::Limits& limits, const std::string& name,
                                     const std::filesystem::path& folder = "/dev/shm");
   DeviceAccount(DeviceAccount&& other) noexcept;
@@ -35,6 +37,8 @@ class DeviceAccount {
   void reset_peaks();
   // Requests that were refused to any member.
   std::uint64_t refused(unsigned device) const;
+  // Drivers that members loaded where the limit does not reach.
+  std::uint32_t out_of_reach() const;
 
  private:
   DeviceAccount() = default;

@@ -33,6 +33,7 @@ namespace {
 
 Lock opening;
 std::atomic<bool> is_open{false}, has_failed{false};
+std::atomic<bool> is_identified[ledger::kMostDevices];
 std::atomic<bool> is_met[ledger::kMostDevices];       // by the ledger
 std::atomic<bool> is_recorded[ledger::kMostDevices];  // in this process' recording
 std::atomic<std::uint64_t> kept_for_graphs[ledger::kMostDevices];
@@ -40,6 +41,7 @@ std::atomic<std::uint64_t> kept_for_graphs[ledger::kMostDevices];
 void forget_in_child() {
   opening.reset();
   device_ledger.reset_in_child();
+  for (auto& identified : is_identified) identified = false;
   for (auto& met : is_met) met = false;
   for (auto& recorded : is_recorded) recorded = false;
   for (auto& kept : kept_for_graphs) kept = 0;
@@ -66,6 +68,13 @@ bool open_account() {
   return true;
 }
 
+bool get_uuid(unsigned device, std::uint8_t (&uuid)[16]) {
+  // The second tells MIG instances apart.
+  const auto get = driver::real.cuDeviceGetUuid_v2 != nullptr ? driver::real.cuDeviceGetUuid_v2
+                                                              : driver::real.cuDeviceGetUuid;
+  return get != nullptr && get(uuid, static_cast<int>(device)) == driver::kSuccess;
+}
+
 void describe(unsigned device) {
   using recording::DeviceRecord;
   DeviceRecord record{};
@@ -77,10 +86,7 @@ void describe(unsigned device) {
   if (driver::real.cuDeviceGetName != nullptr) driver::real.cuDeviceGetName(name, sizeof name - 1, ordinal);
   if (driver::real.cuDeviceGetAttribute != nullptr)
     driver::real.cuDeviceGetAttribute(&integrated, driver::kAttributeIntegrated, ordinal);
-  // The second tells MIG instances apart.
-  const auto get_uuid = driver::real.cuDeviceGetUuid_v2 != nullptr ? driver::real.cuDeviceGetUuid_v2
-                                                                   : driver::real.cuDeviceGetUuid;
-  if (get_uuid != nullptr) get_uuid(record.uuid, ordinal);
+  get_uuid(device, record.uuid);
   record.total_bytes = total;
   record.flags = integrated != 0 ? recording::kDeviceIntegrated : 0u;
   if (device_ledger.account().limit(device) != ledger::kNoLimit) {
@@ -92,18 +98,33 @@ void describe(unsigned device) {
   process.file.write_metadata(recording::MetadataKind::device, device, pieces, 2);
 }
 
-}  // namespace
-
-bool DriverHook::is_ready() {
-  if (__builtin_expect(is_open.load(std::memory_order_acquire), 1)) return driver::find_driver();
-  const Guard guard(thread_);
+bool account_is_open(ThreadLocal& thread) {
+  const Guard guard(thread);
   const Locked locked(opening);
   if (!is_open.load() && !has_failed.load()) {
     const bool opened = open_account();
     has_failed = !opened;
     is_open.store(opened, std::memory_order_release);
   }
-  return is_open.load() && driver::find_driver();
+  return is_open.load();
+}
+
+}  // namespace
+
+void note_driver_out_of_reach() {
+  ThreadLocal& thread = thread_local_state;
+  if (thread.guard != 0 || !is_traced(thread) || !account_is_open(thread)) return;
+  device_ledger.account().note_out_of_reach();
+  if (!is_recording(thread) || !recording_is_ours()) return;
+  const Guard guard(thread);
+  process.file.note(
+      "a driver was loaded into a namespace of its own (dlmopen): what is asked of it is neither recorded "
+      "nor limited");
+}
+
+bool DriverHook::is_ready() {
+  if (__builtin_expect(is_open.load(std::memory_order_acquire), 1)) return driver::find_driver();
+  return account_is_open(thread_) && driver::find_driver();
 }
 
 bool DriverHook::get_current(CurrentDevice& current) {
@@ -117,8 +138,18 @@ bool DriverHook::get_current(CurrentDevice& current) {
   return true;
 }
 
+void DriverHook::identify(unsigned device) {
+  if (device >= ledger::kMostDevices ||
+      __builtin_expect(is_identified[device].load(std::memory_order_acquire), 1))
+    return;
+  std::uint8_t uuid[16] = {};
+  if (get_uuid(device, uuid)) device_ledger.account().identify(device, uuid);
+  is_identified[device].store(true, std::memory_order_release);
+}
+
 void DriverHook::meet(unsigned device) {
   if (device >= ledger::kMostDevices) return;
+  identify(device);
   if (__builtin_expect(!is_met[device].load(std::memory_order_acquire), 0)) {
     int integrated = 0;
     if (driver::real.cuDeviceGetAttribute != nullptr)

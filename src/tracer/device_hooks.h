@@ -21,6 +21,9 @@ using ledger::Space;
 
 extern ledger::Ledger& device_ledger;
 
+// A driver was loaded where no hook stands in front of it: the account says so.
+void note_driver_out_of_reach();
+
 // The context that is current, and its device.
 struct CurrentDevice {
   std::uint64_t context = 0;
@@ -41,7 +44,9 @@ class DriverHook {
   }
   // False where there is none; then the driver's call will fail.
   bool get_current(CurrentDevice& current);
-  // Makes the device known to the ledger and the recording.
+  // Makes the device known to the account, by its UUID: another process may count the devices otherwise.
+  void identify(unsigned device);
+  // The same, and to the ledger and the recording.
   void meet(unsigned device);
 
   // Before the driver is asked. False: refused, and recorded so.

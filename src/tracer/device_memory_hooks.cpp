@@ -106,6 +106,7 @@ Result get_total(Result (*call)(Size*, Device), Size* total, Device device) {
   if (call == nullptr) return kNotFound;
   const Result result = call(total, device);
   if (result != kSuccess || total == nullptr || device < 0 || !hook.counts()) return result;
+  hook.identify(static_cast<unsigned>(device));
   const std::uint64_t limit = device_ledger.account().limit(static_cast<unsigned>(device));
   if (limit < *total) *total = static_cast<Size>(limit);
   return result;

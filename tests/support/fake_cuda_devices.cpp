@@ -51,7 +51,7 @@ EXPORTED Result cuDeviceGetName(char* name, int bytes, Device device) {
   return kSuccess;
 }
 EXPORTED Result cuDeviceGetUuid_v2(void* uuid, Device device) {
-  std::memset(uuid, 0x10 + device, 16);
+  std::memset(uuid, 0x10 + number_on_machine(device), 16);
   return kSuccess;
 }
 EXPORTED Result cuDeviceGetAttribute(int* value, int attribute, Device) {

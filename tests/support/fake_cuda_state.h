@@ -2,7 +2,8 @@
 // memory is numbers from a counter. It keeps account of what it gave out, by itself: fake_cuda_peak() is the
 // truth that a limit is held to.
 //
-// Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED.
+// Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED,
+// CUDA_VISIBLE_DEVICES (numbers of one digit: which are shown, and in which order).
 //
 // Here is what its parts share: the devices' memory, and who has it. fake_cuda_devices.cpp has devices,
 // contexts and streams, fake_cuda_memory.cpp memory by pointer, handle and array, fake_cuda_pools.cpp pools
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -90,7 +92,17 @@ inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 inline std::uint64_t total() { return setting("FAKE_CUDA_TOTAL", std::uint64_t{64} << 30); }
-inline unsigned device_count() { return static_cast<unsigned>(setting("FAKE_CUDA_DEVICES", 2)); }
+inline const char* shown() { return std::getenv("CUDA_VISIBLE_DEVICES"); }
+inline unsigned device_count() {
+  if (shown() != nullptr) return static_cast<unsigned>((std::strlen(shown()) + 1) / 2);
+  return static_cast<unsigned>(setting("FAKE_CUDA_DEVICES", 2));
+}
+// The machine's number of a device.
+inline int number_on_machine(int device) {
+  return shown() != nullptr && device >= 0 && static_cast<unsigned>(device) < device_count()
+             ? shown()[2 * device] - '0'
+             : device;
+}
 
 inline std::uint64_t number(std::uint64_t bytes) {
   const std::uint64_t result = next_number;

@@ -319,5 +319,58 @@ TEST(AccountWithinAnother, ProcessesThatNestThemEitherWayDoNotBlockEachOther) {
   EXPECT_EQ(status, 0);
 }
 
+// Processes that count the devices otherwise, by CUDA_VISIBLE_DEVICES.
+TEST(AccountOfDevices, AreKnownByTheirUuids) {
+  test::TemporaryFolder folder;
+  const std::string file = (folder / "a").string();
+  Limits limits = limit_of(1000);
+  limits.bytes[1] = 2000;
+  ASSERT_TRUE(Account::create_shared(file.c_str(), limits));
+  const std::uint8_t first[16] = {1}, second[16] = {2}, third[16] = {3};
+  Account maker, other;
+  ASSERT_TRUE(maker.open_shared(file.c_str()));
+  maker.identify(0, first);
+  maker.identify(1, second);
+  ASSERT_TRUE(other.open_shared(file.c_str()));
+  other.identify(0, second);
+  other.identify(1, first);
+  other.identify(2, third);
+  EXPECT_EQ(other.limit(0), 2000u);
+  EXPECT_EQ(other.limit(1), 1000u);
+  EXPECT_EQ(other.limit(2), kNoLimit);
+  ASSERT_TRUE(other.charge(0, 1500));
+  EXPECT_FALSE(other.charge(1, 1001));
+  EXPECT_EQ(maker.charged(1), 1500u);
+  EXPECT_EQ(maker.charged(0), 0u);
+  EXPECT_EQ(other.charged_to_this_process(0), 1500u);
+  EXPECT_EQ(maker.peak(1), 1500u);
+  other.discharge(0, 500);
+  EXPECT_EQ(maker.charged(1), 1000u);
+  other.note_refusal(1, 5000);
+  EXPECT_EQ(maker.refused(0), 1u);
+}
+
+// Without a maker's numbers: whoever comes first has its own, another device gets the next.
+TEST(AccountOfDevices, TwoThatBothAreTheirProcesssFirstAreTwo) {
+  test::TemporaryFolder folder;
+  const std::string file = (folder / "a").string();
+  Limits limits;
+  for (std::uint64_t& limit : limits.bytes) limit = 1000;
+  ASSERT_TRUE(Account::create_shared(file.c_str(), limits));
+  const std::uint8_t first[16] = {1}, second[16] = {2};
+  Account one, two, three;
+  ASSERT_TRUE(one.open_shared(file.c_str()) && two.open_shared(file.c_str()) &&
+              three.open_shared(file.c_str()));
+  one.identify(0, first);
+  two.identify(0, second);
+  three.identify(1, second);
+  EXPECT_TRUE(one.charge(0, 1000));
+  EXPECT_EQ(three.charged(1), 0u) << "it is not the first";
+  EXPECT_TRUE(two.charge(0, 600));
+  EXPECT_EQ(three.charged(1), 600u);
+  EXPECT_FALSE(three.has_room(1, 401));
+  EXPECT_TRUE(three.has_room(1, 400));
+}
+
 }  // namespace
 }  // namespace headroom::ledger
