@@ -101,6 +101,30 @@ Limits limits_around(const InheritedLimit& around, const std::vector<cuda::Uuid>
   return limits;
 }
 
+// Commands that still run after theirs was killed find the account by this name.
+bool is_named_by_a_process(const std::string& file) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator("/proc", code)) {
+    if (!parse_number<int>(entry.path().filename().string())) continue;
+    if (file_holds(entry.path() / "environ", file)) return true;
+  }
+  return false;
+}
+
+// What conductors that were killed left behind, under the folder's lock. Those of another version of Headroom
+// cannot be read, and stay.
+void remove_abandoned(const fs::path& folder) {
+  const std::string ours = fmt::format("headroom-{}-", ::geteuid());
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code)) {
+    if (!entry.path().filename().string().starts_with(ours)) continue;
+    Account account;
+    if (account.open_shared(entry.path().c_str()) && account.members() == 0 &&
+        !is_named_by_a_process(entry.path().string()))
+      ::unlink(entry.path().c_str());
+  }
+}
+
 // The process' own membership; one account at a time is enough for a conductor.
 Account& joined() {
   static Account account;
@@ -168,6 +192,7 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   const UniqueFd lock = lock_folder(folder);
   if (!lock) return failure(what, errno_text(errno), "make /dev/shm writable, or run without the limit");
 
+  remove_abandoned(folder);
   Account& account = joined();
   if (account.open_shared(file.c_str())) {
     if (account.members() > 0) {

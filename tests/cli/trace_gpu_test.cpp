@@ -1,4 +1,6 @@
 // `headroom trace --gpu-mem-limit` as a person uses it, with the fake driver of tests/support.
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -283,6 +285,37 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
   }
   const CommandResult alone = trace({"--share", name, "--force"}, "plain", "1");
   EXPECT_EQ(alone.exit_code, 2) << "the last one took the account away";
+}
+
+TEST_F(TraceGpu, AccountsOfCommandsThatWereKilledAreTakenAway) {
+  ledger::Limits limits;
+  limits.bytes[0] = 1000;
+  const std::string ours = "headroom-" + std::to_string(::geteuid());
+  const fs::path abandoned = folder_ / (ours + "-4194999-17"), used = folder_ / (ours + "-4194999-18"),
+                 awaited = folder_ / (ours + "-4194999-19"), other = folder_ / (ours + "-4194999-20");
+  for (const fs::path& file : {abandoned, used, awaited})
+    ASSERT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
+  write_text(other, "not an account");
+  ledger::Account member;
+  ASSERT_TRUE(member.open_shared(used.c_str()) && member.charge(0, 10));
+  // A program that still runs and would join it.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string options = "HEADROOM_TRACE_OPTIONS=ledger=1,device=1000,account=" + awaited.string();
+    char* const environment[] = {const_cast<char*>(options.c_str()), nullptr};
+    ::execle("/bin/sleep", "sleep", "60", nullptr, environment);
+    ::_exit(1);
+  }
+  const std::string environ_of_child = "/proc/" + std::to_string(child) + "/environ";
+  for (int i = 0; i < 1000 && read_text(environ_of_child).find(awaited.string()) == std::string::npos; ++i)
+    ::usleep(5000);
+  ASSERT_TRUE(trace::DeviceAccount::open(limits, "", folder_.path()));
+  EXPECT_FALSE(fs::exists(abandoned));
+  for (const fs::path& file : {used, awaited, other}) EXPECT_TRUE(fs::exists(file)) << file;
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_TRUE(trace::DeviceAccount::open(limits, "", folder_.path()));
+  EXPECT_FALSE(fs::exists(awaited));
 }
 
 }  // namespace
