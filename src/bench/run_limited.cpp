@@ -44,8 +44,12 @@ std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& acco
       text += fmt::format(", {} refused", report::counted(static_cast<std::int64_t>(refused), "request"));
   }
   if (text.empty()) return text;
-  return text + fmt::format(" ({}: {}{})", name_of(proved.type), report::words_for(proved.mechanism),
-                            proved.note.empty() ? "" : "; " + proved.note);
+  text += fmt::format(" ({}: {}{})", name_of(proved.type), report::words_for(proved.mechanism),
+                      proved.note.empty() ? "" : "; " + proved.note);
+  if (account.out_of_reach() > 0)
+    text += fmt::format(", but {} loaded where it does not reach (dlmopen), so more may have been taken",
+                        report::counted(account.out_of_reach(), "driver"));
+  return text;
 }
 
 // Puts back what Interrupt::listen() blocks.

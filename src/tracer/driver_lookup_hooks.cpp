@@ -4,7 +4,8 @@
 //
 // dlsym(RTLD_NEXT, …) and dlopen'ed namespaces depend on who calls: so for every name that cannot be the
 // driver's the hook jumps on, and the real dlsym sees the program's own return address. It must be compiled
-// to a jump for that, as in loader_hooks.cpp.
+// to a jump for that, as in loader_hooks.cpp. What RTLD_NEXT finds of the driver's names is therefore known
+// beforehand: the first definition in a library behind the caller's.
 //
 // Who looks a function up has often just opened its library by a dlopen that could not be followed
 // (loader_hooks.cpp). Without the events of malloc this is the first that is heard of it, and early enough
@@ -65,8 +66,41 @@ template <class Function>
 }
 
 // "cuMemAlloc": the driver's names go on with a capital, those of libraries above it do not.
-[[gnu::always_inline]] inline bool may_be_of_driver(const void* handle, const char* name) {
-  return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z' && handle != RTLD_NEXT;
+[[gnu::always_inline]] inline bool may_be_of_driver(const char* name) {
+  return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+}
+
+// Behind the library that holds an address; ours is passed over.
+struct SearchBehind {
+  std::uint64_t caller;
+  const char* name;
+  bool is_behind = false;
+  std::uint64_t found = 0;
+};
+bool holds(const dl_phdr_info& module, std::uint64_t address) {
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = module.dlpi_phdr[i];
+    if (part.p_type == PT_LOAD && address - (module.dlpi_addr + part.p_vaddr) < part.p_memsz) return true;
+  }
+  return false;
+}
+int look_behind(dl_phdr_info* module, std::size_t, void* data) {
+  auto& search = *static_cast<SearchBehind*>(data);
+  if (holds(*module, search.caller))
+    search.is_behind = true;
+  else if (search.is_behind && !holds(*module, reinterpret_cast<std::uint64_t>(&look_behind)))
+    search.found = address_of_export(*module, search.name);
+  return search.found != 0 ? 1 : 0;
+}
+// Our hook, if it is the driver's function that RTLD_NEXT means; else null, and the real dlsym is to be
+// asked.
+[[gnu::noinline]] void* hook_behind(const void* caller, const char* name) {
+  if (!is_traced(thread_local_state) || !driver::find_driver()) return nullptr;
+  SearchBehind search{reinterpret_cast<std::uint64_t>(caller), name};
+  ::dl_iterate_phdr(look_behind, &search);
+  void* const found = reinterpret_cast<void*>(search.found);
+  void* const hook = found == nullptr ? nullptr : driver::substitute(name, found);
+  return hook == found ? nullptr : hook;
 }
 
 // What comes behind us. The real dlsym must see this library as its caller, so this is no place for a jump:
@@ -109,7 +143,10 @@ template <class Function>
 HEADROOM_HOOK void* dlsym(void* __restrict handle, const char* __restrict name) noexcept {
   using namespace headroom::tracer;
   const Dlsym next = get(real_dlsym, "dlsym");
-  if (__builtin_expect(may_be_of_driver(handle, name), 0)) return look_up(handle, name, next);
+  if (__builtin_expect(may_be_of_driver(name), 0)) {
+    if (handle != RTLD_NEXT) return look_up(handle, name, next);
+    if (void* const hook = hook_behind(__builtin_return_address(0), name)) return hook;
+  }
   look_for_new_libraries();
   return next(handle, name);
 }
@@ -118,7 +155,10 @@ HEADROOM_HOOK void* dlvsym(void* __restrict handle, const char* __restrict name,
                            const char* __restrict version) noexcept {
   using namespace headroom::tracer;
   const Dlvsym next = get(real_dlvsym, "dlvsym");
-  if (__builtin_expect(may_be_of_driver(handle, name), 0)) return look_up(handle, name, version, next);
+  if (__builtin_expect(may_be_of_driver(name), 0)) {
+    if (handle != RTLD_NEXT) return look_up(handle, name, version, next);
+    if (void* const hook = hook_behind(__builtin_return_address(0), name)) return hook;
+  }
   look_for_new_libraries();
   return next(handle, name, version);
 }

@@ -1,8 +1,12 @@
 // exec: the program that was recorded is over, and in order. If the next one is traced too it says so itself;
 // a static one, or one that is started without the environment, would leave a recording that looks killed.
 //
+// Who gives a program another environment means it, so a trace goes on only where the environment does. A
+// limit on GPU memory holds all the same (limit_environment.h); posix_spawn is here for that alone.
+//
 // exec may be called where hardly anything may, in a child after fork and in a signal handler: no allocation
 // here.
+#include <spawn.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +14,7 @@
 #include <cstddef>
 
 #include "tracer/call_frame.h"
+#include "tracer/limit_environment.h"
 #include "tracer/onnxruntime_hooks.h"
 #include "tracer/process.h"
 #include "tracer/real_functions.h"
@@ -18,10 +23,13 @@ using namespace headroom::tracer;
 
 namespace {
 
-using Arguments = char* const*;
+using Arguments = Strings;
 NextFunction<int (*)(const char*, Arguments, Arguments)> next_execve("execve"), next_execvpe("execvpe");
 NextFunction<int (*)(int, Arguments, Arguments)> next_fexecve("fexecve");
 NextFunction<int (*)(int, const char*, Arguments, Arguments, int)> next_execveat("execveat");
+using Spawn = int (*)(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*,
+                      Arguments, Arguments);
+NextFunction<Spawn> next_posix_spawn("posix_spawn"), next_posix_spawnp("posix_spawnp");
 
 // Before a fork: the look-up takes the loader's lock, which a child must not wait for.
 [[gnu::constructor]] void look_up_next() {
@@ -29,15 +37,17 @@ NextFunction<int (*)(int, const char*, Arguments, Arguments, int)> next_execveat
   next_execvpe.get();
   next_fexecve.get();
   next_execveat.get();
+  next_posix_spawn.get();
+  next_posix_spawnp.get();
 }
 
 // It returns only if it failed, and then the recording goes on. A runtime's profile that was ended for it is
 // over all the same.
 template <class Call>
-int replace_program(const CallFrame& caller, const Call& call) {
+int replace_program(const CallFrame& caller, Arguments environment, const Call& call) {
   end_profiles_before_death(caller, ProcessEnd::at_once);
   const bool was_closed = finish_quietly();
-  const int result = call();
+  const int result = with_limit_kept(environment, call);
   const int error = errno;
   if (was_closed) go_on_recording();
   errno = error;
@@ -45,10 +55,12 @@ int replace_program(const CallFrame& caller, const Call& call) {
 }
 
 int replace_by_path(const CallFrame& caller, const char* path, Arguments arguments, Arguments environment) {
-  return replace_program(caller, [&] { return next_execve.get()(path, arguments, environment); });
+  return replace_program(caller, environment,
+                         [&](Arguments kept) { return next_execve.get()(path, arguments, kept); });
 }
 int replace_by_name(const CallFrame& caller, const char* name, Arguments arguments, Arguments environment) {
-  return replace_program(caller, [&] { return next_execvpe.get()(name, arguments, environment); });
+  return replace_program(caller, environment,
+                         [&](Arguments kept) { return next_execvpe.get()(name, arguments, kept); });
 }
 
 }  // namespace
@@ -66,8 +78,8 @@ HEADROOM_HOOK int execvpe(const char* name, Arguments arguments, Arguments envir
   return replace_by_name(caller_of_this_function(), name, arguments, environment);
 }
 HEADROOM_HOOK int fexecve(int fd, Arguments arguments, Arguments environment) {
-  return replace_program(caller_of_this_function(),
-                         [&] { return next_fexecve.get()(fd, arguments, environment); });
+  return replace_program(caller_of_this_function(), environment,
+                         [&](Arguments kept) { return next_fexecve.get()(fd, arguments, kept); });
 }
 HEADROOM_HOOK int execveat(int folder, const char* path, Arguments arguments, Arguments environment,
                            int flags) {
@@ -76,8 +88,23 @@ HEADROOM_HOOK int execveat(int folder, const char* path, Arguments arguments, Ar
     errno = ENOSYS;
     return -1;
   }
-  return replace_program(caller_of_this_function(),
-                         [&] { return next(folder, path, arguments, environment, flags); });
+  return replace_program(caller_of_this_function(), environment,
+                         [&](Arguments kept) { return next(folder, path, arguments, kept, flags); });
+}
+
+HEADROOM_HOOK int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
+                              const posix_spawnattr_t* attributes, Arguments arguments,
+                              Arguments environment) {
+  return with_limit_kept(environment, [&](Arguments kept) {
+    return next_posix_spawn.get()(pid, path, actions, attributes, arguments, kept);
+  });
+}
+HEADROOM_HOOK int posix_spawnp(pid_t* pid, const char* name, const posix_spawn_file_actions_t* actions,
+                               const posix_spawnattr_t* attributes, Arguments arguments,
+                               Arguments environment) {
+  return with_limit_kept(environment, [&](Arguments kept) {
+    return next_posix_spawnp.get()(pid, name, actions, attributes, arguments, kept);
+  });
 }
 
 // The arguments of execl and its kin as an array on the stack, as the C library's own are; `list` is left

@@ -1,8 +1,7 @@
 // The start and the end of the process, and the names of its threads.
 //
-// Not hooked, on purpose: fork (a child notices by itself, see Process), posix_spawn (the environment goes on
-// by itself; who gives a program another environment means it), pthread_create (a thread is known from its
-// first event on). exec is in exec_hooks.cpp.
+// Not hooked, on purpose: fork (a child notices by itself, see Process), pthread_create (a thread is known
+// from its first event on). exec and posix_spawn are in exec_hooks.cpp.
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <unistd.h>

@@ -130,6 +130,58 @@ TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
   EXPECT_THAT(result.err, HasSubstr("of 1.00 GiB (hard"));
 }
 
+// However a program comes to the driver: by what is behind its library, by a library that is bound to the
+// driver first, in a namespace of its own, and in a child that is given an empty environment.
+TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
+  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
+  const std::string wrapper = guests + "libtrace_guest_cuda_wrapper.so";
+  const std::string libraries = std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + guests;
+  const std::vector<Words> commands = {
+      {guests + "trace_guest_cuda_ways", "plain", wrapper},
+      {guests + "trace_guest_cuda_next", "next", wrapper},
+      {guests + "trace_guest_cuda_ways", "deep", wrapper},
+      {guests + "trace_guest_cuda_ways", "apart", wrapper},
+      {guests + "trace_guest_cuda_ways", "spawn", wrapper},
+      {guests + "trace_guest_cuda_ways", "execle", wrapper},
+      {"env", "-i", libraries, guests + "trace_guest_cuda_ways", "plain", wrapper},
+      {"env", "LD_PRELOAD=", guests + "trace_guest_cuda_ways", "plain", wrapper},
+      {"env", "-i", libraries, "sh", "-c", guests + "trace_guest_cuda_ways plain " + wrapper}};
+  for (const Words& command : commands) {
+    Words words{"--gpu-limit", "50MiB", "--", "env", libraries};
+    words.insert(words.end(), command.begin(), command.end());
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << command[0] << command[1] << result.err;
+    EXPECT_EQ(result.out, "got 48, then 2\n") << command[0] << " " << command[1];
+    EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 48.0 MiB of 50.0 MiB, 1 request refused (hard"))
+        << command[1];
+    EXPECT_THAT(result.err, Not(HasSubstr("does not reach")));
+  }
+}
+
+TEST_F(Run, ADriverThatIsOutOfReachIsTold) {
+  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
+  const CommandResult result =
+      run({"--gpu-limit", "50MiB", "--", "env", std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA,
+           guests + "trace_guest_cuda_ways", "apart-wrapper", guests + "libtrace_guest_cuda_wrapper.so"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("but 1 driver loaded where it does not reach (dlmopen)"));
+}
+
+// Each device has its limit, whatever number a process has for it.
+TEST_F(Run, DevicesAreKnownByWhatTheyAre) {
+  const std::string guests = HEADROOM_BINARY_DIR "/tests/";
+  const std::string plain =
+      guests + "trace_guest_cuda_ways plain " + guests + "libtrace_guest_cuda_wrapper.so ";
+  const auto both = [&](const std::string& limit, const std::string& first, const std::string& second) {
+    const std::string line = "CUDA_VISIBLE_DEVICES=" + first + " && CUDA_VISIBLE_DEVICES=" + second;
+    return run({"--gpu-limit", limit, "--", "sh", "-c", line}).out;
+  };
+  EXPECT_EQ(both("0=50MiB,1=90MiB", "0 " + plain, "1 " + plain), "got 48, then 2\ngot 88, then 2\n");
+  EXPECT_EQ(both("0=50MiB,1=90MiB", "1,0 " + plain + "1", "1,0 " + plain + "0"),
+            "got 48, then 2\ngot 88, then 2\n");
+  EXPECT_EQ(both("1=50MiB", "1 " + plain, "0,1 " + plain), "got 48, then 2\ngot 1024, then 0\n");
+}
+
 TEST_F(Run, NothingIsRecorded) {
   const CommandResult result = guest({"--gpu-limit", "50MiB"}, "plain", "52428800");
   EXPECT_EQ(result.exit_code, 0) << result.err;

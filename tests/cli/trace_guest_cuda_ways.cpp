@@ -1,0 +1,80 @@
+// A program that takes GPU memory until it is refused, at most 1 GiB, by a driver that it finds in a way of
+// its own, and prints how many MiB it got and the driver's code.
+//
+//   trace_guest_cuda_ways plain|next|deep|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
+//
+// WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
+// start `plain` without an environment (but LD_LIBRARY_PATH).
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+using Allocate = int (*)(std::uint64_t*, std::size_t);
+
+#ifdef GUEST_IS_LINKED
+extern "C" int wrapper_start();
+extern "C" int wrapper_allocate_next(std::uint64_t*, std::size_t);
+#endif
+
+template <class Function>
+Function find(void* library, const char* name) {
+  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
+}
+
+int take(Allocate allocate) {
+  constexpr std::size_t kStep = std::size_t{8} << 20;
+  std::uint64_t pointer = 0;
+  int granted = 0, code = 0;
+  while (granted < 1024 && (code = allocate(&pointer, kStep)) == 0) granted += 8;
+  std::printf("got %d, then %d\n", granted, code);
+  return 0;
+}
+
+int take_from_driver(void* library, int device) {
+  void* context = nullptr;
+  const auto start = find<int (*)(unsigned)>(library, "cuInit");
+  if (start == nullptr || start(0) != 0) return 2;
+  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, device);
+  find<int (*)(void*)>(library, "cuCtxSetCurrent")(context);
+  return take(find<Allocate>(library, "cuMemAlloc_v2"));
+}
+
+int take_from_wrapper(void* library) {
+  if (library == nullptr || find<int (*)()>(library, "wrapper_start")() != 0) return 2;
+  return take(find<Allocate>(library, "wrapper_allocate"));
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 3) return 2;
+  const std::string way = arguments[1];
+  const char* const wrapper = arguments[2];
+#ifdef GUEST_IS_LINKED
+  if (way == "next") return wrapper_start() != 0 ? 2 : take(wrapper_allocate_next);
+#endif
+  if (way == "plain")
+    return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
+  if (way == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));
+  if (way == "apart") return take_from_driver(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), 0);
+  if (way == "apart-wrapper") return take_from_wrapper(dlmopen(LM_ID_NEWLM, wrapper, RTLD_NOW));
+  const std::string libraries = std::string("LD_LIBRARY_PATH=") + std::getenv("LD_LIBRARY_PATH");
+  char* environment[] = {const_cast<char*>(libraries.c_str()), nullptr};
+  char plain[] = "plain";
+  char* again[] = {arguments[0], plain, arguments[2], nullptr};
+  if (way == "execle") return execle(again[0], again[0], plain, wrapper, nullptr, environment);
+  if (way != "spawn") return 2;
+  pid_t child = 0;
+  int status = 0;
+  if (posix_spawn(&child, again[0], nullptr, nullptr, again, environment) != 0) return 2;
+  return waitpid(child, &status, 0) == child ? status : 2;
+}

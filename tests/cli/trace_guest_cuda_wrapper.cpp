@@ -1,0 +1,27 @@
+// A library that is linked with the driver, for trace_guest_cuda_ways.cpp.
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+int cuInit(unsigned);
+int cuDevicePrimaryCtxRetain(void**, int);
+int cuCtxSetCurrent(void*);
+int cuMemAlloc_v2(std::uint64_t*, std::size_t);
+
+__attribute__((visibility("default"))) int wrapper_start() {
+  void* context = nullptr;
+  const int result = cuInit(0);
+  return result != 0 || cuDevicePrimaryCtxRetain(&context, 0) != 0 ? 1 : cuCtxSetCurrent(context);
+}
+__attribute__((visibility("default"))) int wrapper_allocate(std::uint64_t* pointer, std::size_t bytes) {
+  return cuMemAlloc_v2(pointer, bytes);
+}
+// As a library does that stands in front of the driver itself.
+__attribute__((visibility("default"))) int wrapper_allocate_next(std::uint64_t* pointer, std::size_t bytes) {
+  static const auto next =
+      reinterpret_cast<int (*)(std::uint64_t*, std::size_t)>(dlsym(RTLD_NEXT, "cuMemAlloc_v2"));
+  return next == nullptr ? 1 : next(pointer, bytes);
+}
+}
