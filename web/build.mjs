@@ -1,6 +1,6 @@
 // Builds the pages: TypeScript and CSS bundled into one HTML file each that needs nothing else.
 //   node build.mjs [FOLDER]
-// `to_html` and `recording_to_html` (src/report) later put the data in place of the marker below.
+// `to_html`, `recording_to_html` and `snapshot_to_html` (src/report) later put the data in place of the marker below.
 import {createHash} from 'node:crypto';
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
@@ -19,6 +19,10 @@ const PAGES = [
   {
     name: 'recording.html', entry: 'src/recording/main.tsx', title: 'Headroom recording',
     without_script: '"headroom report FILE.hrec" prints the same figures, and "--json" all of them.',
+  },
+  {
+    name: 'snapshot.html', entry: 'src/snapshot/main.tsx', title: 'Headroom memory snapshot',
+    without_script: '"headroom report SNAPSHOT.pickle" prints the same figures, and "--json" all of them.',
   },
 ];
 

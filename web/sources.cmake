@@ -20,6 +20,7 @@ set(web_sources
   src/recording/curve_points.ts
   src/recording/data.ts
   src/recording/flame_graph.tsx
+  src/recording/growth_chart.tsx
   src/recording/heap_cells.tsx
   src/recording/layer_names.ts
   src/recording/main.tsx
@@ -61,6 +62,21 @@ set(web_sources
   src/sections/status_badge.tsx
   src/sections/system_metrics.tsx
   src/settings_words.ts
+  src/snapshot/cells.ts
+  src/snapshot/data.ts
+  src/snapshot/main.tsx
+  src/snapshot/page.tsx
+  src/snapshot/place.tsx
+  src/snapshot/sections/fragmentation.tsx
+  src/snapshot/sections/header.tsx
+  src/snapshot/sections/leaks.tsx
+  src/snapshot/sections/live_at.tsx
+  src/snapshot/sections/memory_over_time.tsx
+  src/snapshot/sections/notes.tsx
+  src/snapshot/sections/out_of_memory.tsx
+  src/snapshot/sections/segments.tsx
+  src/snapshot/snapshot.css
+  src/snapshot/time_axis.ts
   src/sorting.ts
   src/style.css
   src/theme.ts

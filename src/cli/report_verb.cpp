@@ -110,13 +110,14 @@ const Verb& report_verb() {
                      "headroom report RUN --html page.html",
                      "headroom report program.hrec --html page.html",
                      "headroom report program.hrec --at 1.5s",
-                     "headroom report snapshot.pickle"};
+                     "headroom report snapshot.pickle",
+                     "headroom report snapshot.pickle --html page.html"};
     verb.positional = "RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle";
     const auto toggle = [](const char* name, const char* help) {
       return make_flag(name, FlagKind::toggle, "", help);
     };
     verb.flags = {
-        toggle("json", "print report.json, or all figures of a recording"),
+        toggle("json", "print report.json, or all figures of a recording or snapshot"),
         toggle("markdown", "print it as Markdown"),
         toggle("csv", "print a row a model"),
         toggle("all", "sum over all processes of a recording's tree"),

@@ -1,22 +1,26 @@
-# report.html and the page of a recording: builds the two pages of web/ with Node.js and embeds them in
+# report.html and the pages of a recording and of a memory snapshot: builds the pages of web/ with Node.js and embeds them in
 # headroom_report. Included by CMakeLists.txt.
 #
 # Node works on a copy in the build folder, so that the source tree stays clean and two build folders never run
 # `npm ci` over each other. HEADROOM_REPORT_PAGE names a page built elsewhere (`npm ci && npm run build` in web/
-# leaves web/dist/report.html, and recording.html beside it), for machines without Node.js or without a network.
+# leaves web/dist/report.html, and the others beside it), for machines without Node.js or without a network.
 set(HEADROOM_REPORT_PAGE "" CACHE FILEPATH "An already built web/dist/report.html; empty: build it with Node.js")
 target_sources(headroom_report PRIVATE
   ${CMAKE_CURRENT_LIST_DIR}/html.cpp ${CMAKE_CURRENT_LIST_DIR}/html_page.cpp
   ${CMAKE_CURRENT_LIST_DIR}/recording_html_page.cpp)
+if(NOT HEADROOM_CORE_ONLY)
+  target_sources(headroom_report PRIVATE ${CMAKE_CURRENT_LIST_DIR}/snapshot_html_page.cpp)
+endif()
 
 if(HEADROOM_REPORT_PAGE)
   get_filename_component(page_folder ${HEADROOM_REPORT_PAGE} DIRECTORY)
   set(report_page ${HEADROOM_REPORT_PAGE})
   set(recording_page ${page_folder}/recording.html)
-  foreach(page ${report_page} ${recording_page})
+  set(snapshot_page ${page_folder}/snapshot.html)
+  foreach(page ${report_page} ${recording_page} ${snapshot_page})
     if(NOT EXISTS ${page})
       message(FATAL_ERROR "HEADROOM_REPORT_PAGE is ${HEADROOM_REPORT_PAGE}, and there is no ${page}. "
-        "`npm run build` in web/ writes both pages.")
+        "`npm run build` in web/ writes all pages.")
     endif()
   endforeach()
 else()
@@ -37,6 +41,7 @@ else()
   set(web_build ${CMAKE_BINARY_DIR}/web)
   set(report_page ${web_build}/dist/report.html)
   set(recording_page ${web_build}/dist/recording.html)
+  set(snapshot_page ${web_build}/dist/snapshot.html)
   add_custom_command(OUTPUT ${web_build}/packages.stamp
     COMMAND ${CMAKE_COMMAND} -E make_directory ${web_build}
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/package.json ${web_source}/package-lock.json ${web_build}
@@ -47,7 +52,7 @@ else()
     COMMENT "Installing the page's packages (npm ci)" VERBATIM)
   include(${web_source}/sources.cmake)  # sets web_sources, relative to web/
   list(TRANSFORM web_sources PREPEND ${web_source}/ OUTPUT_VARIABLE web_source_files)
-  add_custom_command(OUTPUT ${report_page} ${recording_page}
+  add_custom_command(OUTPUT ${report_page} ${recording_page} ${snapshot_page}
     COMMAND ${CMAKE_COMMAND} -E copy_directory ${web_source}/src ${web_build}/src
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/build.mjs ${web_source}/tsconfig.json ${web_build}
     COMMAND ${HEADROOM_NODE} ${web_build}/build.mjs ${web_build}/dist
@@ -61,3 +66,6 @@ set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/html_page.cpp PROPERTIES
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/recording_html_page.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_RECORDING_PAGE=\"${recording_page}\""
   OBJECT_DEPENDS ${recording_page})
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/snapshot_html_page.cpp PROPERTIES
+  COMPILE_DEFINITIONS "HEADROOM_SNAPSHOT_PAGE=\"${snapshot_page}\""
+  OBJECT_DEPENDS ${snapshot_page})

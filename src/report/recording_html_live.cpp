@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "report/call_tree.h"
 #include "report/live_shares.h"
 #include "report/stack_text.h"
 
@@ -14,64 +15,40 @@ namespace {
 
 using namespace analysis;
 
-// The others are one figure a moment. 4000 stacks of 30 frames are about a megabyte in the page; a program of
-// very long names, or with a range named anew each step, keeps to 25 MB as well.
+// The others are one figure a moment.
 constexpr std::size_t kMostStacks = 4000, kMostLayers = 2000;
-constexpr std::size_t kMostNameBytes = 6'000'000;
 
-// Function names by number, and the call tree of the stacks that were added.
-class CallTree {
+// The call tree of the stacks that were added.
+class StackTree {
  public:
-  explicit CallTree(const RecordingReport& report) : report_(report) {}
+  explicit StackTree(const RecordingReport& report) : report_(report) {}
 
   // The node of the stack's innermost function.
   std::uint32_t add(StackId stack) {
     const auto addresses = report_.stacks.frames(stack);
     std::uint32_t node = 0;
-    if (addresses.empty()) return child(0, frame("(no stack was taken)"));
+    if (addresses.empty()) return calls_.child(0, calls_.frame("(no stack was taken)"));
     for (auto address = addresses.rbegin(); address != addresses.rend(); ++address)
-      for (const std::uint32_t frame : frames_at(*address)) node = child(node, frame);
+      for (const std::uint32_t frame : frames_at(*address)) node = calls_.child(node, frame);
     return node;
   }
-  bool is_full() const { return name_bytes_ > kMostNameBytes; }
-  Json frames_json() { return std::move(names_); }
-  Json nodes_json() { return {{"frame", std::move(frame_of_)}, {"parent", std::move(parent_of_)}}; }
+  CallTree& calls() { return calls_; }
 
  private:
-  std::uint32_t frame(std::string name) {
-    const auto [found, is_new] = number_of_.emplace(name, names_.size());
-    if (is_new) {
-      name_bytes_ += name.size();
-      names_.push_back(std::move(name));
-    }
-    return found->second;
-  }
   // Outermost first.
   const std::vector<std::uint32_t>& frames_at(std::uint64_t address) {
     const auto [found, is_new] = at_address_.try_emplace(address);
     if (is_new) {
-      for (std::string& name : report_.frame_names(address)) found->second.push_back(frame(std::move(name)));
+      for (std::string& name : report_.frame_names(address))
+        found->second.push_back(calls_.frame(std::move(name)));
       std::reverse(found->second.begin(), found->second.end());
-    }
-    return found->second;
-  }
-  std::uint32_t child(std::uint32_t parent, std::uint32_t frame) {
-    const std::uint64_t key = std::uint64_t{parent} << 32 | frame;
-    const auto [found, is_new] = children_.emplace(key, frame_of_.size());
-    if (is_new) {
-      frame_of_.push_back(frame);
-      parent_of_.push_back(parent);
     }
     return found->second;
   }
 
   const RecordingReport& report_;
-  Json names_ = Json::array({"all"});
-  Json frame_of_ = Json::array({0}), parent_of_ = Json::array({0});
-  std::size_t name_bytes_ = 0;
-  std::unordered_map<std::string, std::uint32_t> number_of_;
+  CallTree calls_;
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> at_address_;
-  std::unordered_map<std::uint64_t, std::uint32_t> children_;
 };
 
 std::int64_t at(const std::vector<std::int64_t>& figures, std::size_t i) {
@@ -133,7 +110,7 @@ Json blocker_json(const RecordingReport& report, const Blocker& blocker) {
 }  // namespace
 
 Json live_moments_json(const RecordingReport& report, const std::vector<LiveMoment>& moments) {
-  CallTree calls(report);
+  StackTree tree(report);
   struct Leaf {
     std::size_t stack;
     std::uint32_t node;
@@ -141,8 +118,8 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
   std::vector<Leaf> leaves;
   const auto stacks_held = [&](std::size_t m) -> const auto& { return moments[m].bytes_by_stack; };
   for (const std::size_t stack : leading_rows(moments.size(), stacks_held, kMostStacks)) {
-    if (calls.is_full()) break;
-    leaves.push_back({stack, calls.add(StackId{static_cast<std::uint32_t>(stack)})});
+    if (tree.calls().is_full()) break;
+    leaves.push_back({stack, tree.add(StackId{static_cast<std::uint32_t>(stack)})});
   }
   const std::vector<std::size_t> leading_layers = leading_rows(
       moments.size(), [&](std::size_t m) -> const auto& { return moments[m].bytes_by_layer; }, kMostLayers);
@@ -178,8 +155,8 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
     object["other_layers_bytes"] = std::max<std::int64_t>(0, rest);
     list.push_back(std::move(object));
   }
-  return {{"frames", calls.frames_json()},
-          {"stacks", calls.nodes_json()},
+  return {{"frames", tree.calls().frames_json()},
+          {"stacks", tree.calls().nodes_json()},
           {"layers", layers.json()},
           {"shares", live_shares_json(report, moments)},
           {"moments", std::move(list)}};

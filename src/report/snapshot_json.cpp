@@ -1,8 +1,8 @@
-// `headroom report X.pickle --json`: all figures of a memory snapshot.
+#include "report/snapshot_json.h"
+
 #include <algorithm>
 
 #include "report/ranking.h"
-#include "report/snapshot_views.h"
 
 namespace headroom::report {
 namespace {
@@ -15,7 +15,8 @@ constexpr std::size_t kLongestName = 4000;
 
 class Writer {
  public:
-  explicit Writer(const SnapshotReport& report) : report_(report), snapshot_(report.snapshot) {}
+  Writer(const SnapshotReport& report, const SetPlace& set_place)
+      : report_(report), snapshot_(report.snapshot), set_place_(set_place) {}
 
   Json document() const {
     Json json;
@@ -76,25 +77,8 @@ class Writer {
     return json;
   }
 
-  // A frame as PyTorch has it.
-  Json frames(snapshot::StackIndex stack) const {
-    Json list = Json::array();
-    for (const std::uint32_t i : snapshot_.frames_of(stack)) {
-      const snapshot::Frame& frame = snapshot_.frames[i];
-      list.push_back({{"name", snapshot_.strings[frame.function].substr(0, kLongestName)},
-                      {"filename", snapshot_.strings[frame.file].substr(0, kLongestName)},
-                      {"line", frame.line}});
-    }
-    return list;
-  }
-
-  // Its frames; of a place without a stack, how much is asked for there.
   void set_place(Json& json, const DeviceAnalysis& device, PlaceIndex index) const {
-    const AllocationPlace& place = device.places[index];
-    if (place.requested_bytes)
-      json["request_bytes"] = *place.requested_bytes;
-    else
-      json["frames"] = frames(place.stack);
+    set_place_(json, device.places[index]);
   }
 
   Json shares_json(const DeviceAnalysis& device, const std::vector<PlaceShare>& shares) const {
@@ -121,7 +105,7 @@ class Writer {
     json["free_in_segments_bytes"] = oom.free_in_segments;
     json["fitting_free_bytes"] = oom.fitting_free;
     json["largest_fitting_free_bytes"] = oom.largest_fitting;
-    json["frames"] = frames(oom.stack);
+    set_place_(json, {oom.stack, {}});
     json["holders"] = shares_json(device, oom.holders);
     Json& ways = json["room"] = Json::array();
     for (const RoomMaker& way : oom.ways)
@@ -190,7 +174,7 @@ class Writer {
       if (const auto time = snapshot_.entry(*trace, blocker.block.born).time_us; time > 0)
         json["allocated_at_us"] = time;
     }
-    if (blocker.block.stack.index != 0) json["frames"] = frames(blocker.block.stack);
+    if (blocker.block.stack.index != 0) set_place_(json, {blocker.block.stack, {}});
     return json;
   }
 
@@ -237,16 +221,7 @@ class Writer {
 
   // The largest segments, by address.
   Json segments_json(const DeviceAnalysis& device) const {
-    const auto all = snapshot_.segments_of(device.device);
-    std::vector<const snapshot::Segment*> shown;
-    for (const snapshot::Segment& segment : all) shown.push_back(&segment);
-    if (shown.size() > kMostSegments) {
-      std::stable_sort(shown.begin(), shown.end(),
-                       [](const auto* a, const auto* b) { return a->size > b->size; });
-      shown.resize(kMostSegments);
-      std::sort(shown.begin(), shown.end(),
-                [](const auto* a, const auto* b) { return a->address < b->address; });
-    }
+    const auto shown = segments_shown(snapshot_, device.device);
     Json list = Json::array();
     for (const snapshot::Segment* segment : shown) {
       std::int64_t live = 0, largest_free = 0, blocks = 0;
@@ -267,7 +242,7 @@ class Writer {
                    {"largest_free_bytes", largest_free}};
       if (segment->is_expandable) json["expandable"] = true;
       if (segment->in_private_pool) json["private_pool"] = true;
-      if (segment->stack.index != 0) json["frames"] = frames(segment->stack);
+      if (segment->stack.index != 0) set_place_(json, {segment->stack, {}});
       list.push_back(std::move(json));
     }
     return list;
@@ -275,10 +250,48 @@ class Writer {
 
   const SnapshotReport& report_;
   const snapshot::Snapshot& snapshot_;
+  const SetPlace& set_place_;
 };
+
+// A frame as PyTorch has it.
+Json frames_json(const snapshot::Snapshot& snapshot, snapshot::StackIndex stack) {
+  Json list = Json::array();
+  for (const std::uint32_t i : snapshot.frames_of(stack)) {
+    const snapshot::Frame& frame = snapshot.frames[i];
+    list.push_back({{"name", snapshot.strings[frame.function].substr(0, kLongestName)},
+                    {"filename", snapshot.strings[frame.file].substr(0, kLongestName)},
+                    {"line", frame.line}});
+  }
+  return list;
+}
 
 }  // namespace
 
-Json snapshot_to_json(const SnapshotReport& report) { return Writer(report).document(); }
+std::vector<const snapshot::Segment*> segments_shown(const snapshot::Snapshot& snapshot,
+                                                     std::int64_t device) {
+  std::vector<const snapshot::Segment*> shown;
+  for (const snapshot::Segment& segment : snapshot.segments_of(device)) shown.push_back(&segment);
+  if (shown.size() > kMostSegments) {
+    std::stable_sort(shown.begin(), shown.end(),
+                     [](const auto* a, const auto* b) { return a->size > b->size; });
+    shown.resize(kMostSegments);
+    std::sort(shown.begin(), shown.end(),
+              [](const auto* a, const auto* b) { return a->address < b->address; });
+  }
+  return shown;
+}
+
+Json snapshot_document(const SnapshotReport& report, const SetPlace& set_place) {
+  return Writer(report, set_place).document();
+}
+
+Json snapshot_to_json(const SnapshotReport& report) {
+  return snapshot_document(report, [&](Json& json, const AllocationPlace& place) {
+    if (place.requested_bytes)
+      json["request_bytes"] = *place.requested_bytes;
+    else
+      json["frames"] = frames_json(report.snapshot, place.stack);
+  });
+}
 
 }  // namespace headroom::report

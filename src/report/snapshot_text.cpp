@@ -283,6 +283,7 @@ class Screen {
 
   void next() {
     heading("Next");
+    line(fmt::format("  headroom report {} --html snapshot.html", shell_word(report_.file)));
     line(fmt::format("  headroom report {} --json", shell_word(report_.file)));
   }
 

@@ -22,8 +22,12 @@ using snapshot::StackIndex;
 
 constexpr std::size_t kLongestName = 120;
 
-// What passes a call on: PyTorch's own modules and containers, its recording of stacks, Python's interpreter.
-bool is_passage(std::string_view function, std::string_view file) {
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+bool is_passage(const Snapshot& snapshot, const Frame& frame) {
+  const std::string_view function = snapshot.strings[frame.function], file = snapshot.strings[frame.file];
   constexpr std::array kFunctions{"CUDACachingAllocator",
                                   "_call_impl",
                                   "_wrapped_call_impl",
@@ -51,10 +55,6 @@ bool is_passage(std::string_view function, std::string_view file) {
   return std::ranges::any_of(kFunctions, holds(function)) || std::ranges::any_of(kFiles, holds(file));
 }
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-}  // namespace
-
 std::string words_for_frame(const Snapshot& snapshot, const Frame& frame) {
   const std::string_view file = base_name(snapshot.strings[frame.file]).substr(0, kLongestName);
   constexpr std::size_t kLongestSignature = 2000;
@@ -70,8 +70,7 @@ std::vector<std::string> telling_frames(const Snapshot& snapshot, StackIndex sta
   for (const std::uint32_t i : snapshot.frames_of(stack)) {
     const Frame& frame = snapshot.frames[i];
     all.push_back(words_for_frame(snapshot, frame));
-    if (!is_passage(snapshot.strings[frame.function], snapshot.strings[frame.file]))
-      telling.push_back(all.back());
+    if (!is_passage(snapshot, frame)) telling.push_back(all.back());
   }
   return telling.empty() ? all : telling;
 }
@@ -103,8 +102,7 @@ std::string common_frame(const Snapshot& snapshot, const std::vector<AllocationP
   }
   for (std::size_t i = first.size() - common; i < first.size(); ++i) {
     const Frame& frame = snapshot.frames[first[i]];
-    if (!is_passage(snapshot.strings[frame.function], snapshot.strings[frame.file]))
-      return words_for_frame(snapshot, frame);
+    if (!is_passage(snapshot, frame)) return words_for_frame(snapshot, frame);
   }
   return {};
 }

@@ -138,6 +138,28 @@ TEST_F(ReportSnapshot, FlagsOfOtherFilesAreRefused) {
   EXPECT_THAT(report("a.pickle").out, HasSubstr("The allocator had nothing of any device."));
 }
 
+TEST_F(ReportSnapshot, ThePageIsOneFileWithTheFiguresOfTheSnapshot) {
+  const Json frame = {{"name", "train"}, {"filename", "<!--<script>alert(1)"}, {"line", 7}};
+  const Json block = {{"size", 2097152},
+                      {"requested_size", 2097000},
+                      {"state", "active_allocated"},
+                      {"frames", Json::array({frame})}};
+  const Json segment = {{"address", 4096}, {"total_size", 2097152},   {"device", 0},
+                        {"stream", 0},     {"segment_type", "small"}, {"blocks", Json::array({block})}};
+  write_text(folder_ / "a.pickle",
+             pickle_of({{"segments", Json::array({segment})}, {"device_traces", Json::array()}}));
+  const auto page = folder_ / "page.html";
+  const CommandResult result = report("a.pickle", {"--html", page.string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(read_text(page), AllOf(StartsWith("<!doctype html>"), HasSubstr("\"live_bytes\":2097152,"),
+                                     HasSubstr("train (\\u003c!--\\u003cscript>alert(1):7)"),
+                                     Not(HasSubstr("<script>alert"))));
+  const CommandResult over_itself = report("a.pickle", {"--html", (folder_ / "a.pickle").string()});
+  EXPECT_EQ(over_itself.exit_code, 2);
+  EXPECT_THAT(over_itself.err, HasSubstr("would replace what it is made of"));
+}
+
 TEST_F(ReportSnapshot, AFileIsKnownByItsContent) {
   write_text(folder_ / "snapshot", pickle_of(Json::parse("[]")));
   const CommandResult result = report("snapshot", {"--json"});

@@ -1,4 +1,4 @@
-// What the checks of the two pages share: a browser that is offline and keeps all that a page says or asks for, and the
+// What the checks of the pages share: a browser that is offline and keeps all that a page says or asks for, and the
 // rules that every page keeps (contrast, names, width, keyboard).
 import assert from 'node:assert/strict';
 import {existsSync, mkdirSync, mkdtempSync, rmSync} from 'node:fs';

@@ -1,4 +1,4 @@
-// What a model's memory consists of, by kind: legend, bar and table, the same on both pages.
+// What a model's memory consists of, by kind: legend, bar and table, the same on the pages of runs and of recordings.
 import {Legend, StackedBar} from './charts/stacked_bar';
 import {bytes, percent} from './format';
 

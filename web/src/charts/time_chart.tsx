@@ -18,6 +18,7 @@ interface Props {
   title: string;
   summary: string;  // what a reader who does not see the chart should know
   seconds: number[];
+  x_words?: (x: number, exact: boolean) => string;  // of an axis that is not of seconds; not exact: a tick's
   lines: Line[];
   format: (value: number) => string;
   byte_axis?: boolean;
@@ -83,7 +84,7 @@ export function TimeChart(props: Props) {
     <figure class="chart">
       <figcaption>{props.title}</figcaption>
       <div class="readout" aria-live="off">
-        {cursor !== null && <span>{props.seconds[cursor]!.toFixed(2)} s</span>}
+        {cursor !== null && <span>{props.x_words ? props.x_words(props.seconds[cursor]!, true) : `${props.seconds[cursor]!.toFixed(2)} s`}</span>}
         {(props.lines.length > 1 || cursor !== null) && props.lines.map((line) => {
           const value = cursor === null ? null : line.values[cursor];
           return (
@@ -141,7 +142,7 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
       },
     },
     axes: [
-      {...axis(), values: (_plot, splits) => splits.map((seconds) => `${Number(seconds.toFixed(3))} s`), space: 70, size: 26},
+      {...axis(), values: (_plot, splits) => splits.map((seconds) => props.x_words ? props.x_words(seconds, false) : `${Number(seconds.toFixed(3))} s`), space: 70, size: 26},
       {
         ...axis(),
         size: 76,

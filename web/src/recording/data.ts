@@ -284,10 +284,13 @@ export interface Recording extends RecordingBase {
   timeline: Timeline;
 }
 
-// A tree in columns: node 0 is the root, and a parent comes before its children.
-export interface LiveMoments {
+// Stacks as a tree in columns: node 0 is the root, and a parent comes before its children.
+export interface CallTree {
   frames: string[];
   stacks: {frame: number[]; parent: number[]};
+}
+
+export interface LiveMoments extends CallTree {
   layers: {name: string[]; parent: number[]};
   shares: Record<ShareBy, Share>;
   moments: LiveMoment[];
@@ -302,14 +305,17 @@ export interface Share {
   other_bytes: number[];
 }
 
-export interface LiveMoment {
+export interface HeldByStack {
+  stack: number[];  // nodes of `stacks`
+  stack_bytes: number[];
+  other_bytes: number;  // of the stacks that are not in the page
+}
+
+export interface LiveMoment extends HeldByStack {
   time_ns: number;
   until_ns?: number;  // where nothing changed up to and with then, and that was long
   bytes: number;
   blocks: number;
-  stack: number[];  // nodes of `stacks`
-  stack_bytes: number[];
-  other_bytes: number;  // of the stacks that are not in the page
   layer: number[];  // nodes of `layers`; 0 is outside of any
   layer_bytes: number[];
   other_layers_bytes: number;  // of the layers that are not in the page

@@ -4,7 +4,12 @@ import {telling_frames} from './places';
 const CALLERS_IN_LINE = 3;
 
 export function Place({frames}: {frames: string[]}) {
-  const [first, ...callers] = telling_frames(frames);
+  return <PlaceOf telling={telling_frames(frames)} frames={frames} />;
+}
+
+// `telling`: those of the frames that say something, innermost first.
+export function PlaceOf({telling, frames}: {telling: string[]; frames: string[]}) {
+  const [first, ...callers] = telling;
   if (first === undefined) return <span class="quiet">(no stack was taken)</span>;
   return (
     <>

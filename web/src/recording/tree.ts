@@ -1,6 +1,6 @@
 // What was live at a moment as a tree with sums, laid out as an icicle: the root on top, and below each node those
 // that it called, as wide as what they hold.
-import type {LiveMoment, LiveMoments, Share} from './data';
+import type {CallTree, HeldByStack, LiveMoment, LiveMoments, Share} from './data';
 
 export interface Tree {
   name: string[];
@@ -11,11 +11,11 @@ export interface Tree {
 }
 
 // A hundred thousand names are looked up once, not at each moment.
-const stack_names = new WeakMap<LiveMoments, string[]>();
+const stack_names = new WeakMap<CallTree, string[]>();
 const NO_CHILDREN: number[] = [];
 
 // The rest that has no stack in the page gets a node of its own, so that the widths add up.
-export function stack_tree(live: LiveMoments, moment: LiveMoment): Tree {
+export function stack_tree(live: CallTree, moment: HeldByStack): Tree {
   if (!stack_names.has(live)) stack_names.set(live, live.stacks.frame.map((frame) => live.frames[frame]!));
   const name = stack_names.get(live)!.slice();
   const parent = live.stacks.parent.slice();

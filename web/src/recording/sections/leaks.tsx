@@ -1,8 +1,7 @@
 // The verdict about leaks, what was live at the ends of the cycles, and the places that grew.
-import {useRef} from 'preact/hooks';
-import {use_width} from '../../charts/use_width';
 import {bytes, duration, number} from '../../format';
 import type {Leaks as LeakFigures, Recording, Stack} from '../data';
+import {GrowthChart} from '../growth_chart';
 import {Place} from '../place';
 import {SortableTable} from '../sortable_table';
 
@@ -38,7 +37,7 @@ function Cycle({leaks}: {leaks: LeakFigures}) {
       <div class={`verdict ${leaks.verdict === 'leak' ? 'bad' : leaks.verdict === 'unknown' || leaks.verdict === 'grew_late' || leaks.verdict === 'grew_then_released' || leaks.smallest_visible_bytes_per_cycle ? 'neutral' : 'good'}`}>
         <p>{verdict_words(leaks)}</p>
       </div>
-      {leaks.live_bytes && leaks.live_bytes.length > 1 && <CycleChart leaks={leaks} />}
+      {leaks.live_bytes && leaks.live_bytes.length > 1 && <GrowthChart title="Live at the ends of the cycles" unit="cycle" at={leaks.at_cycles!} live={leaks.live_bytes} />}
       {suspects.length > 0 && (
         <>
           <h3>{leaks.verdict === 'leak' ? 'Places that grow' : 'Places that grew'}</h3>
@@ -83,41 +82,4 @@ function verdict_words(leaks: LeakFigures): string {
       return leaks.cycles_left_out ? 'No verdict: no layer that repeats was watched. What is live at the end is no proof, since caches and singletons stay on purpose.'
         : 'No verdict: nothing repeats often enough. What is live at the end is no proof, since caches and singletons stay on purpose.';
   }
-}
-
-const WIDEST = 640;
-const HEIGHT = 120;
-const LEFT = 78;
-
-// What was live at the ends of the cycles; from the lowest to the highest, since growth is what counts.
-function CycleChart({leaks}: {leaks: LeakFigures}) {
-  const frame = useRef<HTMLDivElement>(null);
-  const width = Math.min(WIDEST, use_width(frame));
-  const cycles = leaks.at_cycles!;
-  const live = leaks.live_bytes!;
-  const low = Math.min(...live);
-  const high = Math.max(...live);
-  const first = cycles[0]!;
-  const last = cycles[cycles.length - 1]!;
-  const x_of = (cycle: number) => LEFT + ((cycle - first) / Math.max(1, last - first)) * (width - LEFT - 8);
-  const y_of = (held: number) => 8 + (1 - (held - low) / Math.max(1, high - low)) * (HEIGHT - 36);
-  return (
-    <figure class="chart">
-      <figcaption>Live at the ends of the cycles</figcaption>
-      <div ref={frame} style={{minHeight: `${HEIGHT}px`}}>
-        {width > LEFT && (
-          <svg class="spark chart-svg" width={width} height={HEIGHT} role="img"
-            aria-label={`Live at the ends of cycles ${first} to ${last}: from ${bytes(live[0])} to ${bytes(live[live.length - 1])}.`}>
-            <line x1={LEFT} x2={width} y1={HEIGHT - 22} y2={HEIGHT - 22} />
-            <path d={live.map((held, i) => `${i === 0 ? 'M' : 'L'}${x_of(cycles[i]!).toFixed(1)} ${y_of(held).toFixed(1)}`).join('')} />
-            {live.map((held, i) => <circle cx={x_of(cycles[i]!)} cy={y_of(held)} r={2.5}><title>{`cycle ${cycles[i]}: ${bytes(held)}`}</title></circle>)}
-            <text x={LEFT - 8} y={y_of(high) + 4} text-anchor="end">{bytes(high)}</text>
-            {high > low && <text x={LEFT - 8} y={y_of(low) + 4} text-anchor="end">{bytes(low)}</text>}
-            <text x={LEFT} y={HEIGHT - 6}>cycle {first}</text>
-            <text x={width} y={HEIGHT - 6} text-anchor="end">{last}</text>
-          </svg>
-        )}
-      </div>
-    </figure>
-  );
 }

@@ -1,0 +1,18 @@
+// Memory snapshots with everything that their page shows.
+#pragma once
+
+#include "report/snapshot_html.h"
+#include "snapshot/snapshot.h"
+
+namespace headroom::test {
+
+enum class SampleSnapshot {
+  training,  // a loop that leaks, on a device that runs out of memory; names that would be markup
+  state,     // no trace, no stacks, two devices
+  empty,     // the allocator had nothing
+};
+
+snapshot::Snapshot sample_snapshot(SampleSnapshot kind);
+Result<std::string> page_of(const snapshot::Snapshot& snapshot);
+
+}  // namespace headroom::test

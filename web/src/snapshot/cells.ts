@@ -1,0 +1,12 @@
+// The cells of a segment as rectangles.
+
+// Equal neighbours as one.
+export function runs_of(cells: string): {state: string; from: number; length: number}[] {
+  const runs: {state: string; from: number; length: number}[] = [];
+  for (let i = 0; i < cells.length; i++) {
+    const last = runs[runs.length - 1];
+    if (last && last.state === cells[i]) last.length++;
+    else runs.push({state: cells[i]!, from: i, length: 1});
+  }
+  return runs;
+}
