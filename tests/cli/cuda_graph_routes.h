@@ -75,6 +75,7 @@ struct GraphNodes : Pointers {
 };
 
 // A stream's work that was to become a graph, and does not: waiting for the stream is an error meanwhile.
+// (7000 is the first version that has the call for the stream of each thread.)
 struct FailedCapture : Route {
   Opaque stream = nullptr;
   bool is_begun = false;
@@ -92,7 +93,7 @@ struct FailedCapture : Route {
                                                                                               stream);
   }
   void free_all() override {
-    if (FIND((Opaque), "cuStreamSynchronize", "cuStreamSynchronize", 2000)(stream) == kSuccess)
+    if (FIND((Opaque), "cuStreamSynchronize", "cuStreamSynchronize", 7000)(stream) == kSuccess)
       give_up("a stream could be waited for while it was captured", "cuStreamSynchronize", 0);
     Opaque graph = nullptr;
     if (FIND((Opaque, Opaque*), "cuStreamEndCapture", "cuStreamEndCapture", 10000)(stream, &graph) ==
