@@ -64,6 +64,7 @@ set(web_sources
   src/settings_words.ts
   src/snapshot/cells.ts
   src/snapshot/data.ts
+  src/snapshot/frames.ts
   src/snapshot/main.tsx
   src/snapshot/page.tsx
   src/snapshot/place.tsx

@@ -5,7 +5,7 @@ import {load} from './load.mjs';
 
 const {stack_tree} = await load('recording/tree.ts');
 const axis = await load('snapshot/time_axis.ts');
-const {frames_of, place_words} = await load('snapshot/place.tsx');
+const {frames_of, place_words} = await load('snapshot/frames.ts');
 const {runs_of} = await load('snapshot/cells.ts');
 
 // main → train → _call_impl → conv2d, and main → load.

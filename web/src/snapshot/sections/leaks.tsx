@@ -3,7 +3,8 @@ import {bytes, number} from '../../format';
 import {GrowthChart} from '../../recording/growth_chart';
 import {SortableTable} from '../../recording/sortable_table';
 import type {Calls, Device, PlaceGrowth} from '../data';
-import {Place, place_words} from '../place';
+import {place_words} from '../frames';
+import {Place} from '../place';
 
 const TONES: Record<string, string> = {leak: 'bad', grew_late: 'neutral', unknown: 'neutral'};
 

@@ -5,7 +5,8 @@ import {FlameGraph} from '../../recording/flame_graph';
 import {SortableTable} from '../../recording/sortable_table';
 import {stack_tree} from '../../recording/tree';
 import type {Calls, Device} from '../data';
-import {Place, place_words} from '../place';
+import {place_words} from '../frames';
+import {Place} from '../place';
 import {moment_words} from '../time_axis';
 
 interface Props {
