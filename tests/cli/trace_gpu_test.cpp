@@ -90,6 +90,7 @@ TEST_F(TraceOnlyGpu, TheReportHasTheDevicesAlone) {
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("GPU memory only (--only gpu), "));
   EXPECT_THAT(text.out, HasSubstr("\nGPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB\n"));
+  EXPECT_THAT(text.out, HasSubstr("252.0 MiB 100 %  device memory (cuMemAlloc): "));
   // One place or two: a compiler may make a copy of the loop's first turn.
   EXPECT_THAT(text.out, HasSubstr(" %  cuda_guest::Plain::take"));
   EXPECT_THAT(text.out, HasSubstr("--to perfetto\n"));
