@@ -63,6 +63,8 @@ std::string_view name_of(DeviceMemoryKind kind) {
       return "overhead";
     case DeviceMemoryKind::graph_reserved:
       return "graph_reserved";
+    case DeviceMemoryKind::context:
+      return "context";
   }
   return "device";
 }
@@ -166,6 +168,8 @@ void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex laye
 void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
   const std::int64_t bytes = size_of(event.size);
   if (event.device_kind == DeviceMemoryKind::overhead) of.figures.overhead_bytes = bytes;
+  if (event.device_kind == DeviceMemoryKind::context)
+    of.figures.context_bytes = std::max(bytes, of.figures.context_bytes.value_or(0));
   if (event.device_kind == DeviceMemoryKind::graph_reserved)
     of.figures.graph_reserved_peak_bytes = std::max(bytes, of.figures.graph_reserved_peak_bytes.value_or(0));
   if (event.device_kind != DeviceMemoryKind::pool_reserved) return;

@@ -32,6 +32,8 @@ std::string_view words_for(DeviceMemoryKind kind) {
       return "modules, by difference";
     case DeviceMemoryKind::graph_reserved:
       return "kept for graphs";
+    case DeviceMemoryKind::context:
+      return "contexts, by difference";
   }
   return "";
 }

@@ -65,6 +65,9 @@ class Section {
     if (figures_.graph_reserved_peak_bytes)
       line(fmt::format("Graphs     kept {} at most, as the driver told",
                        bytes(*figures_.graph_reserved_peak_bytes)));
+    if (figures_.context_bytes)
+      line(fmt::format("Contexts   {} by difference, beside what was allocated",
+                       bytes(*figures_.context_bytes)));
     if (figures_.overhead_bytes)
       line(fmt::format("Modules    {} by difference, beside what was allocated",
                        bytes(*figures_.overhead_bytes)));
@@ -193,6 +196,7 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
   set_if(object, "pool_reserved_peak_bytes", figures.pool_reserved_peak_bytes);
   set_if(object, "pool_reserved_at_end_bytes", figures.pool_reserved_end_bytes);
   set_if(object, "graph_reserved_peak_bytes", figures.graph_reserved_peak_bytes);
+  set_if(object, "context_bytes", figures.context_bytes);
   set_if(object, "overhead_bytes", figures.overhead_bytes);
   Json& kinds = object["kinds"] = Json::array();
   for (const DeviceKindFigures& kind : figures.kinds)

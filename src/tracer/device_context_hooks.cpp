@@ -1,12 +1,15 @@
-// Contexts, which take what was made in them along when they go, and modules, whose memory is known only by
-// what is free before and after.
+// Contexts, which take what was made in them along when they go, and modules. What both take lies in the
+// driver's own allocations, and is known only by what is in use before and after: contexts by NVML, as there
+// is nothing else to ask before the first. Other processes of the device may come and go meanwhile, so these
+// are figures of their own and never a part of what was recorded. A module that is loaded by the launch of
+// its first kernel is not seen.
 #include "tracer/device_hooks.h"
 
 namespace headroom::tracer::driver {
 namespace {
 
 std::atomic<std::uint64_t> primary_contexts[ledger::kMostDevices];
-std::atomic<std::uint64_t> overhead[ledger::kMostDevices];  // by difference, in bytes
+std::atomic<std::int64_t> context_bytes[ledger::kMostDevices], module_bytes[ledger::kMostDevices];
 
 void forget(DriverHook& hook, std::uint64_t context) {
   Entry dropped;
@@ -50,20 +53,49 @@ Result destroy_context(Result (*call)(Opaque), Opaque context) {
   return result;
 }
 
-// What a module takes lies in the driver's own allocations. Other processes of the device may come and go
-// meanwhile, so this is a figure of its own and never a part of what was recorded.
+bool is_active(Device device) {
+  unsigned flags = 0;
+  int active = 0;
+  return real.cuDevicePrimaryCtxGetState != nullptr &&
+         real.cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess && active != 0;
+}
+
 template <class Call>
-Result load_module(const Call& call) {
+Result make_context(Device ordinal, const Call& call) {
+  DriverHook hook;
+  const auto device = static_cast<unsigned>(ordinal);
+  std::uint64_t before = 0, after = 0;
+  if (!hook.counts() || device >= ledger::kMostDevices || !hook.used_of_device(device, before)) return call();
+  const Result result = call();
+  if (result != kSuccess || !hook.used_of_device(device, after) || after <= before) return result;
+  hook.meet(device);
+  const auto grown = static_cast<std::int64_t>(after - before);
+  hook.record_figure(device, DeviceMemoryKind::context,
+                     static_cast<std::uint64_t>(context_bytes[device].fetch_add(grown) + grown));
+  return result;
+}
+
+// What this process was charged meanwhile, by another thread, is no module's.
+template <class Call>
+Result change_modules(const Call& call) {
   DriverHook hook;
   CurrentDevice where;
   std::size_t before = 0, after = 0, total = 0;
   if (!hook.counts() || !hook.get_current(where) || where.device >= ledger::kMostDevices ||
       real.cuMemGetInfo_v2 == nullptr || real.cuMemGetInfo_v2(&before, &total) != kSuccess)
     return call();
+  const auto charged = [&] {
+    return static_cast<std::int64_t>(device_ledger.account().charged_to_this_process(where.device));
+  };
+  const std::int64_t charged_before = charged();
   const Result result = call();
-  if (result == kSuccess && real.cuMemGetInfo_v2(&after, &total) == kSuccess && after < before)
-    hook.record_figure(where.device, DeviceMemoryKind::overhead,
-                       overhead[where.device].fetch_add(before - after) + (before - after));
+  if (result != kSuccess || real.cuMemGetInfo_v2(&after, &total) != kSuccess) return result;
+  const std::int64_t grown =
+      static_cast<std::int64_t>(before) - static_cast<std::int64_t>(after) - (charged() - charged_before);
+  if (grown == 0) return result;
+  const std::int64_t bytes = module_bytes[where.device].fetch_add(grown) + grown;
+  hook.record_figure(where.device, DeviceMemoryKind::overhead,
+                     static_cast<std::uint64_t>(bytes > 0 ? bytes : 0));
   return result;
 }
 
@@ -72,7 +104,8 @@ Result load_module(const Call& call) {
 HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   const auto call = HEADROOM_REAL(cuDevicePrimaryCtxRetain);
   if (call == nullptr) return kNotFound;
-  const Result result = call(context, device);
+  const auto retain = [&] { return call(context, device); };
+  const Result result = is_active(device) ? retain() : make_context(device, retain);
   if (result == kSuccess && context != nullptr && device >= 0 &&
       device < static_cast<int>(ledger::kMostDevices))
     primary_contexts[device] = number_of(*context);
@@ -97,26 +130,77 @@ HEADROOM_HOOK Result cuCtxDestroy_v2(Opaque context) {
   return destroy_context(HEADROOM_REAL(cuCtxDestroy_v2), context);
 }
 
+HEADROOM_HOOK Result cuCtxCreate(Opaque* context, unsigned flags, Device device) {
+  const auto call = HEADROOM_REAL(cuCtxCreate);
+  if (call == nullptr) return kNotFound;
+  return make_context(device, [&] { return call(context, flags, device); });
+}
+HEADROOM_HOOK Result cuCtxCreate_v2(Opaque* context, unsigned flags, Device device) {
+  const auto call = HEADROOM_REAL(cuCtxCreate_v2);
+  if (call == nullptr) return kNotFound;
+  return make_context(device, [&] { return call(context, flags, device); });
+}
+HEADROOM_HOOK Result cuCtxCreate_v3(Opaque* context, void* affinity, int count, unsigned flags,
+                                    Device device) {
+  const auto call = HEADROOM_REAL(cuCtxCreate_v3);
+  if (call == nullptr) return kNotFound;
+  return make_context(device, [&] { return call(context, affinity, count, flags, device); });
+}
+HEADROOM_HOOK Result cuCtxCreate_v4(Opaque* context, void* parameters, unsigned flags, Device device) {
+  const auto call = HEADROOM_REAL(cuCtxCreate_v4);
+  if (call == nullptr) return kNotFound;
+  return make_context(device, [&] { return call(context, parameters, flags, device); });
+}
+
 HEADROOM_HOOK Result cuModuleLoad(Opaque* module, const char* file) {
   const auto call = HEADROOM_REAL(cuModuleLoad);
   if (call == nullptr) return kNotFound;
-  return load_module([&] { return call(module, file); });
+  return change_modules([&] { return call(module, file); });
 }
 HEADROOM_HOOK Result cuModuleLoadData(Opaque* module, const void* image) {
   const auto call = HEADROOM_REAL(cuModuleLoadData);
   if (call == nullptr) return kNotFound;
-  return load_module([&] { return call(module, image); });
+  return change_modules([&] { return call(module, image); });
 }
 HEADROOM_HOOK Result cuModuleLoadDataEx(Opaque* module, const void* image, unsigned count, void* options,
                                         void** values) {
   const auto call = HEADROOM_REAL(cuModuleLoadDataEx);
   if (call == nullptr) return kNotFound;
-  return load_module([&] { return call(module, image, count, options, values); });
+  return change_modules([&] { return call(module, image, count, options, values); });
 }
 HEADROOM_HOOK Result cuModuleLoadFatBinary(Opaque* module, const void* image) {
   const auto call = HEADROOM_REAL(cuModuleLoadFatBinary);
   if (call == nullptr) return kNotFound;
-  return load_module([&] { return call(module, image); });
+  return change_modules([&] { return call(module, image); });
+}
+
+HEADROOM_HOOK Result cuModuleUnload(Opaque module) {
+  const auto call = HEADROOM_REAL(cuModuleUnload);
+  if (call == nullptr) return kNotFound;
+  return change_modules([&] { return call(module); });
+}
+HEADROOM_HOOK Result cuLibraryLoadData(Opaque* library, const void* code, void* options, void** values,
+                                       unsigned count, void* library_options, void** library_values,
+                                       unsigned library_count) {
+  const auto call = HEADROOM_REAL(cuLibraryLoadData);
+  if (call == nullptr) return kNotFound;
+  return change_modules([&] {
+    return call(library, code, options, values, count, library_options, library_values, library_count);
+  });
+}
+HEADROOM_HOOK Result cuLibraryLoadFromFile(Opaque* library, const char* file, void* options, void** values,
+                                           unsigned count, void* library_options, void** library_values,
+                                           unsigned library_count) {
+  const auto call = HEADROOM_REAL(cuLibraryLoadFromFile);
+  if (call == nullptr) return kNotFound;
+  return change_modules([&] {
+    return call(library, file, options, values, count, library_options, library_values, library_count);
+  });
+}
+HEADROOM_HOOK Result cuLibraryUnload(Opaque library) {
+  const auto call = HEADROOM_REAL(cuLibraryUnload);
+  if (call == nullptr) return kNotFound;
+  return change_modules([&] { return call(library); });
 }
 
 }  // namespace headroom::tracer::driver

@@ -6,6 +6,7 @@
 #include "tracer/clock.h"
 #include "tracer/lock.h"
 #include "tracer/memory.h"
+#include "tracer/nvml.h"
 
 namespace headroom::tracer {
 
@@ -145,6 +146,14 @@ void DriverHook::identify(unsigned device) {
   std::uint8_t uuid[16] = {};
   if (get_uuid(device, uuid)) device_ledger.account().identify(device, uuid);
   is_identified[device].store(true, std::memory_order_release);
+}
+
+bool DriverHook::used_of_device(unsigned device, std::uint64_t& bytes) {
+  std::uint8_t uuid[16] = {};
+  if (!is_recording(thread_) || device >= ledger::kMostDevices || !get_uuid(device, uuid)) return false;
+  const Guard guard(thread_);
+  const OwnSystemCalls own_calls;
+  return nvml::used_bytes(uuid, bytes);
 }
 
 void DriverHook::meet(unsigned device) {

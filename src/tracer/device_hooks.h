@@ -46,7 +46,10 @@ class DriverHook {
   bool get_current(CurrentDevice& current);
   // Makes the device known to the account, by its UUID: another process may count the devices otherwise.
   void identify(unsigned device);
-  // The same, and to the ledger and the recording.
+  // What is in use on it, by all processes, as NVML tells; asked where a recording has the answer. False if
+  // it is not known.
+  bool used_of_device(unsigned device, std::uint64_t& bytes);
+  // As identify(), and to the ledger and the recording.
   void meet(unsigned device);
 
   // Before the driver is asked. False: refused, and recorded so.

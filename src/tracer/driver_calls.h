@@ -93,6 +93,10 @@
   CALL(cuGraphExecDestroy, (Opaque))                                                                          \
   CALL(cuGraphDestroy, (Opaque))                                                                              \
   /* contexts and modules */                                                                                  \
+  CALL(cuCtxCreate, (Opaque*, unsigned, Device))                                                              \
+  CALL(cuCtxCreate_v2, (Opaque*, unsigned, Device))                                                           \
+  CALL(cuCtxCreate_v3, (Opaque*, void*, int, unsigned, Device))                                               \
+  CALL(cuCtxCreate_v4, (Opaque*, void*, unsigned, Device))                                                    \
   CALL(cuDevicePrimaryCtxRetain, (Opaque*, Device))                                                           \
   CALL(cuDevicePrimaryCtxRelease, (Device))                                                                   \
   CALL(cuDevicePrimaryCtxRelease_v2, (Device))                                                                \
@@ -103,7 +107,11 @@
   CALL(cuModuleLoad, (Opaque*, const char*))                                                                  \
   CALL(cuModuleLoadData, (Opaque*, const void*))                                                              \
   CALL(cuModuleLoadDataEx, (Opaque*, const void*, unsigned, void*, void**))                                   \
-  CALL(cuModuleLoadFatBinary, (Opaque*, const void*))
+  CALL(cuModuleLoadFatBinary, (Opaque*, const void*))                                                         \
+  CALL(cuModuleUnload, (Opaque))                                                                              \
+  CALL(cuLibraryLoadData, (Opaque*, const void*, void*, void**, unsigned, void*, void**, unsigned))           \
+  CALL(cuLibraryLoadFromFile, (Opaque*, const char*, void*, void**, unsigned, void*, void**, unsigned))       \
+  CALL(cuLibraryUnload, (Opaque))
 
 #define HEADROOM_USED_DRIVER_CALLS(CALL)                                                                      \
   CALL(cuCtxGetCurrent, (Opaque*))                                                                            \

@@ -323,5 +323,31 @@ TEST_F(TraceGpu, AccountsOfCommandsThatWereKilledAreTakenAway) {
   EXPECT_FALSE(fs::exists(awaited));
 }
 
+// What only a difference tells stands beside what was allocated: the context once, of the modules what is
+// left, and nothing that another thread allocated while one was loaded.
+TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
+  const auto json_of = [&](const std::string& libraries) {
+    CommandOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"LD_LIBRARY_PATH", libraries}, {"FAKE_CUDA_CONTEXT", "500000000"}};
+    const CommandResult traced =
+        run_headroom({"trace", "--force", "--out", recording().string(), "--",
+                      HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "modules", "none"},
+                     options);
+    EXPECT_EQ(traced.exit_code, 0) << traced.err;
+    auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
+    return document ? get_member(*document, "devices").at(0) : Json();
+  };
+  const std::string driver = HEADROOM_FAKE_CUDA;
+  const Json device = json_of(driver + ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
+  EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
+  EXPECT_EQ(get_integer(device, "overhead_bytes"), 3 << 20);
+  EXPECT_EQ(get_integer(device, "peak_bytes"), 64 << 20);
+  const CommandResult text = run_headroom({"report", recording().string()});
+  EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB by difference, beside what was allocated"));
+  EXPECT_THAT(text.out, HasSubstr("Modules    3.0 MiB by difference, beside what was allocated"));
+  EXPECT_FALSE(json_of(driver).contains("context_bytes")) << "without NVML it is not known";
+}
+
 }  // namespace
 }  // namespace headroom::test

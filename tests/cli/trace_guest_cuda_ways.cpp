@@ -3,6 +3,9 @@
 //
 //   trace_guest_cuda_ways plain|next|deep|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
 //
+// `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
+// that.
+//
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
 #include <dlfcn.h>
@@ -15,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -53,6 +57,33 @@ int take_from_wrapper(void* library) {
   return take(find<Allocate>(library, "wrapper_allocate"));
 }
 
+void* driver_with_modules = nullptr;
+
+void allocate_in_another_thread() {
+  std::thread([] {
+    std::uint64_t pointer = 0;
+    void* context = nullptr;
+    find<int (*)(void**, int)>(driver_with_modules, "cuDevicePrimaryCtxRetain")(&context, 0);
+    find<int (*)(void*)>(driver_with_modules, "cuCtxSetCurrent")(context);
+    find<Allocate>(driver_with_modules, "cuMemAlloc_v2")(&pointer, std::size_t{64} << 20);
+  }).join();
+}
+
+int load_modules(void* library) {
+  using LoadLibrary = int (*)(void**, const void*, void*, void**, unsigned, void*, void**, unsigned);
+  void *context = nullptr, *module = nullptr, *code = nullptr;
+  driver_with_modules = library;
+  find<int (*)(unsigned)>(library, "cuInit")(0);
+  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
+  find<int (*)(void*)>(library, "cuCtxSetCurrent")(context);
+  const auto while_loading = find<void (*)(void (*)())>(library, "fake_cuda_while_loading");
+  while_loading(allocate_in_another_thread);
+  find<int (*)(void**, const void*)>(library, "cuModuleLoadData")(&module, "");
+  while_loading(nullptr);
+  find<LoadLibrary>(library, "cuLibraryLoadData")(&code, "", nullptr, nullptr, 0, nullptr, nullptr, 0);
+  return find<int (*)(void*)>(library, "cuLibraryUnload")(code);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -64,6 +95,7 @@ int main(int count, char** arguments) {
 #endif
   if (way == "plain")
     return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
+  if (way == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));
   if (way == "apart") return take_from_driver(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), 0);
   if (way == "apart-wrapper") return take_from_wrapper(dlmopen(LM_ID_NEWLM, wrapper, RTLD_NOW));

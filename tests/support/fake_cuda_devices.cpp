@@ -25,6 +25,13 @@ void drop_context(Opaque context) {
 
 EXPORTED std::uint64_t fake_cuda_peak(unsigned device) { return peak[device]; }
 EXPORTED std::uint64_t fake_cuda_in_use(unsigned device) { return in_use[device]; }
+// With the context.
+EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
+  return in_use[device] + (primary[device].users > 0 ? setting("FAKE_CUDA_CONTEXT", 0) : 0);
+}
+// What else a program does while a module is loaded.
+static void (*while_loading)() = nullptr;
+EXPORTED void fake_cuda_while_loading(void (*work)()) { while_loading = work; }
 EXPORTED std::uint64_t fake_cuda_queries() { return queries; }
 
 // --- devices and contexts
@@ -65,7 +72,7 @@ EXPORTED Result cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
 EXPORTED Result cuMemGetInfo_v2(std::size_t* free, std::size_t* all) {
   if (current == nullptr) return kInvalidContext;
   *all = total();
-  *free = total() - in_use[current_device()];
+  *free = total() - fake_cuda_used(current_device());
   return kSuccess;
 }
 EXPORTED Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
@@ -106,11 +113,22 @@ EXPORTED Result cuCtxGetDevice(Device* device) {
 }
 EXPORTED Result cuCtxSynchronize() { return kSuccess; }
 EXPORTED Result cuModuleLoadData(Opaque* module, const void*) {
+  if (while_loading != nullptr) while_loading();
   const std::lock_guard lock(mutex);
   if (current == nullptr) return kInvalidContext;
   *module = handle();
   return grow(current_device(), 3 << 20) ? kSuccess : kOutOfMemory;
 }
+EXPORTED Result cuModuleUnload(Opaque) {
+  const std::lock_guard lock(mutex);
+  in_use[current_device()] -= 3 << 20;
+  return kSuccess;
+}
+EXPORTED Result cuLibraryLoadData(Opaque* library, const void* code, void*, void**, unsigned, void*, void**,
+                                  unsigned) {
+  return cuModuleLoadData(library, code);
+}
+EXPORTED Result cuLibraryUnload(Opaque library) { return cuModuleUnload(library); }
 EXPORTED Result cuModuleGetFunction(Opaque* function, Opaque module, const char*) {
   *function = module;
   return kSuccess;

@@ -3,7 +3,8 @@
 // truth that a limit is held to.
 //
 // Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED,
-// CUDA_VISIBLE_DEVICES (numbers of one digit: which are shown, and in which order).
+// FAKE_CUDA_CONTEXT (bytes of a device's primary context, 0: beside fake_cuda_peak()), CUDA_VISIBLE_DEVICES
+// (numbers of one digit: which are shown, and in which order).
 //
 // Here is what its parts share: the devices' memory, and who has it. fake_cuda_devices.cpp has devices,
 // contexts and streams, fake_cuda_memory.cpp memory by pointer, handle and array, fake_cuda_pools.cpp pools

@@ -200,6 +200,7 @@ export interface Device {
   pool_reserved_peak_bytes?: number;
   pool_reserved_at_end_bytes?: number;
   graph_reserved_peak_bytes?: number;
+  context_bytes?: number;
   overhead_bytes?: number;
   timeline: Curve;
   kinds: DeviceKind[];
