@@ -52,7 +52,57 @@ void describe(auto& field, a<GpuSample> auto& gpu) {
   field("processes", gpu.processes);
 }
 
+void describe(auto& field, a<CpuCore> auto& core) {
+  field("online", core.online);
+  field("percent", core.percent);
+  field("clock_hz", core.clock_hz);
+}
+
+void describe(auto& field, a<EngineReading> auto& engine) {
+  field("name", engine.name);
+  field("on", engine.on);
+  field("percent", engine.percent);
+  field("clock_hz", engine.clock_hz);
+}
+
+void describe(auto& field, a<CgroupMemory> auto& group) {
+  field("current_bytes", group.current);
+  field("peak_bytes", group.peak);
+  field("limit_bytes", group.limit);
+  field("high_bytes", group.high);
+  field("anonymous_bytes", group.anonymous);
+  field("file_backed_bytes", group.file_backed);
+  field("swapped_bytes", group.swapped);
+  field("oom_kills", group.oom_kills);
+}
+
+void describe(auto& field, a<ProcessSample> auto& process) {
+  field("pid", process.pid);
+  field("parent", process.parent);
+  field("name", process.name);
+  field("cpu_percent", process.cpu_percent);
+  field("rss_bytes", process.rss);
+  field("pss_bytes", process.pss);
+  field("swapped_bytes", process.swapped);
+  field("gpu_bytes", process.gpu);
+  field("oom_score", process.oom_score);
+  field("oom_score_adj", process.oom_score_adj);
+  field("threads", process.threads);
+}
+
+template <>
+inline constexpr std::array kAll<KernelEventKind>{KernelEventKind::oom_kill, KernelEventKind::nvmap_error,
+                                                  KernelEventKind::gpu_error};
+
+void describe(auto& field, a<KernelEvent> auto& event) {
+  field("kind", event.kind);
+  field("pid", event.pid);
+  field("process", event.process);
+  field("text", event.text);
+}
+
 void describe(auto& field, a<SystemSample> auto& sample) {
+  field.unless_zero("clock_text", sample.clock_text);
   field("cpu_percent", sample.cpu_percent);
   field("gpu_percent", sample.gpu_percent);
   field("ram_total_bytes", sample.ram_total);
@@ -61,20 +111,59 @@ void describe(auto& field, a<SystemSample> auto& sample) {
   field("ram_cached_bytes", sample.ram_cached);
   field("ram_shared_bytes", sample.ram_shared);
   field("ram_used_bytes", sample.ram_used);
+  field("ram_buffers_bytes", sample.ram_buffers);
+  field("ram_anonymous_bytes", sample.ram_anonymous);
+  field("ram_mapped_bytes", sample.ram_mapped);
+  field("ram_dirty_bytes", sample.ram_dirty);
+  field("slab_reclaimable_bytes", sample.slab_reclaimable);
+  field("slab_unreclaimable_bytes", sample.slab_unreclaimable);
+  field("kernel_stacks_bytes", sample.kernel_stacks);
+  field("page_tables_bytes", sample.page_tables);
+  field("cma_total_bytes", sample.cma_total);
+  field("cma_free_bytes", sample.cma_free);
+  field("huge_pages_total_bytes", sample.huge_pages_total);
+  field("huge_pages_free_bytes", sample.huge_pages_free);
   field("swap_total_bytes", sample.swap_total);
   field("swap_used_bytes", sample.swap_used);
+  field("swap_cached_bytes", sample.swap_cached);
   field("nvmap_used_bytes", sample.nvmap_used);
+  field("nvmap_free_bytes", sample.nvmap_free);
+  field("largest_free_block_bytes", sample.largest_free_block);
+  field("largest_free_blocks", sample.largest_free_blocks);
+  field("zram_original_bytes", sample.zram_original);
+  field("zram_compressed_bytes", sample.zram_compressed);
+  field("zram_used_bytes", sample.zram_used);
+  field("cgroup", sample.cgroup);
   field("psi_some_percent", sample.psi_some_avg10);
   field("psi_full_percent", sample.psi_full_avg10);
+  field("psi_some_stalled_ns", sample.psi_some_stalled);
+  field("psi_full_stalled_ns", sample.psi_full_stalled);
   field("pages_swapped_in", sample.pages_swapped_in);
   field("pages_swapped_out", sample.pages_swapped_out);
   field("refaults", sample.refaults);
   field("oom_kills", sample.oom_kills);
+  field("allocation_stalls", sample.allocation_stalls);
+  field("compaction_stalls", sample.compaction_stalls);
+  field("compaction_failures", sample.compaction_failures);
+  field("major_faults", sample.major_faults);
+  field.unless_zero("cores", sample.cores);
   field.readings("temperature_celsius", sample.temperatures_celsius);
+  field.readings("temperature_peak_celsius", sample.temperature_peaks_celsius);
   field.readings("power_watts", sample.power_watts);
+  field.readings("power_average_watts", sample.power_average_watts);
+  field.readings("power_peak_watts", sample.power_peak_watts);
   field.readings("clock_hz", sample.clocks_hz);
+  field.unless_zero("engines", sample.engines);
+  field("emc_percent", sample.emc_percent);
+  field.readings("fan_rpm", sample.fans_rpm);
+  field.readings("fan_percent", sample.fans_percent);
+  field.unless_zero("power_mode", sample.power_mode);
   field("throttled", sample.throttled);
   field.unless_zero("gpus", sample.gpus);
+  field.unless_zero("process_table", sample.processes);
+  field.unless_zero("kernel_events", sample.kernel_events);
+  field.readings("other", sample.other);
+  field.unless_zero("unknown_tokens", sample.unknown_tokens);
 }
 
 void describe(auto& field, a<NamedProcessMemory> auto& process) {
@@ -106,6 +195,29 @@ Json to_json(const MetricsLine& line) {
   FieldWriter writer(document);
   describe(writer, line);
   return document;
+}
+
+Json to_json(const SystemSample& sample) {
+  Json document = Json::object();
+  FieldWriter writer(document);
+  writer("time_ns", sample.time);
+  writer("unix_time_ns", sample.unix_time);
+  describe(writer, sample);
+  return document;
+}
+
+Result<SystemSample> system_sample_from_json(const Json& document) {
+  SystemSample sample;
+  std::string problem;
+  const Place root;
+  FieldReader reader(document, root, problem);
+  reader("time_ns", sample.time);
+  reader("unix_time_ns", sample.unix_time);
+  describe(reader, sample);
+  if (!document.is_object()) problem = "it is not an object";
+  if (problem.empty() && !get_integer(document, "time_ns")) problem = "it has no time_ns";
+  if (!problem.empty()) return input_error("the sample is not usable", problem);
+  return sample;
 }
 
 Result<MetricsLine> metrics_line_from_json(const Json& document) {

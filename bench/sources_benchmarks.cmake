@@ -1,0 +1,5 @@
+# Readers of other tools' text, and the cost of a sample.
+find_package(benchmark REQUIRED)
+add_executable(tegrastats_benchmark ${CMAKE_CURRENT_LIST_DIR}/tegrastats_benchmark.cpp)
+target_link_libraries(tegrastats_benchmark PRIVATE headroom_flags headroom_sources benchmark::benchmark)
+target_compile_definitions(tegrastats_benchmark PRIVATE HEADROOM_TEGRASTATS_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/tegrastats")

@@ -1,0 +1,175 @@
+#include "sources/text_samples.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "sources/meminfo_reader.h"
+#include "sources/nvidia_smi_parts.h"
+#include "sources/tegrastats_reader.h"
+
+namespace headroom::sources {
+namespace {
+
+// Of a sample that takes several lines: then it is given out as it is.
+constexpr std::size_t kMostUnknown = 256;
+
+class TegrastatsText : public TextReader {
+ public:
+  void read_line(std::string_view line, const OnSample& on_sample) override {
+    if (trim(line).empty()) return;
+    read_tegrastats_line(line, sample_);
+    on_sample(sample_);
+  }
+
+ private:
+  SystemSample sample_;
+};
+
+// Dumps one after the other: a figure that was read already begins the next.
+class MeminfoText : public TextReader {
+ public:
+  void read_line(std::string_view line, const OnSample& on_sample) override {
+    if (trim(line).empty()) return;
+    Meminfo with_line = figures_;
+    const auto key = read_meminfo_line(line, with_line);
+    if (!key) {
+      unknown_.emplace_back(line);
+      if (unknown_.size() >= kMostUnknown) finish(on_sample);
+      return;
+    }
+    if (std::find(keys_.begin(), keys_.end(), *key) != keys_.end()) {
+      finish(on_sample);
+      read_meminfo_line(line, with_line = {});
+    }
+    figures_ = with_line;
+    keys_.emplace_back(*key);
+    if (keys_.size() >= kMostKeys) finish(on_sample);
+  }
+  void finish(const OnSample& on_sample) override {
+    if (keys_.empty() && unknown_.empty()) return;
+    SystemSample sample;
+    fill(sample, figures_);
+    sample.unknown_tokens.swap(unknown_);
+    figures_ = {};
+    keys_.clear();
+    on_sample(sample);
+  }
+
+ private:
+  static constexpr std::size_t kMostKeys = 512;  // Linux 6 has 60
+  Meminfo figures_;
+  std::vector<std::string> keys_;
+  std::vector<std::string> unknown_;
+};
+
+// Rows of GPUs until one of them comes again. The time of a row is its first column if the query asked for
+// it.
+class NvidiaSmiText : public TextReader {
+ public:
+  void read_line(std::string_view raw, const OnSample& on_sample) override {
+    const std::string_view line = trim(raw);
+    if (line.empty()) return;
+    if (line.starts_with("|") && line.find("NVIDIA-SMI") != line.npos) finish(on_sample);
+    const std::size_t gpus = output_.gpus.size(), processes = process_count();
+    if (!table_.read(line, output_)) {
+      if (!csv_.read(line, output_)) {
+        // Messages ("No devices were found") are among them, as they stand there.
+        unknown_.emplace_back(line);
+      } else if (output_.gpus.size() == gpus && process_count() == processes) {
+        // A header: of another query, whose rows are no part of this sample, unless it is of processes.
+        const bool of_processes = line.find("pid") != line.npos;
+        if (!of_processes) finish(on_sample);
+        has_clock_ = !of_processes && line.starts_with("timestamp");
+      }
+    }
+    if (output_.gpus.size() > gpus) {
+      begin_sample_if_again(on_sample);
+      if (has_clock_ && clock_.empty()) clock_ = line.substr(0, line.find(','));
+    }
+    if (output_.gpus.size() + unknown_.size() + process_count() >= kMostRows) finish(on_sample);
+  }
+
+  void finish(const OnSample& on_sample) override {
+    if (output_.gpus.empty() && unknown_.empty()) return;
+    SystemSample sample;
+    sample.gpus.swap(output_.gpus);
+    sample.unknown_tokens.swap(unknown_);
+    sample.clock_text.swap(clock_);
+    if (output_.processes)
+      for (const SmiProcess& row : *output_.processes) add_process(row, sample.gpus);
+    for (const GpuSample& gpu : sample.gpus) {
+      if (gpu.gpu_percent) sample.gpu_percent = std::max(sample.gpu_percent.value_or(0), *gpu.gpu_percent);
+      if (gpu.throttled) sample.throttled = sample.throttled.value_or(false) || *gpu.throttled;
+    }
+    output_ = {};
+    on_sample(sample);
+  }
+
+ private:
+  static constexpr std::size_t kMostRows = 4096;  // of a sample: then it is given out as it is
+
+  std::size_t process_count() const { return output_.processes ? output_.processes->size() : 0; }
+
+  // Rows without a number or a UUID are of one GPU.
+  void begin_sample_if_again(const OnSample& on_sample) {
+    GpuSample& added = output_.gpus.back();
+    const bool again = std::any_of(output_.gpus.begin(), output_.gpus.end() - 1, [&](const GpuSample& known) {
+      return known.index == added.index && known.uuid == added.uuid;
+    });
+    if (!again) return;
+    GpuSample next = std::move(added);
+    output_.gpus.pop_back();
+    finish(on_sample);
+    output_.gpus.push_back(std::move(next));
+  }
+
+  static void add_process(const SmiProcess& row, std::vector<GpuSample>& gpus) {
+    for (GpuSample& gpu : gpus) {
+      const bool is_its = row.gpu                 ? gpu.index == row.gpu
+                          : !row.gpu_uuid.empty() ? gpu.uuid == row.gpu_uuid
+                                                  : gpus.size() == 1;
+      if (!is_its) continue;
+      if (!gpu.processes) gpu.processes.emplace();
+      gpu.processes->push_back(row.process);
+    }
+  }
+
+  smi::CsvReader csv_{{}};
+  smi::TableReader table_;
+  SmiOutput output_;
+  std::vector<std::string> unknown_;
+  std::string clock_;
+  bool has_clock_ = false;
+};
+
+struct Kind {
+  std::string name;
+  std::unique_ptr<TextReader> (*make)();
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> kKinds{
+      {"tegrastats", [] { return std::unique_ptr<TextReader>(std::make_unique<TegrastatsText>()); }},
+      {"nvidia-smi", [] { return std::unique_ptr<TextReader>(std::make_unique<NvidiaSmiText>()); }},
+      {"meminfo", [] { return std::unique_ptr<TextReader>(std::make_unique<MeminfoText>()); }}};
+  return kKinds;
+}
+
+}  // namespace
+
+const std::vector<std::string>& text_reader_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const Kind& kind : kinds()) names.push_back(kind.name);
+    return names;
+  }();
+  return kNames;
+}
+
+std::unique_ptr<TextReader> make_text_reader(std::string_view name) {
+  for (const Kind& kind : kinds())
+    if (kind.name == name) return kind.make();
+  return nullptr;
+}
+
+}  // namespace headroom::sources

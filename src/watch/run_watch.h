@@ -1,0 +1,12 @@
+// `headroom watch`: samples of this machine, or of another tool's text, to the screen and to files.
+#pragma once
+
+#include "base/result.h"
+#include "watch/watch_options.h"
+
+namespace headroom::watch {
+
+// Runs until the text ends, the duration is over or a signal comes. Returns the exit code.
+Result<int> run_watch(const WatchOptions& options);
+
+}  // namespace headroom::watch

@@ -1,0 +1,45 @@
+#include "watch/sample_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "report/metrics_json.h"
+
+namespace headroom::watch {
+
+std::string json_line(const SystemSample& sample) {
+  Json document = report::to_json(sample);
+  if (!document.contains("unknown_tokens")) document["unknown_tokens"] = Json::array();
+  return to_line(document) + "\n";
+}
+
+std::string line_for_person(const SystemSample& sample) {
+  std::string line = fmt::format("{:>9}", fmt::format("{:.1f} s", sample.time.seconds()));
+  const auto add = [&](const std::string& text) { line += "  " + text; };
+  if (sample.ram_used && sample.ram_total && sample.ram_total->count > 0)
+    add(fmt::format(
+        "RAM {} of {} ({:.0f} %)", format_bytes(*sample.ram_used), format_bytes(*sample.ram_total),
+        100.0 * static_cast<double>(sample.ram_used->count) / static_cast<double>(sample.ram_total->count)));
+  if (sample.nvmap_used) add(fmt::format("NvMap {}", format_bytes(*sample.nvmap_used)));
+  if (sample.largest_free_block)
+    add(fmt::format("largest block {}", format_bytes(*sample.largest_free_block)));
+  if (sample.swap_used && sample.swap_total && sample.swap_total->count > 0)
+    add(fmt::format("swap {}", format_bytes(*sample.swap_used)));
+  if (sample.cpu_percent) add(fmt::format("CPU {:.0f} %", *sample.cpu_percent));
+  if (sample.gpu_percent) add(fmt::format("GPU {:.0f} %", *sample.gpu_percent));
+  for (const GpuSample& gpu : sample.gpus)
+    if (gpu.memory_used)
+      add(fmt::format("GPU{} memory {}", gpu.index ? fmt::format(" {}", *gpu.index) : "",
+                      format_bytes(*gpu.memory_used)));
+  const auto hottest =
+      std::max_element(sample.temperatures_celsius.begin(), sample.temperatures_celsius.end(),
+                       [](const Reading& a, const Reading& b) { return a.value < b.value; });
+  if (hottest != sample.temperatures_celsius.end())
+    add(fmt::format("{} {:.0f} °C", hottest->name, hottest->value));
+  if (!sample.unknown_tokens.empty()) add(fmt::format("{} not understood", sample.unknown_tokens.size()));
+  return line + "\n";
+}
+
+}  // namespace headroom::watch

@@ -1,0 +1,19 @@
+// Samples of a text, with their times.
+#pragma once
+
+#include "base/result.h"
+#include "sources/text_samples.h"
+#include "watch/watch_options.h"
+
+namespace headroom::watch {
+
+// Reads the text to its end, or until `should_stop()`. The time of a sample is what its line says (to the
+// second, without the date's order mattering), else `interval` after the sample before. Errors: the file
+// cannot be opened or read.
+Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
+                       const std::function<bool()>& should_stop, int wake_fd);
+
+// Seconds of the day in "04-11-2025 10:36:27" or "2026/08/10 00:00:00.000".
+std::optional<double> second_of_day(std::string_view clock_text);
+
+}  // namespace headroom::watch

@@ -1,0 +1,46 @@
+// read_tegrastats_line on any bytes: every figure is finite and of its kind, and every byte that is not white
+// space is in a field or in an unknown token.
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/text.h"
+#include "sources/tegrastats_reader.h"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void check(const std::vector<headroom::Reading>& readings, std::string_view line) {
+  for (const headroom::Reading& reading : readings)
+    require(std::isfinite(reading.value) && reading.name.size() <= line.size() + 16);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  headroom::SystemSample sample;
+  for (const std::string_view line : headroom::split(text, '\n')) {
+    const bool understood = headroom::sources::read_tegrastats_line(line, sample);
+    const std::size_t words = headroom::split_words(line).size();
+    require(sample.unknown_tokens.size() <= words);
+    if (!understood && sample.clock_text.empty()) require(sample.unknown_tokens.size() == words);
+    for (const std::string& token : sample.unknown_tokens) require(line.find(token) != line.npos);
+    for (const auto& bytes : {sample.ram_total, sample.ram_used, sample.swap_total, sample.swap_used,
+                              sample.swap_cached, sample.largest_free_block})
+      require(!bytes || bytes->count >= 0);
+    check(sample.temperatures_celsius, line);
+    check(sample.power_watts, line);
+    check(sample.clocks_hz, line);
+    require(sample.cores.size() <= line.size());
+    // The same line again, into memory that was used: nothing of the last time is left.
+    headroom::SystemSample fresh;
+    headroom::sources::read_tegrastats_line(line, fresh);
+    require(fresh == sample);
+  }
+  return 0;
+}
