@@ -118,6 +118,15 @@ ExhaustionForecast::Points ExhaustionForecast::points_of(const Level& level) {
 }
 
 std::optional<Exhaustion> ExhaustionForecast::forecast(Bytes limit) const {
+  const std::optional<SteadyGrowth> found = growth();
+  if (!found) return std::nullopt;
+  const double left =
+      std::max(0.0, (static_cast<double>(limit.count) - found->top) / found->bytes_per_second);
+  if (left > kFurthest * found->level.seconds()) return std::nullopt;
+  return Exhaustion{found->bytes_per_second, {std::llround(left * 1e9)}, found->looked_back};
+}
+
+std::optional<SteadyGrowth> ExhaustionForecast::growth() const {
   std::vector<double> slopes;
   slopes.reserve(kStretches * (kStretches - 1) / 2);
   for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
@@ -163,10 +172,11 @@ std::optional<Exhaustion> ExhaustionForecast::forecast(Bytes limit) const {
     const auto top = rests.begin() + static_cast<std::ptrdiff_t>((rests.size() * 19) / 20);
     std::nth_element(rests.begin(), top, rests.end());
     const double now = static_cast<double>(last_ - begin_) * 1e-9;
-    const double left = std::max(0.0, (static_cast<double>(limit.count) - *top) / slope - now);
-    if (left > kFurthest * (points.x[n - 1] - points.x[0])) return std::nullopt;
-    const double looked_back = points.x[n - 1] - points.x[from];
-    return Exhaustion{slope, {std::llround(left * 1e9)}, {std::llround(looked_back * 1e9)}};
+    const double begin = points.x[0], end = points.x[n - 1];
+    return SteadyGrowth{slope,
+                        *top + slope * now,
+                        {std::llround((end - points.x[from]) * 1e9)},
+                        {std::llround((end - begin) * 1e9)}};
   }
   return std::nullopt;
 }

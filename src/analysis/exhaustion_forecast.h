@@ -23,7 +23,16 @@
 
 namespace headroom::analysis {
 
-// The answer where there is growth. It reaches no further than twice as far as the level that it rests on.
+// What grows, and by how much.
+struct SteadyGrowth {
+  double bytes_per_second = 0;
+  double top = 0;           // where the line and what scatters above it are at the last sample
+  Nanoseconds looked_back;  // what the slope rests on
+  Nanoseconds level;        // the length of the level that shows it
+  friend bool operator==(const SteadyGrowth&, const SteadyGrowth&) = default;
+};
+
+// When it will be used up. Said no further ahead than twice the length of the level that shows the growth.
 struct Exhaustion {
   double bytes_per_second = 0;
   Nanoseconds left;         // from the last sample until nothing is left
@@ -40,8 +49,10 @@ class ExhaustionForecast {
   // that the history has doubled.
   void add(Nanoseconds time, Bytes used);
 
-  // With so much in all. Nothing if there is no growth, or too little was seen (12 stretches), or it reaches
-  // beyond what can be said. Takes about 0.1 ms for a level that it looks at: not for each sample.
+  // Nothing if there is none, or too little was seen (12 stretches). Takes about 0.1 ms for a level that it
+  // looks at: not for each sample.
+  std::optional<SteadyGrowth> growth() const;
+  // With so much in all. Nothing where there is no growth, or it reaches beyond what can be said.
   std::optional<Exhaustion> forecast(Bytes limit) const;
 
  private:

@@ -11,7 +11,8 @@ TEST(Watch, ALogOfTegrastatsAsJsonLines) {
   write_text(folder / "stats.log",
              "04-11-2025 23:59:59 RAM 4321/62801MB (lfb 1759x4MB) CPU [0%@729,off] GR3D_FREQ 3%@[0,0]\n"
              "04-12-2025 00:00:01 RAM 4322/62801MB NEW 5q\n");
-  const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder / "stats.log").string(), "--jsonl"});
+  const auto result =
+      run_headroom({"watch", "--from", "tegrastats:" + (folder / "stats.log").string(), "--jsonl"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto lines = split(trim(result.out), '\n');
   ASSERT_EQ(lines.size(), 2U);

@@ -1,5 +1,5 @@
-// The readers of text on any bytes; the first byte picks the reader. Each line comes out once, and what a sample
-// holds is bounded.
+// The readers of text on any bytes; the first byte picks the reader. Each line comes out once, and what a
+// sample holds is bounded.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

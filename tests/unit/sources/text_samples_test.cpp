@@ -32,10 +32,10 @@ TEST(TextSamples, EachLineOfTegrastatsIsASample) {
 
 // Each dump begins with a figure that the one before has.
 TEST(TextSamples, DumpsOfMeminfo) {
-  const auto samples = samples_of(
-      "meminfo",
-      "MemTotal: 1000 kB\nMemFree: 600 kB\nBuffers: 100 kB\nCached: 50 kB\nHugePages_Total: 3\nHugepagesize: 2048 kB\n"
-      "== next\nMemTotal: 1000 kB\nMemFree: 500 kB\nNoNumber: x kB\n");
+  const auto samples = samples_of("meminfo",
+                                  "MemTotal: 1000 kB\nMemFree: 600 kB\nBuffers: 100 kB\nCached: 50 "
+                                  "kB\nHugePages_Total: 3\nHugepagesize: 2048 kB\n"
+                                  "== next\nMemTotal: 1000 kB\nMemFree: 500 kB\nNoNumber: x kB\n");
   ASSERT_EQ(samples.size(), 2U);
   EXPECT_EQ(samples[0].ram_used, kibibytes(250));
   EXPECT_EQ(samples[0].huge_pages_total, mebibytes(6));

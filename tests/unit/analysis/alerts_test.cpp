@@ -1,0 +1,137 @@
+// When an alert begins and ends.
+#include "analysis/alerts.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace headroom::analysis {
+namespace {
+
+constexpr Bytes kTotal = gibibytes(16);
+
+Nanoseconds at_second(double second) { return {static_cast<std::int64_t>(second * 1e9)}; }
+
+// One rule, fed with the share of memory that is used, once a second.
+class OneRule : public ::testing::Test {
+ protected:
+  OneRule()
+      : alerts_({{"total_memory", "ram_used_percent", true, 85, 80, at_second(5), at_second(10),
+                  AlertSeverity::critical}}) {}
+
+  std::vector<AlertEvent> feed(std::optional<double> percent) {
+    SystemSample sample;
+    sample.time = at_second(second_++);
+    if (percent) {
+      sample.ram_total = kTotal;
+      sample.ram_used = Bytes{static_cast<std::int64_t>(*percent / 100 * static_cast<double>(kTotal.count))};
+    }
+    risk_.add(sample);
+    const auto events = alerts_.update(sample.time, risk_);
+    return {events.begin(), events.end()};
+  }
+  std::size_t events_of(std::optional<double> percent, int seconds) {
+    std::size_t count = 0;
+    for (int i = 0; i < seconds; ++i) count += feed(percent).size();
+    return count;
+  }
+
+  int second_ = 0;
+  MemoryRisk risk_{at_second(1)};
+  Alerts alerts_;
+};
+
+TEST_F(OneRule, FiresAfterItsHoldAndEndsAfterItsOwn) {
+  EXPECT_EQ(events_of(50, 3), 0u);
+  EXPECT_EQ(events_of(90, 5), 0u);
+  const auto fired = feed(91);
+  ASSERT_EQ(fired.size(), 1u);
+  EXPECT_TRUE(fired[0].fired);
+  EXPECT_EQ(fired[0].since, at_second(3));
+  EXPECT_EQ(fired[0].severity, AlertSeverity::critical);
+  EXPECT_EQ(sentence_for(fired[0]), "total_memory: 91.0 % of memory is used (limit 85.0 %)");
+  EXPECT_EQ(alerts_.active().size(), 1u);
+
+  EXPECT_EQ(events_of(70, 10), 0u);
+  const auto ended = feed(70);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_FALSE(ended[0].fired);
+  EXPECT_EQ(sentence_for(ended[0]), "total_memory: over after 16 s");
+  EXPECT_TRUE(alerts_.active().empty());
+}
+
+TEST_F(OneRule, APeakIsNone) {
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(events_of(90, 4) + events_of(60, 1), 0u);
+}
+
+TEST_F(OneRule, WhatTremblesAboutTheThresholdIsOneAlert) {
+  std::size_t events = events_of(86, 10);
+  for (int i = 0; i < 100; ++i) events += events_of(84, 1) + events_of(86, 1);
+  // Below the threshold and above what clears it: still the same alert.
+  events += events_of(82, 60);
+  // And a short fall.
+  events += events_of(70, 5) + events_of(90, 5);
+  EXPECT_EQ(events, 1u);
+}
+
+TEST_F(OneRule, WhatIsNotKnownAnyMoreEnds) {
+  EXPECT_EQ(events_of(90, 6), 1u);
+  EXPECT_EQ(events_of(std::nullopt, 11), 1u);
+  EXPECT_TRUE(alerts_.active().empty());
+}
+
+TEST(AlertsTest, DefaultsAreSound) {
+  std::set<std::string> names;
+  for (const AlertRule& rule : default_alert_rules()) {
+    EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
+    EXPECT_TRUE(risk_figure_by_name(rule.figure)) << rule.figure;
+    if (rule.fires_above)
+      EXPECT_LE(rule.clear, rule.threshold) << rule.name;
+    else
+      EXPECT_GE(rule.clear, rule.threshold) << rule.name;
+  }
+}
+
+TEST(AlertsTest, ALeakIsToldBeforeMemoryEnds) {
+  Alerts alerts(default_alert_rules());
+  MemoryRisk risk(at_second(1));
+  std::vector<std::string> fired;
+  for (int second = 0; second < 1000; ++second) {
+    SystemSample sample;
+    sample.time = at_second(second);
+    sample.ram_total = kTotal;
+    sample.ram_used = Bytes{(2000 + 14 * second) * std::int64_t{1 << 20}};
+    sample.ram_available = Bytes{kTotal.count - sample.ram_used->count};
+    risk.add(sample);
+    for (const AlertEvent& event : alerts.update(sample.time, risk)) fired.push_back(event.rule);
+  }
+  EXPECT_EQ(fired, (std::vector<std::string>{"memory_grows", "memory_runs_out", "total_memory",
+                                             "little_available"}));
+}
+
+TEST(AlertsTest, AKillIsToldAtOnceAndOnce) {
+  Alerts alerts(default_alert_rules());
+  MemoryRisk risk(at_second(1));
+  std::vector<std::string> sentences;
+  for (int second = 0; second < 30; ++second) {
+    SystemSample sample;
+    sample.time = at_second(second);
+    sample.oom_kills = second == 5 ? 1 : 0;
+    risk.add(sample);
+    for (const AlertEvent& event : alerts.update(sample.time, risk)) sentences.push_back(sentence_for(event));
+  }
+  EXPECT_EQ(sentences, (std::vector<std::string>{"oom_kill: 1 killed by the kernel for want of memory",
+                                                 "oom_kill: over after 11 s"}));
+}
+
+TEST(AlertsTest, RulesOfFiguresThatDoNotExistNeverFire) {
+  Alerts alerts({{"nonsense", "no_such_figure", true, 0, 0, {}, {}, AlertSeverity::info}});
+  MemoryRisk risk(at_second(1));
+  risk.add(SystemSample{});
+  EXPECT_TRUE(alerts.update({}, risk).empty());
+}
+
+}  // namespace
+}  // namespace headroom::analysis
