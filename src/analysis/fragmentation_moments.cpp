@@ -18,9 +18,10 @@ std::vector<FragmentationMoment> fragmentation_at(recording::Recording& recordin
   std::vector<FragmentationMoment> moments;
   LiveMap live;
   LayerLedger layers(recording);
+  const HeapLayout layout = heap_layout_of(recording.info());
   const auto take_before = [&](std::int64_t time) {
     for (; moments.size() < times.size() && times[moments.size()].count < time;)
-      moments.push_back(fragmentation_of(blocks_of(live), times[moments.size()]));
+      moments.push_back(fragmentation_of(blocks_of(live), times[moments.size()], layout));
   };
   recording.for_each_event([&](const MemoryEvent& event) {
     if (moments.size() == times.size()) return;

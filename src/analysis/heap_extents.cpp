@@ -1,5 +1,6 @@
 #include "analysis/heap_extents.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace headroom::analysis {
@@ -11,58 +12,50 @@ HeapExtents::Part* HeapExtents::find_part(std::uint64_t number, bool make) {
   return parts_.emplace(number, std::make_unique<Part>()).first->second.get();
 }
 
-void HeapExtents::link(std::uint64_t unit, std::int64_t sign) {
-  const auto left = before(unit), right = after(unit);
-  const bool joins = left && right && *right - *left < kReach;  // what is one extent without this unit, too
-  std::uint64_t units = 0;
-  if (!joins) {
-    if (left) units += unit - *left;
-    if (right) units += *right - unit;
-    // Alone it is an extent of one; between two that it joins they were two, of one more each.
-    if (!left && !right) units = 1;
-    if (left && right) --units;
+void HeapExtents::toggle(Part& part, std::uint64_t unit) {
+  const std::uint64_t number = unit / kUnitsOfAPart;
+  const bool is_of_break = layout_.is_stretch_of_break(number);
+  const std::uint64_t before = reach_of(part, is_of_break);
+  const bool was_used = part.used_units > 0;
+  toggle_in_part(part, static_cast<std::uint32_t>(unit % kUnitsOfAPart));
+  if (is_of_break && was_used != (part.used_units > 0)) {
+    if (was_used)
+      of_break_.erase(number);
+    else
+      of_break_.emplace(number, &part);
   }
-  extent_bytes_ += sign * static_cast<std::int64_t>(units * kUnit);
+  extent_bytes_ += static_cast<std::int64_t>((reach_of(part, is_of_break) - before) * kUnit);
 }
 
-std::optional<std::uint64_t> HeapExtents::before(std::uint64_t unit) {
-  for (std::uint64_t word = unit / 64, looked = 0; looked <= kReach / 64; --word, ++looked) {
-    const Part* part = part_of(word / (kUnitsOfAPart / 64), false);
-    if (part == nullptr) {  // to the first word of the part
-      const std::uint64_t rest = word % (kUnitsOfAPart / 64);
-      word -= rest;
-      looked += rest;
-      if (word == 0) break;
-      continue;
-    }
-    std::uint64_t bits = part->used[word % (kUnitsOfAPart / 64)];
-    if (word == unit / 64) bits &= (std::uint64_t{1} << unit % 64) - 1;
-    if (bits != 0) {
-      const std::uint64_t found = word * 64 + 63 - static_cast<std::uint64_t>(std::countl_zero(bits));
-      return unit - found < kReach ? std::optional(found) : std::nullopt;
-    }
-    if (word == 0) break;
+void HeapExtents::toggle_in_part(Part& part, std::uint32_t index) {
+  const auto word_of = [&](std::uint32_t unit) { return part.used[unit / 64]; };
+  part.used[index / 64] ^= std::uint64_t{1} << index % 64;
+  if ((word_of(index) >> index % 64 & 1) != 0) {
+    part.first = part.used_units == 0 ? index : std::min(part.first, index);
+    part.last = part.used_units == 0 ? index : std::max(part.last, index);
+    ++part.used_units;
+    return;
   }
-  return std::nullopt;
+  if (--part.used_units == 0) return;
+  // There is another one, so each search ends.
+  if (index == part.first) {
+    std::uint32_t at = index / 64 * 64;
+    while (word_of(at) == 0) at += 64;
+    part.first = at + static_cast<std::uint32_t>(std::countr_zero(word_of(at)));
+  }
+  if (index == part.last) {
+    std::uint32_t at = index / 64 * 64;
+    while (word_of(at) == 0) at -= 64;
+    part.last = at + 63 - static_cast<std::uint32_t>(std::countl_zero(word_of(at)));
+  }
 }
 
-std::optional<std::uint64_t> HeapExtents::after(std::uint64_t unit) {
-  for (std::uint64_t word = unit / 64, looked = 0; looked <= kReach / 64; ++word, ++looked) {
-    const Part* part = part_of(word / (kUnitsOfAPart / 64), false);
-    if (part == nullptr) {  // to the last word of the part
-      const std::uint64_t rest = kUnitsOfAPart / 64 - 1 - word % (kUnitsOfAPart / 64);
-      word += rest;
-      looked += rest;
-      continue;
-    }
-    std::uint64_t bits = part->used[word % (kUnitsOfAPart / 64)];
-    if (word == unit / 64) bits &= ~std::uint64_t{0} << unit % 64 << 1;
-    if (bits != 0) {
-      const std::uint64_t found = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
-      return found - unit < kReach ? std::optional(found) : std::nullopt;
-    }
-  }
-  return std::nullopt;
+std::uint64_t HeapExtents::reach_of(const Part& part, bool is_of_break) const {
+  if (!is_of_break) return part.used_units > 0 ? part.last - part.first + 1 : 0;
+  if (of_break_.empty()) return 0;
+  const auto& [first, lowest] = *of_break_.begin();
+  const auto& [last, highest] = *of_break_.rbegin();
+  return (last - first) * kUnitsOfAPart + highest->last - lowest->first + 1;
 }
 
 }  // namespace headroom::analysis

@@ -18,10 +18,11 @@ std::uint64_t end_of(const LiveBlock& block) {
 }
 
 // The hole between neighbours of one extent; nothing if the extent ends between them.
-std::optional<std::uint64_t> hole_between(const LiveBlock& left, const LiveBlock& right) {
+std::optional<std::uint64_t> hole_between(const LiveBlock& left, const LiveBlock& right,
+                                          const HeapLayout& layout) {
+  if (!layout.is_one_heap(left.address, right.address)) return std::nullopt;
   const std::uint64_t begin = end_of(left), end = right.address - kChunkHeader;
   if (end <= begin) return 0;  // another allocator packs closer than glibc
-  if (end - begin >= kLargestHole) return std::nullopt;
   return end - begin;
 }
 
@@ -48,17 +49,20 @@ bool takes_in(Run& run, std::optional<std::uint64_t> hole, std::uint64_t largest
   return false;
 }
 
-Run run_below(const std::vector<LiveBlock>& blocks, std::size_t last, std::uint64_t largest) {
+Run run_below(const std::vector<LiveBlock>& blocks, std::size_t last, std::uint64_t largest,
+              const HeapLayout& layout) {
   Run run{last, last, blocks[last].size};
-  while (run.first > 0 && takes_in(run, hole_between(blocks[run.first - 1], blocks[run.first]), largest))
+  while (run.first > 0 &&
+         takes_in(run, hole_between(blocks[run.first - 1], blocks[run.first], layout), largest))
     run.bytes += blocks[--run.first].size;
   return run;
 }
 
-Run run_above(const std::vector<LiveBlock>& blocks, std::size_t first, std::uint64_t largest) {
+Run run_above(const std::vector<LiveBlock>& blocks, std::size_t first, std::uint64_t largest,
+              const HeapLayout& layout) {
   Run run{first, first, blocks[first].size};
   while (run.last + 1 < blocks.size() &&
-         takes_in(run, hole_between(blocks[run.last], blocks[run.last + 1]), largest))
+         takes_in(run, hole_between(blocks[run.last], blocks[run.last + 1], layout), largest))
     run.bytes += blocks[++run.last].size;
   return run;
 }
@@ -82,13 +86,14 @@ void find_places(Blocker& blocker, const std::vector<LiveBlock>& blocks, const R
 
 // `below`: the block before the largest hole.
 Blocker blocker_of(const std::vector<LiveBlock>& blocks, std::size_t below, std::uint64_t largest,
-                   Nanoseconds time) {
+                   Nanoseconds time, const HeapLayout& layout) {
   const auto freed_without = [&](const Run& run) { return largest + run.span(blocks) + run.hole_behind; };
   // One more, as a block of no bytes is in the way, too.
   const auto gain_a_byte = [&](const Run& run) {
     return static_cast<double>(freed_without(run)) / static_cast<double>(run.bytes + 1);
   };
-  const Run under = run_below(blocks, below, largest), over = run_above(blocks, below + 1, largest);
+  const Run under = run_below(blocks, below, largest, layout);
+  const Run over = run_above(blocks, below + 1, largest, layout);
   const Run& run = gain_a_byte(under) > gain_a_byte(over) ? under : over;
   std::int64_t oldest = blocks[run.first].time_ns;
   for (std::size_t i = run.first; i <= run.last; ++i) oldest = std::min(oldest, blocks[i].time_ns);
@@ -105,7 +110,7 @@ Blocker blocker_of(const std::vector<LiveBlock>& blocks, std::size_t below, std:
 
 }  // namespace
 
-std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks) {
+std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks, const HeapLayout& layout) {
   std::sort(blocks.begin(), blocks.end(),
             [](const LiveBlock& a, const LiveBlock& b) { return a.address < b.address; });
   std::size_t kept = 0;
@@ -117,20 +122,22 @@ std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks) {
         (end_before == 0 || page_of(end_before - 1) < page_of(begin)) &&
         (i + 1 == blocks.size() || page_of(blocks[i + 1].address - kChunkHeader) > page_of(last));
     end_before = end_of(block);
-    if (!is_alone || !can_be_own_mapping(block.address, block.size)) blocks[kept++] = block;
+    const bool is_mapping = is_alone && can_be_own_mapping(block.address, block.size);
+    if (!is_mapping || layout.is_of_break(block.address)) blocks[kept++] = block;
   }
   blocks.resize(kept);
   return blocks;
 }
 
-FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time) {
+FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time,
+                                     const HeapLayout& layout) {
   FragmentationMoment moment;
   moment.time = time;
   for (const LiveBlock& block : blocks) {
     moment.live_bytes += static_cast<std::int64_t>(block.size);
     moment.chunk_bytes += static_cast<std::int64_t>(chunk_bytes(block.size));
   }
-  blocks = blocks_of_heap(std::move(blocks));
+  blocks = blocks_of_heap(std::move(blocks), layout);
 
   std::uint64_t extent_begin = 0, largest = 0;
   std::size_t below_largest = 0;      // the block before the largest hole
@@ -141,7 +148,7 @@ FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds 
       extent_begin = block.address - kChunkHeader;
       ++moment.extents;
     }
-    hole = i + 1 < blocks.size() ? hole_between(block, blocks[i + 1]) : std::nullopt;
+    hole = i + 1 < blocks.size() ? hole_between(block, blocks[i + 1], layout) : std::nullopt;
     if (!hole) moment.extent_bytes += static_cast<std::int64_t>(end_of(block) - extent_begin);
     if (hole.value_or(0) == 0) continue;
     ++moment.holes;
@@ -151,7 +158,7 @@ FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds 
     below_largest = i;
   }
   moment.largest_free_bytes = static_cast<std::int64_t>(largest);
-  if (largest > 0) moment.blocker = blocker_of(blocks, below_largest, largest, time);
+  if (largest > 0) moment.blocker = blocker_of(blocks, below_largest, largest, time, layout);
   return moment;
 }
 
@@ -171,7 +178,8 @@ void HeapFragmentation::find_extremes() {
 }
 
 void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
-  taken_.push_back({fragmentation_of(blocks_of(live), time), extents_.extent_bytes(), extents_.free_bytes()});
+  taken_.push_back(
+      {fragmentation_of(blocks_of(live), time, layout_), extents_.extent_bytes(), extents_.free_bytes()});
   if (taken_.size() >= kMostMoments) {
     // Every other one goes, but not the largest and the worst, and the next ones come half as often.
     const auto worst = std::max_element(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) {

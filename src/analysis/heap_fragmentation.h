@@ -2,7 +2,7 @@
 //
 // Inside: what headers and rounding add to each block (glibc_chunk.h). Outside: holes between live blocks.
 // The heap's extents are read off the addresses of the live blocks themselves: neighbours belong to one
-// extent if they are less than kLargestHole apart, and blocks that are mappings of their own to none. So it
+// extent if they lie in one heap (heap_layout.h), and blocks that are mappings of their own to none. So it
 // needs a full recording, and a hole at an extent's end (which the allocator gives back) does not count.
 //
 // Sorting the live blocks takes n log n, so moments come no denser than one in 32 events a live block: under
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "analysis/heap_extents.h"
+#include "analysis/heap_layout.h"
 #include "analysis/live_map.h"
 #include "base/units.h"
 #include "model/memory_event.h"
@@ -78,15 +79,18 @@ struct HeapFragmentation {
 
 // Those that lie in the heap, by address: not what glibc mapped for one block alone. Such a block begins
 // where its alignment puts it and shares no page with a neighbour.
-std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks);
+std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks, const HeapLayout& layout = {});
 
 // One moment, of any set of live blocks.
-FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time);
+FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time,
+                                     const HeapLayout& layout = {});
 
 std::vector<LiveBlock> blocks_of(const LiveMap& live);
 
 class FragmentationSampler {
  public:
+  explicit FragmentationSampler(const HeapLayout& layout = {}) : layout_(layout), extents_(layout) {}
+
   // Call after every event that changed the heap, and so `live`; takes a moment when it is time for one.
   void allocated(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
     extents_.add(block);
@@ -128,6 +132,7 @@ class FragmentationSampler {
   void take(const LiveMap& live, Nanoseconds time);
 
   std::int64_t stride_ = kFirstStride, events_left_ = kFirstStride;
+  HeapLayout layout_;
   HeapExtents extents_;
   Most extent_, free_;
   struct Taken {

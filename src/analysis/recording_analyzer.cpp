@@ -34,6 +34,7 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
       layers_(recording),
       stacks_(256),
       timeline_(options.timeline_points, recording.info().duration),
+      fragmentation_(heap_layout_of(recording.info())),
       mappings_(recording.info().page_bytes),
       devices_(options.timeline_points, recording.info().duration) {
   for (const recording::Device& device : recording.info().devices)

@@ -158,10 +158,10 @@ void fill(HeapExtent& extent, std::uint64_t cell_bytes, std::uint64_t begin, std
 
 }  // namespace
 
-HeapMap map_of_heap(std::vector<LiveBlock> blocks, Nanoseconds time) {
+HeapMap map_of_heap(std::vector<LiveBlock> blocks, Nanoseconds time, const HeapLayout& layout) {
   HeapMap map;
-  map.figures = fragmentation_of(blocks, time);
-  blocks = blocks_of_heap(std::move(blocks));
+  map.figures = fragmentation_of(blocks, time, layout);
+  blocks = blocks_of_heap(std::move(blocks), layout);
   std::erase_if(blocks, [](const LiveBlock& block) { return block.address < kChunkHeader; });
   // Another allocator, or a damaged file, packs closer than glibc: a block ends where the next one begins.
   const auto end_at = [&](std::size_t i) {
@@ -169,7 +169,7 @@ HeapMap map_of_heap(std::vector<LiveBlock> blocks, Nanoseconds time) {
   };
   std::vector<std::size_t> last;  // block of each extent
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (i == 0 || begin_of(blocks[i]) - end_at(i - 1) >= kLargestHole) {
+    if (i == 0 || !layout.is_one_heap(blocks[i - 1].address, blocks[i].address)) {
       if (map.extents.size() == kMostExtents) break;
       map.extents.push_back({begin_of(blocks[i]), 0, {}});
       last.emplace_back();
@@ -198,6 +198,7 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
   const std::vector<Nanoseconds> map_times =
       analysis.fragmentation ? heap_map_times(*analysis.fragmentation) : std::vector<Nanoseconds>{};
 
+  const HeapLayout layout = heap_layout_of(recording.info());
   PageMoments moments;
   LiveMap live;
   std::int64_t bytes = 0;  // by half A of the samples, which chooses the moments
@@ -206,7 +207,7 @@ PageMoments take_page_moments(recording::Recording& recording, const RecordingAn
       std::vector<LiveBlock> blocks;
       blocks.reserve(live.size());
       live.for_each([&](const LiveBlock& block) { blocks.push_back(block); });
-      moments.heaps.push_back(map_of_heap(std::move(blocks), map_times[moments.heaps.size()]));
+      moments.heaps.push_back(map_of_heap(std::move(blocks), map_times[moments.heaps.size()], layout));
     }
   };
   recording.for_each_event([&](const MemoryEvent& event) {

@@ -35,6 +35,7 @@ struct PageMoments {
 PageMoments take_page_moments(recording::Recording& recording, const analysis::RecordingAnalysis& analysis);
 
 // The map of one moment, of any set of live blocks.
-HeapMap map_of_heap(std::vector<analysis::LiveBlock> blocks, Nanoseconds time);
+HeapMap map_of_heap(std::vector<analysis::LiveBlock> blocks, Nanoseconds time,
+                    const analysis::HeapLayout& layout = {});
 
 }  // namespace headroom::report

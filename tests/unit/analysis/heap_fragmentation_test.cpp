@@ -5,6 +5,7 @@
 #include <random>
 
 #include "analysis/heap_extents.h"
+#include "analysis/heap_layout.h"
 #include "analysis/recording_analysis.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
@@ -110,6 +111,90 @@ TEST(Fragmentation, HeapsFarApartAreExtentsOfTheirOwn) {
   EXPECT_EQ(moment.extent_bytes, 96 + 32);
 }
 
+// 200 MiB that a block of 200 bytes at their end keeps from the system.
+TEST(Fragmentation, AHoleOfTheHeapBehindTheProgramMayBeOfAnySize) {
+  constexpr std::uint64_t kBreak = 0x5555'1234'5000;
+  const HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
+  const std::vector<LiveBlock> blocks = {block_at(kBreak + 0x10, 5000, 1),
+                                         block_at(kBreak + (200 << 20), 200, 7)};
+  const FragmentationMoment moment = fragmentation_of(blocks, {}, layout);
+  EXPECT_EQ(moment.extents, 1);
+  EXPECT_EQ(moment.free_bytes, (200 << 20) - 0x10 - 5008);
+  EXPECT_EQ(moment.largest_free_bytes, moment.free_bytes);
+  ASSERT_TRUE(moment.blocker.has_value());
+  EXPECT_EQ(moment.blocker->places()[0].stack, StackId{7});
+  EXPECT_EQ(fragmentation_of(blocks, {}).extents, 2) << "nothing is known of a break";
+}
+
+// In the break nothing is mapped for one block alone, wherever it begins.
+TEST(Fragmentation, LargeBlocksOfTheBreakAreOfTheHeap) {
+  constexpr std::uint64_t kBreak = 0x5555'0000'0000;
+  const HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
+  const FragmentationMoment moment =
+      fragmentation_of({block_at(kBreak + 0x10, 1 << 20), block_at(kBreak + 0x400010, 1 << 20)}, {}, layout);
+  EXPECT_EQ(moment.extents, 1);
+  EXPECT_EQ(moment.free_bytes, (3 << 20) - 16);
+}
+
+// An arena's 64 MiB of addresses are given access as they are used: what was not used yet is no memory.
+TEST(Fragmentation, TheUnusedEndOfAnArenaIsNoHole) {
+  constexpr std::uint64_t kArena = 0x7fff'd000'0000, kNext = kArena + (64 << 20);
+  std::vector<LiveBlock> blocks;
+  for (const std::uint64_t arena : {kArena, kNext})
+    for (std::uint64_t at = 0; at < (40 << 20); at += 65'552)
+      blocks.push_back(block_at(arena + 0x8d0 + at, 65'536));
+  const FragmentationMoment moment = fragmentation_of(blocks, {});
+  EXPECT_EQ(moment.extents, 2);
+  EXPECT_EQ(moment.free_bytes, 0);
+  blocks.erase(blocks.begin() + 10, blocks.begin() + 639);
+  EXPECT_EQ(fragmentation_of(blocks, {}).largest_free_bytes, 629 * 65'552) << "more than 32 MiB in one arena";
+}
+
+recording::Module module_at(const std::string& path, std::uint64_t start, std::uint64_t end) {
+  recording::Module module;
+  module.path = path;
+  module.start = start;
+  module.end = end;
+  return module;
+}
+
+TEST(HeapLayout, TheBreakLiesBehindTheProgramAndBeforeTheLibraries) {
+  recording::RecordingInfo info;
+  EXPECT_FALSE(heap_layout_of(info).is_of_break(0x5555'5600'0000)) << "nothing is known";
+  info.executable = "/usr/bin/program";
+  info.modules = {module_at("/lib/libc.so.6", 0x7fff'f000'0000, 0x7fff'f010'0000),
+                  module_at("/usr/bin/program", 0x5555'5555'4000, 0x5555'5556'0000)};
+  const HeapLayout layout = heap_layout_of(info);
+  EXPECT_TRUE(layout.is_one_heap(0x5555'5557'0010, 0x5555'9555'0010));
+  EXPECT_FALSE(layout.is_of_break(0x7fff'e000'0010));
+  EXPECT_FALSE(layout.is_of_break(0x5554'0000'0000));
+  // Started as `ld.so ./program`: both lie among the libraries.
+  info.modules = {module_at("/usr/bin/program", 0x7fff'f7f0'0000, 0x7fff'f7f1'0000),
+                  module_at("/lib/ld.so", 0x7fff'f7fc'0000, 0x7fff'f7ff'0000)};
+  EXPECT_FALSE(heap_layout_of(info).is_one_heap(0x7fff'f7f1'0010, 0x7fff'fc00'0010));
+}
+
+// The same by a recording, which tells where its program lay.
+TEST(Fragmentation, ALargeHoleIsSeenAmongTheEvents) {
+  const test::TemporaryFolder folder;
+  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  builder.metadata(recording::MetadataKind::executable, 0, "/usr/bin/program");
+  builder.module("/usr/bin/program", "", 0x5555'5555'4000, 0x5555'5556'0000, 0x5555'5555'4000);
+  builder.module("/lib/libc.so.6", "", 0x7fff'f000'0000, 0x7fff'f010'0000, 0x7fff'f000'0000);
+  constexpr std::uint64_t kHeap = 0x5555'6000'0010, kChunk = 65'552, kBlocks = 3200;
+  std::uint64_t time = 1000;
+  for (std::uint64_t i = 0; i < kBlocks; ++i)
+    builder.allocate(0, time += 100, kHeap + kChunk * i, 65'536, {0x401000});
+  for (std::uint64_t i = 0; i + 1 < kBlocks; ++i) builder.release(0, time += 100, kHeap + kChunk * i);
+  builder.allocate(0, time += 100, kHeap, 100, {0x402000});
+  auto opened = recording::Recording::open(builder.finish());
+  ASSERT_TRUE(opened.has_value());
+  const HeapFragmentation fragmentation = analyze_recording(*opened, {}).fragmentation.value();
+  const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
+  EXPECT_EQ(worst.free_bytes, 3199 * 65'552 - 112);
+  EXPECT_EQ(worst.extent_bytes, 3200 * 65'552);
+}
+
 TEST(Fragmentation, BlocksThatAreMappingsOfTheirOwnLeaveNoHoles) {
   const FragmentationMoment moment =
       fragmentation_of({block_at(0x7f0000000010, 1 << 20), block_at(0x7f0000200010, 1 << 20)}, {});
@@ -140,8 +225,8 @@ TEST(Fragmentation, ALargeBlockThatSharesAPageLiesInTheHeap) {
   EXPECT_EQ(heap[3].address, 0x10010'0080U) << "before one";
 }
 
-// Three heaps of small blocks, and blocks that are 20 MiB apart: each of these joins extents or splits them.
-TEST(HeapExtents, FollowTheHeapToTheUnit) {
+// Three heaps of small blocks, and blocks that are 20 MiB apart: in the break, and outside of it.
+void follow_the_heap(const HeapLayout& layout) {
   std::mt19937 random(3);
   std::vector<LiveBlock> slots;
   for (const std::uint64_t heap : {0x5555'0000'0000, 0x7fff'f800'0000, 0x7fff'ffff'0000})
@@ -150,7 +235,7 @@ TEST(HeapExtents, FollowTheHeapToTheUnit) {
   for (std::uint64_t i = 0; i < 40; ++i)
     slots.push_back(block_at(0x6000'0000'0010 + (20 << 20) * i, i % 5 == 0 ? 9 << 20 : 100));
   std::vector<bool> live(slots.size());
-  HeapExtents extents;
+  HeapExtents extents(layout);
   for (int round = 0; round < 20'000; ++round) {
     const std::size_t slot = round % 3 == 0 ? slots.size() - 1 - random() % 40 : random() % slots.size();
     live[slot] = !live[slot];
@@ -161,8 +246,10 @@ TEST(HeapExtents, FollowTheHeapToTheUnit) {
     if (round % 16 != 0) continue;
     std::vector<LiveBlock> blocks;
     for (std::size_t i = 0; i < slots.size(); ++i)
-      if (live[i] && !can_be_own_mapping(slots[i].address, slots[i].size)) blocks.push_back(slots[i]);
-    const FragmentationMoment exact = fragmentation_of(blocks, {});
+      if (live[i] &&
+          (layout.is_of_break(slots[i].address) || !can_be_own_mapping(slots[i].address, slots[i].size)))
+        blocks.push_back(slots[i]);
+    const FragmentationMoment exact = fragmentation_of(blocks, {}, layout);
     const std::int64_t edges = 2 * static_cast<std::int64_t>(HeapExtents::kUnit) * exact.extents;
     ASSERT_GE(extents.extent_bytes(), exact.extent_bytes) << "after " << round;
     ASSERT_LE(extents.extent_bytes(), exact.extent_bytes + edges) << "after " << round;
@@ -173,6 +260,12 @@ TEST(HeapExtents, FollowTheHeapToTheUnit) {
     if (live[i]) extents.remove(slots[i]);
   EXPECT_EQ(extents.extent_bytes(), 0);
   EXPECT_EQ(extents.free_bytes(), 0);
+}
+
+TEST(HeapExtents, FollowTheHeapToTheUnit) {
+  follow_the_heap({});
+  follow_the_heap({0x6000'0000'0000, 0x6010'0000'0000});
+  follow_the_heap({0x5555'0000'0000, 0x6010'0000'0000});
 }
 
 TEST(HeapExtents, WhatLiesAnywhereTakesLittleMemoryAndNoTime) {
@@ -187,6 +280,8 @@ TEST(HeapExtents, WhatLiesAnywhereTakesLittleMemoryAndNoTime) {
 HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  builder.metadata(recording::MetadataKind::executable, 0, "/usr/bin/program");
+  builder.module("/usr/bin/program", "", 0x5554'0000'0000, 0x5554'0001'0000, 0x5554'0000'0000);
   constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 416;
   std::uint64_t time = 1'000'000;
   for (std::uint64_t i = 0; i < blocks; ++i)

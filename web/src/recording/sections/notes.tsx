@@ -36,7 +36,7 @@ function HostTerms({live}: {live: LiveMoments}) {
       <dt>Mapped by the program</dt><dd>What it asked of the kernel itself with mmap, mremap or brk. All other figures, and those of layers, are of the heap.</dd>
       <dt>Fragmentation of a layer</dt><dd>(reserved − allocated) / reserved, averaged over its allocations: headers and rounding by the rules of glibc.</dd>
       <dt>Leak</dt><dd>What is live at the ends of a repeated cycle grows, by the test of Mann and Kendall, and still does in the last half.</dd>
-      <dt>Hole</dt><dd>Free between live blocks that are less than 32 MiB apart. Large blocks with a mapping of their own leave none.</dd>
+      <dt>Hole</dt><dd>Free between the live blocks of one heap: the one at the program’s break, or 64 MiB of another. Large blocks with a mapping of their own leave none.</dd>
     </>
   );
 }
