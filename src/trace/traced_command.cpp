@@ -8,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <map>
 
 #include "base/text.h"
 
@@ -28,32 +27,21 @@ void forward(int number, siginfo_t* info, void* /*context*/) {
   errno = error_before;
 }
 
-// Forwards signals while it lives. What is ignored stays so, also in the command (nohup).
-class SignalForwarding {
- public:
-  SignalForwarding() {
-    for (const int number : kForwarded) {
-      struct sigaction before {};
-      ::sigaction(number, nullptr, &before);
-      if (before.sa_handler == SIG_IGN) continue;
-      struct sigaction ours {};
-      ours.sa_sigaction = forward;
-      ours.sa_flags = SA_SIGINFO | SA_RESTART;
-      sigemptyset(&ours.sa_mask);
-      ::sigaction(number, &ours, nullptr);
-      before_[number] = before;
-    }
+// For the rest of this process' life: what comes when the command is over does nothing. `timeout` and others
+// signal this process and then its group, and the second must not end it while it puts the recordings in
+// order. What is ignored stays so, also in the command (nohup).
+void forward_signals() {
+  for (const int number : kForwarded) {
+    struct sigaction before {};
+    ::sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;
+    struct sigaction ours {};
+    ours.sa_sigaction = forward;
+    ours.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigemptyset(&ours.sa_mask);
+    ::sigaction(number, &ours, nullptr);
   }
-  ~SignalForwarding() {
-    g_child = 0;
-    for (const auto& [number, before] : before_) ::sigaction(number, &before, nullptr);
-  }
-  SignalForwarding(const SignalForwarding&) = delete;
-  SignalForwarding& operator=(const SignalForwarding&) = delete;
-
- private:
-  std::map<int, struct sigaction> before_;
-};
+}
 
 // Holds the forwarded signals back until it is known whom to forward them to.
 class SignalsHeld {
@@ -105,7 +93,7 @@ Result<CommandEnd> run_command(const std::vector<std::string>& command, const En
 
   const std::int64_t kills_before = out_of_memory_kills();
   const Nanoseconds start = monotonic_now();
-  const SignalForwarding forwarding;
+  forward_signals();
   Subprocess child;
   {
     const SignalsHeld held;

@@ -18,9 +18,9 @@ struct CommandEnd {
 
 // Runs it to its end, in this process' group, so that the terminal's keys reach it. A signal that is sent to
 // this process (SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2) goes on to the command, and this process
-// lives to finish the recording. The command outlives this process if that is killed: a guest does not take
-// its host along.
-// `before_exec` runs in the child, as in SpawnOptions.
+// lives to finish the recording: after the command's end such a signal does nothing. The command outlives
+// this process if that is killed: a guest does not take its host along. `before_exec` runs in the child, as
+// in SpawnOptions.
 Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
                                const std::function<int()>& before_exec = {});
 

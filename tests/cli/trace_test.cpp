@@ -150,6 +150,26 @@ TEST_F(Trace, ASignalGoesOnToTheCommand) {
   EXPECT_TRUE(fs::exists(recording()));
 }
 
+// As `timeout` does, which signals the command that it started, and then its group; here it goes on for as
+// long as the recordings are put in order.
+TEST_F(Trace, SignalsAfterTheCommandsEndLoseNothing) {
+  CommandOptions options;
+  options.while_running = [&](int conductor) {
+    if (!fs::exists(folder_ / "ready")) return true;
+    for (int i = 0; i < 2000; ++i) {
+      ::kill(conductor, SIGTERM);
+      ::usleep(200);
+    }
+    return false;
+  };
+  const auto result =
+      trace({"/bin/sh", "-c", "/bin/true; : > ready; while :; do sleep 0.05; done"}, {}, options);
+  EXPECT_EQ(result.signal, 0);
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ended with SIGTERM"), HasSubstr("next: headroom report")));
+  EXPECT_TRUE(fs::exists(tree() / "index.json"));
+}
+
 TEST_F(Trace, WhatOutlivesTheCommandIsCountedAndGoesOn) {
   // The shell ends when the sleep records: it is the program that the forked shell became.
   const auto result =
