@@ -14,10 +14,12 @@ class CpuClockSource : public MetricSource {
  public:
   explicit CpuClockSource(std::vector<Clock> clocks) : clocks_(std::move(clocks)) {}
   std::string describe() const override { return fmt::format("CPU clocks: {} groups", clocks_.size()); }
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
+    const std::size_t before = sample.clocks_hz.size();
     for (Clock& clock : clocks_)
       if (const auto khz = clock.file.read_integer())
         sample.clocks_hz.push_back({clock.name, static_cast<double>(*khz) * 1e3});
+    return sample.clocks_hz.size() > before;
   }
 
  private:

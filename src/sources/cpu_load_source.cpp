@@ -1,3 +1,6 @@
+// The load of all cores together and of each. A core that is switched off has no line.
+#include <vector>
+
 #include "base/text.h"
 #include "sources/metric_source.h"
 
@@ -6,21 +9,28 @@ namespace {
 
 struct Ticks {
   std::int64_t total = 0, idle = 0;
+  bool online = false;
 };
 
-// "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guest time is already in user time.
+// "  user nice system idle iowait irq softirq steal guest guest_nice"; guest time is already in user time.
 std::optional<Ticks> ticks_of(std::string_view text) {
-  auto rest = rest_of_line(text, "cpu ");
-  if (!rest) return std::nullopt;
   Ticks ticks;
   int field = 0;
   for (; field < 8; ++field) {
-    const auto value = parse_number<std::int64_t>(take_word(*rest));
+    const auto value = parse_number<std::int64_t>(take_word(text));
     if (!value) break;  // kernels before 2.6.11 have fewer fields
     ticks.total += *value;
     if (field == 3 || field == 4) ticks.idle += *value;  // idle, and waiting for a disk
   }
-  return field >= 4 ? std::optional<Ticks>(ticks) : std::nullopt;
+  ticks.online = field >= 4;
+  return ticks.online ? std::optional<Ticks>(ticks) : std::nullopt;
+}
+
+std::optional<double> load_between(const Ticks& before, const Ticks& now) {
+  if (!before.online || !now.online || now.total <= before.total) return std::nullopt;
+  const auto total = static_cast<double>(now.total - before.total);
+  const auto idle = static_cast<double>(now.idle - before.idle);
+  return 100.0 * (total - idle) / total;
 }
 
 class CpuLoadSource : public MetricSource {
@@ -28,19 +38,48 @@ class CpuLoadSource : public MetricSource {
   explicit CpuLoadSource(const std::filesystem::path& root) : file_(root / "proc/stat") {}
   bool exists() const { return file_.exists(); }
   std::string describe() const override { return "CPU load"; }
-  void read(SystemSample& sample) override {
-    const auto now = ticks_of(file_.read());
-    if (now && last_ && now->total > last_->total) {
-      const auto total = static_cast<double>(now->total - last_->total);
-      const auto idle = static_cast<double>(now->idle - last_->idle);
-      sample.cpu_percent = 100.0 * (total - idle) / total;
+
+  bool read(SystemSample& sample) override {
+    std::string_view text = file_.read();
+    const Ticks before = all_;
+    all_ = {};
+    for (Core& core : cores_) core.now.online = false;
+    // The lines of the cores are the first; the one of the interrupts behind them is long.
+    while (text.starts_with("cpu")) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      read_line(text.substr(3, end - 3));
+      text.remove_prefix(std::min(end + 1, text.size()));
     }
-    last_ = now;
+    sample.cpu_percent = load_between(before, all_);
+    for (Core& core : cores_) {
+      sample.cores.push_back({core.now.online, load_between(core.before, core.now), {}});
+      core.before = core.now;
+    }
+    return all_.online;
   }
 
  private:
+  struct Core {
+    Ticks before, now;
+  };
+
+  void read_line(std::string_view line) {
+    constexpr std::size_t kMostCores = 4096;
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const auto ticks = ticks_of(line.substr(space));
+    if (space == 0) {
+      all_ = ticks.value_or(Ticks{});
+      return;
+    }
+    const auto number = parse_number<std::size_t>(line.substr(0, space));
+    if (!number || *number >= kMostCores) return;
+    if (cores_.size() <= *number) cores_.resize(*number + 1);
+    cores_[*number].now = ticks.value_or(Ticks{});
+  }
+
   RereadFile file_;
-  std::optional<Ticks> last_;
+  Ticks all_;
+  std::vector<Core> cores_;
 };
 
 }  // namespace

@@ -23,10 +23,12 @@ class CpuTemperatureSource : public MetricSource {
   std::string describe() const override {
     return fmt::format("CPU temperature: {} sensors", sensors_.size());
   }
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
+    const std::size_t before = sample.temperatures_celsius.size();
     for (const Sensor& sensor : sensors_)
       if (const auto value = sensor.millicelsius.read_integer())
         sample.temperatures_celsius.push_back({sensor.name, static_cast<double>(*value) / 1e3});
+    return sample.temperatures_celsius.size() > before;
   }
 
  private:

@@ -26,11 +26,12 @@ class GpuSource : public MetricSource {
     if (!permille_.exists()) return "GPU clock";
     return hertz_.exists() ? "GPU clock and load" : "GPU load";
   }
-  void read(SystemSample& sample) override {
-    if (const auto hertz = hertz_.read_integer())
-      sample.clocks_hz.push_back({"gpu", static_cast<double>(*hertz)});
-    if (const auto permille = permille_.read_integer())
-      sample.gpu_percent = static_cast<double>(*permille) / 10.0;
+  bool read(SystemSample& sample) override {
+    const auto hertz = hertz_.read_integer();
+    if (hertz) sample.clocks_hz.push_back({"gpu", static_cast<double>(*hertz)});
+    const auto permille = permille_.read_integer();
+    if (permille) sample.gpu_percent = static_cast<double>(*permille) / 10.0;
+    return hertz || permille;
   }
 
  private:

@@ -9,7 +9,11 @@ class MeminfoSource : public MetricSource {
   explicit MeminfoSource(const std::filesystem::path& root) : file_(root / "proc/meminfo") {}
   bool exists() const { return file_.exists(); }
   std::string describe() const override { return "meminfo"; }
-  void read(SystemSample& sample) override { fill(sample, read_meminfo(file_.read())); }
+  bool read(SystemSample& sample) override {
+    const Meminfo figures = read_meminfo(file_.read());
+    fill(sample, figures);
+    return figures != Meminfo{};
+  }
 
  private:
   RereadFile file_;

@@ -1,4 +1,5 @@
-// The memory controller's clock (EMC) of a Jetson: devfreq on JetPack 7, before that debugfs, for root alone.
+// The memory controller (EMC) of a Jetson: its clock from devfreq on JetPack 7, before that from debugfs, and
+// its load from the counters of its activity monitor, both for root alone.
 #include <array>
 
 #include "sources/metric_source.h"
@@ -8,15 +9,23 @@ namespace {
 
 class MemoryClockSource : public MetricSource {
  public:
-  explicit MemoryClockSource(RereadFile hertz) : hertz_(std::move(hertz)) {}
-  std::string describe() const override { return "memory clock"; }
-  void read(SystemSample& sample) override {
-    if (const auto hertz = hertz_.read_integer())
-      sample.clocks_hz.push_back({"emc", static_cast<double>(*hertz)});
+  MemoryClockSource(RereadFile hertz, RereadFile active)
+      : hertz_(std::move(hertz)), active_(std::move(active)) {}
+  std::string describe() const override {
+    return active_.exists() ? "memory clock and load" : "memory clock";
+  }
+  bool read(SystemSample& sample) override {
+    const auto hertz = hertz_.read_integer();
+    if (!hertz) return false;
+    sample.clocks_hz.push_back({"emc", static_cast<double>(*hertz)});
+    // Kilohertz of the clock's in which there was work.
+    if (const auto kilohertz = active_.read_integer(); kilohertz && *hertz > 0 && *kilohertz >= 0)
+      sample.emc_percent = 1e5 * static_cast<double>(*kilohertz) / static_cast<double>(*hertz);
+    return true;
   }
 
  private:
-  RereadFile hertz_;
+  RereadFile hertz_, active_;
 };
 
 RereadFile find_clock(const std::filesystem::path& root) {
@@ -34,12 +43,21 @@ RereadFile find_clock(const std::filesystem::path& root) {
   return {};
 }
 
+RereadFile find_activity(const std::filesystem::path& root) {
+  constexpr std::array<const char*, 3> kFiles{"sys/kernel/debug/cactmon/mc_all",  // TX2 to Orin
+                                              "sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity",
+                                              "sys/kernel/actmon_avg_activity/mc_all"};  // Nano, TX1
+  for (const char* path : kFiles)
+    if (RereadFile active(root / path); active.exists()) return active;
+  return {};
+}
+
 }  // namespace
 
 std::unique_ptr<MetricSource> make_memory_clock_source(const std::filesystem::path& root) {
   RereadFile hertz = find_clock(root);
   if (!hertz.exists()) return nullptr;
-  return std::make_unique<MemoryClockSource>(std::move(hertz));
+  return std::make_unique<MemoryClockSource>(std::move(hertz), find_activity(root));
 }
 
 }  // namespace headroom::sources

@@ -34,6 +34,12 @@ std::optional<std::int64_t> RereadFile::read_integer() const {
   return parse_number<std::int64_t>(trim({text.data(), static_cast<std::size_t>(got)}));
 }
 
+std::optional<Bytes> RereadFile::read_bytes() const {
+  const auto number = read_integer();
+  if (!number || *number < 0 || *number >= std::int64_t{1} << 62) return std::nullopt;
+  return Bytes{*number};
+}
+
 std::optional<std::string_view> rest_of_line(std::string_view text, std::string_view key) {
   std::size_t at = 0;
   while (at < text.size()) {

@@ -19,8 +19,8 @@ class MetricSource {
   virtual ~MetricSource() = default;
   // "thermal: 3 zones", for the log.
   virtual std::string describe() const = 0;
-  // Fills its part of the sample; leaves absent what cannot be read now.
-  virtual void read(SystemSample& sample) = 0;
+  // Fills its part of the sample; leaves absent what cannot be read now. False if that was everything.
+  virtual bool read(SystemSample& sample) = 0;
 };
 
 using MetricSourceMaker = std::unique_ptr<MetricSource> (*)(const std::filesystem::path& root);
@@ -28,6 +28,9 @@ using MetricSourceMaker = std::unique_ptr<MetricSource> (*)(const std::filesyste
 std::unique_ptr<MetricSource> make_meminfo_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_vmstat_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_pressure_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_buddyinfo_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_zram_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_cgroup_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_cpu_load_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& root);
@@ -35,6 +38,11 @@ std::unique_ptr<MetricSource> make_power_source(const std::filesystem::path& roo
 std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_gpu_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_memory_clock_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_engine_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_fan_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_power_mode_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_nvmap_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_kernel_log_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root);
 
 // All of them, in the order in which they are read. NVML's (nvml_source.h) is not among them: a library, not
@@ -49,6 +57,9 @@ class RereadFile {
   bool exists() const { return static_cast<bool>(fd_); }
   // The whole content, valid until the next call; empty when it cannot be read now (a sleeping sensor).
   std::string_view read();
+  // The file's number as bytes, of one below 2^62 (control groups write "max", or a number near 2^63, for
+  // none).
+  std::optional<Bytes> read_bytes() const;
   // The one number of a file of /sys.
   std::optional<std::int64_t> read_integer() const;
 

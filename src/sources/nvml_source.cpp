@@ -25,7 +25,7 @@ class NvmlSource : public MetricSource {
                        library_->driver_version());
   }
 
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
     std::optional<double> busiest;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       GpuSample gpu = devices_[i].read();
@@ -36,6 +36,7 @@ class NvmlSource : public MetricSource {
     }
     // On a Jetson devfreq has told it already: its driver answers NVML late or not at all.
     if (!sample.gpu_percent) sample.gpu_percent = busiest;
+    return !devices_.empty();
   }
 
  private:

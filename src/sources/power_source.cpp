@@ -20,7 +20,8 @@ class PowerSource : public MetricSource {
  public:
   explicit PowerSource(std::vector<Rail> rails) : rails_(std::move(rails)) {}
   std::string describe() const override { return fmt::format("power: {} rails", rails_.size()); }
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
+    const std::size_t before = sample.power_watts.size();
     for (Rail& rail : rails_) {
       if (rail.power_unit > 0) {
         if (const auto value = rail.power.read_integer())
@@ -33,6 +34,7 @@ class PowerSource : public MetricSource {
         sample.power_watts.push_back(
             {rail.name, static_cast<double>(*millivolts) * static_cast<double>(*milliamperes) * kMicrowatt});
     }
+    return sample.power_watts.size() > before;
   }
 
  private:

@@ -4,13 +4,30 @@
 namespace headroom::sources {
 namespace {
 
-// The avg10 of a line "some avg10=1.23 avg60=…": percent of the last ten seconds.
-std::optional<double> average_of(std::string_view text, std::string_view line_name) {
+struct Pressure {
+  std::optional<double> average;        // percent of the last ten seconds
+  std::optional<Nanoseconds> in_total;  // waited since boot
+};
+
+// "some avg10=1.23 avg60=… avg300=… total=12345", the total in microseconds.
+Pressure pressure_of(std::string_view text, std::string_view line_name) {
+  Pressure pressure;
   auto rest = rest_of_line(text, line_name);
-  if (!rest) return std::nullopt;
-  for (std::string_view word = take_word(*rest); !word.empty(); word = take_word(*rest))
-    if (word.starts_with("avg10=")) return parse_number<double>(word.substr(6));
-  return std::nullopt;
+  if (!rest) return pressure;
+  for (std::string_view word = take_word(*rest); !word.empty(); word = take_word(*rest)) {
+    if (word.starts_with("avg10=")) pressure.average = parse_number<double>(word.substr(6));
+    if (!word.starts_with("total=")) continue;
+    const auto microseconds = parse_number<std::int64_t>(word.substr(6));
+    if (microseconds && *microseconds < std::int64_t{1} << 50)
+      pressure.in_total = Nanoseconds{*microseconds * 1000};
+    break;  // the last of its line
+  }
+  return pressure;
+}
+
+std::optional<Nanoseconds> between(const Pressure& before, const Pressure& now) {
+  if (!before.in_total || !now.in_total) return std::nullopt;
+  return *now.in_total - *before.in_total;
 }
 
 class PressureSource : public MetricSource {
@@ -19,14 +36,21 @@ class PressureSource : public MetricSource {
   // Without CONFIG_PSI the file is absent; with psi=0 it is there and cannot be read.
   bool works() { return !file_.read().empty(); }
   std::string describe() const override { return "memory pressure"; }
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
     const std::string_view text = file_.read();
-    sample.psi_some_avg10 = average_of(text, "some");
-    sample.psi_full_avg10 = average_of(text, "full");
+    const Pressure some = pressure_of(text, "some"), full = pressure_of(text, "full");
+    sample.psi_some_avg10 = some.average;
+    sample.psi_full_avg10 = full.average;
+    sample.psi_some_stalled = between(some_, some);
+    sample.psi_full_stalled = between(full_, full);
+    some_ = some;
+    full_ = full;
+    return some.average.has_value();
   }
 
  private:
   RereadFile file_;
+  Pressure some_, full_;
 };
 
 }  // namespace

@@ -15,13 +15,16 @@ class ThermalSource : public MetricSource {
  public:
   explicit ThermalSource(std::vector<Zone> zones) : zones_(std::move(zones)) {}
   std::string describe() const override { return fmt::format("thermal: {} zones", zones_.size()); }
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
+    bool could_read = false;
     for (Zone& zone : zones_) {
       const auto millicelsius = zone.file.read_integer();
+      could_read = could_read || millicelsius;
       // A gated rail reads as an error or as -256 °C: absent, not cold.
       if (!millicelsius || *millicelsius <= -200'000) continue;
       sample.temperatures_celsius.push_back({zone.name, static_cast<double>(*millicelsius) / 1e3});
     }
+    return could_read;
   }
 
  private:

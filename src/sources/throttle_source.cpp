@@ -8,11 +8,12 @@ class ThrottleCountSource : public MetricSource {
  public:
   explicit ThrottleCountSource(std::vector<RereadFile> counts) : counts_(std::move(counts)) {}
   std::string describe() const override { return "throttle counts of the cores"; }
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
     std::int64_t sum = 0;
     for (const RereadFile& count : counts_) sum += count.read_integer().value_or(0);
     if (before_) sample.throttled = sample.throttled.value_or(false) || sum > *before_;
     before_ = sum;
+    return true;
   }
 
  private:
@@ -24,10 +25,11 @@ class ThrottleSource : public MetricSource {
  public:
   explicit ThrottleSource(std::vector<RereadFile> alerts) : alerts_(std::move(alerts)) {}
   std::string describe() const override { return "throttle alerts"; }
-  void read(SystemSample& sample) override {
+  bool read(SystemSample& sample) override {
     for (const RereadFile& alert : alerts_)
       if (const auto state = alert.read_integer())
         sample.throttled = sample.throttled.value_or(false) || *state > 0;
+    return sample.throttled.has_value();
   }
 
  private:

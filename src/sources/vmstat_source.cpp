@@ -1,42 +1,67 @@
+// Counters since boot; a sample holds what was added since the one before, so the first has none.
+#include <array>
+
+#include "base/text.h"
 #include "sources/metric_source.h"
 
 namespace headroom::sources {
 namespace {
 
-// Counters since boot; a sample holds what was added since the one before, so the first has none.
+struct Counter {
+  std::string_view name;
+  std::optional<std::int64_t> SystemSample::*figure;
+};
+
+// Several may make up one figure. Linux before 5.9 had one counter of refaults, before 4.8 (Jetson Nano, TX2
+// have 4.9) one of stalls.
+constexpr std::array<Counter, 14> kCounters{{{"pswpin", &SystemSample::pages_swapped_in},
+                                             {"pswpout", &SystemSample::pages_swapped_out},
+                                             {"oom_kill", &SystemSample::oom_kills},
+                                             {"workingset_refault", &SystemSample::refaults},
+                                             {"workingset_refault_anon", &SystemSample::refaults},
+                                             {"workingset_refault_file", &SystemSample::refaults},
+                                             {"allocstall", &SystemSample::allocation_stalls},
+                                             {"allocstall_dma", &SystemSample::allocation_stalls},
+                                             {"allocstall_dma32", &SystemSample::allocation_stalls},
+                                             {"allocstall_normal", &SystemSample::allocation_stalls},
+                                             {"allocstall_movable", &SystemSample::allocation_stalls},
+                                             {"compact_stall", &SystemSample::compaction_stalls},
+                                             {"compact_fail", &SystemSample::compaction_failures},
+                                             {"pgmajfault", &SystemSample::major_faults}}};
+
 class VmstatSource : public MetricSource {
  public:
   explicit VmstatSource(const std::filesystem::path& root) : file_(root / "proc/vmstat") {}
   bool exists() const { return file_.exists(); }
   std::string describe() const override { return "vmstat"; }
 
-  void read(SystemSample& sample) override {
-    const std::string_view text = file_.read();
-    sample.pages_swapped_in = swapped_in_.since_last(plain_line(text, "pswpin"));
-    sample.pages_swapped_out = swapped_out_.since_last(plain_line(text, "pswpout"));
-    sample.oom_kills = oom_kills_.since_last(plain_line(text, "oom_kill"));
-    // One counter before Linux 5.9, two since.
-    const auto file = plain_line(text, "workingset_refault_file");
-    const auto anonymous = plain_line(text, "workingset_refault_anon");
-    const auto both = file && anonymous ? std::optional<std::int64_t>(*file + *anonymous)
-                                        : plain_line(text, "workingset_refault");
-    sample.refaults = refaults_.since_last(both);
+  bool read(SystemSample& sample) override {
+    std::string_view text = file_.read();
+    const auto before = now_;
+    now_ = {};
+    bool found = false;
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      const std::string_view line = text.substr(0, end);
+      const std::size_t space = std::min(line.find(' '), line.size());
+      for (std::size_t i = 0; i < kCounters.size(); ++i)
+        if (kCounters[i].name == line.substr(0, space)) {
+          now_[i] = parse_number<std::int64_t>(trim(line.substr(space)));
+          found = true;
+        }
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    for (std::size_t i = 0; i < kCounters.size(); ++i)
+      if (now_[i] && before[i]) {
+        auto& figure = sample.*(kCounters[i].figure);
+        figure = figure.value_or(0) + (*now_[i] - *before[i]);
+      }
+    return found;
   }
 
  private:
-  class Counter {
-   public:
-    std::optional<std::int64_t> since_last(std::optional<std::int64_t> now) {
-      const auto before = last_;
-      last_ = now;
-      return before && now ? std::optional<std::int64_t>(*now - *before) : std::nullopt;
-    }
-
-   private:
-    std::optional<std::int64_t> last_;
-  };
   RereadFile file_;
-  Counter swapped_in_, swapped_out_, oom_kills_, refaults_;
+  std::array<std::optional<std::int64_t>, kCounters.size()> now_;
 };
 
 }  // namespace

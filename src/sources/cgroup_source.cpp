@@ -1,0 +1,86 @@
+// The control group that the sampler itself runs in: in a container, the container's. Version 2, or version
+// 1's memory controller.
+#include "base/text.h"
+#include "sources/metric_source.h"
+
+namespace headroom::sources {
+namespace fs = std::filesystem;
+namespace {
+
+class CgroupSource : public MetricSource {
+ public:
+  CgroupSource(const fs::path& folder, bool is_v2) : folder_(folder.string()), is_v2_(is_v2) {
+    const auto open = [&](const char* v2, const char* v1) { return RereadFile(folder / (is_v2 ? v2 : v1)); };
+    current_ = open("memory.current", "memory.usage_in_bytes");
+    peak_ = open("memory.peak", "memory.max_usage_in_bytes");
+    limit_ = open("memory.max", "memory.limit_in_bytes");
+    if (is_v2) high_ = RereadFile(folder / "memory.high");
+    if (is_v2) swapped_ = RereadFile(folder / "memory.swap.current");  // version 1 tells it in memory.stat
+    stat_ = open("memory.stat", "memory.stat");
+    events_ = open("memory.events", "memory.oom_control");
+  }
+  bool exists() const { return current_.exists(); }
+  std::string describe() const override { return "control group " + folder_; }
+
+  bool read(SystemSample& sample) override {
+    CgroupMemory group;
+    group.current = current_.read_bytes();
+    if (!group.current) return false;
+    group.peak = peak_.read_bytes();
+    group.limit = limit_.read_bytes();
+    group.high = high_.read_bytes();
+    const std::string_view stat = stat_.read();
+    group.anonymous = bytes_line(stat, is_v2_ ? "anon " : "total_rss ");
+    group.file_backed = bytes_line(stat, is_v2_ ? "file " : "total_cache ");
+    group.swapped = is_v2_ ? swapped_.read_bytes() : bytes_line(stat, "total_swap ");
+    if (const auto kills = bytes_line(events_.read(), "oom_kill ")) group.oom_kills = kills->count;
+    sample.cgroup = group;
+    return true;
+  }
+
+ private:
+  // `key` with its space: "anon" is also how "anon_thp" begins, and "oom_kill" how "oom_kill_disable" does.
+  static std::optional<Bytes> bytes_line(std::string_view text, std::string_view key) {
+    const auto rest = rest_of_line(text, key);
+    const auto value = rest ? parse_number<std::int64_t>(trim(*rest)) : std::nullopt;
+    return value ? std::optional<Bytes>(Bytes{*value}) : std::nullopt;
+  }
+
+  std::string folder_;
+  bool is_v2_;
+  RereadFile current_, peak_, limit_, high_, swapped_, stat_, events_;
+};
+
+// "0::/user.slice" of version 2, "5:memory:/docker/…" of version 1. A container sees its group at the mount
+// itself.
+std::unique_ptr<CgroupSource> open_group(const fs::path& mount, std::string_view path, bool is_v2) {
+  while (path.starts_with("/")) path.remove_prefix(1);
+  for (const fs::path& folder : {mount / path, mount}) {
+    auto source = std::make_unique<CgroupSource>(folder, is_v2);
+    if (source->exists()) return source;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<MetricSource> make_cgroup_source(const fs::path& root) {
+  const auto groups = read_small_file(root / "proc/self/cgroup");
+  if (!groups) return nullptr;
+  for (const std::string_view line : split(*groups, '\n')) {
+    const auto fields = split(line, ':');
+    if (fields.size() < 3) continue;
+    const std::string_view path = line.substr(static_cast<std::size_t>(fields[2].data() - line.data()));
+    std::unique_ptr<CgroupSource> source;
+    if (fields[1].empty()) {
+      source = open_group(root / "sys/fs/cgroup", path, true);
+      if (!source) source = open_group(root / "sys/fs/cgroup/unified", path, true);
+    }
+    for (const std::string_view controller : split(fields[1], ','))
+      if (controller == "memory") source = open_group(root / "sys/fs/cgroup/memory", path, false);
+    if (source) return source;
+  }
+  return nullptr;
+}
+
+}  // namespace headroom::sources

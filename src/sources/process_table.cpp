@@ -1,0 +1,220 @@
+// One file for each process (stat: name, parent, CPU time, resident pages), read through an open /proc; three
+// more (status, oom_score, smaps_rollup) for those that are shown. On a machine of 200 processes the three
+// for all of them would cost four times as much.
+#include "sources/process_table.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "sources/metric_source.h"
+
+namespace headroom::sources {
+namespace {
+
+struct Process {
+  pid_t pid = 0, parent = 0;
+  std::array<char, 64> name{};  // kernel threads have longer ones than 15
+  std::int64_t ticks = 0, started = 0, threads = 0, resident_pages = 0;
+  bool chosen = false;
+  std::string_view name_view() const { return name.data(); }
+};
+
+// "123 (a name) S 1 …": the name may have spaces and parentheses in it.
+bool read_stat(std::string_view text, Process& process) {
+  const std::size_t open = text.find('('), close = text.rfind(')');
+  if (open == text.npos || close == text.npos || close < open) return false;
+  const std::string_view name = text.substr(open + 1, std::min(close - open - 1, process.name.size() - 1));
+  std::copy(name.begin(), name.end(), process.name.begin());
+  process.name[name.size()] = '\0';
+  std::string_view rest = text.substr(close + 1);
+  std::int64_t user = 0;
+  for (int field = 3; field <= 24; ++field) {  // as proc(5) counts them
+    const std::string_view word = take_word(rest);
+    const auto number = [word] { return parse_number<std::int64_t>(word).value_or(0); };
+    if (word.empty()) return false;
+    if (field == 4) process.parent = static_cast<pid_t>(number());
+    if (field == 14) user = number();
+    if (field == 15) process.ticks = user + number();
+    if (field == 20) process.threads = number();
+    if (field == 22) process.started = number();
+    if (field == 24) process.resident_pages = number();
+  }
+  return true;
+}
+
+}  // namespace
+
+struct ProcessTable::State {
+  DIR* folder = nullptr;
+  std::vector<Process> now, before;  // sorted by pid
+  std::vector<std::size_t> chosen;   // indices into `now`
+  std::vector<std::pair<std::int64_t, Bytes>> gpu;
+  std::vector<char> buffer = std::vector<char>(8192);
+  Nanoseconds time, time_before;
+  std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  double tick_seconds = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+
+  ~State() {
+    if (folder != nullptr) ::closedir(folder);
+  }
+
+  // A file of one process; empty if it has ended or may not be read.
+  std::string_view read_file(pid_t pid, const char* name) {
+    std::array<char, 64> path;
+    const auto end = fmt::format_to_n(path.data(), path.size() - 1, "{}/{}", pid, name);
+    *end.out = '\0';
+    const UniqueFd fd(::openat(::dirfd(folder), path.data(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return {};
+    std::size_t size = 0;
+    for (;;) {
+      const ssize_t got = ::read(fd.get(), buffer.data() + size, buffer.size() - size);
+      if (got <= 0) break;
+      size += static_cast<std::size_t>(got);
+      if (size < buffer.size()) break;  // files of /proc give what they have at once
+      buffer.resize(2 * buffer.size());
+    }
+    return {buffer.data(), size};
+  }
+
+  void scan() {
+    before.swap(now);
+    time_before = time;
+    time = monotonic_now();
+    now.clear();
+    ::rewinddir(folder);
+    while (const dirent* entry = ::readdir(folder)) {
+      const std::string_view name = entry->d_name;
+      const auto pid = parse_number<pid_t>(name);
+      if (!pid) continue;
+      Process process;
+      process.pid = *pid;
+      if (read_stat(read_file(*pid, "stat"), process)) now.push_back(process);
+    }
+    std::sort(now.begin(), now.end(), [](const Process& a, const Process& b) { return a.pid < b.pid; });
+  }
+
+  static Process* find(std::vector<Process>& list, pid_t pid) {
+    const auto at = std::lower_bound(list.begin(), list.end(), pid, [](const Process& process, pid_t wanted) {
+      return process.pid < wanted;
+    });
+    return at != list.end() && at->pid == pid ? &*at : nullptr;
+  }
+  // The same process at the sample before, not another that got its number.
+  Process* earlier(const Process& process) {
+    Process* same = find(before, process.pid);
+    return same != nullptr && same->started == process.started ? same : nullptr;
+  }
+
+  void choose(const ProcessChoice& choice) {
+    chosen.clear();
+    if (choice.follows()) {
+      for (Process& process : now) {
+        const Process* same = earlier(process);
+        process.chosen =
+            (same != nullptr && same->chosen) ||
+            std::find(choice.roots.begin(), choice.roots.end(), process.pid) != choice.roots.end() ||
+            (!choice.name.empty() && process.name_view().find(choice.name) != std::string_view::npos);
+      }
+      // Children have mostly higher numbers than their parents; where numbers have wrapped around, another
+      // pass.
+      for (bool changed = true; changed;) {
+        changed = false;
+        for (Process& process : now) {
+          if (process.chosen) continue;
+          const Process* parent = find(now, process.parent);
+          if (parent != nullptr && parent->chosen) process.chosen = changed = true;
+        }
+      }
+      for (std::size_t i = 0; i < now.size(); ++i)
+        if (now[i].chosen) chosen.push_back(i);
+    } else {
+      for (std::size_t i = 0; i < now.size(); ++i)
+        if (now[i].resident_pages > 0 || gpu_of(now[i].pid)) chosen.push_back(i);
+    }
+    const auto larger = [this](std::size_t a, std::size_t b) { return weight(now[a]) > weight(now[b]); };
+    if (choice.largest > 0 && chosen.size() > choice.largest) {
+      std::nth_element(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(choice.largest),
+                       chosen.end(), larger);
+      chosen.resize(choice.largest);
+    }
+    std::sort(chosen.begin(), chosen.end(), larger);
+  }
+
+  std::int64_t weight(const Process& process) const {
+    const auto device = gpu_of(process.pid);
+    return std::max(process.resident_pages * page, device ? device->count : 0);
+  }
+
+  std::optional<Bytes> gpu_of(std::int64_t pid) const {
+    std::optional<Bytes> sum;
+    for (const auto& [owner, bytes] : gpu)
+      if (owner == pid) sum = sum.value_or(Bytes{}) + bytes;
+    return sum;
+  }
+
+  // A process may stand in several lists of one device, each time with all it has.
+  void collect_gpu(SystemSample& sample) {
+    gpu.clear();
+    for (const ProcessSample& process : sample.processes)
+      if (process.gpu) gpu.emplace_back(process.pid, *process.gpu);
+    for (const GpuSample& device : sample.gpus) {
+      if (!device.processes) continue;
+      const auto begin = static_cast<std::ptrdiff_t>(gpu.size());
+      for (const GpuProcess& process : *device.processes) {
+        if (!process.used) continue;
+        const auto same = std::find_if(gpu.begin() + begin, gpu.end(),
+                                       [&](const auto& known) { return known.first == process.pid; });
+        if (same == gpu.end())
+          gpu.emplace_back(process.pid, *process.used);
+        else
+          same->second = std::max(same->second, *process.used);
+      }
+    }
+  }
+
+  ProcessSample detail(const Process& process, bool with_pss) {
+    ProcessSample row;
+    row.pid = process.pid;
+    row.parent = process.parent;
+    row.name = process.name_view();
+    row.rss = Bytes{process.resident_pages * page};
+    row.threads = process.threads;
+    row.gpu = gpu_of(process.pid);
+    if (const Process* same = earlier(process); same != nullptr && time > time_before)
+      row.cpu_percent = 100.0 * static_cast<double>(process.ticks - same->ticks) * tick_seconds /
+                        (time - time_before).seconds();
+    // The last lines of a long file: the scheduler's masks come behind them.
+    row.swapped = kib_line(read_file(process.pid, "status"), "VmSwap");
+    row.oom_score = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score")));
+    row.oom_score_adj = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score_adj")));
+    if (with_pss) row.pss = kib_line(read_file(process.pid, "smaps_rollup"), "Pss");
+    return row;
+  }
+};
+
+ProcessTable::ProcessTable(const std::filesystem::path& root) : state_(std::make_unique<State>()) {
+  state_->folder = ::opendir((root / "proc").c_str());
+}
+ProcessTable::~ProcessTable() = default;
+ProcessTable::ProcessTable(ProcessTable&&) noexcept = default;
+
+void ProcessTable::read(SystemSample& sample, const ProcessChoice& choice) {
+  if (state_->folder == nullptr) return;
+  state_->scan();
+  state_->collect_gpu(sample);
+  state_->choose(choice);
+  sample.processes.clear();
+  for (const std::size_t i : state_->chosen)
+    sample.processes.push_back(state_->detail(state_->now[i], choice.with_pss));
+}
+
+std::size_t ProcessTable::count() const { return state_->now.size(); }
+
+}  // namespace headroom::sources

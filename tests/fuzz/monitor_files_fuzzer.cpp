@@ -1,0 +1,19 @@
+// The kernel's messages and NvMap's list of clients on any bytes.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "sources/kernel_log.h"
+#include "sources/nvmap_clients.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto event = headroom::sources::kernel_event_of(text))
+    if (event->text.size() > size || event->process.size() > size) std::abort();
+  std::vector<headroom::ProcessSample> processes;
+  const auto total = headroom::sources::read_nvmap_clients(text, processes);
+  if (total && total->count < 0) std::abort();
+  for (const headroom::ProcessSample& process : processes)
+    if (process.pid <= 0 || !process.gpu || process.gpu->count < 0 || process.name.empty()) std::abort();
+  return 0;
+}

@@ -1,0 +1,395 @@
+// The sources that the monitor has beyond those of a benchmark's run, against trees of documented paths and
+// real dumps; and what the sampler does when devices come and go.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/text.h"
+#include "sources/kernel_log.h"
+#include "sources/nvmap_clients.h"
+#include "sources/process_table.h"
+#include "sources/system_sampler.h"
+#include "sources_test_support.h"
+
+namespace headroom::sources {
+namespace {
+using testing::DoubleEq;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Optional;
+
+TEST(MonitorSources, TheLargestBlockOfAllZones) {
+  Tree tree;
+  tree.file("proc/buddyinfo",
+            "Node 0, zone      DMA      1      0      0      1      2      0      0\n"
+            "Node 0, zone   Normal      5      7      9      3      4      1      0\n"
+            "Node 1, zone   Normal      5      7      9      3      4      2      0\n");
+  SystemSampler sampler(tree.root());
+  const SystemSample sample = sampler.sample();
+  EXPECT_EQ(sample.largest_free_block, Bytes{::sysconf(_SC_PAGESIZE) << 5});
+  EXPECT_EQ(sample.largest_free_blocks, 3);
+  tree.file("proc/buddyinfo", "Node 0, zone Normal 0 0 0\n");
+  EXPECT_EQ(sampler.sample().largest_free_block, Bytes{});  // nothing is free: that is known
+  tree.file("proc/buddyinfo", "what\n");
+  EXPECT_EQ(sampler.sample().largest_free_block, std::nullopt);
+}
+
+TEST(MonitorSources, Zram) {
+  Tree tree;
+  tree.file("sys/block/zram0/mm_stat", "1000000 300000 350000 0 360000 5 0 0\n");
+  tree.file("sys/block/zram1/mm_stat", " 2000000   600000   650000        0   660000        5        0\n");
+  tree.file("sys/block/sda/stat", "1\n");
+  SystemSampler sampler(tree.root());
+  const SystemSample sample = sampler.sample();
+  EXPECT_EQ(sample.zram_original, Bytes{3000000});
+  EXPECT_EQ(sample.zram_compressed, Bytes{900000});
+  EXPECT_EQ(sample.zram_used, Bytes{1000000});
+}
+
+TEST(MonitorSources, ControlGroupOfVersion2) {
+  Tree tree;
+  tree.file("proc/self/cgroup", "0::/robot.slice/perception\n");
+  const std::string group = "sys/fs/cgroup/robot.slice/perception/";
+  tree.file(group + "memory.current", "5000\n");
+  tree.file(group + "memory.peak", "7000\n");
+  tree.file(group + "memory.max", "max\n");
+  tree.file(group + "memory.high", "9000\n");
+  tree.file(group + "memory.swap.current", "100\n");
+  tree.file(group + "memory.stat", "anon 3000\nfile 1000\nanon_thp 5\n");
+  tree.file(group + "memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n");
+  SystemSampler sampler(tree.root());
+  const auto found = sampler.sample().cgroup;
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->current, Bytes{5000});
+  EXPECT_EQ(found->peak, Bytes{7000});
+  EXPECT_EQ(found->limit, std::nullopt);
+  EXPECT_EQ(found->high, Bytes{9000});
+  EXPECT_EQ(found->swapped, Bytes{100});
+  EXPECT_EQ(found->anonymous, Bytes{3000});
+  EXPECT_EQ(found->file_backed, Bytes{1000});
+  EXPECT_EQ(found->oom_kills, 2);
+}
+
+// In a container the path is the host's, and the group lies at the mount.
+TEST(MonitorSources, ControlGroupOfVersion1InAContainer) {
+  Tree tree;
+  tree.file("proc/self/cgroup", "11:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/\n");
+  const std::string group = "sys/fs/cgroup/memory/";
+  tree.file(group + "memory.usage_in_bytes", "5000\n");
+  tree.file(group + "memory.max_usage_in_bytes", "6000\n");
+  tree.file(group + "memory.limit_in_bytes", "9223372036854771712\n");
+  tree.file(group + "memory.stat",
+            "cache 1\nrss 2\ntotal_cache 10\ntotal_rss 20\ntotal_rss_huge 3\ntotal_swap 4\n");
+  tree.file(group + "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n");
+  SystemSampler sampler(tree.root());
+  const auto found = sampler.sample().cgroup;
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->limit, std::nullopt);
+  EXPECT_EQ(found->anonymous, Bytes{20});
+  EXPECT_EQ(found->file_backed, Bytes{10});
+  EXPECT_EQ(found->swapped, Bytes{4});
+  EXPECT_EQ(found->oom_kills, 7);
+}
+
+TEST(MonitorSources, EachCore) {
+  Tree tree;
+  tree.file("proc/stat",
+            "cpu  100 0 0 100 0 0 0 0\ncpu0 50 0 0 50 0 0 0 0\ncpu2 50 0 0 50 0 0 0 0\nintr 5 6\n");
+  SystemSampler sampler(tree.root());
+  sampler.sample();
+  tree.file("proc/stat", "cpu  200 0 0 200 0 0 0 0\ncpu0 140 0 0 60 0 0 0 0\ncpu2 60 0 0 140 0 0 0 0\n");
+  const SystemSample sample = sampler.sample();
+  ASSERT_EQ(sample.cores.size(), 3U);
+  EXPECT_THAT(sample.cores[0].percent, Optional(DoubleEq(90)));
+  EXPECT_FALSE(sample.cores[1].online);
+  EXPECT_EQ(sample.cores[1].percent, std::nullopt);
+  EXPECT_THAT(sample.cores[2].percent, Optional(DoubleEq(10)));
+}
+
+TEST(MonitorSources, StallsOfAllocationAndCompaction) {
+  Tree tree;
+  tree.file("proc/vmstat",
+            "allocstall_normal 10\nallocstall_movable 5\ncompact_stall 3\ncompact_fail 2\npgmajfault 100\n");
+  tree.file("proc/pressure/memory",
+            "some avg10=1.00 avg60=0 avg300=0 total=1000\nfull avg10=0.5 avg60=0 avg300=0 total=400\n");
+  SystemSampler sampler(tree.root());
+  EXPECT_EQ(sampler.sample().psi_some_stalled, std::nullopt);
+  tree.file("proc/vmstat",
+            "allocstall_normal 11\nallocstall_movable 7\ncompact_stall 4\ncompact_fail 2\npgmajfault 150\n");
+  tree.file("proc/pressure/memory",
+            "some avg10=1.00 avg60=0 avg300=0 total=3000\nfull avg10=0.5 avg60=0 avg300=0 total=500\n");
+  const SystemSample sample = sampler.sample();
+  EXPECT_EQ(sample.allocation_stalls, 3);
+  EXPECT_EQ(sample.compaction_stalls, 1);
+  EXPECT_EQ(sample.compaction_failures, 0);
+  EXPECT_EQ(sample.major_faults, 50);
+  EXPECT_EQ(sample.psi_some_stalled, Nanoseconds{2'000'000});
+  EXPECT_EQ(sample.psi_full_stalled, Nanoseconds{100'000});
+}
+
+// Orin with JetPack 5: the load of its memory controller, engines that sleep, a fan under hwmon, a named
+// mode.
+TEST(MonitorSources, OrinAsRoot) {
+  Tree tree;
+  tree.file("sys/kernel/debug/bpmp/debug/clk/emc/rate", "2133000000\n");
+  tree.file("sys/kernel/debug/cactmon/mc_all", "426600\n");
+  for (const char* name :
+       {"nvenc", "nvdec", "nvjpg", "nvjpg1", "se", "vic", "ape", "ofa", "sdmmc1", "uarta"}) {
+    tree.file(std::string("sys/kernel/debug/clk/") + name + "/clk_rate", "729600000\n");
+    tree.file(std::string("sys/kernel/debug/clk/") + name + "/clk_enable_count",
+              std::string(name) == "vic" ? "1\n" : "0\n");
+  }
+  tree.file("sys/class/hwmon/hwmon2/name", "pwmfan\n");
+  tree.file("sys/class/hwmon/hwmon2/pwm1", "51\n");
+  tree.file("sys/class/hwmon/hwmon3/name", "pwm_tach\n");
+  tree.file("sys/class/hwmon/hwmon3/rpm", "1520\n");
+  tree.file("etc/nvpmodel.conf", "< POWER_MODEL ID=0 NAME=MAXN >\nX 1\n< POWER_MODEL ID=2 NAME=MODE_30W >\n");
+  tree.file("var/lib/nvpmodel/status", "pmode:0002 fmode:quiet\n");
+  SystemSampler sampler(tree.root());
+  const SystemSample sample = sampler.sample();
+  EXPECT_THAT(sample.emc_percent, Optional(testing::DoubleNear(20.0, 1e-9)));
+  ASSERT_EQ(sample.engines.size(), 8U);
+  EXPECT_EQ(sample.engines[0].name, "ape");
+  EXPECT_EQ(sample.engines[0].on, false);
+  EXPECT_EQ(sample.engines[0].clock_hz, std::nullopt);
+  EXPECT_EQ(sample.engines[7].name, "vic");
+  EXPECT_EQ(sample.engines[7].clock_hz, 729600000);
+  EXPECT_THAT(sample.fans_percent, ElementsAre(Reading{"pwmfan", 20}));
+  EXPECT_THAT(sample.fans_rpm, ElementsAre(Reading{"pwm_tach", 1520}));
+  EXPECT_EQ(sample.power_mode, "MODE_30W");
+}
+
+// Nano, TX2 and Xavier with L4T 32: the fan has files of its own, and the mode may have no name.
+TEST(MonitorSources, BoardsOfL4T32) {
+  Tree tree;
+  tree.file("sys/devices/pwm-fan/target_pwm", "255\n");
+  tree.file("sys/devices/pwm-fan/rpm_measured", "4321\n");
+  tree.file("var/lib/nvpmodel/status", "pmode:0003\n");
+  tree.file("sys/kernel/debug/clk/override.emc/clk_rate", "1600000000\n");
+  tree.file("sys/kernel/actmon_avg_activity/mc_all", "160000\n");
+  SystemSampler sampler(tree.root());
+  const SystemSample sample = sampler.sample();
+  EXPECT_THAT(sample.fans_percent, ElementsAre(Reading{"pwm-fan", 100}));
+  EXPECT_THAT(sample.fans_rpm, ElementsAre(Reading{"pwm-fan", 4321}));
+  EXPECT_EQ(sample.power_mode, "mode 3");
+  EXPECT_THAT(sample.emc_percent, Optional(testing::DoubleNear(10.0, 1e-9)));
+}
+
+// AGX Xavier: three rails at each of two monitors, none of the whole board.
+TEST(MonitorSources, RailsOfXavier) {
+  Tree tree;
+  int channel = 0;
+  for (const char* name : {"GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"}) {
+    const std::string device =
+        channel < 3 ? "sys/bus/i2c/devices/1-0040/iio:device0/" : "sys/bus/i2c/devices/1-0041/iio:device1/";
+    tree.file(device + "rail_name_" + std::to_string(channel % 3), std::string(name) + "\n");
+    tree.file(device + "in_power" + std::to_string(channel % 3) + "_input",
+              std::to_string(100 * channel + 100) + "\n");
+    ++channel;
+  }
+  tree.file("sys/devices/17000000.gv11b/load", "500\n");
+  tree.file("sys/class/devfreq/17000000.gv11b/cur_freq", "1377000000\n");
+  SystemSampler sampler(tree.root());
+  const SystemSample sample = sampler.sample();
+  EXPECT_THAT(sample.power_watts,
+              ElementsAre(Reading{"GPU", 0.1}, Reading{"CPU", 0.2}, Reading{"SOC", 0.3}, Reading{"CV", 0.4},
+                          Reading{"VDDRQ", 0.5}, Reading{"SYS5V", 0.6}));
+  EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(50)));
+}
+
+// Orin with JetPack 7: sysfs has the GPU's load as before; governor in place of enable_3d_scaling does not
+// matter.
+TEST(MonitorSources, OrinWithJetPack7) {
+  Tree tree;
+  tree.file("sys/class/devfreq/17000000.gpu/device/of_node/name", std::string("gpu\0", 4));
+  tree.file("sys/class/devfreq/17000000.gpu/cur_freq", "1300500000\n");
+  tree.file("sys/class/devfreq/17000000.gpu/governor", "nvhost_podgov\n");
+  tree.file("sys/devices/platform/bus@0/17000000.gpu/load", "120\n");
+  tree.file("sys/class/hwmon/hwmon1/name", "ina3221\n");
+  tree.file("sys/class/hwmon/hwmon1/in1_label", "VDD_GPU_SOC\n");
+  tree.file("sys/class/hwmon/hwmon1/in1_input", "19120\n");
+  tree.file("sys/class/hwmon/hwmon1/curr1_input", "200\n");
+  SystemSampler sampler(tree.root());
+  const SystemSample sample = sampler.sample();
+  EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(12)));
+  ASSERT_EQ(sample.power_watts.size(), 1U);
+  EXPECT_NEAR(sample.power_watts[0].value, 3.824, 1e-9);
+}
+
+TEST(MonitorSources, ClientsOfNvMap) {
+  std::vector<ProcessSample> processes;
+  EXPECT_EQ(read_nvmap_clients("CLIENT                        PROCESS      PID        SIZE\n"
+                               "user                         gpu_burn     7979   23525644K\n"
+                               "user                  a name of three     8119       5M\n"
+                               "kernel                        x     0       5M\n"
+                               "total                                            23549320K\n",
+                               processes),
+            kibibytes(23549320));
+  ASSERT_EQ(processes.size(), 2U);
+  EXPECT_EQ(processes[0].pid, 7979);
+  EXPECT_EQ(processes[0].gpu, kibibytes(23525644));
+  EXPECT_EQ(processes[1].name, "a name of three");
+  EXPECT_EQ(processes[1].gpu, mebibytes(5));
+  EXPECT_EQ(read_nvmap_clients("CLIENT PROCESS PID SIZE\ntotal 0K\n", processes), Bytes{});
+  EXPECT_EQ(read_nvmap_clients("user x 5 99999999999999999999K\ntotal 9223372036854775807G\n", processes),
+            std::nullopt);
+  EXPECT_EQ(processes.size(), 2U);
+}
+
+TEST(MonitorSources, RealListsOfNvMap) {
+  const auto path = test::shared_data("procfs/meminfo_nvmap_samples.txt");
+  if (!path) GTEST_SKIP() << test::absent_message("procfs/meminfo_nvmap_samples.txt");
+  std::vector<ProcessSample> processes;
+  const std::string text = test::read_text(*path);
+  const std::size_t at = text.find("AGX Orin (htop");
+  ASSERT_NE(at, text.npos);
+  const std::size_t end = text.find("\n==", at);
+  EXPECT_EQ(read_nvmap_clients(std::string_view(text).substr(at, end - at), processes), kibibytes(23549320));
+  ASSERT_EQ(processes.size(), 3U);
+  EXPECT_EQ(processes[1].name, "gnome_shell");
+}
+
+TEST(KernelLog, VictimsOfAllKernels) {
+  for (
+      const auto& [message, name, pid] :
+      {std::tuple{"Out of memory: Kill process 7248 (python3) score 266 or sacrifice child", "python3", 7248},
+       {"Killed process 2700 (DeviceMemory) total-vm:1838376kB, anon-rss:2632kB, file-rss:628kB",
+        "DeviceMemory", 2700},
+       {"Memory cgroup out of memory: Killed process 2343 (python3) total-vm:31763532kB, anon-rss:13928044kB",
+        "python3", 2343},
+       {"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=framework,pid=3319125,uid=5000",
+        "framework", 3319125}}) {
+    const auto event = kernel_event_of(message);
+    ASSERT_TRUE(event) << message;
+    EXPECT_EQ(event->kind, KernelEventKind::oom_kill);
+    EXPECT_EQ(event->process, name);
+    EXPECT_EQ(event->pid, pid);
+  }
+  EXPECT_EQ(kernel_event_of("NvMapMemAllocInternalTagged: 1075072515 error 12")->kind,
+            KernelEventKind::nvmap_error);
+  EXPECT_EQ(
+      kernel_event_of(
+          "nvgpu: 17000000.gpu nvgpu_dma_print_err:101  [INFO]  DMA alloc FAILED: [sysmem] size=257490944")
+          ->kind,
+      KernelEventKind::gpu_error);
+  for (const char* message : {"usb 1-1: new device", "Killed process", "oom-kill:x", "nvgpu: loaded", ""})
+    EXPECT_FALSE(kernel_event_of(message)) << message;
+}
+
+// Only what comes after the start, and a kill that is told in three lines once.
+TEST(KernelLog, ARecordIsReadOnce) {
+  Tree tree;
+  tree.file("dev/kmsg", "4,1,1,-;Killed process 1 (old)\n");
+  SystemSampler sampler(tree.root());
+  EXPECT_THAT(sampler.sample().kernel_events, IsEmpty());
+  std::ofstream(tree.root() / "dev/kmsg", std::ios::app)
+      << "6,2,2,-;oom-kill:constraint=CONSTRAINT_NONE,task=app,pid=77,uid=0\n"
+      << "3,3,3,-;Out of memory: Killed process 77 (app) total-vm:1kB\n6,4,4,-;something else\n";
+  const SystemSample sample = sampler.sample();
+  ASSERT_EQ(sample.kernel_events.size(), 1U);
+  EXPECT_EQ(sample.kernel_events[0].pid, 77);
+  EXPECT_THAT(sampler.sample().kernel_events, IsEmpty());
+}
+
+void add_process(const Tree& tree, int pid, int parent, const std::string& name, int pages, int ticks,
+                 int started = 5) {
+  const std::string folder = "proc/" + std::to_string(pid);
+  tree.file(folder + "/stat", std::to_string(pid) + " (" + name + ") S " + std::to_string(parent) +
+                                  " 1 1 0 -1 4194560 1 1 1 1 " + std::to_string(ticks) + " 0 0 0 20 0 3 0 " +
+                                  std::to_string(started) + " 100000 " + std::to_string(pages) + " 1 1\n");
+  tree.file(folder + "/status", "Name:\tx\nVmSwap:\t   12 kB\n");
+  tree.file(folder + "/oom_score", "667\n");
+  tree.file(folder + "/oom_score_adj", "-5\n");
+  tree.file(folder + "/smaps_rollup", "x\nRss: 10 kB\nPss:   7 kB\nPss_Anon: 5 kB\n");
+}
+
+TEST(ProcessTable, TheLargestWithTheirGpuMemory) {
+  Tree tree;
+  const Bytes page{::sysconf(_SC_PAGESIZE)};
+  add_process(tree, 10, 1, "small", 1, 0);
+  add_process(tree, 20, 1, "a name) (odd", 300, 0);
+  add_process(tree, 30, 1, "on the GPU", 2, 0);
+  tree.file("sys/kernel/debug/nvmap/iovmm/clients", "user on 30 100M\ntotal 100M\n");
+  SystemSampler sampler(tree.root());
+  ProcessTable table(tree.root());
+  SystemSample sample = sampler.sample();
+  ProcessChoice choice;
+  choice.largest = 2;
+  choice.with_pss = true;
+  table.read(sample, choice);
+  EXPECT_EQ(sample.nvmap_used, mebibytes(100));
+  ASSERT_EQ(sample.processes.size(), 2U);
+  EXPECT_EQ(sample.processes[0].pid, 30);
+  EXPECT_EQ(sample.processes[0].gpu, mebibytes(100));
+  const ProcessSample& odd = sample.processes[1];
+  EXPECT_EQ(odd.name, "a name) (odd");
+  EXPECT_EQ(odd.rss, Bytes{300 * page.count});
+  EXPECT_EQ(odd.pss, kibibytes(7));
+  EXPECT_EQ(odd.swapped, kibibytes(12));
+  EXPECT_EQ(odd.oom_score, 667);
+  EXPECT_EQ(odd.oom_score_adj, -5);
+  EXPECT_EQ(odd.threads, 3);
+  EXPECT_EQ(odd.gpu, std::nullopt);
+}
+
+TEST(ProcessTable, ATreeIsFollowedWhenItsParentHasEnded) {
+  Tree tree;
+  add_process(tree, 100, 1, "app", 5, 0);
+  add_process(tree, 50, 100, "child", 5, 0);  // numbers have wrapped around
+  add_process(tree, 51, 50, "grandchild", 5, 0);
+  add_process(tree, 200, 1, "other", 500, 0);
+  ProcessTable table(tree.root());
+  SystemSample sample;
+  ProcessChoice choice;
+  choice.roots = {100};
+  const auto pids = [&] {
+    table.read(sample, choice);
+    std::vector<std::int64_t> found;
+    for (const ProcessSample& process : sample.processes) found.push_back(process.pid);
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  EXPECT_THAT(pids(), ElementsAre(50, 51, 100));
+  std::filesystem::remove_all(tree.root() / "proc/100");
+  add_process(tree, 50, 1, "child", 5, 0);
+  EXPECT_THAT(pids(), ElementsAre(50, 51));
+  add_process(tree, 51, 1, "another with its number", 5, 0, 999);
+  EXPECT_THAT(pids(), ElementsAre(50));
+}
+
+// Accuracy: this process's own figures, as the kernel has them elsewhere.
+TEST(ProcessTable, ThisProcess) {
+  ProcessTable table;
+  SystemSample sample;
+  ProcessChoice choice;
+  choice.roots = {::getpid()};
+  choice.with_pss = true;
+  table.read(sample, choice);
+  ASSERT_FALSE(sample.processes.empty());
+  const auto self = std::find_if(sample.processes.begin(), sample.processes.end(),
+                                 [](const ProcessSample& process) { return process.pid == ::getpid(); });
+  ASSERT_NE(self, sample.processes.end());
+  EXPECT_EQ(self->parent, ::getppid());
+  ASSERT_TRUE(self->rss && self->pss);
+  EXPECT_GT(self->rss->count, 0);
+  EXPECT_LE(self->pss->count, self->rss->count + (1 << 20));
+}
+
+TEST(SystemSampler, ASourceThatFailsIsLeftOutAndTheOthersGoOn) {
+  Tree tree;
+  tree.file("proc/meminfo", "MemTotal: 1000 kB\n");
+  tree.file("sys/block/zram0/mm_stat", "1 2 3\n");
+  SystemSampler sampler(tree.root());
+  EXPECT_THAT(sampler.found(), ElementsAre("meminfo", "zram: 1 devices"));
+  tree.file("sys/block/zram0/mm_stat", "");
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(sampler.sample().ram_total, kibibytes(1000));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("zram"), said.rfind("zram")) << said;
+  EXPECT_NE(said.find("zram"), said.npos);
+  EXPECT_THAT(sampler.found(), ElementsAre("meminfo"));
+}
+
+}  // namespace
+}  // namespace headroom::sources
