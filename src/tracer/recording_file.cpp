@@ -78,6 +78,39 @@ bool write_zeros(int fd, std::uint64_t offset, std::uint64_t bytes) {
   return true;
 }
 
+// When this process began, which an execve does not change, on CLOCK_MONOTONIC: up to a tick of 10 ms too
+// early, and by how long the machine slept since. 0: not known.
+std::uint64_t process_start_ns() {
+  char text[1024] = {};
+  const int fd = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t size = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  if (size <= 0) return 0;
+  const char* at = std::strrchr(text, ')');  // the program's name may hold anything
+  constexpr int kFieldsBefore = 20;          // from the third to the 22nd
+  for (int i = 0; at != nullptr && i < kFieldsBefore; ++i) at = std::strchr(at + 1, ' ');
+  if (at == nullptr) return 0;
+  std::uint64_t ticks = 0;
+  for (++at; *at >= '0' && *at <= '9'; ++at) ticks = ticks * 10 + static_cast<std::uint64_t>(*at - '0');
+  timespec since_boot{};
+  const std::uint64_t now = monotonic_ns();
+  clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  const auto ticks_a_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  const std::uint64_t slept = static_cast<std::uint64_t>(since_boot.tv_sec) * 1'000'000'000 +
+                              static_cast<std::uint64_t>(since_boot.tv_nsec) - now;
+  const std::uint64_t start = ticks * (1'000'000'000 / ticks_a_second);
+  return start > slept ? start - slept : 1;
+}
+
+// Whether it is of this process, before an execve, and not of another that had the same number: numbers come
+// again, and each PID namespace has its own.
+bool is_of_this_process(const FileHeader& header) {
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.pid != ::getpid()) return false;
+  const std::uint64_t start = process_start_ns();
+  return start != 0 && header.first_monotonic_ns >= start;
+}
+
 // Whether the recording at `path` is of this process, before an execve. Then it has ended, and in order.
 bool close_earlier_recording(const char* path) {
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
@@ -87,7 +120,7 @@ bool close_earlier_recording(const char* path) {
   if (::fstat(fd, &info) == 0 && static_cast<std::uint64_t>(info.st_size) >= kHeaderBytes) {
     if (void* page = map_memory(kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) {
       auto* header = static_cast<FileHeader*>(page);
-      is_ours = std::memcmp(header->magic, kMagic, sizeof kMagic) == 0 && header->pid == ::getpid();
+      is_ours = is_of_this_process(*header);
       if (is_ours) header->flags.fetch_or(kFlagClosed);
       unmap_memory(page, kHeaderBytes);
     }
@@ -133,12 +166,12 @@ bool RecordingFile::open_for_process(const char* path) {
   char name[sizeof path_];
   if (std::snprintf(name, sizeof name, "%s.d", path) >= static_cast<int>(sizeof name) - 32) return false;
   ::mkdir(name, 0777);
-  constexpr std::uint32_t kMostGenerations = 100'000;
-  for (; generation_ < kMostGenerations; ++generation_) {
-    std::snprintf(name, sizeof name, "%s.d/%d-%u.hrec", path, ::getpid(), generation_);
+  constexpr std::uint32_t kMostNumbers = 100'000;
+  for (std::uint32_t number = generation_; number < kMostNumbers; ++number) {
+    std::snprintf(name, sizeof name, "%s.d/%d-%u.hrec", path, ::getpid(), number);
     if (open_new(name)) return true;
     if (errno != EEXIST) return false;
-    close_earlier_recording(name);
+    generation_ = close_earlier_recording(name) ? generation_ + 1 : 0;
   }
   return false;
 }

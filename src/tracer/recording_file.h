@@ -26,7 +26,7 @@ struct Segment {
 class RecordingFile {
  public:
   // Creates the recording of this process: `path` itself for the first process of the tree, else
-  // `path`.d/PID-GENERATION.hrec. False when there is to be none.
+  // `path`.d/PID-NUMBER.hrec. False when there is to be none.
   bool create(const char* path, const Options& options);
   // Forgets, in the child after fork, what is the parent's. The parent's file stays as it is.
   void abandon();

@@ -1,5 +1,11 @@
 // The ways in which processes begin and end.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "unit/tracer/traced_guest.h"
@@ -175,6 +181,51 @@ TEST(TraceProcess, ExecEndsARecordingAndBeginsTheNextGeneration) {
   EXPECT_EQ(name, std::to_string(root.info.pid) + "-1.hrec");
   EXPECT_EQ(next.info.exec_generation, 1);
   EXPECT_EQ(next.allocations_of(77701), 3u);
+}
+
+// No hook sees it: the next program finds the recording of its own process.
+TEST(TraceProcess, AnExecPastTheHooksEndsARecordingToo) {
+  TracedGuest traced;
+  EXPECT_EQ(run_process(traced, "exec-by-syscall").status.exit_code, 7);
+  const SeenRecording root = traced.root();
+  EXPECT_TRUE(root.info.closed);
+  const auto others = traced.others();
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_EQ(others.begin()->first, std::to_string(root.info.pid) + "-1.hrec");
+  EXPECT_EQ(others.begin()->second.info.exec_generation, 1);
+}
+
+// A killed process' number is another's later: nobody ended the first one's recording.
+TEST(TraceProcess, ARecordingOfAnEarlierProcessOfTheSameNumberStaysAsItIs) {
+  TracedGuest traced;
+  EXPECT_EQ(run_process(traced, "kill").status.signal, SIGKILL);
+  ::usleep(50'000);  // the kernel tells when a process began in steps of 10 ms
+  const std::string root = traced.root_path(), tree = root + ".d", program = guest("trace_guest_process");
+  ASSERT_TRUE(std::filesystem::create_directory(tree));
+  const std::string preload = "LD_PRELOAD=" + trace_library(), file = "HEADROOM_TRACE_FILE=" + root;
+  const char* const arguments[] = {program.c_str(), "exit", nullptr};
+  const char* const environment[] = {preload.c_str(), file.c_str(), "HEADROOM_TRACE_OPTIONS=full=1", nullptr};
+  const std::string earlier = test::read_text(root);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // As the killed one would have left it, had it been a child of this number.
+    const std::int32_t own = ::getpid();
+    std::string bytes = earlier;
+    std::memcpy(&bytes[offsetof(recording::FileHeader, pid)], &own, sizeof own);
+    test::write_text(tree + "/" + std::to_string(own) + "-0.hrec", bytes);
+    ::execve(program.c_str(), const_cast<char**>(arguments), const_cast<char**>(environment));
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  const auto others = traced.others();
+  ASSERT_EQ(others.size(), 2u);
+  const SeenRecording& killed = others.at(std::to_string(child) + "-0.hrec");
+  EXPECT_FALSE(killed.info.closed) << "it was killed";
+  const SeenRecording& later = others.at(std::to_string(child) + "-1.hrec");
+  EXPECT_TRUE(later.info.closed);
+  EXPECT_EQ(later.info.exec_generation, 0) << "it ran no program before";
 }
 
 TEST(TraceProcess, ChildrenThatOnlyExecLeaveTheirParentsRecordingAlone) {
