@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "recording/format.h"
+#include "report/process_figures.h"
 #include "trace/device_account.h"
 #include "trace/growing_recordings.h"
 #include "trace/memory_figures.h"
@@ -79,15 +80,40 @@ std::uint64_t record_bytes(const RecordingFile& file) {
   return code ? 0 : bytes - std::min(bytes, kBeforeSegments);
 }
 
+// The most memory that the process held at once, as `headroom report` orders the processes of a tree.
+std::uint64_t most_held(const RecordingFile& file) {
+  auto recording = recording::Recording::open(file.path);
+  if (!recording) return 0;
+  const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 2});
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, report::figures_of(file.path.string(), recording->info(), analysis).size()));
+}
+
+std::uint64_t sum_of_record_bytes(const std::vector<RecordingFile>& recordings) {
+  std::uint64_t sum = 0;
+  for (const RecordingFile& file : recordings) sum += record_bytes(file);
+  return sum;
+}
+
+struct Chosen {
+  const RecordingFile& file;
+  bool by_memory = false;
+};
+
 // The recording to look at first: the command's own, or, if that is only what started the real one (a shell,
-// env, a compiler's driver), the one that holds most.
-const RecordingFile& main_recording(const std::vector<RecordingFile>& recordings, const fs::path& root) {
+// env, a compiler's driver), that of the process that held most. Where it would take long to find out, the
+// one with most records.
+Chosen main_recording(const std::vector<RecordingFile>& recordings, const fs::path& root) {
   constexpr std::uint64_t kMuchMore = 4;
-  const auto largest = std::max_element(
-      recordings.begin(), recordings.end(),
-      [](const RecordingFile& a, const RecordingFile& b) { return record_bytes(a) < record_bytes(b); });
   const RecordingFile& own = recordings.front();
-  return own.path == root && record_bytes(*largest) <= kMuchMore * record_bytes(own) ? own : *largest;
+  if (recordings.size() == 1) return {own};
+  std::vector<std::uint64_t> sizes(recordings.size());
+  const bool by_memory =
+      sum_of_record_bytes(recordings) <= static_cast<std::uint64_t>(kAnalysedAtOnce.count) / 2;
+  std::transform(recordings.begin(), recordings.end(), sizes.begin(), by_memory ? most_held : record_bytes);
+  const auto largest = std::max_element(sizes.begin(), sizes.end());
+  if (own.path == root && *largest <= kMuchMore * sizes.front()) return {own};
+  return {recordings[static_cast<std::size_t>(largest - sizes.begin())], by_memory};
 }
 
 // As a person would name it: from the working folder, if it lies inside.
@@ -126,10 +152,11 @@ TraceOutcome finish(const TraceOptions& options, const fs::path& root, const Com
     outcome.problems.push_back(written.error().sentence());
   if (recordings.empty()) return outcome;
 
-  const RecordingFile& chosen = main_recording(recordings, root);
+  const auto [chosen, by_memory] = main_recording(recordings, root);
   outcome.recording = as_named(chosen.path);
   outcome.disk_bytes = disk_bytes_of(chosen.path);
   outcome.of_descendant = chosen.path != root;
+  outcome.by_memory = by_memory;
   outcome.programs = recordings.size();
   for (const RecordingFile& file : recordings) outcome.tree_bytes += disk_bytes_of(file.path);
   if (std::error_code code; fs::is_directory(tree_folder(root), code))

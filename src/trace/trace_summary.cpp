@@ -34,8 +34,9 @@ std::string recording_line(const TraceOutcome& outcome) {
 std::string trace_summary(const TraceOutcome& outcome) {
   std::string text = fmt::format("headroom: {} {}\n", program_of(outcome.command), how_it_ended(outcome.end));
   if (outcome.of_descendant && outcome.info)
-    text += line("process", fmt::format("{} {}, which did most of the work",
-                                        program_of(outcome.info->command), outcome.info->pid));
+    text +=
+        line("process", fmt::format("{} {}, which {}", program_of(outcome.info->command), outcome.info->pid,
+                                    outcome.by_memory ? "held most at once" : "did most of the work"));
   text += outcome.figures;
   if (outcome.info) text += recording_line(outcome);
   // The folder alone proves nothing: a runtime's profiles go there, too.

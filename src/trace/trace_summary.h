@@ -16,8 +16,8 @@ namespace headroom::trace {
 struct TraceOutcome {
   std::vector<std::string> command;
   CommandEnd end;
-  std::filesystem::path recording;  // the command's own, or the descendant's that did most
-  bool of_descendant = false;
+  std::filesystem::path recording;  // the command's own, or a descendant's: that held, or recorded, most
+  bool of_descendant = false, by_memory = false;
   std::optional<recording::RecordingInfo> info;
   std::optional<std::int64_t> events;
   std::string figures;  // lines; empty where reading the recording would have taken too long

@@ -125,6 +125,14 @@ TEST_F(Trace, EveryProcessOfTheTreeIsRecordedAndListed) {
   for (const char* program : {"ls", "cat", "echo"}) EXPECT_THAT(programs, testing::Contains(program));
 }
 
+// ls makes thousands of small allocations, sort a hundred and its buffer of megabytes.
+TEST_F(Trace, TheProcessThatHeldMostIsShownAndNotTheOneWithMostEvents) {
+  const auto result =
+      shell("/bin/ls -la /usr/bin /usr/lib > /dev/null; echo one | /usr/bin/sort", {"--full"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, testing::ContainsRegex("sort [0-9]+, which held most at once"));
+}
+
 TEST_F(Trace, ADeathBySignalIsNamedAndKeepsTheRecording) {
   const auto result = shell("kill -9 $$", {"--full"});
   EXPECT_EQ(result.exit_code, 128 + SIGKILL);
