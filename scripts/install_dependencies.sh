@@ -23,6 +23,7 @@ test_packages=(
   g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                   # Jetson's machine
   chromium=                                                                      # the report page
   libtorch-dev=1.13 python3-torch=1.13                                           # the LibTorch plug-in and its tests' modules
+  curl=7.88 mosquitto=2.0 mosquitto-clients=2.0                                  # what alerts are sent by
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                  # allocators that the tracer stands before
 )
 

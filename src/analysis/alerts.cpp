@@ -57,37 +57,36 @@ std::string value_words(RiskFigure figure, double value) {
     case RiskFigure::throttled:
       break;
   }
-  return fmt::format("{:.0f}", value);
+  return fmt::format("{:.0f} process{}", value, value == 1 ? "" : "es");
 }
 
-std::string what_words(RiskFigure figure, const std::string& detail) {
-  const std::string memory = detail.empty() ? "memory" : detail;
+std::string words_for(RiskFigure figure, double value, const std::string& detail) {
+  const std::string of = detail.empty() ? "memory" : detail, amount = value_words(figure, value);
   switch (figure) {
     case RiskFigure::ram_used_percent:
-      return "of memory is used";
     case RiskFigure::gpu_memory_used_percent:
-      return "of " + (detail.empty() ? std::string("the GPU's memory") : detail) + " is used";
+      return fmt::format("{} of {} is used", amount, of);
     case RiskFigure::ram_available_bytes:
-      return "of memory is available";
+      return fmt::format("{} of memory is available", amount);
     case RiskFigure::swap_used_bytes:
-      return "of swap is in use";
+      return fmt::format("{} of swap is in use", amount);
     case RiskFigure::temperature_celsius:
-      return detail.empty() ? "is the temperature" : "is the temperature of " + detail;
+      return fmt::format("{} is at {}", detail.empty() ? "a sensor" : detail, amount);
     case RiskFigure::memory_growth_bytes_per_hour:
-      return "is what " + memory + " grows by";
+      return fmt::format("{} grows by {}", of, amount);
     case RiskFigure::memory_seconds_left:
     case RiskFigure::nvmap_seconds_left:
-      return "until " + memory + " is used up, as it grows now";
+      return fmt::format("{} is used up in {}, as it grows now", of, amount);
     case RiskFigure::thrash_pages_per_second:
-      return "come back from disk or swap while tasks wait for memory";
+      return fmt::format("{} come back from disk or swap while tasks wait for memory", amount);
     case RiskFigure::fragmentation_factor:
-      return "is the largest free block, with as much free";
+      return fmt::format("the largest free block is {} than it was with as much free", amount);
     case RiskFigure::psi_full_percent:
-      return "of the time all tasks wait for memory";
+      return fmt::format("all tasks wait for memory {} of the time", amount);
     case RiskFigure::oom_kills:
-      return "killed by the kernel for want of memory";
+      return fmt::format("the kernel killed {} for want of memory", amount);
     case RiskFigure::throttled:
-      return "(1: clocks are held down by heat or power)";
+      return "clocks are held down by heat or power";
   }
   return "";
 }
@@ -181,8 +180,7 @@ std::string sentence_for(const AlertEvent& event) {
   if (!event.fired)
     return fmt::format("{}: over after {}", event.rule, duration_words((event.time - event.since).seconds()));
   if (!event.value) return event.rule;
-  std::string said = fmt::format("{}: {} {}", event.rule, value_words(*figure, *event.value),
-                                       what_words(*figure, event.detail));
+  std::string said = fmt::format("{}: {}", event.rule, words_for(*figure, *event.value, event.detail));
   if (*figure == RiskFigure::oom_kills || *figure == RiskFigure::throttled) return said;
   return fmt::format("{} ({} {})", said, event.fires_above ? "limit" : "least",
                      value_words(*figure, event.threshold));

@@ -82,9 +82,12 @@ void MemoryRisk::add_memory(std::string_view name, std::optional<Bytes> used, st
 }
 
 void MemoryRisk::add_memories(const SystemSample& sample) {
-  const std::optional<Bytes> taken = difference(sample.ram_total, sample.ram_available);
+  // tegrastats does not tell what is available.
+  const std::optional<Bytes> taken =
+      sample.ram_available ? difference(sample.ram_total, sample.ram_available) : sample.ram_used;
   // What lies in zram is in memory all the same.
-  const bool has_swap = taken && sample.swap_total && sample.swap_used && !sample.zram_used;
+  const bool has_swap =
+      taken && sample.ram_total && sample.swap_total && sample.swap_used && !sample.zram_used;
   if (has_swap)
     add_memory("memory", *taken + *sample.swap_used, *sample.ram_total + *sample.swap_total, sample);
   else

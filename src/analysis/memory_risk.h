@@ -41,7 +41,7 @@ struct RiskValue {
 };
 
 // Memories that can run out, each with a forecast of its own (docs/alerts.md):
-//   memory          what is not MemAvailable, of MemTotal; with swap that is no zram, that too
+//   memory          what is not MemAvailable (or is used), of MemTotal; with swap that is no zram, that too
 //   control group   anonymous memory of the group, of its limit
 //   GPU N           of a GPU with memory of its own
 // and where NvMap is, which takes what is free and reclaims nothing (nvmap_seconds_left):

@@ -5,23 +5,16 @@
 #include <algorithm>
 #include <sstream>
 
-#define TOML_EXCEPTIONS 0
-// "[;" fails an assertion of toml++ 3.3 (parse_key) that its own next branch handles, as an error in the
-// text.
-#define TOML_ASSERT(condition) static_cast<void>(0)
-#include <toml++/toml.h>
-
 #include "base/files.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "cli/model_flags.h"
-#include "cli/toml_characters.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr Bytes kLargestConfig = mebibytes(1);
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kLimitGroup = "Limit";  // the flags that may stand in [limits]
 
 bool is_bare(const Flag& flag) {
@@ -37,7 +30,7 @@ std::string_view kind_in_words(const Flag& flag) {
 class ConfigReader {
  public:
   ConfigReader(const Verb& verb, std::string name, fs::path folder)
-      : verb_(verb), name_(std::move(name)), folder_(std::move(folder)) {}
+      : verb_(verb), errors_(std::move(name)), folder_(std::move(folder)) {}
 
   Result<FlagValues> read(const toml::table& document) {
     for (const auto& [key, node] : document) {
@@ -57,20 +50,9 @@ class ConfigReader {
   }
 
  private:
-  std::string place(const toml::node& node) const {
-    return fmt::format("{}:{}", name_, node.source().begin.line);
-  }
-
   tl::unexpected<Error> wrong(const toml::node& node, const std::string& what,
                               const std::string& fix = {}) const {
-    return usage_error(fmt::format("{}: {}", place(node), what), "", fix);
-  }
-
-  tl::unexpected<Error> unknown_key(const toml::node& node, const std::string& key,
-                                    const std::vector<std::string>& known) const {
-    const std::string closest = closest_match(key, known);
-    return wrong(node, fmt::format("there is no setting '{}'", key),
-                 closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
+    return errors_.wrong(node, what, fix);
   }
 
   // A value as the text that the command line would have. What TOML can say without quotes stands without.
@@ -93,7 +75,7 @@ class ConfigReader {
       return wrong(node, fmt::format("'{}' is set twice", flag.name),
                    fmt::format("keep this one or that of {}", entry.origin));
     entry.values.push_back(std::move(value));
-    entry.origin = place(node);
+    entry.origin = errors_.place(node);
     return {};
   }
 
@@ -102,7 +84,7 @@ class ConfigReader {
     if (flag == nullptr) {
       std::vector<std::string> known{"model", "source", "limits"};
       for (const Flag& candidate : verb_.flags) known.push_back(candidate.name);
-      return unknown_key(node, key, known);
+      return errors_.unknown_key(node, key, known);
     }
     if (const auto* list = node.as_array(); list != nullptr && flag->repeated) {
       for (const toml::node& element : *list) {
@@ -133,8 +115,8 @@ class ConfigReader {
       const bool is_threshold = word == "conf" || word == "iou";
       if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task" &&
           word != "device" && word != "precision")
-        return unknown_key(value, word,
-                           {"name", "path", "backend", "task", "device", "precision", "conf", "iou"});
+        return errors_.unknown_key(value, word,
+                                   {"name", "path", "backend", "task", "device", "precision", "conf", "iou"});
       if (is_threshold ? !value.is_number() : !value.is_string())
         return wrong(value, fmt::format("model.{} must be a {}", word, is_threshold ? "number" : "text"));
       const Flag* flag = find_flag(verb_, is_threshold ? word : "model");
@@ -162,7 +144,7 @@ class ConfigReader {
     for (const auto& [key, value] : source) {
       const std::string word = without_stand_ins(key.str());
       if (word != "image_dir" && word != "video" && word != "camera")
-        return unknown_key(value, word, {"image_dir", "video", "camera"});
+        return errors_.unknown_key(value, word, {"image_dir", "video", "camera"});
       const Flag* flag = find_flag(verb_, "source");
       auto text = text_of(*flag, value);
       if (!text) return forward_error(text);
@@ -186,7 +168,7 @@ class ConfigReader {
         std::vector<std::string> known{"memory", "mechanism"};
         for (const Flag& candidate : verb_.flags)
           if (candidate.group == kLimitGroup) known.push_back(candidate.name);
-        return unknown_key(value, word, known);
+        return errors_.unknown_key(value, word, known);
       }
       if (auto done = read_flag(name, value); !done) return done;
     }
@@ -209,7 +191,7 @@ class ConfigReader {
   }
 
   const Verb& verb_;
-  std::string name_;
+  TomlErrors errors_;
   fs::path folder_;
   FlagValues values_;
 };
@@ -237,14 +219,9 @@ std::string bare_text(const Flag& flag, const std::string& value) {
 
 Result<FlagValues> parse_config(const Verb& verb, std::string_view text, const std::string& name,
                                 const fs::path& folder) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  toml::parse_result document = toml::parse(with_stand_ins(text), name);
-  if (!document) {
-    const auto& problem = document.error();
-    return usage_error(fmt::format("{}:{}: this is not valid TOML", name, problem.source().begin.line),
-                       without_stand_ins(problem.description()));
-  }
-  return ConfigReader(verb, name, folder).read(document.table());
+  auto document = parse_toml(text, name);
+  if (!document) return forward_error(document);
+  return ConfigReader(verb, name, folder).read(*document);
 }
 
 Result<FlagValues> read_config_file(const Verb& verb, const fs::path& path) {

@@ -43,6 +43,13 @@ Result<watch::WatchOptions> options_from(const std::vector<std::string>& argumen
     options.from = std::move(*input);
   }
   if (values.has("interval")) options.interval = *parse_duration(values.text("interval"));
+  const std::string alerts = values.has("alerts") ? values.text("alerts") : "off";
+  if (alerts == "default") options.alerts = watch::default_alert_settings();
+  if (alerts != "default" && alerts != "off") {
+    auto rules = watch::read_alert_rules(alerts);
+    if (!rules) return forward_error(rules);
+    options.alerts = std::move(*rules);
+  }
   if (values.toggle("jsonl")) options.format = watch::Format::jsonl;
   return options;
 }
@@ -54,7 +61,9 @@ std::vector<Flag> watch_flags() {
   interval.maximum = 86400e9;
   return {make_flag("from", FlagKind::text, "KIND:FILE",
                     "read what tegrastats, nvidia-smi or meminfo printed (FILE or -)"),
-          std::move(interval), make_flag("jsonl", FlagKind::toggle, "", "print an object a sample")};
+          std::move(interval),
+          make_flag("alerts", FlagKind::text, "FILE|default|off", "rules of a TOML file (docs/alerts.md)"),
+          make_flag("jsonl", FlagKind::toggle, "", "print an object a sample")};
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 
 #include "base/json.h"
 #include "report/metrics_json.h"
+#include "watch/alert_actions.h"
 
 namespace headroom::watch {
 
-std::string json_line(const SystemSample& sample) {
+std::string json_line(const SystemSample& sample, std::span<const AlertEvent> alerts) {
   Json document = report::to_json(sample);
   if (!document.contains("unknown_tokens")) document["unknown_tokens"] = Json::array();
+  for (const AlertEvent& event : alerts) document["alerts"].push_back(to_json(event));
   return to_line(document) + "\n";
 }
 

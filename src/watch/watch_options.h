@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "watch/alert_rules_file.h"
 
 namespace headroom::watch {
 
@@ -21,6 +22,7 @@ struct WatchOptions {
   std::optional<TextInput> from;
   Nanoseconds interval{1'000'000'000};
   Format format = Format::lines;  // of what is printed
+  std::optional<AlertSettings> alerts;
 };
 
 }  // namespace headroom::watch

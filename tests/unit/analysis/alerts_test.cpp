@@ -122,7 +122,7 @@ TEST(AlertsTest, AKillIsToldAtOnceAndOnce) {
     risk.add(sample);
     for (const AlertEvent& event : alerts.update(sample.time, risk)) sentences.push_back(sentence_for(event));
   }
-  EXPECT_EQ(sentences, (std::vector<std::string>{"oom_kill: 1 killed by the kernel for want of memory",
+  EXPECT_EQ(sentences, (std::vector<std::string>{"oom_kill: the kernel killed 1 process for want of memory",
                                                  "oom_kill: over after 11 s"}));
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace headroom::cli {
+namespace headroom {
 
 // `text` with U+0080…U+FFFF as U+100080…U+10FFFF. What is not well-formed stays, for the parser to refuse.
 std::string with_stand_ins(std::string_view text);
@@ -15,4 +15,4 @@ std::string with_stand_ins(std::string_view text);
 // The reverse; characters that are nobody's stand-in stay.
 std::string without_stand_ins(std::string_view text);
 
-}  // namespace headroom::cli
+}  // namespace headroom

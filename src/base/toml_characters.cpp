@@ -1,10 +1,10 @@
-#include "cli/toml_characters.h"
+#include "base/toml_characters.h"
 
 #include <cstdint>
 
 #include "base/utf8.h"
 
-namespace headroom::cli {
+namespace headroom {
 namespace {
 
 constexpr std::uint32_t kDistance = 0x100000;
@@ -42,4 +42,4 @@ std::string without_stand_ins(std::string_view text) {
   return result;
 }
 
-}  // namespace headroom::cli
+}  // namespace headroom

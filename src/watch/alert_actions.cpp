@@ -1,0 +1,182 @@
+#include "watch/alert_actions.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "analysis/alerts.h"
+#include "base/log.h"
+#include "sources/host_info.h"
+
+namespace headroom::watch {
+namespace {
+
+constexpr Nanoseconds kLongest{15'000'000'000};
+
+std::string_view state_of(const AlertEvent& event) { return event.fired ? "fired" : "ended"; }
+
+std::string describe(const AlertAction& action) {
+  switch (action.kind) {
+    case AlertAction::Kind::command:
+      return "the command " + action.command.front();
+    case AlertAction::Kind::webhook:
+      return "the webhook";  // its address may hold a secret
+    case AlertAction::Kind::mqtt:
+      return "the MQTT message";
+    case AlertAction::Kind::file:
+      return "the file " + action.file.string();
+  }
+  return "";
+}
+
+// For others, who hear of several machines.
+std::string message_of(const AlertEvent& event) {
+  Json document = to_json(event);
+  document["host"] = sources::read_host_info().hostname;
+  return to_line(document);
+}
+
+// What is run, with the alert on its standard input. Addresses may hold secrets, so curl reads its own from
+// there, too: arguments can be seen by everybody.
+struct Program {
+  std::vector<std::string> command;
+  std::string input;
+};
+
+std::string quoted_for_curl(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) quoted += c;
+  }
+  return quoted + "\"";
+}
+
+Program program_for(const AlertAction& action, const AlertEvent& event) {
+  const std::string json = message_of(event);
+  switch (action.kind) {
+    case AlertAction::Kind::webhook:
+      return {{"curl", "--config", "-"},
+              fmt::format("url = {}\nheader = \"Content-Type: application/json\"\ndata-binary = {}\n"
+                          "silent\nshow-error\nfail\nmax-time = 10\noutput = \"/dev/null\"\n",
+                          quoted_for_curl(action.url), quoted_for_curl(json))};
+    case AlertAction::Kind::mqtt:
+      return {{"mosquitto_pub", "-L", action.url, "-q", "1", "-s"}, json};
+    case AlertAction::Kind::command:
+    case AlertAction::Kind::file:
+      break;
+  }
+  Program program{action.command, json + "\n"};
+  program.command.push_back(analysis::sentence_for(event));
+  return program;
+}
+
+std::vector<std::pair<std::string, std::string>> environment_of(const AlertEvent& event) {
+  return {{"HEADROOM_ALERT", event.rule},
+          {"HEADROOM_ALERT_STATE", std::string(state_of(event))},
+          {"HEADROOM_ALERT_SEVERITY", std::string(name_of(event.severity))},
+          {"HEADROOM_ALERT_FIGURE", event.figure},
+          {"HEADROOM_ALERT_VALUE", event.value ? fmt::format("{}", *event.value) : ""}};
+}
+
+// A pipe that holds it all: far less than the 64 KiB that the kernel keeps for one.
+Result<UniqueFd> pipe_with(const std::string& text) {
+  auto pipe = Pipe::create();
+  if (!pipe) return forward_error(pipe);
+  if (auto written = write_all(pipe->write_end.get(), text); !written) return forward_error(written);
+  return std::move(pipe->read_end);
+}
+
+}  // namespace
+
+Json to_json(const AlertEvent& event) {
+  Json document = {{"alert", event.rule},
+                   {"state", state_of(event)},
+                   {"severity", name_of(event.severity)},
+                   {"text", analysis::sentence_for(event)},
+                   {"figure", event.figure}};
+  if (event.value) document["value"] = *event.value;
+  document["threshold"] = event.threshold;
+  document["direction"] = event.fires_above ? "above" : "below";
+  if (!event.detail.empty()) document["detail"] = event.detail;
+  document["time_ns"] = event.time.count;
+  document["since_ns"] = event.since.count;
+  return document;
+}
+
+AlertActions::~AlertActions() { finish({}); }
+
+void AlertActions::warn(std::size_t action, const std::string& why) {
+  if (!warned_.insert(action).second) return;
+  log::warning("{} of an alert failed: {}", describe(actions_[action]), why);
+}
+
+void AlertActions::act_on(const AlertEvent& event) {
+  for (std::size_t i = 0; i < actions_.size(); ++i) {
+    const AlertAction& action = actions_[i];
+    if (event.severity < action.least) continue;
+    if (!action.rules.empty() &&
+        std::find(action.rules.begin(), action.rules.end(), event.rule) == action.rules.end())
+      continue;
+    if (action.kind == AlertAction::Kind::file) {
+      append_to_file(i, event);
+    } else if (waiting_.size() < kMostWaiting) {
+      waiting_.push_back({i, event});
+    } else if (dropped_++ == 0) {
+      log::warning("alerts come faster than their actions end: some are left out");
+    }
+  }
+  poll();
+}
+
+void AlertActions::append_to_file(std::size_t action, const AlertEvent& event) {
+  const UniqueFd file(::open(actions_[action].file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file) return warn(action, errno_text(errno));
+  if (auto written = write_all(file.get(), message_of(event) + "\n"); !written)
+    warn(action, written.error().sentence());
+}
+
+void AlertActions::start(const Job& job) {
+  Program program = program_for(actions_[job.action], job.event);
+  auto input = pipe_with(program.input);
+  if (!input) return warn(job.action, input.error().sentence());
+  SpawnOptions options;
+  options.command = std::move(program.command);
+  options.environment = environment_of(job.event);
+  options.stdin_fd = input->get();
+  auto process = Subprocess::spawn(options);
+  if (!process) {
+    const AlertAction::Kind kind = actions_[job.action].kind;
+    std::string fix;
+    if (kind == AlertAction::Kind::webhook) fix = "; install curl";
+    if (kind == AlertAction::Kind::mqtt) fix = "; install mosquitto-clients";
+    return warn(job.action, process.error().sentence() + fix);
+  }
+  running_.push_back({job.action, std::move(*process), monotonic_now() + kLongest});
+}
+
+void AlertActions::poll() {
+  std::erase_if(running_, [&](Running& running) {
+    if (const auto status = running.process.poll()) {
+      if (!status->success()) warn(running.action, "it ended with " + status->describe());
+      return true;
+    }
+    if (monotonic_now() < running.deadline) return false;
+    warn(running.action, "it took longer than 15 s and was ended");
+    return true;  // which kills it
+  });
+  while (!waiting_.empty() && running_.size() < kMostRunning) {
+    start(waiting_.front());
+    waiting_.pop_front();
+  }
+}
+
+void AlertActions::finish(Nanoseconds timeout) {
+  const Nanoseconds deadline = monotonic_now() + timeout;
+  for (poll(); !running_.empty() && monotonic_now() < deadline; poll()) ::usleep(10'000);
+}
+
+}  // namespace headroom::watch

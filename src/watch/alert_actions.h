@@ -1,0 +1,55 @@
+// Does what an alert asks for, without holding up the samples: commands, webhooks and MQTT messages are child
+// processes (the latter two of curl and mosquitto_pub), ended after 15 s.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/subprocess.h"
+#include "watch/alert_rules_file.h"
+
+namespace headroom::watch {
+
+// {"alert": "total_memory", "state": "fired", "severity": "critical", "text": "…", …} (docs/alerts.md)
+Json to_json(const AlertEvent& event);
+
+class AlertActions {
+ public:
+  explicit AlertActions(std::vector<AlertAction> actions) : actions_(std::move(actions)) {}
+  ~AlertActions();
+  AlertActions(const AlertActions&) = delete;
+  AlertActions& operator=(const AlertActions&) = delete;
+
+  // Starts, or queues, what is to be done. What fails is a warning, once for each action.
+  void act_on(const AlertEvent& event);
+  // Reaps what has ended and starts what waits; with every sample.
+  void poll();
+  // Waits for what still runs, so long at most.
+  void finish(Nanoseconds timeout);
+
+ private:
+  static constexpr std::size_t kMostRunning = 4, kMostWaiting = 64;
+  struct Job {
+    std::size_t action = 0;
+    AlertEvent event;
+  };
+  struct Running {
+    std::size_t action = 0;
+    Subprocess process;
+    Nanoseconds deadline;
+  };
+  void start(const Job& job);
+  void warn(std::size_t action, const std::string& why);
+  void append_to_file(std::size_t action, const AlertEvent& event);
+
+  std::vector<AlertAction> actions_;
+  std::deque<Job> waiting_;
+  std::vector<Running> running_;
+  std::set<std::size_t> warned_;
+  std::int64_t dropped_ = 0;
+};
+
+}  // namespace headroom::watch

@@ -1,0 +1,211 @@
+// Alerts of headroom watch, with the programs that are really told of them.
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "command.h"
+
+namespace headroom::test {
+namespace {
+using testing::HasSubstr;
+using testing::Not;
+
+// A Jetson whose memory grows by 20 MiB a second to its end and whose GPU warms up, a line a second.
+std::string log_of_a_leak() {
+  std::string log;
+  for (int second = 0; second < 180; ++second)
+    log += "11-22-2026 10:0" + std::to_string(second / 60) + ":" + (second % 60 < 10 ? "0" : "") +
+           std::to_string(second % 60) + " RAM " + std::to_string(4000 + 20 * second) +
+           "/7620MB (lfb 4x4MB) SWAP 0/0MB (cached 0MB) CPU [12%@1190,off] GR3D_FREQ 41% gpu@" +
+           std::to_string(60 + second / 10) + "C\n";
+  return log;
+}
+
+class Alerts : public ::testing::Test {
+ protected:
+  Alerts() { write_text(folder_ / "stats.log", log_of_a_leak()); }
+
+  CommandResult watch(const std::string& alerts, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"watch", "--from", "tegrastats:" + (folder_ / "stats.log").string(),
+                                       "--alerts", alerts};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_headroom(arguments);
+  }
+  CommandResult watch_with_rules(const std::string& rules, std::vector<std::string> more = {}) {
+    write_text(folder_ / "rules.toml", rules);
+    return watch((folder_ / "rules.toml").string(), std::move(more));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Alerts, TheGuidesLimitsAndAForecast) {
+  const auto result = watch("default");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::size_t forecast = result.err.find("memory_runs_out: memory is used up in");
+  const std::size_t full = result.err.find("total_memory: 86.");
+  EXPECT_NE(forecast, std::string::npos) << result.err;
+  EXPECT_NE(full, std::string::npos) << result.err;
+  EXPECT_LT(forecast, full) << "it is told before memory is short";
+  EXPECT_THAT(result.err, HasSubstr("gpu_memory: 8"));
+  EXPECT_THAT(result.err, HasSubstr("of unified memory is used (limit 80.0 %)"));
+  EXPECT_THAT(watch("off").err, Not(HasSubstr("alert")));
+}
+
+TEST_F(Alerts, AJsonLineHasThoseThatBegan) {
+  const auto result = watch("default", {"--jsonl"});
+  int lines = 0, events = 0;
+  for (const std::string_view line : split(trim(result.out), '\n')) {
+    const auto sample = parse_json(line);
+    ASSERT_TRUE(sample) << line;
+    ++lines;
+    if (!sample->contains("alerts")) continue;
+    for (const Json& event : (*sample)["alerts"]) {
+      ++events;
+      EXPECT_EQ(get_text(event, "state"), "fired");
+      EXPECT_EQ(get_integer(event, "time_ns"), get_integer(*sample, "time_ns"));
+    }
+  }
+  EXPECT_EQ(lines, 180);
+  EXPECT_GE(events, 4);
+}
+
+TEST_F(Alerts, ACommandAndAFile) {
+  const auto result = watch_with_rules(
+      "defaults = false\n"
+      "[[rule]]\nname = \"hot\"\nfigure = \"temperature_celsius\"\nabove = 70\nfor = \"2s\"\n"
+      "[[action]]\ncommand = [\"sh\", \"-c\", \"cat > " +
+      (folder_ / "input").string() +
+      "; echo \\\"$HEADROOM_ALERT $HEADROOM_ALERT_STATE $HEADROOM_ALERT_VALUE: $0\\\" > " +
+      (folder_ / "words").string() + "\"]\n[[action]]\nfile = \"alerts.jsonl\"\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(trim(read_text(folder_ / "words")), "hot fired 71: hot: gpu is at 71.0 °C (limit 70.0 °C)");
+  const auto input = parse_json(read_text(folder_ / "input")),
+             line = parse_json(read_text(folder_ / "alerts.jsonl"));
+  ASSERT_TRUE(input && line);
+  EXPECT_EQ(*input, *line);
+  EXPECT_EQ(get_text(*line, "alert"), "hot");
+  EXPECT_EQ(get_text(*line, "detail"), "gpu");
+  EXPECT_FALSE(get_text(*line, "host").empty());
+}
+
+TEST_F(Alerts, AnActionThatFailsIsNamedOnceAndTheRestGoesOn) {
+  const auto result = watch_with_rules(
+      "[[action]]\ncommand = [\"false\"]\n[[action]]\ncommand = [\"/no/such/program\"]\n"
+      "[[action]]\nfile = \"/no/such/folder/file\"\n[[action]]\nwebhook = \"http://127.0.0.1:1/hook\"\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* said : {"the command false of an alert failed: it ended with exit code 1",
+                           "the command /no/such/program of an alert failed", "the file /no/such/folder/file",
+                           "the webhook of an alert failed"}) {
+    const std::size_t first = result.err.find(said);
+    EXPECT_NE(first, std::string::npos) << said << "\n" << result.err;
+    EXPECT_EQ(result.err.find(said, first + 1), std::string::npos) << said;
+  }
+  EXPECT_EQ(split(trim(result.out), '\n').size(), 180u);
+}
+
+TEST_F(Alerts, WrongRulesAreSaidInOneSentence) {
+  const auto result = watch_with_rules("[[rule]]\nname = \"hot\"\nfigure = \"heat\"\nabove = 70\n");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("rules.toml:3: there is no figure 'heat'"));
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(watch("/no/such/rules.toml").exit_code, 2);
+}
+
+int free_port() {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  socklen_t length = sizeof address;
+  ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.sin_port);
+}
+
+bool answers(int port) {
+  for (int i = 0; i < 500; ++i) {
+    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+Subprocess start(std::vector<std::string> command, int stdout_fd = -1) {
+  SpawnOptions options;
+  options.command = std::move(command);
+  options.stdout_fd = stdout_fd;
+  auto process = Subprocess::spawn(options);
+  EXPECT_TRUE(process) << process.error().sentence();
+  return process ? std::move(*process) : Subprocess();
+}
+
+constexpr char kRuleOfHeat[] =
+    "defaults = false\n[[rule]]\nname = \"hot\"\nfigure = \"temperature_celsius\"\nabove = 70\n";
+
+TEST_F(Alerts, AWebhookIsPosted) {
+  const int port = free_port();
+  write_text(folder_ / "server.py",
+             "import http.server, sys\n"
+             "class H(http.server.BaseHTTPRequestHandler):\n"
+             "  def do_POST(self):\n"
+             "    body = self.rfile.read(int(self.headers['Content-Length']))\n"
+             "    open(sys.argv[2], 'wb').write(self.path.encode() + b'\\n' + "
+             "self.headers['Content-Type'].encode() + b'\\n' + body)\n"
+             "    self.send_response(204); self.end_headers()\n"
+             "http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n");
+  const Subprocess server = start(
+      {"python3", (folder_ / "server.py").string(), std::to_string(port), (folder_ / "posted").string()});
+  ASSERT_TRUE(answers(port));
+  const auto result =
+      watch_with_rules(kRuleOfHeat + std::string("[[action]]\nwebhook = \"http://127.0.0.1:") +
+                       std::to_string(port) + "/hook?token=a\\\"b\"\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("failed")));
+  const std::string text = read_text(folder_ / "posted");
+  const auto posted = split(text, '\n');
+  ASSERT_EQ(posted.size(), 3u);
+  EXPECT_THAT(std::string(posted[0]), HasSubstr("/hook?token=a"));
+  EXPECT_EQ(posted[1], "application/json");
+  const auto body = parse_json(posted[2]);
+  ASSERT_TRUE(body) << posted[2];
+  EXPECT_EQ(get_text(*body, "text"), "hot: gpu is at 71.0 °C (limit 70.0 °C)");
+}
+
+TEST_F(Alerts, AnMqttMessageIsPublished) {
+  const int port = free_port();
+  const Subprocess broker = start({"/usr/sbin/mosquitto", "-p", std::to_string(port)});
+  ASSERT_TRUE(answers(port));
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  Subprocess subscriber =
+      start({"mosquitto_sub", "-p", std::to_string(port), "-t", "robots/#", "-C", "1", "-W", "30", "-v"},
+            pipe->write_end.get());
+  pipe->write_end.reset();
+  // It has no way to say that it is subscribed; what is retained would be told later, too, but an alert is
+  // not.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto result = watch_with_rules(kRuleOfHeat + std::string("[[action]]\nmqtt = \"mqtt://127.0.0.1:") +
+                                       std::to_string(port) + "/robots/7\"\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::string heard(4096, '\0');
+  const ssize_t length = ::read(pipe->read_end.get(), heard.data(), heard.size());
+  ASSERT_GT(length, 0) << result.err;
+  heard.resize(static_cast<std::size_t>(length));
+  EXPECT_THAT(heard, HasSubstr("robots/7 {\"alert\":\"hot\""));
+}
+
+}  // namespace
+}  // namespace headroom::test

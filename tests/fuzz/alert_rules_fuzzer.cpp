@@ -1,0 +1,21 @@
+// Alert rules: whatever a file holds, the reader answers with rules that an engine takes, or with an error.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "analysis/alerts.h"
+#include "watch/alert_rules_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace headroom;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto settings = watch::parse_alert_rules(text, "fuzz.toml", "/nowhere");
+  if (!settings) return 0;
+  analysis::Alerts alerts(settings->rules);
+  analysis::MemoryRisk risk({1'000'000'000});
+  risk.add(SystemSample{});
+  alerts.update({}, risk);
+  for (const auto& rule : settings->rules)
+    if (!analysis::risk_figure_by_name(rule.figure)) __builtin_trap();
+  return 0;
+}
