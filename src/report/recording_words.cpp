@@ -49,6 +49,7 @@ std::string cure_for_drops(const recording::RecordingInfo& info) {
   };
   // The tracer's own sentences say which bound it was.
   if (notes_hold("bound on its events")) return "record without --max-events, or with a larger one";
+  if (notes_hold("ulimit -f")) return "raise the limit on file sizes (ulimit -f)";
   if (notes_hold("no disk space")) return "free some disk space, or record to another disk with --out";
   // A ring is never full: its segments were all in use.
   return info.ring ? "record with a larger --ring: it needs 1 MiB for each thread at a time, and 5 MiB more"
@@ -79,9 +80,10 @@ void add_not_closed(std::vector<std::string>& parts, const recording::RecordingI
 void add_overwritten(std::vector<std::string>& parts, const recording::RecordingInfo& info) {
   if (info.segments_overwritten == 0) return;
   parts.push_back(
-      fmt::format("The ring was overwritten {} times: what was allocated before its first event is "
+      fmt::format("{} of the ring's segments {} overwritten: what was allocated before its first event is "
                   "not counted",
-                  grouped(static_cast<std::int64_t>(info.segments_overwritten))));
+                  grouped(static_cast<std::int64_t>(info.segments_overwritten)),
+                  info.segments_overwritten == 1 ? "was" : "were"));
 }
 
 void add_dropped(std::vector<std::string>& parts, const recording::RecordingInfo& info,

@@ -2,6 +2,7 @@
 #include "base/text.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include "report/recording_words.h"
 #include "trace/summary_lines.h"
@@ -37,6 +38,8 @@ std::string trace_summary(const TraceOutcome& outcome) {
     text +=
         line("process", fmt::format("{} {}, which {}", program_of(outcome.info->command), outcome.info->pid,
                                     outcome.by_memory ? "held most at once" : "did most of the work"));
+  if (outcome.end.status.signal == SIGSYS)
+    text += line("sandbox", "if it does so only here, its seccomp filter forbids what recording needs");
   text += outcome.figures;
   if (outcome.info) text += recording_line(outcome);
   // The folder alone proves nothing: a runtime's profiles go there, too.

@@ -176,7 +176,7 @@ bool RecordingFile::open_for_process(const char* path) {
   return false;
 }
 
-void RecordingFile::fill_header(FileHeader& header, const Options& options) const {
+void RecordingFile::fill_header(FileHeader& header, const Options& options) {
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kVersion;
   header.header_bytes = kHeaderBytes;
@@ -200,6 +200,7 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) cons
   header.large_bytes = options.large_bytes;
   header.sample_period_bytes = options.sample_period;
   header.segments_limit = most_segments(options);
+  is_kept_small_ = header.segments_limit < options.segments && !options.ring;
   header.exec_generation = generation_;
   header.checksum = checksum_of(header);
 }
@@ -274,7 +275,10 @@ bool RecordingFile::own_descriptor() {
 }
 
 bool RecordingFile::allocate(std::uint64_t offset, std::uint64_t bytes, Reserve how) {
-  if (!may_grow_to(offset + bytes)) return false;
+  if (!may_grow_to(offset + bytes)) {
+    is_kept_small_ = true;
+    return false;
+  }
   // Nothing was written there yet, or it is a slot of the ring whose old records are given up.
   if (how == Reserve::with_zeros && zeros_reserve_ ? !write_zeros(fd_, offset, bytes)
                                                    : !reserve_on_disk(offset, bytes))

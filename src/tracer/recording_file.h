@@ -33,6 +33,8 @@ class RecordingFile {
 
   recording::FileHeader* header() const { return header_; }
   bool is_open() const { return header_ != nullptr; }
+  // The limit on file sizes (RLIMIT_FSIZE) keeps it smaller than what was asked for.
+  bool is_kept_small() const { return is_kept_small_.load(std::memory_order_relaxed); }
 
   // False when the limit is reached, all slots of the ring are in use, or memory cannot be mapped.
   // `leave` is asked for the slots of a ring that are in use, the oldest first; true: that one no more.
@@ -66,7 +68,7 @@ class RecordingFile {
   bool open_new(const char* path);
   bool open_for_process(const char* path);
   bool set_up(const Options& options);
-  void fill_header(recording::FileHeader& header, const Options& options) const;
+  void fill_header(recording::FileHeader& header, const Options& options);
   bool own_descriptor();
   enum class Reserve { as_a_hole, with_zeros };
   bool allocate(std::uint64_t offset, std::uint64_t bytes, Reserve how);
@@ -83,7 +85,7 @@ class RecordingFile {
   std::atomic<std::uint64_t> next_slot_{0};            // of a ring: where the search for a free one goes on
   std::atomic<std::uint64_t> metadata_backed_{0};
   Lock backing_metadata_;
-  std::atomic<bool> calibrating_{false};
+  std::atomic<bool> calibrating_{false}, is_kept_small_{false};
   char path_[4096] = {};
 };
 

@@ -238,7 +238,9 @@ ThreadState* drop_event(ThreadState* state) {
 }
 
 void note_why_there_is_no_room(const ThreadState& state) {
-  if (state.segment.memory != nullptr)
+  if (process.file.is_kept_small())
+    note_once(noted_limit, "the limit on file sizes (ulimit -f) was reached: events were dropped");
+  else if (state.segment.memory != nullptr)
     note_once(noted_full_disk, "no disk space was left for the recording: events were dropped");
   else if (process.options.ring)
     note_once(

@@ -349,7 +349,8 @@ TEST_F(Trace, AFileThatMayNotGrowEndsTheRecordingAndNotTheProgram) {
   const auto result = trace(program, {"--full"}, options);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "at its end\n");
-  EXPECT_THAT(result.err, AllOf(HasSubstr("no more than 6.0 MiB here (ulimit -f)"), HasSubstr("dropped")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("no more than 6.0 MiB here (ulimit -f)"),
+                                HasSubstr("events: raise the limit on file sizes (ulimit -f)")));
   EXPECT_LE(fs::file_size(recording()), options.most_file_bytes);
   const Read recorded = read(recording());
   EXPECT_GT(recorded.events, 100'000u);

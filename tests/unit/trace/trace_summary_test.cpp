@@ -103,6 +103,14 @@ TEST(Summary, NamesTheSignalAndTheOutOfMemoryKiller) {
   EXPECT_THAT(trace_summary(outcome), HasSubstr("out-of-memory killer"));
 }
 
+TEST(Summary, ADeathInASandboxNamesTheSandbox) {
+  test::TemporaryFolder folder;
+  auto recording = two_layers(folder);
+  TraceOutcome outcome = outcome_of(recording);
+  outcome.end.status.signal = SIGSYS;
+  EXPECT_THAT(trace_summary(outcome), AllOf(HasSubstr("SIGSYS"), HasSubstr("seccomp filter forbids")));
+}
+
 TEST(Summary, EverythingAtOnceIsStillShort) {
   test::TemporaryFolder folder;
   auto recording = two_layers(folder);
@@ -196,6 +204,8 @@ TEST(Summary, DroppedEventsNameTheBoundThatWasMet) {
   EXPECT_THAT(dropped("", true), HasSubstr("7 events: record with a larger --ring"));
   EXPECT_THAT(dropped("the recording stopped at the bound on its events", false),
               HasSubstr("7 events: record without --max-events"));
+  EXPECT_THAT(dropped("the limit on file sizes (ulimit -f) was reached: events were dropped", false),
+              HasSubstr("7 events: raise the limit on file sizes"));
   EXPECT_THAT(dropped("no disk space was left for the recording: events were dropped", false),
               HasSubstr("7 events: free some disk space"));
 }
