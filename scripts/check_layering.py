@@ -17,11 +17,14 @@ FLOORS = {
     "analysis": 3, "planning": 3,
     "report": 4, "exporters": 4, "importers": 4,
     "bench": 5, "watch": 5, "trace": 5,
+    "memory_tracer": 5,
     "tui": 6, "serve": 6,
     "cli": 7,
 }
 # The preload library lives in another's process: it may see plain data, the writer of recordings and the ledger of devices.
 TRACER_MAY_SEE = {"model", "recording", "ledger", "tracer"}
+# The library of memory tracers lives there, too, and records by the preload library's recorder: it alone may see that.
+MEMORY_TRACER_MAY_SEE = {"model", "recording", "tracer", "memory_tracer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -49,6 +52,10 @@ def find_problems(root):
             if room == "tracer":
                 if other not in TRACER_MAY_SEE:
                     problems.append(f"{where}: tracer/ includes {other}/; it may see {', '.join(sorted(TRACER_MAY_SEE))} only")
+                continue
+            if room == "memory_tracer":
+                if other not in MEMORY_TRACER_MAY_SEE:
+                    problems.append(f"{where}: memory_tracer/ includes {other}/; it may see {', '.join(sorted(MEMORY_TRACER_MAY_SEE))} only")
                 continue
             if other == "tracer" or FLOORS[other] > FLOORS[room]:
                 problems.append(f"{where}: {room}/ (floor {FLOORS[room]}) includes {target}, which is above it; move the shared part down")

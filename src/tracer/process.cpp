@@ -89,6 +89,25 @@ void after_fork_in_child() {
   fork_mark->store(kForked);
 }
 
+// The phase is `starting`.
+bool open_first(const char* path, const Options& options) {
+  process.options = options;
+  const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
+  if (is_usable && fork_mark == nullptr) {
+    fork_mark = create_fork_mark();
+    if (fork_mark != nullptr) pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  }
+  if (!is_usable || fork_mark == nullptr) {
+    process.phase.store(Phase::disabled, std::memory_order_release);
+    return false;
+  }
+  std::memcpy(process.path, path, std::strlen(path) + 1);
+  choose_clock();
+  has_find_object();  // looked up now, because a child must not
+  open_recording();
+  return process.phase.load() == Phase::recording;
+}
+
 }  // namespace
 
 [[gnu::noinline, gnu::cold]] bool start_recording(ThreadLocal& thread) {
@@ -98,21 +117,18 @@ void after_fork_in_child() {
   if (!process.phase.compare_exchange_strong(phase, Phase::starting)) return phase == Phase::recording;
   const Guard guard(thread);
   const OwnSystemCalls own_calls;
-  process.options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
-  process.options.host = kHasHostHooks;
-  const char* path = process.options.ledger ? nullptr : std::getenv("HEADROOM_TRACE_FILE");
-  const bool is_usable = path != nullptr && *path == '/' && std::strlen(path) < sizeof process.path;
-  fork_mark = is_usable ? create_fork_mark() : nullptr;
-  if (fork_mark == nullptr) {
-    process.phase.store(Phase::disabled, std::memory_order_release);
-    return false;
-  }
-  std::memcpy(process.path, path, std::strlen(path) + 1);
-  choose_clock();
-  has_find_object();  // looked up now, because a child must not
-  pthread_atfork(nullptr, nullptr, after_fork_in_child);
-  open_recording();
-  return process.phase.load() == Phase::recording;
+  Options options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
+  options.host = kHasHostHooks;
+  return open_first(options.ledger ? nullptr : std::getenv("HEADROOM_TRACE_FILE"), options);
+}
+
+bool start_recording_to(ThreadLocal& thread, const char* path, const Options& options) {
+  Phase phase = process.phase.load();
+  if (phase != Phase::idle && phase != Phase::disabled) return false;
+  if (!process.phase.compare_exchange_strong(phase, Phase::starting)) return false;
+  const Guard guard(thread);
+  const OwnSystemCalls own_calls;
+  return open_first(path, options);
 }
 
 bool recording_is_ours() {

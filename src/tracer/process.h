@@ -34,6 +34,9 @@ struct ThreadLocal;
 // Opens the recording at the first event, if the environment asks for one. False: nothing is to be recorded
 // (yet).
 bool start_recording(ThreadLocal& thread);
+// The same for a library that a program asks to record, to a file of its own: `path` is absolute. Where
+// nothing can be written it may be tried again with another path.
+bool start_recording_to(ThreadLocal& thread, const char* path, const Options& options);
 inline bool is_recording(ThreadLocal& thread) {
   const Phase phase = process.phase.load(std::memory_order_acquire);
   return __builtin_expect(phase == Phase::recording, 1) || (phase == Phase::idle && start_recording(thread));

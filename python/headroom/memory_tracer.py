@@ -1,0 +1,294 @@
+"""Memory of a PyTorch model by layer.
+
+    from headroom import MemoryTracer
+
+    tracer = MemoryTracer()
+    with tracer.trace(model):
+        output = model(input_tensor)
+    tracer.print_summary()
+
+The work is done by libheadroom_memory_tracer.so, which is beside this file or named by HEADROOM_MEMORY_TRACER_LIBRARY. It must
+have been built with the LibTorch of the torch that is imported.
+"""
+import contextlib
+import ctypes
+import json
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import Dict, List, Optional
+
+import torch
+
+LIBRARY = "libheadroom_memory_tracer.so"
+
+
+@dataclass
+class LayerMemoryStats:
+    layer_name: str
+    peak_allocated: int  # most bytes allocated on the device in all while the layer ran
+    peak_reserved: int
+    total_allocations: int  # in the layer itself, not in those inside it
+    total_deallocations: int
+    avg_fragmentation: float  # 0 to 1
+    duration_ms: float  # of all its calls
+    # Beyond the reference's fields:
+    calls: int = 0
+    allocated_bytes: int = 0  # in all, in the layer itself
+    live_bytes: int = 0  # of these, not yet released
+    at_peak_bytes: int = 0  # of these, live when the device's total was highest
+
+
+@dataclass
+class MemoryEvent:
+    timestamp: float  # seconds since the first trace began
+    event_type: str  # 'alloc', 'free', 'snapshot', 'layer_enter', 'layer_exit'
+    size_bytes: int
+    layer_name: Optional[str]
+    allocated_bytes: int
+    reserved_bytes: int
+    fragmentation_ratio: float
+
+
+def _load():
+    path = os.environ.get("HEADROOM_MEMORY_TRACER_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), LIBRARY)
+    try:
+        # By PyDLL: its functions are called with the interpreter's lock held.
+        library = ctypes.PyDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"{path} cannot be loaded ({error}): build Headroom with the LibTorch of this torch {torch.__version__}, "
+            "cmake -DHEADROOM_LIBTORCH=<folder of torch>, or name the library in HEADROOM_MEMORY_TRACER_LIBRARY"
+        ) from None
+
+    def declare(name, result, *arguments):
+        function = getattr(library, "headroom_memory_tracer_" + name)
+        function.restype, function.argtypes = result, arguments
+
+    handle, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    declare("error", text)
+    declare("has_cuda", number)
+    declare("free", None, ctypes.c_void_p)
+    declare("new", handle, ctypes.c_uint64, text, number, text)
+    declare("delete", None, handle)
+    declare("layer", ctypes.c_uint32, handle, text, ctypes.c_uint32)
+    declare("module", None, handle, ctypes.c_void_p, ctypes.c_uint32)
+    declare("begin", number, handle, ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64)
+    declare("end", None, handle)
+    declare("hook", number, ctypes.py_object, text, number)
+    declare("unhook", None, ctypes.py_object, text)
+    declare("stats", ctypes.c_void_p, handle, text)
+    declare("events", ctypes.c_void_p, handle)
+    declare("summary", ctypes.c_void_p, handle)
+    declare("export_flame_graph", number, handle, text)
+    declare("export_timeline", number, handle, text)
+    return library
+
+
+_library = _load()
+
+
+def _call(name, *arguments):
+    return getattr(_library, "headroom_memory_tracer_" + name)(*arguments)
+
+
+def _bytes_of(text):
+    return os.fsencode(text) if not isinstance(text, bytes) else text
+
+
+def _name_bytes(name):
+    return str(name).encode("utf-8", "replace").replace(b"\0", b"?")
+
+
+def _text(pointer):
+    if not pointer:
+        raise ValueError(_call("error").decode("utf-8", "replace"))
+    try:
+        return ctypes.string_at(pointer).decode("utf-8", "replace")
+    finally:
+        _call("free", pointer)
+
+
+# What a stand-in does; memory_tracer/python_hooks.h.
+_MODULE_CALL, _BACKWARD, _OPTIMIZER_STEP = 0, 1, 2
+
+
+def _subclasses(base):
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+class _Hooks:
+    """What is replaced while any trace is open, and only then."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._users = 0
+        self._hooked = []
+
+    def acquire(self):
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._hook(torch.nn.Module, "__call__", _MODULE_CALL)
+                self._hook(torch.autograd, "backward", _BACKWARD)
+                self._hook(torch.autograd, "grad", _BACKWARD)
+            # A trace inside of another may be the first to know a class of optimizers.
+            for optimizer in set(_subclasses(torch.optim.Optimizer)):
+                if "step" in vars(optimizer) and (optimizer, "step") not in self._hooked:
+                    self._hook(optimizer, "step", _OPTIMIZER_STEP)
+
+    def release(self):
+        with self._lock:
+            self._users -= 1
+            if self._users > 0:
+                return
+            for owner, name in reversed(self._hooked):
+                _call("unhook", owner, name.encode())
+            self._hooked.clear()
+
+    def _hook(self, owner, name, what):
+        if _call("hook", owner, name.encode(), what) == 0:
+            self._hooked.append((owner, name))
+
+
+_hooks = _Hooks()
+
+
+def _weights_of(model):
+    """Address, bytes and device of each storage of the parameters and buffers."""
+    seen, numbers = set(), []
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.layout != torch.strided or tensor.device.type not in ("cpu", "cuda"):
+            continue
+        try:
+            storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()._storage
+        except (RuntimeError, NotImplementedError, AttributeError):
+            continue  # a tensor without a storage of its own: fake, quantized by a subclass
+        address = storage.data_ptr()
+        if address == 0 or address in seen:
+            continue
+        seen.add(address)
+        device = tensor.device.index or 0 if tensor.device.type == "cuda" else -1
+        numbers += [address, storage.nbytes(), device]
+    return numbers
+
+
+class MemoryTracer:
+    def __init__(
+        self,
+        max_events: int = 100000,
+        device: str = "cuda:0",
+        enable_fragmentation_tracking: bool = True,
+        *,
+        record_to: Optional[str] = None,
+    ):
+        """max_events: how many events are stored, the newest; figures count all. device: whose figures are given where none
+        is named; all devices are traced. record_to: a recording (.hrec) for `headroom report`, which survives the process."""
+        self._handle = None
+        if max_events < 0:
+            raise ValueError(f"max_events is {max_events}; it must not be negative")
+        self._handle = _call(
+            "new", max_events, _name_bytes(device), bool(enable_fragmentation_tracking), _bytes_of(record_to or ""))
+        if not self._handle:
+            raise ValueError(_call("error").decode("utf-8", "replace"))
+        self.max_events = max_events
+        self.device = str(device)
+        self.enable_fragmentation_tracking = bool(enable_fragmentation_tracking)
+        if self.device != "cpu" and not _call("has_cuda"):
+            warnings.warn(f"no CUDA device that can be traced: the figures are of the CPU and not of {self.device}", stacklevel=2)
+            self.device = "cpu"
+        self._root = None
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            _call("delete", self._handle)
+            self._handle = None
+
+    @contextlib.contextmanager
+    def trace(self, model: torch.nn.Module):
+        """What is allocated and released inside of the block is traced, and the calls of the model's modules are layers."""
+        weights = _weights_of(model)
+        numbers = (ctypes.c_int64 * len(weights))(*weights)
+        if _call("begin", self._handle, numbers, len(weights) // 3) != 0:
+            raise RuntimeError(_call("error").decode("utf-8", "replace"))
+        try:
+            self._name_layers(model)
+            _hooks.acquire()
+            try:
+                yield self
+            finally:
+                _hooks.release()
+        finally:
+            _call("end", self._handle)
+
+    def _name_layers(self, model):
+        root = getattr(model, "original_name", None) or type(model).__name__
+        if self._root is None:
+            self._root = root
+        # Names are those of named_modules(). Of a second model, of another class, they begin with its name.
+        prefix = "" if root == self._root else root + "."
+        inner = [(name, module) for name, module in model.named_modules() if name]
+        names = {name for name, _ in inner}
+        numbers = {"": _call("layer", self._handle, _name_bytes(root if root not in names else root + " (model)"), 0)}
+        _call("module", self._handle, id(model), numbers[""])
+        for name, module in inner:
+            around = name
+            while around and around not in numbers:
+                around = around.rpartition(".")[0]
+            numbers[name] = _call("layer", self._handle, _name_bytes(prefix + name), numbers[around])
+            _call("module", self._handle, id(module), numbers[name])
+
+    def _stats(self, device=None):
+        return json.loads(_text(_call("stats", self._handle, None if device is None else _name_bytes(device))))
+
+    def get_layer_stats(self, device: Optional[str] = None) -> Dict[str, LayerMemoryStats]:
+        return {name: LayerMemoryStats(**layer) for name, layer in self._stats(device)["layers"].items()}
+
+    def get_peak_memory_per_layer(self, device: Optional[str] = None) -> Dict[str, int]:
+        return {name: layer["peak_allocated"] for name, layer in self._stats(device)["layers"].items()}
+
+    def get_fragmentation_stats(self, device: Optional[str] = None) -> Dict[str, float]:
+        if not self.enable_fragmentation_tracking:
+            return {}
+        return {name: layer["avg_fragmentation"] for name, layer in self._stats(device)["layers"].items()}
+
+    def get_memory_at_peak(self, device: Optional[str] = None) -> Dict[str, int]:
+        """Who held the peak: layers, "(before the trace)" and "(outside of layers)". The sum is peak_allocated()."""
+        return self._stats(device)["memory_at_peak"]
+
+    def get_memory_by_use(self, device: Optional[str] = None) -> Dict[str, int]:
+        """The peak by weights, activations, gradients, optimizer_state, workspace and other."""
+        return self._stats(device)["memory_by_use_at_peak"]
+
+    def get_growth(self, device: Optional[str] = None) -> List[dict]:
+        """Layers that kept more with each of the last five or more traces: leaks."""
+        return self._stats(device)["growth"]
+
+    def peak_allocated(self, device: Optional[str] = None) -> int:
+        return self._stats(device)["peak_allocated"]
+
+    def allocated(self, device: Optional[str] = None) -> int:
+        return self._stats(device)["allocated_bytes"]
+
+    @property
+    def events(self) -> List[MemoryEvent]:
+        """The newest max_events, of all devices."""
+        return [MemoryEvent(**event) for event in json.loads(_text(_call("events", self._handle)))]
+
+    def export_flame_graph(self, output_path: str) -> None:
+        """For https://www.speedscope.app."""
+        self._export("export_flame_graph", output_path)
+
+    def export_timeline(self, output_path: str) -> None:
+        """JSON of "events", "layer_stats" and "summary"."""
+        self._export("export_timeline", output_path)
+
+    def _export(self, what, output_path):
+        if _call(what, self._handle, _bytes_of(output_path)) != 0:
+            raise OSError(_call("error").decode("utf-8", "replace"))
+
+    def print_summary(self) -> None:
+        print(_text(_call("summary", self._handle)), end="")

@@ -1,0 +1,337 @@
+#include "memory_tracer/account.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace headroom::memory_tracer {
+namespace {
+
+constexpr std::uint64_t kUnknownBlocks = 1;  // no address of a tensor
+constexpr std::size_t kMostKept = 64;        // traces that growth is told of
+constexpr std::size_t kLeastForGrowth = 5;   // caches grow for three or four and then stay
+
+// What memory is that outlives the call of a layer of this kind.
+Use use_after(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::module:
+      return Use::activations;
+    case LayerKind::backward:
+      return Use::gradients;
+    case LayerKind::optimizer:
+      return Use::optimizer_state;
+  }
+  return Use::other;
+}
+
+std::size_t index_of(Use use) { return static_cast<std::size_t>(use); }
+
+}  // namespace
+
+std::string name_of(Device device) { return device == kCpu ? "cpu" : "cuda:" + std::to_string(device - 1); }
+
+Device device_of(std::string_view name) {
+  if (name == "cpu") return kCpu;
+  if (name == "cuda") return 1;
+  constexpr std::string_view kPrefix = "cuda:";
+  if (!name.starts_with(kPrefix)) return kDevices;
+  const std::string_view digits = name.substr(kPrefix.size());
+  unsigned number = kDevices;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  return is_number && number + 1 < kDevices ? number + 1 : kDevices;
+}
+
+Account::Account(std::size_t max_events, Device device, bool tracks_fragmentation)
+    : max_events_(max_events), device_(device), tracks_fragmentation_(tracks_fragmentation) {
+  layers_ = {{"(outside of layers)", kOutside, LayerKind::module},
+             {"(before the trace)", kOutside, LayerKind::module}};
+  calls_.resize(layers_.size());
+}
+
+LayerId Account::add_layer(std::string_view name, LayerId parent, LayerKind kind) {
+  const auto [found, is_new] = ids_.try_emplace(std::string(name), static_cast<LayerId>(layers_.size()));
+  if (is_new) {
+    layers_.push_back({std::string(name), parent, kind});
+    calls_.emplace_back();
+  }
+  return found->second;
+}
+
+LayerId Account::backward_layer(std::string_view node, std::uint64_t forward_thread, std::uint64_t sequence) {
+  const LayerId outer = add_layer("backward", kOutside, LayerKind::backward);
+  const std::optional<LayerId> forward = forward_layers_.find(forward_thread, sequence);
+  const bool is_known = forward && *forward > kBefore && layers_[*forward].kind == LayerKind::module;
+  const std::string name = "backward/" + (is_known ? layers_[*forward].name : std::string(node));
+  return add_layer(name, outer, LayerKind::backward);
+}
+
+DeviceAccount& Account::account_of(Device device) {
+  if (!devices_[device]) devices_[device] = std::make_unique<DeviceAccount>();
+  return *devices_[device];
+}
+
+std::vector<Account::Frame>& Account::frames_of(ThreadId thread) {
+  if (thread >= threads_.size()) threads_.resize(thread + 1);
+  return threads_[thread];
+}
+
+void Account::begin(std::int64_t time_ns) {
+  if (start_ns_ == 0) start_ns_ = time_ns;
+}
+
+void Account::end(std::int64_t time_ns) {
+  for (Device device = 0; device < kDevices; ++device)
+    if (devices_[device]) store(EventType::snapshot, 0, device, kOutside, 0, time_ns);
+}
+
+void Account::remember_kept() {
+  for (const auto& account : devices_) {
+    if (!account) continue;
+    std::vector<std::int64_t> live(account->layers.size());
+    for (std::size_t i = 0; i < live.size(); ++i) live[i] = account->layers[i].live;
+    if (account->kept.size() == kMostKept) account->kept.erase(account->kept.begin());
+    account->kept.push_back(std::move(live));
+  }
+}
+
+void Account::set_reserve(Device device, std::int64_t reserved, std::int64_t allocated) {
+  DeviceAccount& account = account_of(device);
+  account.has_own_reserve = true;
+  account.reserved = reserved;
+  const std::int64_t unknown = allocated - account.allocated;
+  if (unknown > 0) {
+    // One block for all that was allocated before and is no weight.
+    auto& block = account.blocks[kUnknownBlocks];
+    if (block.bytes > 0) remove(account, block);
+    block = {block.bytes + static_cast<std::uint64_t>(unknown),
+             0,
+             ++account.allocations,
+             kBefore,
+             Use::other,
+             false};
+    add(account, block);
+  }
+  note_total(account, device);
+}
+
+void Account::change_reserve(Device device, std::int64_t bytes) {
+  DeviceAccount& account = account_of(device);
+  account.has_own_reserve = true;
+  account.reserved += bytes;
+  note_total(account, device);
+}
+
+void Account::set_weights(const std::vector<WeightBlock>& weights) {
+  for (auto& account : devices_) {
+    if (!account) continue;
+    for (auto at = account->blocks.begin(); at != account->blocks.end();) {
+      if (!at->second.is_before) {
+        ++at;
+        continue;
+      }
+      remove(*account, at->second);
+      at = account->blocks.erase(at);
+    }
+  }
+  for (const WeightBlock& weight : weights) {
+    if (weight.address == 0 || weight.device >= kDevices) continue;
+    DeviceAccount& account = account_of(weight.device);
+    const auto [found, is_new] = account.blocks.try_emplace(
+        weight.address,
+        DeviceAccount::Block{weight.bytes, 0, ++account.allocations, kBefore, Use::weights, true});
+    if (!is_new) {
+      move(account, found->second, Use::weights);
+      continue;
+    }
+    add(account, found->second);
+    note_total(account, weight.device);
+  }
+}
+
+// After a total grew.
+void Account::note_total(DeviceAccount& account, Device device) {
+  if (!account.has_own_reserve) account.reserved = account.allocated;
+  account.peak_reserved = std::max(account.peak_reserved, account.reserved);
+  if (account.allocated > account.peak) {
+    account.peak = account.allocated;
+    ++account.peaks;
+    account.peak_number = account.allocations;
+    account.by_use_at_peak = account.by_use;
+  }
+  for (const ThreadId thread : open_threads_) {
+    Frame& frame = threads_[thread].back();
+    frame.peak_allocated[device] = std::max(frame.peak_allocated[device], account.allocated);
+    frame.peak_reserved[device] = std::max(frame.peak_reserved[device], account.reserved);
+  }
+}
+
+void Account::move(DeviceAccount& account, DeviceAccount::Block& block, Use use) {
+  const auto bytes = static_cast<std::int64_t>(block.bytes);
+  account.by_use[index_of(block.use)] -= bytes;
+  account.by_use[index_of(use)] += bytes;
+  if (block.number <= account.peak_number) {  // and it still lives: so it did at the peak
+    account.by_use_at_peak[index_of(block.use)] -= bytes;
+    account.by_use_at_peak[index_of(use)] += bytes;
+  }
+  block.use = use;
+}
+
+void Account::add(DeviceAccount& account, const DeviceAccount::Block& block) {
+  const auto bytes = static_cast<std::int64_t>(block.bytes);
+  account.of(block.layer).change(bytes, account.peaks);
+  account.allocated += bytes;
+  account.by_use[index_of(block.use)] += bytes;
+}
+
+void Account::remove(DeviceAccount& account, const DeviceAccount::Block& block) {
+  const auto bytes = static_cast<std::int64_t>(block.bytes);
+  account.of(block.layer).change(-bytes, account.peaks);
+  account.allocated -= bytes;
+  account.by_use[index_of(block.use)] -= bytes;
+  if (!account.has_own_reserve) account.reserved = account.allocated;
+}
+
+void Account::allocated(ThreadId thread, Device device, std::uint64_t address, std::uint64_t bytes,
+                        std::int64_t time_ns) {
+  DeviceAccount& account = account_of(device);
+  const std::vector<Frame>& frames = frames_of(thread);
+  const LayerId layer = frames.empty() ? kOutside : frames.back().layer;
+  const Use use = frames.empty() ? Use::other : use_after(layers_[layer].kind);
+  const DeviceAccount::Block block{
+      bytes, frames.empty() ? 0 : frames.back().number, ++account.allocations, layer, use, false};
+  const auto [found, is_new] = account.blocks.try_emplace(address, block);
+  if (!is_new) {  // a weight that was there before, whose release is not seen
+    remove(account, found->second);
+    found->second = block;
+  }
+  add(account, block);
+  LayerFigures& figures = account.of(layer);
+  ++figures.allocations;
+  figures.allocated_bytes += static_cast<std::int64_t>(bytes);
+  note_total(account, device);
+  store(EventType::alloc, thread, device, layer, bytes, time_ns);
+}
+
+bool Account::released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns,
+                       bool is_active) {
+  if (!devices_[device]) return false;
+  DeviceAccount& account = *devices_[device];
+  const auto found = account.blocks.find(address);
+  if (found == account.blocks.end()) {
+    ++unknown_releases_;
+    return false;
+  }
+  const std::vector<Frame>& frames = frames_of(thread);
+  // Made and released in one call of a layer, not in one inside it: scratch.
+  if (!frames.empty() && frames.back().number == found->second.frame)
+    move(account, found->second, Use::workspace);
+  remove(account, found->second);
+  const std::uint64_t bytes = found->second.bytes;
+  account.blocks.erase(found);
+  if (!is_active) return true;
+  const LayerId layer = frames.empty() ? kOutside : frames.back().layer;
+  ++account.of(layer).releases;
+  store(EventType::free, thread, device, layer, bytes, time_ns);
+  return true;
+}
+
+void Account::enter(ThreadId thread, LayerId layer, std::int64_t time_ns) {
+  std::vector<Frame>& frames = frames_of(thread);
+  if (frames.empty()) open_threads_.push_back(thread);
+  Frame& frame = frames.emplace_back(Frame{layer, ++frames_, time_ns});
+  for (Device device = 0; device < kDevices; ++device) {
+    if (!devices_[device]) continue;
+    frame.peak_allocated[device] = devices_[device]->allocated;
+    frame.peak_reserved[device] = devices_[device]->reserved;
+  }
+  ++calls_[layer].count;
+  store(EventType::layer_enter, thread, device_, layer, 0, time_ns);
+}
+
+void Account::leave(ThreadId thread, std::int64_t time_ns) {
+  std::vector<Frame>& frames = frames_of(thread);
+  if (frames.empty()) return;
+  const Frame frame = frames.back();
+  frames.pop_back();
+  for (Device device = 0; device < kDevices; ++device) {
+    if (!devices_[device]) continue;
+    LayerFigures& figures = devices_[device]->of(frame.layer);
+    figures.peak_allocated = std::max(figures.peak_allocated, frame.peak_allocated[device]);
+    figures.peak_reserved = std::max(figures.peak_reserved, frame.peak_reserved[device]);
+    if (frames.empty()) continue;
+    Frame& outer = frames.back();
+    outer.peak_allocated[device] = std::max(outer.peak_allocated[device], frame.peak_allocated[device]);
+    outer.peak_reserved[device] = std::max(outer.peak_reserved[device], frame.peak_reserved[device]);
+  }
+  // Called inside of itself, its time counts once.
+  const auto is_same = [&](const Frame& outer) { return outer.layer == frame.layer; };
+  if (std::none_of(frames.begin(), frames.end(), is_same))
+    calls_[frame.layer].time_ns += time_ns - frame.start_ns;
+  if (frames.empty()) std::erase(open_threads_, thread);
+  store(EventType::layer_exit, thread, device_, frame.layer, 0, time_ns);
+}
+
+LayerId Account::current_layer(ThreadId thread) const {
+  return is_in_layer(thread) ? threads_[thread].back().layer : kOutside;
+}
+
+void Account::forget_thread(ThreadId thread) {
+  if (thread >= threads_.size()) return;
+  threads_[thread].clear();
+  std::erase(open_threads_, thread);
+}
+
+void Account::store(EventType type, ThreadId thread, Device device, LayerId layer, std::uint64_t bytes,
+                    std::int64_t time_ns) {
+  ++events_seen_;
+  const DeviceAccount* account = devices_[device].get();
+  if (account != nullptr && tracks_fragmentation_ && layer != kOutside) {
+    LayerFigures& figures = devices_[device]->of(layer);
+    figures.fragmentation_sum += account->fragmentation();
+    ++figures.fragmentation_events;
+  }
+  if (max_events_ == 0) return;
+  const Event event{time_ns,
+                    bytes,
+                    account == nullptr ? 0 : account->allocated,
+                    account == nullptr ? 0 : account->reserved,
+                    layer,
+                    thread,
+                    type,
+                    static_cast<std::uint8_t>(device)};
+  if (events_.size() < max_events_) {
+    events_.push_back(event);
+    return;
+  }
+  events_[next_event_] = event;
+  next_event_ = (next_event_ + 1) % max_events_;
+}
+
+std::vector<Account::Growth> Account::growth(Device device) const {
+  std::vector<Growth> growths;
+  const DeviceAccount* account = devices_[device].get();
+  if (account == nullptr || account->kept.size() < kLeastForGrowth) return growths;
+  for (LayerId layer = 0; layer < account->layers.size(); ++layer) {
+    if (layer == kBefore) continue;
+    std::vector<std::int64_t> steps;
+    for (std::size_t i = account->kept.size() - 1; i > 0; --i) {
+      const auto bytes_at = [&](std::size_t trace) {
+        const auto& kept = account->kept[trace];
+        return layer < kept.size() ? kept[layer] : 0;
+      };
+      const std::int64_t step = bytes_at(i) - bytes_at(i - 1);
+      if (step <= 0) break;
+      steps.push_back(step);
+    }
+    if (steps.size() + 1 < kLeastForGrowth) continue;
+    const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+    std::nth_element(steps.begin(), middle, steps.end());
+    growths.push_back(
+        {layer, *middle, account->layers[layer].live, static_cast<std::int64_t>(steps.size()) + 1});
+  }
+  std::sort(growths.begin(), growths.end(),
+            [](const Growth& a, const Growth& b) { return a.bytes_per_trace > b.bytes_per_trace; });
+  return growths;
+}
+
+}  // namespace headroom::memory_tracer

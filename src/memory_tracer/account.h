@@ -1,0 +1,205 @@
+// What one MemoryTracer knows: layers, what each device holds and held, and the newest events. Plain
+// accounting, without PyTorch; whoever calls has the lock of active_sessions.h.
+//
+// All figures are kept as events come, so none depends on how many events are stored. A new peak can come
+// with every allocation, and copying each layer's bytes every time would be quadratic; so a layer saves its
+// figure when it first changes after a peak (as analysis/live_counter.h does).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "memory_tracer/forward_layers.h"
+
+namespace headroom::memory_tracer {
+
+using LayerId = std::uint32_t;
+using ThreadId = std::uint32_t;  // dense; used again when a thread has ended
+inline constexpr LayerId kOutside = 0, kBefore = 1;
+
+// 0 is the CPU, 1 + N the CUDA device N.
+using Device = std::uint32_t;
+inline constexpr Device kCpu = 0, kDevices = 17;
+std::string name_of(Device device);
+// "cpu", "cuda", "cuda:1"; kDevices for what is none.
+Device device_of(std::string_view name);
+
+enum class Use : std::uint8_t { weights, activations, gradients, optimizer_state, workspace, other };
+inline constexpr std::size_t kUses = 6;
+inline constexpr const char* kUseNames[kUses] = {"weights",         "activations", "gradients",
+                                                 "optimizer_state", "workspace",   "other"};
+
+// What a layer is for, by which memory that outlives it is told.
+enum class LayerKind : std::uint8_t { module, backward, optimizer };
+
+struct Layer {
+  std::string name;
+  LayerId parent;
+  LayerKind kind;
+  std::uint32_t scope = 0;  // in the recording
+};
+
+struct LayerFigures {
+  std::int64_t peak_allocated = 0, peak_reserved = 0;  // of the device while the layer ran
+  std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
+  std::int64_t live = 0, saved = 0;
+  std::uint64_t saved_at = 0;  // the peak that `saved` is of
+  double fragmentation_sum = 0;
+  std::int64_t fragmentation_events = 0;
+
+  void change(std::int64_t bytes, std::uint64_t peak) {
+    if (saved_at != peak) {
+      saved = live;
+      saved_at = peak;
+    }
+    live += bytes;
+  }
+  std::int64_t at(std::uint64_t peak) const { return saved_at == peak ? saved : live; }
+};
+
+using BytesByUse = std::array<std::int64_t, kUses>;
+
+struct DeviceAccount {
+  struct Block {
+    std::uint64_t bytes;
+    std::uint64_t frame;   // the call of a layer that made it
+    std::uint64_t number;  // of the allocation
+    LayerId layer;
+    Use use;
+    bool is_before;  // was there before the trace: a weight whose allocation was not seen
+  };
+  std::unordered_map<std::uint64_t, Block> blocks;
+  std::vector<LayerFigures> layers;
+  std::int64_t allocated = 0, reserved = 0, peak = 0, peak_reserved = 0;
+  std::uint64_t peaks = 1;  // the number of the latest peak
+  std::uint64_t allocations = 0, peak_number = 0;
+  BytesByUse by_use{}, by_use_at_peak{};
+  bool has_own_reserve = false;  // reserved is told by its allocator; else it is what is allocated
+  // What each layer kept when each of the last traces ended, the oldest first.
+  std::vector<std::vector<std::int64_t>> kept;
+
+  LayerFigures& of(LayerId layer) {
+    if (layer >= layers.size()) layers.resize(layer + 1);
+    return layers[layer];
+  }
+  double fragmentation() const {
+    return reserved > 0 ? static_cast<double>(reserved - allocated) / static_cast<double>(reserved) : 0;
+  }
+};
+
+enum class EventType : std::uint8_t { alloc, free, snapshot, layer_enter, layer_exit };
+inline constexpr const char* kEventNames[] = {"alloc", "free", "snapshot", "layer_enter", "layer_exit"};
+
+struct Event {
+  std::int64_t time_ns;
+  std::uint64_t bytes;
+  std::int64_t allocated, reserved;
+  LayerId layer;
+  ThreadId thread;
+  EventType type;
+  std::uint8_t device;
+};
+
+struct WeightBlock {
+  std::uint64_t address, bytes;
+  Device device;
+};
+
+class Account {
+ public:
+  Account(std::size_t max_events, Device device, bool tracks_fragmentation);
+
+  // The same name is the same layer; the first parent stays.
+  LayerId add_layer(std::string_view name, LayerId parent, LayerKind kind);
+  // Of a node of autograd: "backward/conv1" where its forward operator ran in conv1, else "backward/" and the
+  // node's name.
+  LayerId backward_layer(std::string_view node, std::uint64_t forward_thread, std::uint64_t sequence);
+  ForwardLayers& forward_layers() { return forward_layers_; }
+  const std::vector<Layer>& layers() const { return layers_; }
+  Layer& layer(LayerId id) { return layers_[id]; }
+
+  void begin(std::int64_t time_ns);
+  void end(std::int64_t time_ns);
+  // What each layer still holds when the outermost trace ends, for growth().
+  void remember_kept();
+  // The model that is traced from now on. Those of the model before that were not seen to be allocated go.
+  void set_weights(const std::vector<WeightBlock>& weights);
+  // Of an allocator that tells what it has reserved: what that is now, and what else it has given out.
+  void set_reserve(Device device, std::int64_t reserved, std::int64_t allocated);
+  void change_reserve(Device device, std::int64_t bytes);
+
+  void allocated(ThreadId thread, Device device, std::uint64_t address, std::uint64_t bytes,
+                 std::int64_t time_ns);
+  // False of a block whose allocation was not seen. `is_active`: while a trace is open; else only what is
+  // live changes.
+  bool released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns, bool is_active);
+  void enter(ThreadId thread, LayerId layer, std::int64_t time_ns);
+  void leave(ThreadId thread, std::int64_t time_ns);
+  LayerId current_layer(ThreadId thread) const;
+  bool is_in_layer(ThreadId thread) const { return thread < threads_.size() && !threads_[thread].empty(); }
+  void forget_thread(ThreadId thread);
+
+  Device device() const { return device_; }
+  bool tracks_fragmentation() const { return tracks_fragmentation_; }
+  const DeviceAccount* find(Device device) const { return devices_[device].get(); }
+  std::int64_t calls_of(LayerId layer) const { return calls_[layer].count; }
+  std::int64_t time_of(LayerId layer) const { return calls_[layer].time_ns; }
+  std::uint64_t events_seen() const { return events_seen_; }
+  std::uint64_t unknown_releases() const { return unknown_releases_; }
+  std::size_t max_events() const { return max_events_; }
+  std::int64_t start_ns() const { return start_ns_; }
+  // The oldest first.
+  template <class Visit>
+  void for_each_event(Visit&& visit) const {
+    for (std::size_t i = 0; i < events_.size(); ++i) visit(events_[(next_event_ + i) % events_.size()]);
+  }
+
+  struct Growth {
+    LayerId layer;
+    std::int64_t bytes_per_trace, live, traces;
+  };
+  std::vector<Growth> growth(Device device) const;
+
+ private:
+  struct Frame {
+    LayerId layer;
+    std::uint64_t number;
+    std::int64_t start_ns;
+    std::array<std::int64_t, kDevices> peak_allocated{}, peak_reserved{};
+  };
+  struct Calls {
+    std::int64_t count = 0, time_ns = 0;
+  };
+
+  DeviceAccount& account_of(Device device);
+  void note_total(DeviceAccount& account, Device device);
+  static void add(DeviceAccount& account, const DeviceAccount::Block& block);
+  static void remove(DeviceAccount& account, const DeviceAccount::Block& block);
+  static void move(DeviceAccount& account, DeviceAccount::Block& block, Use use);
+  void store(EventType type, ThreadId thread, Device device, LayerId layer, std::uint64_t bytes,
+             std::int64_t time_ns);
+  std::vector<Frame>& frames_of(ThreadId thread);
+
+  std::size_t max_events_;
+  Device device_;
+  bool tracks_fragmentation_;
+  std::vector<Layer> layers_;
+  std::unordered_map<std::string, LayerId> ids_;
+  ForwardLayers forward_layers_;
+  std::vector<Calls> calls_;
+  std::array<std::unique_ptr<DeviceAccount>, kDevices> devices_;
+  std::vector<std::vector<Frame>> threads_;
+  std::vector<ThreadId> open_threads_;  // those in a layer
+  std::uint64_t frames_ = 0, unknown_releases_ = 0;
+  std::vector<Event> events_;
+  std::size_t next_event_ = 0;
+  std::uint64_t events_seen_ = 0;
+  std::int64_t start_ns_ = 0;
+};
+
+}  // namespace headroom::memory_tracer

@@ -1,0 +1,10 @@
+// Built against a LibTorch without CUDA, or one before 2.2, which tells nobody of its allocations.
+#include "memory_tracer/allocators.h"
+
+namespace headroom::memory_tracer {
+
+void watch_cuda_allocator() {}
+std::vector<DeviceTotals> device_totals() { return {}; }
+bool has_cuda() { return false; }
+
+}  // namespace headroom::memory_tracer

@@ -1,0 +1,131 @@
+// What the Python module (python/headroom/memory_tracer.py) calls by ctypes. Functions that give an int give
+// 0 for success; else headroom_memory_tracer_error() says why. Texts that are given out are the caller's to
+// free.
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "headroom/memory_tracer.h"
+#include "memory_tracer/allocators.h"
+#include "memory_tracer/python_hooks.h"
+#include "memory_tracer/views.h"
+
+#define HEADROOM_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace headroom {
+
+// The session of a tracer, for what its class does not show.
+struct MemoryTracerAccess {
+  static memory_tracer::Session& session(MemoryTracer& tracer) { return *tracer.session_; }
+};
+
+}  // namespace headroom
+
+using headroom::MemoryTracer;
+using headroom::MemoryTracerAccess;
+using namespace headroom::memory_tracer;
+
+namespace {
+
+thread_local std::string last_error;
+
+template <class Act>
+int attempt(const Act& act) {
+  try {
+    act();
+    return 0;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return 1;
+  }
+}
+
+Session& session_of(void* tracer) { return MemoryTracerAccess::session(*static_cast<MemoryTracer*>(tracer)); }
+
+}  // namespace
+
+HEADROOM_EXPORT const char* headroom_memory_tracer_error() { return last_error.c_str(); }
+HEADROOM_EXPORT int headroom_memory_tracer_has_cuda() { return has_cuda() ? 1 : 0; }
+HEADROOM_EXPORT void headroom_memory_tracer_free(char* text) { delete[] text; }
+
+HEADROOM_EXPORT void* headroom_memory_tracer_new(std::uint64_t max_events, const char* device,
+                                                 int tracks_fragmentation, const char* record_to) {
+  MemoryTracer* tracer = nullptr;
+  attempt([&] {
+    if (const char* const problem = prepare_python())
+      throw std::runtime_error(std::string("the layers of PyTorch cannot be told: ") + problem);
+    tracer = new MemoryTracer({max_events, device, tracks_fragmentation != 0, record_to});
+  });
+  return tracer;
+}
+HEADROOM_EXPORT void headroom_memory_tracer_delete(void* tracer) {
+  delete static_cast<MemoryTracer*>(tracer);
+}
+
+// The layer's number. `parent` is 0 for the model itself.
+HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_layer(void* tracer, const char* name,
+                                                           std::uint32_t parent) {
+  const SessionLock held;
+  return session_of(tracer).account.add_layer(name, parent, LayerKind::module);
+}
+HEADROOM_EXPORT void headroom_memory_tracer_module(void* tracer, const void* module, std::uint32_t layer) {
+  const SessionLock held;
+  session_of(tracer).modules[module] = layer;
+}
+
+// Weights as three numbers each: address, bytes, and -1 for the CPU or the CUDA device.
+HEADROOM_EXPORT int headroom_memory_tracer_begin(void* tracer, const std::int64_t* weights,
+                                                 std::uint64_t count) {
+  return attempt([&] {
+    std::vector<WeightBlock> blocks;
+    for (std::uint64_t i = 0; i < count; ++i)
+      blocks.push_back({static_cast<std::uint64_t>(weights[3 * i]),
+                        static_cast<std::uint64_t>(weights[3 * i + 1]),
+                        static_cast<Device>(weights[3 * i + 2] + 1)});
+    open_trace(session_of(tracer), blocks);
+  });
+}
+HEADROOM_EXPORT void headroom_memory_tracer_end(void* tracer) { close_trace(session_of(tracer)); }
+
+HEADROOM_EXPORT int headroom_memory_tracer_hook(void* owner, const char* name, int hook) {
+  return hook_attribute(owner, name, static_cast<Hook>(hook)) ? 0 : 1;
+}
+HEADROOM_EXPORT void headroom_memory_tracer_unhook(void* owner, const char* name) {
+  unhook_attribute(owner, name);
+}
+
+namespace {
+
+char* text_for_python(const std::string& text) {
+  char* const copy = new char[text.size() + 1];
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+}  // namespace
+
+// Null device: the tracer's own.
+HEADROOM_EXPORT char* headroom_memory_tracer_stats(void* tracer, const char* device) {
+  char* text = nullptr;
+  attempt([&] {
+    Session& session = session_of(tracer);
+    const Device asked = device == nullptr ? session.account.device() : device_of(device);
+    if (asked == kDevices)
+      throw std::invalid_argument("'" + std::string(device) +
+                                  "' is no device: it must be cpu, cuda, or cuda:0 to cuda:15");
+    text = text_for_python(stats_json(session, asked));
+  });
+  return text;
+}
+HEADROOM_EXPORT char* headroom_memory_tracer_events(void* tracer) {
+  return text_for_python(events_json(session_of(tracer)));
+}
+HEADROOM_EXPORT char* headroom_memory_tracer_summary(void* tracer) {
+  return text_for_python(summary_of(session_of(tracer)));
+}
+HEADROOM_EXPORT int headroom_memory_tracer_export_flame_graph(void* tracer, const char* path) {
+  return attempt([&] { static_cast<MemoryTracer*>(tracer)->export_flame_graph(path); });
+}
+HEADROOM_EXPORT int headroom_memory_tracer_export_timeline(void* tracer, const char* path) {
+  return attempt([&] { static_cast<MemoryTracer*>(tracer)->export_timeline(path); });
+}

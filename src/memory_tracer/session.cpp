@@ -1,0 +1,274 @@
+#include "memory_tracer/session.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <stdexcept>
+
+#include "memory_tracer/allocators.h"
+#include "memory_tracer/stream.h"
+
+namespace headroom::memory_tracer {
+namespace {
+
+constexpr std::size_t kMostSessions = 32;  // with an open trace, at a time: bits of an int
+
+std::mutex lock;
+// Those that ever had a trace and still exist; the first ones have open traces.
+std::vector<Session*> sessions;
+std::atomic<std::uint32_t> open_count{0};  // sessions with open traces
+std::atomic<bool> is_forked_child{false};
+std::vector<ThreadId> free_threads;
+ThreadId threads_so_far = 0;
+
+// The sessions with open traces, in places that stay while they are open.
+std::array<Session*, kMostSessions> open_sessions{};
+
+// A thread has its number from its first event until it ends.
+struct ThreadNumber {
+  static constexpr ThreadId kNone = ~ThreadId{0};
+  ThreadId id = kNone;
+  ~ThreadNumber() {
+    if (id == kNone || is_forked_child) return;
+    const std::lock_guard held(lock);
+    for (Session* session : sessions) session->account.forget_thread(id);
+    free_threads.push_back(id);
+    id = kNone;
+  }
+};
+thread_local ThreadNumber this_thread;
+
+// With the lock.
+ThreadId thread_id() {
+  ThreadId& id = this_thread.id;
+  if (id != ThreadNumber::kNone) return id;
+  if (free_threads.empty()) return id = threads_so_far++;
+  id = free_threads.back();
+  free_threads.pop_back();
+  return id;
+}
+
+void watch() {
+  watch_cpu_allocator();
+  watch_cuda_allocator();
+  watch_backward();
+}
+void unwatch() {
+  unwatch_backward();
+  unwatch_cpu_allocator();
+}
+
+void on_fork_in_child() {
+  is_forked_child = true;
+  open_count = 0;
+}
+
+}  // namespace
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+SessionLock::SessionLock() { lock.lock(); }
+SessionLock::~SessionLock() { lock.unlock(); }
+
+Session::~Session() {
+  if (is_forked_child) return;
+  const std::lock_guard held(lock);
+  std::erase(sessions, this);
+  if (is_recorded) seal_stream();
+}
+
+bool any_trace_is_open() { return open_count.load(std::memory_order_relaxed) != 0; }
+
+namespace {
+
+void note_forward(Session& session, LayerId layer) {
+  const ForwardPlace place = forward_place();
+  session.account.forward_layers().note(place.thread, place.sequence, layer);
+}
+
+// With the lock.
+void enter(Session& session, LayerId layer, ThreadId thread, std::int64_t time) {
+  session.account.enter(thread, layer, time);
+  note_forward(session, layer);
+  if (session.is_recorded) stream_enter(session.account, layer);
+}
+void leave(Session& session, ThreadId thread, std::int64_t time) {
+  session.account.leave(thread, time);
+  note_forward(session, session.account.current_layer(thread));
+  if (session.is_recorded) stream_leave();
+}
+
+// The trace ends in the midst of layers.
+void leave_all(Session& session) {
+  const ThreadId thread = thread_id();
+  const std::int64_t time = now_ns();
+  while (session.account.is_in_layer(thread)) leave(session, thread, time);
+  for (ThreadId other = 0; other < threads_so_far; ++other) session.account.forget_thread(other);
+}
+
+}  // namespace
+
+void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
+  if (is_forked_child)
+    throw std::runtime_error("a child after fork cannot trace: start a new process for it instead (spawn)");
+  watch();
+  const std::vector<DeviceTotals> totals = device_totals();
+  const std::lock_guard held(lock);
+  static const bool hears_of_forks = pthread_atfork(nullptr, nullptr, on_fork_in_child) == 0;
+  (void)hears_of_forks;
+  if (session.open_traces == 0) {
+    const auto place = std::find(open_sessions.begin(), open_sessions.end(), nullptr);
+    if (place == open_sessions.end()) {
+      unwatch();
+      throw std::runtime_error("32 tracers have open traces already: end one of them first");
+    }
+    *place = &session;
+    open_count.fetch_add(1);
+  }
+  ++session.open_traces;
+  if (std::find(sessions.begin(), sessions.end(), &session) == sessions.end()) sessions.push_back(&session);
+  session.account.begin(now_ns());
+  session.account.set_weights(weights);
+  for (const DeviceTotals& device : totals)
+    session.account.set_reserve(device.device, device.reserved, device.allocated);
+}
+
+void close_trace(Session& session) {
+  if (is_forked_child) return;
+  {
+    const std::lock_guard held(lock);
+    session.account.end(now_ns());
+    if (--session.open_traces == 0) {
+      leave_all(session);
+      session.account.remember_kept();
+      std::replace(open_sessions.begin(), open_sessions.end(), &session, static_cast<Session*>(nullptr));
+      open_count.fetch_sub(1);
+      session.modules.clear();
+    }
+  }
+  unwatch();
+}
+
+void on_allocated(Device device, const void* address, std::uint64_t bytes) {
+  if (address == nullptr || device >= kDevices || !any_trace_is_open()) return;
+  bool is_recorded = false;
+  {
+    const std::lock_guard held(lock);
+    const ThreadId thread = thread_id();
+    const std::int64_t time = now_ns();
+    for (Session* session : open_sessions) {
+      if (session == nullptr) continue;
+      session->account.allocated(thread, device, reinterpret_cast<std::uint64_t>(address), bytes, time);
+      is_recorded |= session->is_recorded;
+    }
+  }
+  // Without the lock: walking the stack may ask the loader, who may be waiting for this lock in another
+  // thread.
+  if (is_recorded) stream_allocation(device, address, bytes);
+}
+
+void on_released(Device device, const void* address) {
+  if (address == nullptr || device >= kDevices || is_forked_child) return;
+  bool is_recorded = false;
+  {
+    const std::lock_guard held(lock);
+    if (sessions.empty()) return;
+    const ThreadId thread = thread_id();
+    const std::int64_t time = now_ns();
+    for (Session* session : sessions) {
+      const bool is_known = session->account.released(
+          thread, device, reinterpret_cast<std::uint64_t>(address), time, session->open_traces > 0);
+      is_recorded |= is_known && session->is_recorded;
+    }
+  }
+  if (is_recorded) stream_release(device, address);
+}
+
+void on_reserve_changed(Device device, std::int64_t bytes) {
+  if (device >= kDevices || is_forked_child) return;
+  const std::lock_guard held(lock);
+  for (Session* session : sessions) session->account.change_reserve(device, bytes);
+}
+
+void enter_layer(Session& session, std::string_view name) {
+  if (is_forked_child) return;
+  const std::lock_guard held(lock);
+  const ThreadId thread = thread_id();
+  const LayerKind kind = name == "backward"         ? LayerKind::backward
+                         : name == "optimizer.step" ? LayerKind::optimizer
+                                                    : LayerKind::module;
+  enter(session, session.account.add_layer(name, session.account.current_layer(thread), kind), thread,
+        now_ns());
+}
+
+void leave_layer(Session& session) {
+  if (is_forked_child) return;
+  const std::lock_guard held(lock);
+  leave(session, thread_id(), now_ns());
+}
+
+std::uint32_t enter_module(const void* module) {
+  if (!any_trace_is_open()) return 0;
+  const std::lock_guard held(lock);
+  const ThreadId thread = thread_id();
+  const std::int64_t time = now_ns();
+  std::uint32_t entered = 0;
+  for (std::size_t i = 0; i < kMostSessions; ++i) {
+    if (open_sessions[i] == nullptr) continue;
+    const auto known = open_sessions[i]->modules.find(module);
+    if (known == open_sessions[i]->modules.end()) continue;
+    enter(*open_sessions[i], known->second, thread, time);
+    entered |= 1u << i;
+  }
+  return entered;
+}
+
+void leave_module(std::uint32_t entered) {
+  if (entered == 0 || is_forked_child) return;
+  const std::lock_guard held(lock);
+  const ThreadId thread = thread_id();
+  const std::int64_t time = now_ns();
+  for (std::size_t i = 0; i < kMostSessions; ++i)
+    if ((entered >> i & 1) != 0 && open_sessions[i] != nullptr) leave(*open_sessions[i], thread, time);
+}
+
+std::uint32_t enter_phase(const char* name, LayerKind kind) {
+  if (!any_trace_is_open()) return 0;
+  const std::lock_guard held(lock);
+  const ThreadId thread = thread_id();
+  const std::int64_t time = now_ns();
+  std::uint32_t entered = 0;
+  for (std::size_t i = 0; i < kMostSessions; ++i) {
+    if (open_sessions[i] == nullptr) continue;
+    Account& account = open_sessions[i]->account;
+    enter(*open_sessions[i], account.add_layer(name, account.current_layer(thread), kind), thread, time);
+    entered |= 1u << i;
+  }
+  return entered;
+}
+
+void leave_phase(std::uint32_t entered) { leave_module(entered); }
+
+std::uint32_t enter_backward_node(const char* name, const ForwardPlace& place) {
+  if (!any_trace_is_open()) return 0;
+  const std::lock_guard held(lock);
+  const ThreadId thread = thread_id();
+  const std::int64_t time = now_ns();
+  std::uint32_t entered = 0;
+  for (std::size_t i = 0; i < kMostSessions; ++i) {
+    if (open_sessions[i] == nullptr) continue;
+    Account& account = open_sessions[i]->account;
+    enter(*open_sessions[i], account.backward_layer(name, place.thread, place.sequence), thread, time);
+    entered |= 1u << i;
+  }
+  return entered;
+}
+
+}  // namespace headroom::memory_tracer

@@ -1,0 +1,102 @@
+#include "memory_tracer/stream.h"
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include "tracer/process.h"
+#include "tracer/recorder.h"
+#include "tracer/scopes.h"
+#include "tracer/thread_state.h"
+
+namespace headroom::memory_tracer {
+namespace {
+
+using recording::ScopeSource;
+using tracer::CallFrame;
+using tracer::thread_local_state;
+using tracer::ThreadLocal;
+
+std::string path_of_stream;
+std::array<bool, kDevices> is_described{};
+// Layers of this thread past the depth of scopes that a recording has.
+thread_local std::uint32_t entered_too_deep = 0;
+
+std::uint32_t scope_of(Account& account, LayerId id) {
+  Layer& layer = account.layer(id);
+  if (layer.scope != 0 || id == kOutside) return layer.scope;
+  const std::uint32_t outer = scope_of(account, layer.parent);
+  const std::string& around = account.layer(layer.parent).name;
+  std::string_view name = layer.name;
+  // "layer1.0" in "layer1" is "0".
+  if (layer.parent != kOutside && name.starts_with(around) && name.size() > around.size() + 1)
+    name.remove_prefix(around.size() + 1);
+  const ScopeSource source = layer.kind == LayerKind::module ? ScopeSource::module : ScopeSource::phase;
+  return layer.scope = tracer::intern_scope(outer, source, name.data(), name.size());
+}
+
+void describe(Device device) {
+  if (is_described[device]) return;
+  is_described[device] = true;
+  const recording::DeviceRecord record{};
+  const std::string name = "CUDA device " + std::to_string(device - 1) + ", PyTorch's allocator";
+  const tracer::RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name.data(), name.size()}};
+  tracer::process.file.write_metadata(recording::MetadataKind::device, device - 1, pieces, 2);
+}
+
+}  // namespace
+
+void start_stream(const std::string& path) {
+  const std::string whole = std::filesystem::absolute(path).string();
+  if (!path_of_stream.empty()) {
+    if (path_of_stream == whole) return;
+    throw std::runtime_error("this process already records to " + path_of_stream +
+                             ": a process has one recording, so name that file or none");
+  }
+  tracer::Options options;
+  options.full = true;
+  if (std::filesystem::exists(whole))
+    throw std::runtime_error("cannot record to " + whole + ": it exists already; name another file");
+  if (!tracer::start_recording_to(thread_local_state, whole.c_str(), options))
+    throw std::runtime_error("cannot record to " + whole +
+                             ": the folder is missing or not writable, or the disk is full; name another");
+  path_of_stream = whole;
+}
+
+void stream_allocation(Device device, const void* address, std::uint64_t bytes) {
+  ThreadLocal& thread = thread_local_state;
+  const CallFrame caller = tracer::caller_of_this_function();
+  const tracer::Guard guard(thread);
+  if (device == kCpu) return tracer::on_allocation(thread, address, bytes, caller);
+  describe(device);
+  tracer::record_device_allocation(thread, device - 1, DeviceMemoryKind::device,
+                                   reinterpret_cast<std::uint64_t>(address), bytes, caller);
+}
+
+void stream_release(Device device, const void* address) {
+  ThreadLocal& thread = thread_local_state;
+  const tracer::Guard guard(thread);
+  if (device == kCpu) return tracer::finish_release(thread, tracer::begin_release(address));
+  tracer::record_device_release(thread, device - 1, DeviceMemoryKind::device,
+                                reinterpret_cast<std::uint64_t>(address), tracer::time_now());
+}
+
+void stream_enter(Account& account, LayerId layer) {
+  if (!tracer::enter_scope(scope_of(account, layer), tracer::kModuleDomain)) ++entered_too_deep;
+}
+void stream_leave() {
+  if (entered_too_deep == 0) return tracer::leave_scope(tracer::kModuleDomain);
+  --entered_too_deep;
+}
+
+void seal_stream() { tracer::finish_quietly(); }
+
+namespace {
+// When the library goes, at the end of the process.
+[[gnu::destructor]] void end_stream() {
+  if (!path_of_stream.empty()) seal_stream();
+}
+}  // namespace
+
+}  // namespace headroom::memory_tracer

@@ -1,0 +1,374 @@
+"""Uses headroom.MemoryTracer on models of the real PyTorch whose sizes are known from their shapes. Each mode checks for itself.
+
+    memory_tracer_guest.py figures            layers, phases and uses of training, to the byte
+    memory_tracer_guest.py interface          the reference's names, defaults and formats
+    memory_tracer_guest.py restored           nothing stays replaced, however a trace ends
+    memory_tracer_guest.py together           threads, tracers inside of each other, other code that looks at __call__
+    memory_tracer_guest.py script             TorchScript modules
+    memory_tracer_guest.py soak N             N passes with bounded memory
+    memory_tracer_guest.py leak|clean [FILE]  a predictor for each object, and what was done about it
+    memory_tracer_guest.py recorded FILE      records, and is killed
+"""
+import dataclasses
+import gc
+import inspect
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+import weakref
+
+import torch
+from torch import nn
+
+from headroom import LayerMemoryStats, MemoryEvent, MemoryTracer
+
+torch.set_num_threads(1)
+FLOAT = 4
+
+
+def check(is_true, *what):
+    if not is_true:
+        raise SystemExit(f"memory_tracer_guest: {what}")
+
+
+def equal(found, wanted):
+    check(found == wanted, "found", found, "wanted", wanted)
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up = nn.Linear(width, 4 * width, bias=False)
+        self.act = nn.ReLU()
+        self.down = nn.Linear(4 * width, width, bias=False)
+
+    def forward(self, x):
+        return self.down(self.act(self.up(x)))
+
+
+class Net(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
+        self.head = nn.Linear(width, 10, bias=False)
+        self.register_buffer("scale", torch.ones(width))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def weights_of(model):
+    return sum(t.numel() * t.element_size() for t in [*model.parameters(), *model.buffers()])
+
+
+def adds_up(tracer):
+    equal(sum(tracer.get_memory_at_peak().values()), tracer.peak_allocated())
+    equal(sum(tracer.get_memory_by_use().values()), tracer.peak_allocated())
+
+
+def figures():
+    model, rows, width = Net(), 32, 64
+    x = torch.ones(rows, width)
+    tracer = MemoryTracer(device="cpu")
+    with tracer.trace(model), torch.no_grad():
+        output = model(x)
+    stats = tracer.get_layer_stats()
+    wide, narrow, out = rows * 4 * width * FLOAT, rows * width * FLOAT, rows * 10 * FLOAT
+    for block in ("blocks.0", "blocks.1"):
+        equal(stats[block + ".up"].allocated_bytes, wide)
+        equal(stats[block + ".act"].allocated_bytes, wide)
+        equal(stats[block + ".down"].allocated_bytes, narrow)
+        equal(stats[block].total_allocations, 0)
+        equal(stats[block].calls, 1)
+    equal(stats["head"].live_bytes, out)
+    check("blocks" not in stats, "a container that is never called is no layer")
+    # Step by step: what is live when each layer runs, from the shapes alone. In eager mode a block's input lives as long as the
+    # block; so at the peak of blocks.1.act there are its input and output and that of blocks.0.
+    weights = weights_of(model)
+    peaks = tracer.get_peak_memory_per_layer()
+    equal(peaks["blocks.0.up"], weights + wide)
+    equal(peaks["blocks.0.act"], weights + 2 * wide)
+    equal(peaks["blocks.0.down"], weights + wide + narrow)
+    equal(peaks["blocks.1.up"], weights + narrow + wide)
+    equal(peaks["blocks.1.act"], weights + narrow + 2 * wide)
+    equal(peaks["blocks.1.down"], weights + narrow + wide + narrow)
+    equal(peaks["Net"], tracer.peak_allocated())
+    equal(tracer.peak_allocated(), weights + narrow + 2 * wide)
+    equal(tracer.get_memory_at_peak(),
+          {"(before the trace)": weights, "blocks.0.down": narrow, "blocks.1.up": wide, "blocks.1.act": wide})
+    adds_up(tracer)
+    del output
+
+    # Training: what stays, by phase, is known from the parameters.
+    optimizer = torch.optim.Adam(model.parameters())
+    parameters = weights - width * FLOAT
+    tracer = MemoryTracer(device="cpu")
+    with tracer.trace(model):
+        for _ in range(2):
+            optimizer.zero_grad(set_to_none=True)
+            model(x).sum().backward()
+            optimizer.step()
+    use = tracer.get_memory_by_use()
+    equal(use["weights"], weights)
+    equal(tracer.allocated(), weights + parameters + 2 * parameters + len(list(model.parameters())) * FLOAT)
+    stats = tracer.get_layer_stats()
+    equal(stats["optimizer.step"].live_bytes, 2 * parameters + len(list(model.parameters())) * FLOAT)
+    for name, module in [("blocks.0.up", model.blocks[0].up), ("blocks.1.down", model.blocks[1].down), ("head", model.head)]:
+        equal(stats["backward/" + name].live_bytes, module.weight.numel() * FLOAT)
+    adds_up(tracer)
+
+
+def interface():
+    signature = inspect.signature(MemoryTracer)
+    defaults = {name: p.default for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD}
+    equal(defaults, {"max_events": 100000, "device": "cuda:0", "enable_fragmentation_tracking": True})
+    equal([f.name for f in dataclasses.fields(LayerMemoryStats)][:7],
+          ["layer_name", "peak_allocated", "peak_reserved", "total_allocations", "total_deallocations", "avg_fragmentation", "duration_ms"])
+    equal([f.name for f in dataclasses.fields(MemoryEvent)],
+          ["timestamp", "event_type", "size_bytes", "layer_name", "allocated_bytes", "reserved_bytes", "fragmentation_ratio"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tracer = MemoryTracer(max_events=50)
+    equal((tracer.device, len(caught)), ("cuda:0", 0) if torch.cuda.is_available() else ("cpu", 1))
+    model = Net()
+    with tracer.trace(model):
+        for _ in range(20):
+            model(torch.ones(8, 64))
+    events = tracer.events
+    equal(len(events), 50)
+    equal({e.event_type for e in events} - {"alloc", "free", "snapshot", "layer_enter", "layer_exit"}, set())
+    equal(sorted(e.timestamp for e in events), [e.timestamp for e in events])
+    equal(tracer.get_layer_stats()["head"].calls, 20)  # figures count all
+    equal(set(tracer.get_fragmentation_stats()), set(tracer.get_layer_stats()))
+    equal(MemoryTracer(device="cpu", enable_fragmentation_tracking=False).get_fragmentation_stats(), {})
+    with tempfile.TemporaryDirectory() as folder:
+        flame, timeline = os.path.join(folder, "flame.json"), os.path.join(folder, "timeline.json")
+        tracer.export_flame_graph(flame)
+        tracer.export_timeline(timeline)
+        with open(timeline) as file:
+            data = json.load(file)
+        equal(set(data), {"events", "layer_stats", "summary"})
+        equal(set(data["events"][0]), {f.name for f in dataclasses.fields(MemoryEvent)})
+        equal(data["layer_stats"]["head"]["layer_name"], "head")
+        with open(flame) as file:
+            profiles = json.load(file)["profiles"]
+        equal([p["type"] for p in profiles], ["sampled", "sampled", "evented"])
+        equal(sum(profiles[0]["weights"]), tracer.peak_allocated())
+        depth = 0
+        for event in profiles[2]["events"]:
+            depth += 1 if event["type"] == "O" else -1
+            check(depth >= 0, "closed what was not open")
+        equal(depth, 0)
+        for refused in (lambda: tracer.export_timeline(os.path.join(folder, "no", "x")), lambda: tracer.get_layer_stats("gpu"),
+                        lambda: MemoryTracer(max_events=-1), lambda: MemoryTracer(device="tpu")):
+            try:
+                refused()
+            except (OSError, ValueError) as error:
+                check(len(str(error)) > 20, "a sentence")
+            else:
+                check(False, "was not refused")
+    tracer.print_summary()
+
+
+def replaced():
+    """All that a trace replaces, as it is now."""
+    steps = [vars(c)["step"] for c in (torch.optim.SGD, torch.optim.Adam)]
+    return [vars(nn.Module)["__call__"], torch.autograd.backward, torch.autograd.grad, *steps]
+
+
+def restored():
+    before = replaced()
+    model, tracer = Net(), MemoryTracer(device="cpu")
+    with tracer.trace(model):
+        check(all(now is not was for now, was in zip(replaced(), before)), "not replaced")
+        with tracer.trace(model):
+            model(torch.ones(8, 64))
+        check(replaced()[0] is not before[0], "the outer trace goes on")
+    check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace")
+
+    class Failing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x):
+            self.inner(x)
+            raise RuntimeError("out of memory")
+
+    failing, tracer = Failing(), MemoryTracer(device="cpu")
+    for _ in range(2):
+        try:
+            with tracer.trace(failing):
+                failing(torch.ones(1, 4))
+        except RuntimeError:
+            pass
+    check(all(now is was for now, was in zip(replaced(), before)), "replaced after an exception")
+    equal(tracer.get_layer_stats()["Failing"].calls, 2)
+    equal(tracer.events[-1].layer_name, None)
+
+    # A trace that ends in the midst of a module, and one that a generator leaves open.
+    class Ending(nn.Module):
+        def forward(self, trace):
+            trace.__exit__(None, None, None)
+            return torch.ones(3)
+
+    ending = Ending()
+    trace = tracer.trace(ending)
+    trace.__enter__()
+    ending(trace)
+    check(all(now is was for now, was in zip(replaced(), before)), "replaced after an end inside")
+    with tracer.trace(ending):
+        torch.ones(5)
+    check(tracer.events[-2].layer_name is None, "the layer that was left open is closed")
+    equal(model._forward_hooks, {})
+    alive = weakref.ref(model)
+    del model
+    gc.collect()
+    check(alive() is None, "the tracer keeps the model")
+
+
+def together():
+    model, tracer = Net(), MemoryTracer(device="cpu")
+    x = torch.ones(8, 64)
+    with tracer.trace(model), torch.no_grad():
+        threads = [threading.Thread(target=lambda: [model(x) for _ in range(50)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    equal(tracer.get_layer_stats()["head"].calls, 200)
+    equal(tracer.get_layer_stats()["head"].allocated_bytes, 200 * 8 * 10 * FLOAT)
+    equal(tracer.allocated(), weights_of(model))
+    adds_up(tracer)
+
+    outer, inner, other = MemoryTracer(device="cpu"), MemoryTracer(device="cpu"), nn.Linear(3, 3)
+    with outer.trace(model), torch.no_grad():
+        model(x)
+        with inner.trace(other):
+            model(x)
+            other(torch.ones(1, 3))
+    equal(outer.get_layer_stats()["Net"].calls, 2)
+    check("Linear" not in outer.get_layer_stats() and "head" not in inner.get_layer_stats(), "each its own model")
+    # A second model of another class.
+    with inner.trace(model), torch.no_grad():
+        model(x)
+    check("Net.head" in inner.get_layer_stats(), inner.get_layer_stats())
+
+    with tracer.trace(model), torch.no_grad():
+        equal(nn.Module.__call__.__code__, nn.Module._call_impl.__code__ if hasattr(nn.Module, "_call_impl") else None)
+        torch.jit.trace(model, x)
+        torch.fx.symbolic_trace(model)
+        with torch.profiler.profile(profile_memory=True, with_modules=True) as profile:
+            model(x)
+        check(len(profile.key_averages()) > 0, "the profiler")
+    # In a child after fork everything passes by.
+    with tracer.trace(model), torch.no_grad():
+        child = os.fork()
+        if child == 0:
+            model(x)
+            os._exit(0)
+        equal(os.waitpid(child, 0)[1], 0)
+
+
+def script():
+    model = Net().eval()
+    x = torch.ones(8, 64)
+    for module in (torch.jit.trace(model, x), torch.jit.script(nn.Sequential(nn.Linear(64, 8), nn.ReLU()))):
+        tracer = MemoryTracer(device="cpu")
+        with tracer.trace(module), torch.no_grad():
+            module(x)
+        name = module.original_name
+        check(tracer.get_layer_stats()[name].calls == 1 and tracer.get_layer_stats()[name].allocated_bytes > 0, name)
+        adds_up(tracer)
+
+
+def resident_kib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def soak(passes):
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval()
+    x, tracer = torch.ones(1, 8), MemoryTracer(max_events=1000, device="cpu")
+    early = None
+    with torch.no_grad():
+        for i in range(passes // 100):
+            with tracer.trace(model):
+                for _ in range(100):
+                    model(x)
+            if i == passes // 1000:
+                early = resident_kib(), tracer.allocated()
+    stats = tracer.get_layer_stats()
+    equal(stats["0"].calls, passes // 100 * 100)
+    equal(stats["0"].allocated_bytes, passes // 100 * 100 * 8 * FLOAT)
+    equal(tracer.allocated(), early[1])
+    adds_up(tracer)
+    grown = resident_kib() - early[0]
+    check(grown < 2048, "grew by KiB", grown)
+    print(json.dumps({"passes": passes, "grown_kib": grown}))
+
+
+class Predictor(nn.Module):
+    """As EdgeTAM's: made anew for each object, and part of a cycle that only the collector ends."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(256, 512)
+        self.decoder = nn.Linear(512, 64)
+        self.hooks = {"predict": self.forward}  # the cycle
+        self.memory_bank = []
+
+    def forward(self, frame):
+        features = self.encoder(frame)
+        self.memory_bank.append(features)
+        return self.decoder(features)
+
+
+def predict(is_cleaned, path=None):
+    gc.disable()  # as in a loop that allocates few objects of Python's own: the collector does not come by
+    tracer, objects, frames = MemoryTracer(device="cpu", record_to=path), 12, 5
+    model = nn.Identity()  # the program's, while predictors come and go
+    per_object = (256 * 512 + 512 + 512 * 64 + 64 + frames * 16 * 512) * FLOAT
+    for _ in range(objects):
+        with tracer.trace(model), torch.no_grad():
+            predictor = Predictor()
+            with tracer.trace(predictor):
+                for _ in range(frames):
+                    predictor(torch.ones(16, 256))
+        del predictor
+        if is_cleaned:
+            gc.collect()
+    growth = {layer["layer_name"]: layer for layer in tracer.get_growth()}
+    print(json.dumps({"growth": growth, "allocated": tracer.allocated(), "per_object": per_object}))
+    if is_cleaned:
+        equal(growth, {})
+        check(tracer.allocated() < 2 * per_object, tracer.allocated())
+        return
+    bank = growth["Predictor.encoder"]
+    equal(bank["bytes_per_trace"], frames * 16 * 512 * FLOAT)
+    check(tracer.allocated() >= objects * per_object, tracer.allocated())
+    adds_up(tracer)
+
+
+def recorded(path):
+    model, tracer = Net(), MemoryTracer(device="cpu", record_to=path)
+    with tracer.trace(model), torch.no_grad():
+        for _ in range(10):
+            model(torch.ones(32, 64))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    mode, arguments = sys.argv[1], sys.argv[2:]
+    if mode in ("leak", "clean"):
+        predict(mode == "clean", *arguments)
+    elif mode == "soak":
+        soak(int(arguments[0]))
+    else:
+        {f.__name__: f for f in (figures, interface, restored, together, script, recorded)}[mode](*arguments)

@@ -1,0 +1,121 @@
+// headroom.MemoryTracer in Debian's Python with Debian's PyTorch: tests/cli/memory_tracer_guest.py checks its
+// figures, this what becomes of its recordings.
+#include <csignal>
+#include <map>
+
+#include "cli/command.h"
+#include "recording/recording.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Key;
+
+const char* const kGuest = HEADROOM_SOURCE_DIR "/tests/cli/memory_tracer_guest.py";
+
+CommandOptions with_package() {
+  CommandOptions options;
+  options.environment = {{"PYTHONPATH", HEADROOM_BINARY_DIR "/python"}, {"PYTHONDONTWRITEBYTECODE", "1"}};
+  return options;
+}
+
+CommandResult python(const std::vector<std::string>& arguments) {
+  CommandOptions options = with_package();
+  options.binary = HEADROOM_SYSTEM_PYTHON;
+  return run_headroom(arguments, options);
+}
+
+class PythonMemoryTracer : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef HEADROOM_SANITIZED
+    GTEST_SKIP() << "Python is built without a sanitizer";
+#endif
+    if (!fs::exists(HEADROOM_BINARY_DIR "/python/headroom/libheadroom_memory_tracer.so"))
+      GTEST_SKIP() << "the memory tracer was not built: apt-get install libtorch-dev";
+    static const CommandResult torch = python({"-c", "import torch"});
+    if (torch.exit_code != 0) GTEST_SKIP() << "PyTorch is absent: apt-get install python3-torch";
+  }
+  static CommandResult guest(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), kGuest);
+    CommandResult result = python(arguments);
+    return result;
+  }
+  static void expect_content(const std::vector<std::string>& arguments) {
+    const CommandResult result = guest(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  }
+  Json report() const {
+    const CommandResult result = run_headroom({"report", "--json", recording()});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const auto json = parse_json(result.out);
+    return json ? *json : Json();
+  }
+  // Bytes of a layer at the end of the recording.
+  std::int64_t left_in(const std::string& name) const {
+    const Json json = report();
+    for (const Json& layer : get_member(json, "layers"))
+      if (get_text(layer, "layer_name") == name) return get_integer(layer, "at_end_bytes").value_or(-1);
+    return -1;
+  }
+  std::string recording() const { return (folder_ / "a.hrec").string(); }
+  TemporaryFolder folder_;
+};
+
+TEST_F(PythonMemoryTracer, FiguresAreWhatTheShapesComeTo) { expect_content({"figures"}); }
+TEST_F(PythonMemoryTracer, NamesDefaultsAndFormatsAreTheReferences) { expect_content({"interface"}); }
+TEST_F(PythonMemoryTracer, NothingStaysReplaced) { expect_content({"restored"}); }
+TEST_F(PythonMemoryTracer, ThreadsTracersAndOthersGoTogether) { expect_content({"together"}); }
+TEST_F(PythonMemoryTracer, TorchScriptModulesAreLayers) { expect_content({"script"}); }
+// A million of them: bench/memory_tracer_soak.py.
+TEST_F(PythonMemoryTracer, ManyPassesTakeNoMoreMemoryThanFew) { expect_content({"soak", "50000"}); }
+
+TEST_F(PythonMemoryTracer, FiguresAreTheSameUnderHeadroomTrace) {
+  const CommandResult result = run_headroom(
+      {"trace", "--out", recording(), "--", HEADROOM_SYSTEM_PYTHON, kGuest, "figures"}, with_package());
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  std::map<std::string, std::string> sources;
+  const Json json = report();
+  for (const Json& layer : get_member(json, "layers"))
+    sources[get_text(layer, "layer_name")] = get_text(layer, "source");
+  EXPECT_EQ(sources["Net/blocks/0/up"], "module");
+}
+
+TEST_F(PythonMemoryTracer, ARecordingSurvivesTheDeathOfItsProcess) {
+  const CommandResult result = guest({"recorded", recording()});
+  EXPECT_EQ(result.signal, SIGKILL) << result.out << result.err;
+  auto opened = recording::Recording::open(recording());
+  ASSERT_TRUE(opened.has_value());
+  std::map<std::string, std::uint64_t> bytes;
+  opened->for_each_event([&](const MemoryEvent& event) {
+    if (event.kind == MemoryEventKind::allocate) bytes[opened->path_of(event.scope)] += event.size;
+  });
+  // Ten passes, 32 rows, 4 × 64 columns of floats.
+  EXPECT_EQ(bytes["Net/blocks/0/up"], 10u * 32 * 256 * 4);
+  EXPECT_EQ(bytes["Net/head"], 10u * 32 * 10 * 4);
+  const CommandResult exported =
+      run_headroom({"export", recording(), "--to", "speedscope", "--out", (folder_ / "a.json").string()});
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_TRUE(fs::exists(folder_ / "a.json"));
+}
+
+// reference/gpu-allocation-fixes.md: a predictor that is made for each object and not released.
+TEST_F(PythonMemoryTracer, APredictorForEachObjectIsALeakThatIsNamedAndGoneWithTheCleanup) {
+  expect_content({"leak", recording()});
+  // Twelve objects with five frames of 16 × 512 floats each.
+  EXPECT_EQ(left_in("Predictor/encoder"), 12 * 5 * 16 * 512 * 4);
+  const Json leaking = report();
+  EXPECT_EQ(get_text(get_member(leaking, "leaks"), "verdict"), "leak");
+  EXPECT_EQ(get_text(get_member(leaking, "leaks"), "cycle"), "Predictor");
+  fs::remove(recording());
+  expect_content({"clean", recording()});
+  EXPECT_EQ(left_in("Predictor/encoder"), 0);
+  const Json clean = report();
+  EXPECT_NE(get_text(get_member(clean, "leaks"), "verdict"), "leak");
+}
+
+}  // namespace
+}  // namespace headroom::test

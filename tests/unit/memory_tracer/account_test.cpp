@@ -1,0 +1,239 @@
+// The accounts against slow ones that keep everything.
+#include "memory_tracer/account.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <random>
+
+namespace headroom::memory_tracer {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr ThreadId kThread = 0, kOther = 1;
+
+std::int64_t sum(const BytesByUse& use) { return std::accumulate(use.begin(), use.end(), std::int64_t{0}); }
+
+std::vector<std::int64_t> at_peak(const DeviceAccount& account) {
+  std::vector<std::int64_t> bytes;
+  for (const LayerFigures& layer : account.layers) bytes.push_back(layer.at(account.peaks));
+  return bytes;
+}
+
+// Random layers and blocks on two threads; what layers hold is copied whole at every new peak.
+TEST(MemoryAccount, LayersAddUpToThePeakAsACopyOfEveryMomentHasIt) {
+  Account account(100, kCpu, true);
+  std::vector<LayerId> layers;
+  for (const char* name : {"a", "b", "c", "d"})
+    layers.push_back(account.add_layer(name, kOutside, LayerKind::module));
+  account.begin(1);
+  account.set_weights({{8, 1000, kCpu}, {16, 500, kCpu}});
+  std::mt19937 random(7);
+  std::vector<std::uint64_t> live;
+  std::vector<std::int64_t> held(layers.back() + 1), held_at_peak;
+  std::map<std::uint64_t, std::pair<LayerId, std::int64_t>> blocks;
+  held[kBefore] = 1500;
+  std::int64_t total = 1500, peak = 1500;
+  held_at_peak = held;
+  std::uint64_t next_address = 64;
+  std::int64_t time = 2;
+  for (int i = 0; i < 20'000; ++i, ++time) {
+    const ThreadId thread = random() % 2;
+    switch (random() % 5) {
+      case 0:
+        account.enter(thread, layers[random() % layers.size()], time);
+        break;
+      case 1:
+        account.leave(thread, time);
+        break;
+      case 2:
+      case 3: {
+        const std::int64_t bytes = 1 + static_cast<std::int64_t>(random() % 5000);
+        const LayerId layer = account.current_layer(thread);
+        account.allocated(thread, kCpu, next_address, static_cast<std::uint64_t>(bytes), time);
+        blocks[next_address] = {layer, bytes};
+        live.push_back(next_address);
+        next_address += 64;
+        held[layer] += bytes;
+        total += bytes;
+        if (total > peak) {
+          peak = total;
+          held_at_peak = held;
+        }
+        break;
+      }
+      default: {
+        if (live.empty()) break;
+        std::swap(live[random() % live.size()], live.back());
+        const auto [layer, bytes] = blocks[live.back()];
+        account.released(thread, kCpu, live.back(), time, true);
+        live.pop_back();
+        held[layer] -= bytes;
+        total -= bytes;
+      }
+    }
+    const DeviceAccount& cpu = *account.find(kCpu);
+    ASSERT_EQ(cpu.allocated, total);
+    ASSERT_EQ(sum(cpu.by_use), total);
+    ASSERT_EQ(sum(cpu.by_use_at_peak), peak);
+  }
+  const DeviceAccount& cpu = *account.find(kCpu);
+  EXPECT_EQ(cpu.peak, peak);
+  EXPECT_EQ(at_peak(cpu), held_at_peak);
+}
+
+TEST(MemoryAccount, ALayersPeakIsTheDevicesWhileItRan) {
+  Account account(0, kCpu, true);
+  const LayerId outer = account.add_layer("outer", kOutside, LayerKind::module);
+  const LayerId inner = account.add_layer("inner", outer, LayerKind::module);
+  account.begin(1);
+  account.allocated(kThread, kCpu, 8, 100, 1);  // before either
+  account.enter(kThread, outer, 2);
+  account.enter(kThread, inner, 3);
+  account.allocated(kThread, kCpu, 16, 50, 4);
+  account.released(kThread, kCpu, 16, 5, true);
+  account.leave(kThread, 6);
+  account.released(kThread, kCpu, 8, 7, true);
+  account.allocated(kOther, kCpu, 24, 120, 8);  // another thread's, while `outer` runs
+  account.leave(kThread, 9);
+  account.allocated(kThread, kCpu, 32, 1000, 10);
+  const DeviceAccount& cpu = *account.find(kCpu);
+  EXPECT_EQ(cpu.layers[inner].peak_allocated, 150);
+  EXPECT_EQ(cpu.layers[outer].peak_allocated, 150);
+  EXPECT_EQ(cpu.peak, 1120);
+  EXPECT_EQ(account.time_of(outer), 7);
+  account.enter(kThread, inner, 11);
+  account.leave(kThread, 12);
+  EXPECT_EQ(cpu.layers[inner].peak_allocated, 1120);
+}
+
+TEST(MemoryAccount, UseIsToldByPhaseAndByWhatOutlivesTheCall) {
+  Account account(0, kCpu, true);
+  const LayerId conv = account.add_layer("conv", kOutside, LayerKind::module);
+  const LayerId backward = account.add_layer("backward", kOutside, LayerKind::backward);
+  const LayerId step = account.add_layer("optimizer.step", kOutside, LayerKind::optimizer);
+  account.begin(1);
+  account.set_weights({{8, 1, kCpu}});
+  account.allocated(kThread, kCpu, 16, 10, 1);  // in no layer
+  account.enter(kThread, conv, 1);
+  account.allocated(kThread, kCpu, 24, 100, 1);
+  account.allocated(kThread, kCpu, 32, 1000, 1);
+  account.released(kThread, kCpu, 32, 1, true);  // scratch, though the peak came before this was known
+  account.leave(kThread, 1);
+  EXPECT_THAT(account.find(kCpu)->by_use_at_peak, ElementsAre(1, 100, 0, 0, 1000, 10));
+  account.enter(kThread, backward, 1);
+  account.allocated(kThread, kCpu, 40, 10'000, 1);
+  account.leave(kThread, 1);
+  account.enter(kThread, step, 1);
+  account.allocated(kThread, kCpu, 48, 100'000, 1);
+  account.leave(kThread, 1);
+  account.released(kThread, kCpu, 24, 1, true);
+  EXPECT_THAT(account.find(kCpu)->by_use_at_peak, ElementsAre(1, 100, 10'000, 100'000, 0, 10));
+  // A model that is made in a trace: what was in no layer is found to be weights.
+  account.set_weights({{16, 10, kCpu}});
+  EXPECT_THAT(account.find(kCpu)->by_use, ElementsAre(10, 0, 10'000, 100'000, 0, 0));
+}
+
+TEST(MemoryAccount, WeightsThatWereThereBeforeGoWithTheirModel) {
+  Account account(0, kCpu, true);
+  account.begin(1);
+  account.set_weights({{8, 300, kCpu}, {8, 300, kCpu}, {0, 7, kCpu}});
+  EXPECT_EQ(account.find(kCpu)->allocated, 300);
+  account.set_weights({{16, 40, kCpu}, {24, 2, 3}});
+  EXPECT_EQ(account.find(kCpu)->allocated, 40);
+  EXPECT_EQ(account.find(3)->allocated, 2);
+  // Its address is given out again: it was released where nobody saw it.
+  account.allocated(kThread, kCpu, 16, 5, 1);
+  EXPECT_EQ(account.find(kCpu)->allocated, 5);
+  EXPECT_FALSE(account.released(kThread, kCpu, 99, 1, true));
+  EXPECT_EQ(account.find(kCpu)->allocated, 5);
+}
+
+TEST(MemoryAccount, ReservesAreTheAllocatorsOwn) {
+  Account account(100, 1, true);
+  const LayerId conv = account.add_layer("conv", kOutside, LayerKind::module);
+  account.begin(1);
+  account.set_reserve(1, 2000, 500);  // 500 bytes that nobody knows more of
+  account.enter(kThread, conv, 1);
+  account.allocated(kThread, 1, 512, 500, 1);
+  account.change_reserve(1, 1000);
+  account.leave(kThread, 2);
+  const DeviceAccount& cuda = *account.find(1);
+  EXPECT_EQ(cuda.peak, 1000);
+  EXPECT_EQ(cuda.layers[conv].peak_reserved, 3000);
+  EXPECT_THAT(at_peak(cuda), ElementsAre(0, 500, 500));
+  EXPECT_DOUBLE_EQ(cuda.fragmentation(), 2.0 / 3);
+  // Known again, with the next trace.
+  account.set_reserve(1, 3000, 1000);
+  EXPECT_EQ(cuda.allocated, 1000);
+}
+
+TEST(MemoryAccount, TheNewestEventsAreKept) {
+  Account account(3, kCpu, true);
+  account.begin(1);
+  for (std::uint64_t i = 1; i <= 5; ++i) account.allocated(kThread, kCpu, i * 8, i, 10);
+  std::vector<std::uint64_t> sizes;
+  account.for_each_event([&](const Event& event) { sizes.push_back(event.bytes); });
+  EXPECT_THAT(sizes, ElementsAre(3, 4, 5));
+  EXPECT_EQ(account.events_seen(), 5);
+}
+
+TEST(MemoryAccount, GrowthIsToldOfLayersThatKeepMoreWithEveryTrace) {
+  Account account(0, kCpu, true);
+  const LayerId leaking = account.add_layer("leaking", kOutside, LayerKind::module);
+  const LayerId steady = account.add_layer("steady", kOutside, LayerKind::module);
+  std::uint64_t address = 8;
+  for (int trace = 0; trace < 4; ++trace, address += 64) {
+    account.begin(1);
+    account.enter(kThread, leaking, 1);
+    account.allocated(kThread, kCpu, address, 70, 1);
+    account.leave(kThread, 1);
+    account.enter(kThread, steady, 1);
+    account.allocated(kThread, kCpu, address + 8, 100, 1);
+    account.leave(kThread, 1);
+    if (trace > 0) account.released(kThread, kCpu, address - 64 + 8, 1, true);
+    account.remember_kept();
+  }
+  EXPECT_THAT(account.growth(kCpu), IsEmpty());  // too few to tell
+  account.begin(1);
+  account.enter(kThread, leaking, 1);
+  account.allocated(kThread, kCpu, address, 70, 1);
+  account.leave(kThread, 1);
+  account.remember_kept();
+  const auto growth = account.growth(kCpu);
+  ASSERT_EQ(growth.size(), 1);
+  EXPECT_EQ(growth[0].layer, leaking);
+  EXPECT_EQ(growth[0].bytes_per_trace, 70);
+  EXPECT_EQ(growth[0].live, 350);
+  account.released(kThread, kCpu, 8, 1, false);
+  account.remember_kept();
+  EXPECT_THAT(account.growth(kCpu), IsEmpty());
+}
+
+TEST(MemoryAccount, ForwardLayersAreFoundByTheNumbersOfTheirOperators) {
+  ForwardLayers layers;
+  layers.note(7, 10, 2);
+  layers.note(7, 10, 3);  // no operator in 2
+  layers.note(7, 13, 2);
+  layers.note(9, 11, 5);
+  EXPECT_EQ(layers.find(7, 9), std::nullopt);
+  EXPECT_EQ(layers.find(7, 10), 3);
+  EXPECT_EQ(layers.find(7, 12), 3);
+  EXPECT_EQ(layers.find(7, 13), 2);
+  EXPECT_EQ(layers.find(9, 12), 5);
+  EXPECT_EQ(layers.find(8, 12), std::nullopt);
+}
+
+TEST(MemoryAccount, NamesOfDevices) {
+  EXPECT_EQ(device_of("cpu"), kCpu);
+  EXPECT_EQ(device_of("cuda"), 1);
+  EXPECT_EQ(device_of("cuda:15"), 16);
+  EXPECT_EQ(name_of(3), "cuda:2");
+  for (const char* name : {"", "cuda:", "cuda:16", "cuda:-1", "cuda:1x", "gpu", "cuda:99999999999"})
+    EXPECT_EQ(device_of(name), kDevices) << name;
+}
+
+}  // namespace
+}  // namespace headroom::memory_tracer
