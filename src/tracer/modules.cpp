@@ -1,8 +1,10 @@
 #include "tracer/modules.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -85,9 +87,62 @@ BuildId build_id_in(const std::uint8_t* notes, std::size_t bytes) {
   return {};
 }
 
-void find_path(const dl_phdr_info& info, char (&path)[PATH_MAX]) {
+std::uint64_t take_hex(const char*& at) {
+  std::uint64_t value = 0;
+  for (;; ++at) {
+    const char c = *at;
+    if (c >= '0' && c <= '9')
+      value = value << 4 | static_cast<std::uint64_t>(c - '0');
+    else if (c >= 'a' && c <= 'f')
+      value = value << 4 | static_cast<std::uint64_t>(c - 'a' + 10);
+    else
+      return value;
+  }
+}
+
+// A line of /proc/self/maps, "7f00-7fff r-xp 0 08:01 12   /path": false if the address is not in it, or has
+// no file.
+bool is_mapped_here(const char* line, std::uint64_t address, char (&path)[PATH_MAX]) {
+  const std::uint64_t start = take_hex(line);
+  if (*line++ != '-' || address < start || address >= take_hex(line)) return false;
+  const char* const file = std::strchr(line, '/');
+  if (file == nullptr) return false;
+  std::strncpy(path, file, sizeof path - 1);
+  path[sizeof path - 1] = 0;
+  return true;
+}
+
+// By the kernel's own list.
+bool find_mapped_file(std::uint64_t address, char (&path)[PATH_MAX]) {
+  const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  static char text[2 * PATH_MAX];  // a line has one path; with the lock
+  std::size_t held = 0;
+  bool is_found = false;
+  for (ssize_t size = 0; !is_found && (size = ::read(fd, text + held, sizeof text - 1 - held)) > 0;) {
+    held += static_cast<std::size_t>(size);
+    text[held] = 0;
+    char* line = text;
+    for (char* end = nullptr; !is_found && (end = std::strchr(line, '\n')) != nullptr; line = end + 1) {
+      *end = 0;
+      is_found = is_mapped_here(line, address, path);
+    }
+    held -= static_cast<std::size_t>(line - text);
+    std::memmove(text, line, held);
+    if (held == sizeof text - 1) break;
+  }
+  ::close(fd);
+  return is_found;
+}
+
+// Where the program was started by naming the loader, as `ld.so ./program`, that is what the process
+// executes.
+bool is_started_by_naming_the_loader() { return ::getauxval(AT_BASE) == 0; }
+
+void find_path(const dl_phdr_info& info, std::uint64_t start, char (&path)[PATH_MAX]) {
   path[0] = 0;
   if (info.dlpi_name == nullptr || info.dlpi_name[0] == 0) {
+    if (is_started_by_naming_the_loader() && find_mapped_file(start, path)) return;
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
     path[length > 0 ? length : 0] = 0;
   } else if (info.dlpi_name[0] == '/' || ::realpath(info.dlpi_name, path) == nullptr) {
@@ -192,7 +247,7 @@ int visit_module(dl_phdr_info* info, std::size_t, void* data) {
   }
   if (look.now.count == kMostModules) return 0;
   char path[PATH_MAX];
-  find_path(*info, path);
+  find_path(*info, module.start, path);
   module.build_id_bytes = id.size;
   module.path_bytes = static_cast<std::uint32_t>(std::strlen(path));
   module.is_written = write_module(module, id.bytes, id.size, path, module.path_bytes, look.ticks);

@@ -37,6 +37,30 @@ TEST(TraceLoader, ALibraryIsFoundInThePlaceThatItsCallersFileNames) {
   EXPECT_EQ(traced.root().allocations_of(99901), 2u);
 }
 
+// The process executes the loader then: the program's functions are not the loader's.
+TEST(TraceLoader, AProgramThatIsStartedByNamingTheLoaderIsAModuleOfItsOwn) {
+  const std::string program = guest("trace_guest_process");
+  TracedGuest direct;
+  ASSERT_EQ(direct.run({program, "exit"}).status.exit_code, 7);
+  const auto module_of = [&](const SeenRecording& seen) {
+    for (const auto& module : seen.info.modules)
+      if (module.path == program) return module;
+    return recording::Module{};
+  };
+  const SeenRecording before = direct.root();
+  const std::string build_id = module_of(before).build_id;
+  ASSERT_FALSE(build_id.empty());
+  std::string loader;
+  for (const auto& module : before.info.modules)
+    if (module.path.find("/ld-") != std::string::npos) loader = module.path;
+  if (loader.empty()) GTEST_SKIP() << "no dynamic loader of glibc here";
+  TracedGuest traced;
+  ASSERT_EQ(traced.run({loader, program, "exit"}).status.exit_code, 7);
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(module_of(seen).build_id, build_id);
+  EXPECT_EQ(seen.allocations_of(77701), 3u);
+}
+
 // Whether its calls come by here is the loader's choice; that they may not is said, once.
 TEST(TraceLoader, ALibraryThatIsBoundToItselfIsNoted) {
   const auto notes_of = [](std::vector<std::string> command) {
