@@ -66,7 +66,11 @@ LayerId Account::backward_layer(std::string_view node, std::uint64_t forward_thr
 }
 
 DeviceAccount& Account::account_of(Device device) {
-  if (!devices_[device]) devices_[device] = std::make_unique<DeviceAccount>();
+  if (devices_[device]) return *devices_[device];
+  devices_[device] = std::make_unique<DeviceAccount>();
+  used_devices_.push_back(device);
+  for (const ThreadId thread : open_threads_)
+    for (Frame& frame : threads_[thread]) frame.peaks[device] = {0, 0};
   return *devices_[device];
 }
 
@@ -101,14 +105,14 @@ void Account::set_reserve(Device device, std::int64_t reserved, std::int64_t all
   const std::int64_t unknown = allocated - account.allocated;
   if (unknown > 0) {
     // One block for all that was allocated before and is no weight.
-    auto& block = account.blocks[kUnknownBlocks];
-    if (block.bytes > 0) remove(account, block);
-    block = {block.bytes + static_cast<std::uint64_t>(unknown),
-             0,
-             ++account.allocations,
-             kBefore,
-             Use::other,
-             false};
+    std::uint64_t bytes = static_cast<std::uint64_t>(unknown);
+    if (const Block* const known = account.blocks.find(kUnknownBlocks)) {
+      bytes += known->bytes;
+      remove(account, *known);
+      account.blocks.erase(kUnknownBlocks);
+    }
+    const Block block{bytes, 0, ++account.allocations, kBefore, Use::other, false};
+    account.blocks.insert(kUnknownBlocks, block);
     add(account, block);
   }
   note_total(account, device);
@@ -124,26 +128,21 @@ void Account::change_reserve(Device device, std::int64_t bytes) {
 void Account::set_weights(const std::vector<WeightBlock>& weights) {
   for (auto& account : devices_) {
     if (!account) continue;
-    for (auto at = account->blocks.begin(); at != account->blocks.end();) {
-      if (!at->second.is_before) {
-        ++at;
-        continue;
-      }
-      remove(*account, at->second);
-      at = account->blocks.erase(at);
-    }
+    account->blocks.erase_if([&](const Block& block) {
+      if (block.is_before) remove(*account, block);
+      return block.is_before;
+    });
   }
   for (const WeightBlock& weight : weights) {
     if (weight.address == 0 || weight.device >= kDevices) continue;
     DeviceAccount& account = account_of(weight.device);
-    const auto [found, is_new] = account.blocks.try_emplace(
-        weight.address,
-        DeviceAccount::Block{weight.bytes, 0, ++account.allocations, kBefore, Use::weights, true});
-    if (!is_new) {
-      move(account, found->second, Use::weights);
+    if (Block* const known = account.blocks.find(weight.address)) {
+      move(account, *known, Use::weights);
       continue;
     }
-    add(account, found->second);
+    const Block block{weight.bytes, 0, ++account.allocations, kBefore, Use::weights, true};
+    account.blocks.insert(weight.address, block);
+    add(account, block);
     note_total(account, weight.device);
   }
 }
@@ -158,14 +157,11 @@ void Account::note_total(DeviceAccount& account, Device device) {
     account.peak_number = account.allocations;
     account.by_use_at_peak = account.by_use;
   }
-  for (const ThreadId thread : open_threads_) {
-    Frame& frame = threads_[thread].back();
-    frame.peak_allocated[device] = std::max(frame.peak_allocated[device], account.allocated);
-    frame.peak_reserved[device] = std::max(frame.peak_reserved[device], account.reserved);
-  }
+  for (const ThreadId thread : open_threads_)
+    threads_[thread].back().peaks[device].rise_to({account.allocated, account.reserved});
 }
 
-void Account::move(DeviceAccount& account, DeviceAccount::Block& block, Use use) {
+void Account::move(DeviceAccount& account, Block& block, Use use) {
   const auto bytes = static_cast<std::int64_t>(block.bytes);
   account.by_use[index_of(block.use)] -= bytes;
   account.by_use[index_of(use)] += bytes;
@@ -176,14 +172,14 @@ void Account::move(DeviceAccount& account, DeviceAccount::Block& block, Use use)
   block.use = use;
 }
 
-void Account::add(DeviceAccount& account, const DeviceAccount::Block& block) {
+void Account::add(DeviceAccount& account, const Block& block) {
   const auto bytes = static_cast<std::int64_t>(block.bytes);
   account.of(block.layer).change(bytes, account.peaks);
   account.allocated += bytes;
   account.by_use[index_of(block.use)] += bytes;
 }
 
-void Account::remove(DeviceAccount& account, const DeviceAccount::Block& block) {
+void Account::remove(DeviceAccount& account, const Block& block) {
   const auto bytes = static_cast<std::int64_t>(block.bytes);
   account.of(block.layer).change(-bytes, account.peaks);
   account.allocated -= bytes;
@@ -197,12 +193,14 @@ void Account::allocated(ThreadId thread, Device device, std::uint64_t address, s
   const std::vector<Frame>& frames = frames_of(thread);
   const LayerId layer = frames.empty() ? kOutside : frames.back().layer;
   const Use use = frames.empty() ? Use::other : use_after(layers_[layer].kind);
-  const DeviceAccount::Block block{
-      bytes, frames.empty() ? 0 : frames.back().number, ++account.allocations, layer, use, false};
-  const auto [found, is_new] = account.blocks.try_emplace(address, block);
-  if (!is_new) {  // a weight that was there before, whose release is not seen
-    remove(account, found->second);
-    found->second = block;
+  const Block block{bytes, frames.empty() ? 0 : frames.back().number, ++account.allocations, layer, use,
+                    false};
+  if (Block* const known = account.blocks.find(address)) {
+    // A weight that was there before, whose release is not seen.
+    remove(account, *known);
+    *known = block;
+  } else {
+    account.blocks.insert(address, block);
   }
   add(account, block);
   LayerFigures& figures = account.of(layer);
@@ -216,18 +214,17 @@ bool Account::released(ThreadId thread, Device device, std::uint64_t address, st
                        bool is_active) {
   if (!devices_[device]) return false;
   DeviceAccount& account = *devices_[device];
-  const auto found = account.blocks.find(address);
-  if (found == account.blocks.end()) {
+  Block* const found = account.blocks.find(address);
+  if (found == nullptr) {
     ++unknown_releases_;
     return false;
   }
   const std::vector<Frame>& frames = frames_of(thread);
   // Made and released in one call of a layer, not in one inside it: scratch.
-  if (!frames.empty() && frames.back().number == found->second.frame)
-    move(account, found->second, Use::workspace);
-  remove(account, found->second);
-  const std::uint64_t bytes = found->second.bytes;
-  account.blocks.erase(found);
+  if (!frames.empty() && frames.back().number == found->frame) move(account, *found, Use::workspace);
+  remove(account, *found);
+  const std::uint64_t bytes = found->bytes;
+  account.blocks.erase(address);
   if (!is_active) return true;
   const LayerId layer = frames.empty() ? kOutside : frames.back().layer;
   ++account.of(layer).releases;
@@ -238,12 +235,9 @@ bool Account::released(ThreadId thread, Device device, std::uint64_t address, st
 void Account::enter(ThreadId thread, LayerId layer, std::int64_t time_ns) {
   std::vector<Frame>& frames = frames_of(thread);
   if (frames.empty()) open_threads_.push_back(thread);
-  Frame& frame = frames.emplace_back(Frame{layer, ++frames_, time_ns});
-  for (Device device = 0; device < kDevices; ++device) {
-    if (!devices_[device]) continue;
-    frame.peak_allocated[device] = devices_[device]->allocated;
-    frame.peak_reserved[device] = devices_[device]->reserved;
-  }
+  Frame& frame = frames.emplace_back(layer, ++frames_, time_ns);
+  for (const Device device : used_devices_)
+    frame.peaks[device] = {devices_[device]->allocated, devices_[device]->reserved};
   ++calls_[layer].count;
   store(EventType::layer_enter, thread, device_, layer, 0, time_ns);
 }
@@ -251,24 +245,21 @@ void Account::enter(ThreadId thread, LayerId layer, std::int64_t time_ns) {
 void Account::leave(ThreadId thread, std::int64_t time_ns) {
   std::vector<Frame>& frames = frames_of(thread);
   if (frames.empty()) return;
-  const Frame frame = frames.back();
-  frames.pop_back();
-  for (Device device = 0; device < kDevices; ++device) {
-    if (!devices_[device]) continue;
-    LayerFigures& figures = devices_[device]->of(frame.layer);
-    figures.peak_allocated = std::max(figures.peak_allocated, frame.peak_allocated[device]);
-    figures.peak_reserved = std::max(figures.peak_reserved, frame.peak_reserved[device]);
-    if (frames.empty()) continue;
-    Frame& outer = frames.back();
-    outer.peak_allocated[device] = std::max(outer.peak_allocated[device], frame.peak_allocated[device]);
-    outer.peak_reserved[device] = std::max(outer.peak_reserved[device], frame.peak_reserved[device]);
+  const Frame& frame = frames.back();
+  const LayerId layer = frame.layer;
+  for (const Device device : used_devices_) {
+    LayerFigures& figures = devices_[device]->of(layer);
+    figures.peak_allocated = std::max(figures.peak_allocated, frame.peaks[device].allocated);
+    figures.peak_reserved = std::max(figures.peak_reserved, frame.peaks[device].reserved);
+    if (frames.size() > 1) frames[frames.size() - 2].peaks[device].rise_to(frame.peaks[device]);
   }
   // Called inside of itself, its time counts once.
-  const auto is_same = [&](const Frame& outer) { return outer.layer == frame.layer; };
-  if (std::none_of(frames.begin(), frames.end(), is_same))
-    calls_[frame.layer].time_ns += time_ns - frame.start_ns;
+  const bool is_inside_itself =
+      std::any_of(frames.begin(), frames.end() - 1, [&](const Frame& outer) { return outer.layer == layer; });
+  if (!is_inside_itself) calls_[layer].time_ns += time_ns - frame.start_ns;
+  frames.pop_back();
   if (frames.empty()) std::erase(open_threads_, thread);
-  store(EventType::layer_exit, thread, device_, frame.layer, 0, time_ns);
+  store(EventType::layer_exit, thread, device_, layer, 0, time_ns);
 }
 
 LayerId Account::current_layer(ThreadId thread) const {

@@ -14,11 +14,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "memory_tracer/block_map.h"
 #include "memory_tracer/forward_layers.h"
 
 namespace headroom::memory_tracer {
 
-using LayerId = std::uint32_t;
 using ThreadId = std::uint32_t;  // dense; used again when a thread has ended
 inline constexpr LayerId kOutside = 0, kBefore = 1;
 
@@ -29,7 +29,6 @@ std::string name_of(Device device);
 // "cpu", "cuda", "cuda:1"; kDevices for what is none.
 Device device_of(std::string_view name);
 
-enum class Use : std::uint8_t { weights, activations, gradients, optimizer_state, workspace, other };
 inline constexpr std::size_t kUses = 6;
 inline constexpr const char* kUseNames[kUses] = {"weights",         "activations", "gradients",
                                                  "optimizer_state", "workspace",   "other"};
@@ -65,15 +64,7 @@ struct LayerFigures {
 using BytesByUse = std::array<std::int64_t, kUses>;
 
 struct DeviceAccount {
-  struct Block {
-    std::uint64_t bytes;
-    std::uint64_t frame;   // the call of a layer that made it
-    std::uint64_t number;  // of the allocation
-    LayerId layer;
-    Use use;
-    bool is_before;  // was there before the trace: a weight whose allocation was not seen
-  };
-  std::unordered_map<std::uint64_t, Block> blocks;
+  BlockMap blocks;
   std::vector<LayerFigures> layers;
   std::int64_t allocated = 0, reserved = 0, peak = 0, peak_reserved = 0;
   std::uint64_t peaks = 1;  // the number of the latest peak
@@ -166,11 +157,22 @@ class Account {
   std::vector<Growth> growth(Device device) const;
 
  private:
+  // The peaks of devices that are not in use are not set: setting all of them at every call would cost more
+  // than all else here.
+  struct Peak {
+    std::int64_t allocated, reserved;
+    void rise_to(const Peak& other) {
+      if (other.allocated > allocated) allocated = other.allocated;
+      if (other.reserved > reserved) reserved = other.reserved;
+    }
+  };
   struct Frame {
+    Frame(LayerId of, std::uint64_t its_number, std::int64_t now_ns)
+        : layer(of), number(its_number), start_ns(now_ns) {}
     LayerId layer;
     std::uint64_t number;
     std::int64_t start_ns;
-    std::array<std::int64_t, kDevices> peak_allocated{}, peak_reserved{};
+    std::array<Peak, kDevices> peaks;
   };
   struct Calls {
     std::int64_t count = 0, time_ns = 0;
@@ -178,9 +180,9 @@ class Account {
 
   DeviceAccount& account_of(Device device);
   void note_total(DeviceAccount& account, Device device);
-  static void add(DeviceAccount& account, const DeviceAccount::Block& block);
-  static void remove(DeviceAccount& account, const DeviceAccount::Block& block);
-  static void move(DeviceAccount& account, DeviceAccount::Block& block, Use use);
+  static void add(DeviceAccount& account, const Block& block);
+  static void remove(DeviceAccount& account, const Block& block);
+  static void move(DeviceAccount& account, Block& block, Use use);
   void store(EventType type, ThreadId thread, Device device, LayerId layer, std::uint64_t bytes,
              std::int64_t time_ns);
   std::vector<Frame>& frames_of(ThreadId thread);
@@ -193,6 +195,7 @@ class Account {
   ForwardLayers forward_layers_;
   std::vector<Calls> calls_;
   std::array<std::unique_ptr<DeviceAccount>, kDevices> devices_;
+  std::vector<Device> used_devices_;
   std::vector<std::vector<Frame>> threads_;
   std::vector<ThreadId> open_threads_;  // those in a layer
   std::uint64_t frames_ = 0, unknown_releases_ = 0;

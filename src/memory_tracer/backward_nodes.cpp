@@ -2,6 +2,7 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 
 #include <memory>
 #include <mutex>
@@ -44,6 +45,10 @@ void unwatch_backward() {
   if (--watchers == 0) at::removeCallback(handle);
 }
 
-ForwardPlace forward_place() { return {at::RecordFunction::currentThreadId(), at::sequence_number::peek()}; }
+bool forward_place(ForwardPlace& place) {
+  if (!c10::GradMode::is_enabled()) return false;
+  place = {at::RecordFunction::currentThreadId(), at::sequence_number::peek()};
+  return true;
+}
 
 }  // namespace headroom::memory_tracer

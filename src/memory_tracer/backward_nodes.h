@@ -10,11 +10,11 @@ namespace headroom::memory_tracer {
 void watch_backward();
 void unwatch_backward();
 
-// Where the calling thread is in the numbering of forward operators.
 struct ForwardPlace {
   std::uint64_t thread;  // PyTorch's number of it
   std::uint64_t sequence;
 };
-ForwardPlace forward_place();
+// Where the calling thread is in the numbering of forward operators; false where they get none (inference).
+bool forward_place(ForwardPlace& place);
 
 }  // namespace headroom::memory_tracer

@@ -16,7 +16,11 @@ class ForwardLayers {
  public:
   // From this number on the thread is in `layer`.
   void note(std::uint64_t thread, std::uint64_t sequence, std::uint32_t layer) {
-    std::vector<Range>& ranges = threads_[thread];
+    if (last_ == nullptr || thread != last_thread_) {
+      last_ = &threads_[thread];  // stays where it is
+      last_thread_ = thread;
+    }
+    std::vector<Range>& ranges = *last_;
     if (!ranges.empty() && ranges.back().from >= sequence) {
       ranges.back() = {sequence, layer};
       return;
@@ -45,6 +49,8 @@ class ForwardLayers {
     std::uint32_t layer;
   };
   std::unordered_map<std::uint64_t, std::vector<Range>> threads_;
+  std::vector<Range>* last_ = nullptr;
+  std::uint64_t last_thread_ = 0;
 };
 
 }  // namespace headroom::memory_tracer

@@ -1,7 +1,6 @@
 #include "memory_tracer/session.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <stdexcept>
 
 #include "memory_tracer/allocators.h"
+#include "memory_tracer/clock.h"
 #include "memory_tracer/stream.h"
 
 namespace headroom::memory_tracer {
@@ -68,12 +68,6 @@ void on_fork_in_child() {
 
 }  // namespace
 
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-}
-
 SessionLock::SessionLock() { lock.lock(); }
 SessionLock::~SessionLock() { lock.unlock(); }
 
@@ -89,7 +83,8 @@ bool any_trace_is_open() { return open_count.load(std::memory_order_relaxed) != 
 namespace {
 
 void note_forward(Session& session, LayerId layer) {
-  const ForwardPlace place = forward_place();
+  ForwardPlace place;
+  if (!forward_place(place)) return;
   session.account.forward_layers().note(place.thread, place.sequence, layer);
 }
 
@@ -118,6 +113,7 @@ void leave_all(Session& session) {
 void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
   if (is_forked_child)
     throw std::runtime_error("a child after fork cannot trace: start a new process for it instead (spawn)");
+  calibrate_clock();
   watch();
   const std::vector<DeviceTotals> totals = device_totals();
   const std::lock_guard held(lock);

@@ -31,8 +31,6 @@ class Session {
   std::unordered_map<const void*, LayerId> modules;  // of Python, by identity; the model keeps them alive
 };
 
-std::int64_t now_ns();
-
 // Held by whoever touches a session's account. Nothing else may be locked or called while it is.
 class SessionLock {
  public:

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -224,6 +225,33 @@ TEST(MemoryAccount, ForwardLayersAreFoundByTheNumbersOfTheirOperators) {
   EXPECT_EQ(layers.find(7, 13), 2);
   EXPECT_EQ(layers.find(9, 12), 5);
   EXPECT_EQ(layers.find(8, 12), std::nullopt);
+}
+
+TEST(MemoryAccount, BlocksAreFoundAsInAMapOfTheLibrary) {
+  BlockMap blocks;
+  std::map<std::uint64_t, std::uint64_t> expected;
+  std::mt19937 random(3);
+  for (int i = 0; i < 50'000; ++i) {
+    // Few addresses, so that they collide, come and go.
+    const std::uint64_t address = 64 * (1 + random() % 1500);
+    if (random() % 2 == 0 && !expected.contains(address)) {
+      blocks.insert(address, {static_cast<std::uint64_t>(i), 0, 0, 0, Use::other, i % 7 == 0});
+      expected[address] = static_cast<std::uint64_t>(i);
+    } else {
+      blocks.erase(address);
+      expected.erase(address);
+    }
+    const Block* const found = blocks.find(address);
+    ASSERT_EQ(found != nullptr, expected.contains(address));
+    if (found != nullptr) {
+      ASSERT_EQ(found->bytes, expected[address]);
+    }
+  }
+  ASSERT_EQ(blocks.size(), expected.size());
+  for (const auto& [address, bytes] : expected) ASSERT_EQ(blocks.find(address)->bytes, bytes);
+  blocks.erase_if([](const Block& block) { return block.is_before; });
+  std::erase_if(expected, [](const auto& block) { return block.second % 7 == 0; });
+  EXPECT_EQ(blocks.size(), expected.size());
 }
 
 TEST(MemoryAccount, NamesOfDevices) {
