@@ -137,7 +137,7 @@ class _Hooks:
                 self._hook(torch.autograd, "grad", _BACKWARD)
             # A trace inside of another may be the first to know a class of optimizers.
             for optimizer in set(_subclasses(torch.optim.Optimizer)):
-                if "step" in vars(optimizer) and (optimizer, "step") not in self._hooked:
+                if "step" in vars(optimizer) and all(owner is not optimizer for owner, _, _ in self._hooked):
                     self._hook(optimizer, "step", _OPTIMIZER_STEP)
 
     def release(self):
@@ -145,13 +145,25 @@ class _Hooks:
             self._users -= 1
             if self._users > 0:
                 return
-            for owner, name in reversed(self._hooked):
+            for owner, name, original in reversed(self._hooked):
+                stand_in = vars(owner).get(name)
                 _call("unhook", owner, name.encode())
+                if stand_in is vars(owner).get(name) and stand_in is not original and name == "step":
+                    _take_out(owner, original)
             self._hooked.clear()
 
     def _hook(self, owner, name, what):
+        original = vars(owner)[name]
         if _call("hook", owner, name.encode(), what) == 0:
-            self._hooked.append((owner, name))
+            self._hooked.append((owner, name, original))
+
+
+def _take_out(optimizer, original):
+    """The first optimizer of its class was made in the trace: then PyTorch has wrapped the stand-in into its own function for
+    the profiler. It wraps the function that was there instead."""
+    optimizer.step = original
+    nobody = object.__new__(optimizer)
+    (getattr(nobody, "_patch_step_function", None) or nobody._hook_for_profile)()
 
 
 _hooks = _Hooks()
@@ -210,6 +222,8 @@ class MemoryTracer:
     @contextlib.contextmanager
     def trace(self, model: torch.nn.Module):
         """What is allocated and released inside of the block is traced, and the calls of the model's modules are layers."""
+        if self.device != "cpu" and not torch.cuda.is_initialized():
+            torch.cuda.init()  # before it there is no allocator that could be watched
         weights = _weights_of(model)
         numbers = (ctypes.c_int64 * len(weights))(*weights)
         if _call("begin", self._handle, numbers, len(weights) // 3) != 0:

@@ -227,6 +227,24 @@ def restored():
         torch.ones(5)
     check(tracer.events[-2].layer_name is None, "the layer that was left open is closed")
     equal(model._forward_hooks, {})
+
+    # The first optimizer of its class is made in a trace: PyTorch wraps step() then.
+    class Own(torch.optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    step = vars(Own)["step"]
+    with tracer.trace(model):
+        optimizer = Own(model.parameters(), lr=0.1)
+        model(torch.ones(8, 64)).sum().backward()
+        optimizer.step()
+    equal(tracer.get_layer_stats()["optimizer.step"].calls, 1)
+    check(Own.step.hooked and Own.step.__wrapped__ is step, "PyTorch's own function is around the class's", Own.step)
+    with tracer.trace(model):
+        optimizer.step()
+    equal(tracer.get_layer_stats()["optimizer.step"].calls, 2)
+    check(Own.step.__wrapped__ is step, "and stays")
+    del optimizer
     alive = weakref.ref(model)
     del model
     gc.collect()
