@@ -79,11 +79,10 @@ void add_not_closed(std::vector<std::string>& parts, const recording::RecordingI
 
 void add_overwritten(std::vector<std::string>& parts, const recording::RecordingInfo& info) {
   if (info.segments_overwritten == 0) return;
-  parts.push_back(
-      fmt::format("{} of the ring's segments {} overwritten: what was allocated before its first event is "
-                  "not counted",
-                  grouped(static_cast<std::int64_t>(info.segments_overwritten)),
-                  info.segments_overwritten == 1 ? "was" : "were"));
+  parts.push_back(fmt::format(
+      "The ring has overwritten {} segment{}: what was allocated before its first event is not counted",
+      grouped(static_cast<std::int64_t>(info.segments_overwritten)),
+      info.segments_overwritten == 1 ? "" : "s"));
 }
 
 void add_dropped(std::vector<std::string>& parts, const recording::RecordingInfo& info,

@@ -451,7 +451,7 @@ TEST(RecordingJson, ProblemsSayWhyARecordingIsNotComplete) {
   EXPECT_THAT(problems_of(allocate(10), killed), testing::HasSubstr("did not end its recording itself"));
   EXPECT_THAT(problems_of(allocate(10'000), small), testing::HasSubstr("events were not recorded"));
   EXPECT_THAT(problems_of(allocate(10'000), ring),
-              testing::ContainsRegex("[1-9][0-9,]* of the ring's segments were overwritten"));
+              testing::ContainsRegex("The ring has overwritten [1-9][0-9,]* segments:"));
   EXPECT_THAT(problems_of([](auto& builder) { builder.note(recording::kNoteUnrecordedLarge); }, small),
               testing::HasSubstr(recording::kNoteUnrecordedLarge));
 }
