@@ -52,6 +52,8 @@ void print_output(std::string_view text) {
   }
 }
 
+bool output_is_open() { return output_error == 0; }
+
 Status output_status() {
   if (output_error == 0 || output_error == EPIPE) return {};
   return internal_error("cannot write to standard output", errno_text(output_error),

@@ -15,6 +15,8 @@ enum class ColorMode { automatic, always, never };
 void print_output(std::string_view text);
 // What became of all that was printed. A closed pipe (`headroom … | head`) is not an error.
 Status output_status();
+// False once something could not be printed: whoever prints without an end may stop.
+bool output_is_open();
 
 // Without terminal control: escape sequences (colours, cursor movements, window titles) and control
 // characters but tab and newline are left out. What another program said must neither paint the log nor move

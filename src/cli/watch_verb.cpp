@@ -12,24 +12,48 @@
 #include "cli/wrapped_command.h"
 #include "sources/text_samples.h"
 #include "watch/run_watch.h"
+#include "watch/text_input.h"
 
 namespace headroom::cli {
 namespace {
 
-// "tegrastats:FILE"
+std::vector<std::string> kinds_of_text() {
+  std::vector<std::string> kinds = sources::text_reader_names();
+  kinds.emplace_back(watch::kOwnLog);
+  return kinds;
+}
+
+// "tegrastats:FILE"; "tegrastats" alone is the tool itself.
 Result<watch::TextInput> text_input_from(const std::string& text) {
+  if (text == "tegrastats") return watch::TextInput{text, {}};
   const std::size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
-  const auto& kinds = sources::text_reader_names();
-  if (colon == text.npos || colon + 1 == text.size() ||
-      std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
-    const std::string closest = closest_match(kind, kinds);
-    return usage_error(fmt::format("--from {} names no text", text),
-                       fmt::format("it is KIND:FILE, and a kind is one of {}", fmt::join(kinds, ", ")),
-                       closest.empty() ? "give tegrastats:FILE, or tegrastats:- for a pipe"
-                                       : fmt::format("did you mean {}:FILE?", closest));
-  }
-  return watch::TextInput{kind, text.substr(colon + 1)};
+  const auto kinds = kinds_of_text();
+  if (colon != text.npos && colon + 1 < text.size() &&
+      std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
+    return watch::TextInput{kind, text.substr(colon + 1)};
+  const std::string closest = closest_match(kind, kinds);
+  return usage_error(fmt::format("--from {} names no text", text),
+                     fmt::format("it is KIND:FILE, and a kind is one of {}", fmt::join(kinds, ", ")),
+                     closest.empty() || closest == kind ? "give tegrastats:FILE, or tegrastats:- for a pipe"
+                                                        : fmt::format("did you mean {}:FILE?", closest));
+}
+
+Status check_together(const FlagValues& values, const watch::WatchOptions& options) {
+  const int chosen = !options.pids.empty() + !options.name.empty() + !options.command.empty();
+  if (chosen > 1)
+    return usage_error("--pid, --name and a command are three ways to say what is followed", "",
+                       "give one of them");
+  if (values.toggle("jsonl") && values.toggle("csv"))
+    return usage_error("--jsonl and --csv are two forms", "", "give one; --output FILE.csv writes the other");
+  if (options.from && (chosen > 0 || options.baseline || values.has("sysroot")))
+    return usage_error("--from reads text, which has no processes and no files of the machine", "",
+                       "leave out --from, or --pid, --name, --baseline, --sysroot and the command");
+  for (const auto& path : options.plots)
+    if (path.extension() != ".svg" && path.extension() != ".html")
+      return usage_error(fmt::format("--plot {} is neither FILE.svg nor FILE.html", path.string()), "",
+                         "end its name in .svg or .html");
+  return {};
 }
 
 Result<watch::WatchOptions> options_from(const std::vector<std::string>& arguments) {
@@ -37,12 +61,21 @@ Result<watch::WatchOptions> options_from(const std::vector<std::string>& argumen
   if (!wrapped) return forward_error(wrapped);
   const FlagValues values = wrapped->merged();
   watch::WatchOptions options;
+  options.command = std::move(wrapped->command);
   if (values.has("from")) {
     auto input = text_input_from(values.text("from"));
     if (!input) return forward_error(input);
     options.from = std::move(*input);
   }
+  if (values.has("sysroot")) options.sysroot = values.text("sysroot");
+  options.baseline = values.toggle("baseline");
+  if (options.baseline) {
+    options.interval = Nanoseconds{500'000'000};
+    options.duration = Nanoseconds{10'000'000'000};
+    options.largest_processes = 10;
+  }
   if (values.has("interval")) options.interval = *parse_duration(values.text("interval"));
+  if (values.has("duration")) options.duration = *parse_duration(values.text("duration"));
   const std::string alerts = values.has("alerts") ? values.text("alerts") : "off";
   if (alerts == "default") options.alerts = watch::default_alert_settings();
   if (alerts != "default" && alerts != "off") {
@@ -51,19 +84,78 @@ Result<watch::WatchOptions> options_from(const std::vector<std::string>& argumen
     options.alerts = std::move(*rules);
   }
   if (values.toggle("jsonl")) options.format = watch::Format::jsonl;
+  if (values.toggle("csv")) options.format = watch::Format::csv;
+  // A command keeps the terminal to itself.
+  options.quiet = values.toggle("quiet") ||
+                  (options.format == watch::Format::lines && (options.baseline || !options.command.empty()));
+  if (values.has("output")) options.output = values.text("output");
+  if (values.has("rotate")) options.rotate_at = *parse_size(values.text("rotate"));
+  if (values.has("keep")) options.keep = static_cast<int>(*values.integer("keep"));
+  for (const std::string& text : values.all("pid"))
+    if (const auto pid = parse_number<pid_t>(text)) options.pids.push_back(*pid);
+  options.name = values.text("name");
+  if (values.has("processes"))
+    options.largest_processes = static_cast<std::size_t>(*values.integer("processes"));
+  for (const std::string& path : values.all("plot")) options.plots.emplace_back(path);
+  options.color = wants_color(values);
+  if (auto sound = check_together(values, options); !sound) return forward_error(sound);
   return options;
 }
 
+Flag grouped(Flag flag, const char* group) {
+  flag.group = group;
+  return flag;
+}
+
+Flag number(const char* name, const char* help, double minimum, double maximum, const char* default_text) {
+  Flag flag = make_flag(name, FlagKind::integer, "N", help);
+  flag.minimum = minimum;
+  flag.maximum = maximum;
+  flag.default_text = default_text;
+  return flag;
+}
+
 std::vector<Flag> watch_flags() {
-  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "between samples");
+  const char *what = "What is watched", *log = "The log", *end = "At the end";
+  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "between samples, 1 ms to a day");
   interval.default_text = "1s";
   interval.minimum = 1e6;
   interval.maximum = 86400e9;
-  return {make_flag("from", FlagKind::text, "KIND:FILE",
-                    "read what tegrastats, nvidia-smi or meminfo printed (FILE or -)"),
-          std::move(interval),
+  Flag duration = make_flag("duration", FlagKind::duration, "TIME", "end after TIME");
+  duration.default_text = "Ctrl-C";
+  duration.minimum = 1e6;
+  Flag pid = number("pid", "follow process N and its children", 1, 1 << 22, "");
+  pid.repeated = true;
+  Flag plot = make_flag("plot", FlagKind::text, "FILE", "draw memory over time (FILE.svg, FILE.html)");
+  plot.repeated = true;
+  Flag rotate = make_flag("rotate", FlagKind::size, "SIZE", "begin a new file at SIZE");
+  rotate.default_text = "never";
+  rotate.minimum = 4096;
+  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys of a tree under DIR");
+  sysroot.common = false;
+  return {
+      grouped(std::move(interval), what),
+      grouped(std::move(duration), what),
+      grouped(std::move(pid), what),
+      grouped(make_flag("name", FlagKind::text, "TEXT", "follow processes with TEXT in their names"), what),
+      grouped(make_flag("from", FlagKind::text, "KIND:FILE",
+                        "read text of tegrastats, nvidia-smi, meminfo, headroom (- is a pipe)"),
+              what),
+      grouped(std::move(sysroot), what),
+      grouped(make_flag("jsonl", FlagKind::toggle, "", "print an object a sample"), log),
+      grouped(make_flag("csv", FlagKind::toggle, "", "print a row a sample"), log),
+      grouped(
           make_flag("alerts", FlagKind::text, "FILE|default|off", "rules of a TOML file (docs/alerts.md)"),
-          make_flag("jsonl", FlagKind::toggle, "", "print an object a sample")};
+          log),
+      grouped(make_flag("quiet", FlagKind::toggle, "", "print no samples"), log),
+      grouped(make_flag("output", FlagKind::text, "FILE", "log to FILE.csv, FILE.jsonl or FILE.jsonl.gz"),
+              log),
+      grouped(std::move(rotate), log),
+      grouped(number("keep", "keep N older files", 0, 9999, "4"), log),
+      grouped(number("processes", "the N largest processes in each sample", 0, 100000, "0"), log),
+      grouped(make_flag("baseline", FlagKind::toggle, "", "the idle footprint of the machine, in 10 s"), end),
+      grouped(std::move(plot), end),
+      color_flag()};
 }
 
 }  // namespace
@@ -73,16 +165,21 @@ const Verb& watch_verb() {
     Verb verb;
     verb.name = "watch";
     verb.summary = "Log the memory of the machine";
-    verb.usage = "headroom watch --from KIND:FILE [FLAGS]";
+    verb.usage = "headroom watch [FLAGS] [-- COMMAND …]";
     verb.description =
-        "Reads a log of tegrastats (all Jetson generations), of nvidia-smi or dumps of /proc/meminfo, and "
-        "prints a "
-        "line or a JSON object a sample. What is not understood is kept and counted; what is not told is "
-        "absent, "
-        "never zero (docs/watch.md, docs/monitor-sources.md).";
-    verb.examples = {"headroom watch --from tegrastats:stats.log",
-                     "tegrastats | headroom watch --from tegrastats:- --jsonl",
-                     "headroom watch --from nvidia-smi:gpu_log.csv --jsonl"};
+        "Samples the machine's memory, swap, pressure, processors, GPU, temperatures and power at a steady "
+        "pace, on "
+        "the screen and to a log, and ends with the minimum, mean, maximum and slope of each figure and "
+        "memory over "
+        "time. Follows a command, or processes by number or name, with all that comes from them. Also reads "
+        "what "
+        "tegrastats, nvidia-smi or /proc/meminfo said elsewhere. What a source does not tell is absent, "
+        "never zero "
+        "(docs/watch.md, docs/monitor-sources.md).";
+    verb.examples = {
+        "headroom watch", "headroom watch --interval 100ms --output run.jsonl.gz -- python3 infer.py",
+        "headroom watch --baseline", "headroom watch --from tegrastats:stats.log --plot memory.svg"};
+    verb.positional = "COMMAND";
     verb.flags = watch_flags();
     return verb;
   }();
@@ -92,9 +189,6 @@ const Verb& watch_verb() {
 int run_watch_verb(const std::vector<std::string>& arguments) {
   auto options = options_from(arguments);
   if (!options) return exit_code_of(options.error());
-  if (!options->from)
-    return exit_code_of(
-        Error{ErrorKind::usage, "headroom watch needs a text", "", "give --from tegrastats:FILE"});
   return exit_code_of(watch::run_watch(*options));
 }
 

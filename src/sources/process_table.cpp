@@ -133,7 +133,7 @@ struct ProcessTable::State {
         }
       }
       for (std::size_t i = 0; i < now.size(); ++i)
-        if (now[i].chosen) chosen.push_back(i);
+        if (now[i].chosen && now[i].resident_pages > 0) chosen.push_back(i);  // others have ended: zombies
     } else {
       for (std::size_t i = 0; i < now.size(); ++i)
         if (now[i].resident_pages > 0 || gpu_of(now[i].pid)) chosen.push_back(i);

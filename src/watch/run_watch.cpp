@@ -1,38 +1,161 @@
 #include "watch/run_watch.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <optional>
+#include <span>
+
+#include "analysis/series_summary.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "bench/interrupt.h"
 #include "watch/alert_watch.h"
+#include "watch/live_input.h"
+#include "watch/log_file.h"
+#include "watch/plot.h"
 #include "watch/sample_writer.h"
 #include "watch/text_input.h"
+#include "watch/watch_words.h"
 
 namespace headroom::watch {
+namespace {
+
+// Everything that a sample goes to.
+class Session {
+ public:
+  explicit Session(const WatchOptions& options) : options_(options) {
+    if (options.alerts) alerts_.emplace(*options.alerts, options.interval);
+  }
+
+  Status open_log() {
+    if (options_.output.empty()) return {};
+    auto file = LogFile::create(options_.output, options_.rotate_at, options_.keep);
+    if (!file) return forward_error(file);
+    file_.emplace(std::move(*file));
+    return {};
+  }
+
+  void take(SystemSample& sample) {
+    ++samples_;
+    unknown_ += static_cast<std::int64_t>(sample.unknown_tokens.size());
+    for (const KernelEvent& event : sample.kernel_events) tell(event);
+    const auto events = alerts_ ? alerts_->add(sample) : std::span<const AlertEvent>();
+    if (file_) file_->write(sample, events);
+    if (!options_.quiet) print(sample, events);
+    series_.add(sample);
+    curves_.add(sample);
+    if (options_.baseline) last_ = sample;
+  }
+
+  std::int64_t samples() const { return samples_; }
+
+  // What it showed, and the pictures; the file last: its problem is the error.
+  Status finish() {
+    if (alerts_) alerts_->finish();
+    if (unknown_ > 0)
+      log::warning("{} words in {} samples were not understood; --jsonl keeps them in unknown_tokens",
+                   unknown_, samples_);
+    if (samples_ > 0) summarise();
+    Status drawn;
+    for (const auto& path : options_.plots) {
+      const std::string title = options_.from ? options_.from->file.filename().string() : "Memory over time";
+      const bool html = path.extension() == ".html";
+      auto written =
+          write_file_atomically(path, html ? plot_as_html(curves_, title) : plot_as_svg(curves_, title));
+      if (!written) drawn = std::move(written);
+    }
+    if (file_)
+      if (auto whole = file_->finish(); !whole) return whole;
+    return drawn;
+  }
+
+ private:
+  static void tell(const KernelEvent& event) {
+    if (event.kind == KernelEventKind::oom_kill)
+      log::warning("the kernel killed {} (process {}) for want of memory",
+                   event.process.empty() ? "?" : event.process, event.pid.value_or(0));
+    else
+      log::warning("the kernel says: {}", without_terminal_control(event.text));
+  }
+
+  void print(const SystemSample& sample, std::span<const AlertEvent> events) {
+    if (options_.format == Format::csv) {
+      std::string text;
+      csv_.append(text, sample);
+      print_output(text);
+    } else {
+      print_output(options_.format == Format::jsonl ? json_line(sample, events) : line_for_person(sample));
+    }
+  }
+
+  void summarise() {
+    const auto metrics = series_.summaries();
+    std::string text;
+    if (options_.baseline) {
+      text = baseline_words(metrics, last_);
+    } else {
+      const int width = terminal_width(STDOUT_FILENO);
+      text = "\n" + summary_table(metrics, options_.color) + "\n" +
+             plot_for_terminal(curves_, std::min(width, 120));
+    }
+    // Data that is printed stays data, and a command's output its own.
+    if (options_.format == Format::lines && options_.command.empty()) return print_output(text);
+    [[maybe_unused]] const auto said = write_all(STDERR_FILENO, text);
+  }
+
+  const WatchOptions& options_;
+  std::optional<LogFile> file_;
+  std::optional<AlertWatch> alerts_;
+  CsvRows csv_;
+  analysis::SeriesAccumulator series_;
+  MemoryCurves curves_;
+  SystemSample last_;
+  std::int64_t samples_ = 0, unknown_ = 0;
+};
+
+Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt, Session& session) {
+  const auto on_sample = [&](SystemSample& sample) { session.take(sample); };
+  auto read = read_text_input(
+      *options.from, options.interval, on_sample, [&] { return interrupt.requested() || !output_is_open(); },
+      interrupt.fd());
+  auto finished = session.finish();
+  if (!read) return forward_error(read);
+  if (!finished) return forward_error(finished);
+  if (session.samples() == 0)
+    return input_error(fmt::format("{} has no sample", options.from->file.string()), "it is empty");
+  return 0;
+}
+
+Result<int> watch_machine(const WatchOptions& options, bench::Interrupt& interrupt, Session& session) {
+  auto end = sample_live(options, interrupt, [&](SystemSample& sample) {
+    session.take(sample);
+    return output_is_open() || !options.output.empty();  // a reader that went away wants no more
+  });
+  if (!end) return forward_error(end);
+  if (end->samples_late > 0)
+    log::warning("{} samples came late, by {} intervals in all: the machine, or this process, stood still",
+                 end->samples_late, end->intervals_missed);
+  if (end->followed_ended) log::info("the processes that were followed have ended");
+  auto finished = session.finish();
+  if (end->command) {
+    if (!finished) log::warning("{}", finished.error().sentence());
+    if (end->command->signal != 0) log::warning("the command ended with {}", end->command->describe());
+    return end->command->signal != 0 ? 128 + end->command->signal : end->command->exit_code;
+  }
+  if (!finished) return forward_error(finished);
+  return 0;
+}
+
+}  // namespace
 
 Result<int> run_watch(const WatchOptions& options) {
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
-  std::optional<AlertWatch> alerts;
-  if (options.alerts) alerts.emplace(*options.alerts, options.interval);
-  std::int64_t samples = 0, unknown = 0;
-  const auto on_sample = [&](SystemSample& sample) {
-    ++samples;
-    unknown += static_cast<std::int64_t>(sample.unknown_tokens.size());
-    const auto events = alerts ? alerts->add(sample) : std::span<const AlertEvent>();
-    print_output(options.format == Format::jsonl ? json_line(sample, events) : line_for_person(sample));
-  };
-  auto read = read_text_input(
-      *options.from, options.interval, on_sample, [&] { return interrupt->requested(); }, interrupt->fd());
-  if (alerts) alerts->finish();
-  if (unknown > 0)
-    log::warning("{} words in {} samples were not understood; --jsonl keeps them in unknown_tokens", unknown,
-                 samples);
-  if (!read) return forward_error(read);
-  if (samples == 0)
-    return input_error(fmt::format("{} has no sample", options.from->file.string()), "it is empty");
-  return 0;
+  Session session(options);
+  if (auto opened = session.open_log(); !opened) return forward_error(opened);
+  return options.from ? watch_text(options, *interrupt, session)
+                      : watch_machine(options, *interrupt, session);
 }
 
 }  // namespace headroom::watch

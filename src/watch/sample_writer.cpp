@@ -3,18 +3,70 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
 
+#include "analysis/metric_walk.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "report/metrics_json.h"
 #include "watch/alert_actions.h"
 
 namespace headroom::watch {
+namespace {
+
+// As short as it can be; bytes and counts are whole.
+void append_number(std::string& text, double value) {
+  constexpr double kWhole = 1e15;
+  if (std::abs(value) < kWhole && value == std::floor(value))
+    fmt::format_to(std::back_inserter(text), "{}", static_cast<std::int64_t>(value));
+  else
+    fmt::format_to(std::back_inserter(text), "{:.6g}", value);
+}
+
+// Sensors' names come from the machine.
+std::string quoted(const std::string& name) {
+  if (name.find_first_of(",\"\n\r") == name.npos) return name;
+  std::string text = "\"";
+  for (const char c : name) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text + "\"";
+}
+
+}  // namespace
 
 std::string json_line(const SystemSample& sample, std::span<const AlertEvent> alerts) {
   Json document = report::to_json(sample);
   if (!document.contains("unknown_tokens")) document["unknown_tokens"] = Json::array();
   for (const AlertEvent& event : alerts) document["alerts"].push_back(to_json(event));
   return to_line(document) + "\n";
+}
+
+void CsvRows::append(std::string& text, const SystemSample& sample) {
+  if (columns_.empty()) {
+    analysis::for_each_metric(sample, [this](std::string_view name, double) { columns_.emplace_back(name); });
+    text += "time_seconds,unix_time_seconds";
+    for (const std::string& column : columns_) text += "," + quoted(column);
+    text += "\n";
+  }
+  cells_.resize(columns_.size());
+  for (std::string& cell : cells_) cell.clear();
+  std::size_t next = 0;
+  analysis::for_each_metric(sample, [this, &next](std::string_view name, double value) {
+    if (next >= columns_.size() || columns_[next] != name)
+      next = static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
+    if (next < columns_.size())
+      append_number(cells_[next++], value);
+    else if (!std::exchange(told_, true))
+      log::warning("{} came after the first sample and has no column of its own; JSON lines have all", name);
+  });
+  fmt::format_to(std::back_inserter(text), "{:.6f},", sample.time.seconds());
+  if (sample.unix_time) fmt::format_to(std::back_inserter(text), "{:.3f}", sample.unix_time->seconds());
+  for (const std::string& cell : cells_) {
+    text += ',';
+    text += cell;
+  }
+  text += '\n';
 }
 
 std::string line_for_person(const SystemSample& sample) {

@@ -6,11 +6,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 
 #include "base/files.h"
+#include "base/json.h"
+#include "base/subprocess.h"
 #include "base/text.h"
+#include "report/metrics_json.h"
 #include "watch/line_pump.h"
 
 namespace headroom::watch {
@@ -45,6 +49,60 @@ class Clock {
   bool is_first_ = true;
 };
 
+// A log of Headroom's own (FILE.jsonl). Its times are kept.
+class OwnLog : public sources::TextReader {
+ public:
+  void read_line(std::string_view line, const sources::OnSample& on_sample) override {
+    if (trim(line).empty()) return;
+    SystemSample sample;
+    const auto document = parse_json(line, "the line");
+    auto read = document ? report::system_sample_from_json(*document) : tl::unexpected(document.error());
+    if (read)
+      sample = std::move(*read);
+    else
+      sample.unknown_tokens.emplace_back(line);
+    on_sample(sample);
+  }
+};
+
+struct Opened {
+  UniqueFd file;  // none: standard input
+  Subprocess tool;
+};
+
+Result<Opened> open_file(const TextInput& input) {
+  Opened opened;
+  if (input.file == "-") return opened;
+  opened.file.reset(::open(input.file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened.file)
+    return input_error(fmt::format("cannot open {}", input.file.string()), errno_text(errno),
+                       "check the path given to --from");
+  struct stat status {};
+  if (::fstat(opened.file.get(), &status) == 0 && S_ISDIR(status.st_mode))
+    return input_error(fmt::format("cannot read {}", input.file.string()), "it is a folder",
+                       "give a file to --from");
+  return opened;
+}
+
+// tegrastats itself, of which the machine's own comes first in PATH.
+Result<Opened> start_tool(const TextInput& input, Nanoseconds interval) {
+  auto pipe = Pipe::create();
+  if (!pipe) return forward_error(pipe);
+  SpawnOptions options;
+  const std::int64_t milliseconds = std::max<std::int64_t>(1, interval.count / 1'000'000);
+  options.command = {input.kind, "--interval", std::to_string(milliseconds)};
+  options.stdout_fd = pipe->write_end.get();
+  auto tool = Subprocess::spawn(options);
+  if (!tool)
+    return input_error(
+        fmt::format("cannot start {}", input.kind), tool.error().why,
+        fmt::format("give its output, as --from {}:FILE or --from {}:-", input.kind, input.kind));
+  Opened opened;
+  opened.file = std::move(pipe->read_end);
+  opened.tool = std::move(*tool);
+  return opened;
+}
+
 }  // namespace
 
 std::optional<double> second_of_day(std::string_view clock_text) {
@@ -62,23 +120,19 @@ std::optional<double> second_of_day(std::string_view clock_text) {
 
 Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
                        const std::function<bool()>& should_stop, int wake_fd) {
-  UniqueFd file;
-  int fd = STDIN_FILENO;
-  if (input.file != "-") {
-    file.reset(::open(input.file.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file)
-      return input_error(fmt::format("cannot open {}", input.file.string()), errno_text(errno),
-                         "check the path given to --from");
-    fd = file.get();
-  }
-  struct stat status {};
-  if (::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode))
-    return input_error(fmt::format("cannot read {}", input.file.string()), "it is a folder",
-                       "give a file to --from");
-  const auto reader = sources::make_text_reader(input.kind);
+  auto opened = input.file.empty() ? start_tool(input, interval) : open_file(input);
+  if (!opened) return forward_error(opened);
+  const int fd = opened->file ? opened->file.get() : STDIN_FILENO;
+  const bool own = input.kind == kOwnLog;
+  const auto reader = own ? std::unique_ptr<sources::TextReader>(std::make_unique<OwnLog>())
+                          : sources::make_text_reader(input.kind);
   Clock clock(interval);
+  const Nanoseconds start = monotonic_now();
   const sources::OnSample with_time = [&](SystemSample& sample) {
-    sample.time = clock.time_of(sample.clock_text);
+    if (input.file.empty())
+      sample.time = monotonic_now() - start;
+    else if (!own)
+      sample.time = clock.time_of(sample.clock_text);
     on_sample(sample);
   };
   LinePump pump(fd);

@@ -7,6 +7,8 @@
 
 namespace headroom::watch {
 
+inline constexpr const char* kOwnLog = "headroom";  // the kind of FILE.jsonl
+
 // Reads the text to its end, or until `should_stop()`. The time of a sample is what its line says (to the
 // second, without the date's order mattering), else `interval` after the sample before. Errors: the file
 // cannot be opened or read.

@@ -1,4 +1,9 @@
 // headroom watch, as a person would run it.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/subprocess.h"
 #include "base/text.h"
 #include "command.h"
 
@@ -48,6 +53,136 @@ TEST(Watch, ALineOfMegabytes) {
   const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder / "log").string(), "--jsonl"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("\"ram_used_bytes\":1048576"));
+}
+
+// A machine that stands as files: what is under the root, and nothing of the one that the test runs on.
+TEST(Watch, AnotherMachineUnderARoot) {
+  TemporaryFolder folder;
+  const auto file = [&](const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((folder.path() / path).parent_path());
+    write_text(folder.path() / path, text);
+  };
+  file(
+      "proc/meminfo",
+      "MemTotal: 8000000 kB\nMemFree: 1000000 kB\nBuffers: 0 kB\nCached: 500000 kB\nNvMapMemUsed: 3000 kB\n");
+  file("sys/class/thermal/thermal_zone0/type", "gpu-thermal\n");
+  file("sys/class/thermal/thermal_zone0/temp", "45500\n");
+  const auto result = run_headroom(
+      {"watch", "--sysroot", folder.path().string(), "--interval", "5ms", "--duration", "50ms", "--jsonl"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto lines = split(trim(result.out), '\n');
+  ASSERT_GE(lines.size(), 2U);
+  const auto sample = parse_json(lines.back());
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(get_integer(*sample, "nvmap_used_bytes"), 3000 * 1024);
+  EXPECT_EQ((*sample)["temperature_celsius"], Json({{"gpu-thermal", 45.5}}));
+  EXPECT_FALSE(sample->contains("cpu_percent"));
+  EXPECT_FALSE(sample->contains("cgroup"));
+  EXPECT_THAT(result.err, HasSubstr("NvMap (inside RAM used)"));  // the summary leaves stdout to the data
+}
+
+TEST(Watch, ACommandIsFollowedAndItsStatusIsReturned) {
+  TemporaryFolder folder;
+  const auto result =
+      run_headroom({"watch", "--interval", "20ms", "--output", (folder / "run.jsonl").string(), "--plot",
+                    (folder / "run.svg").string(), "--", "sh", "-c", "sleep 0.3; echo said; exit 7"});
+  EXPECT_EQ(result.exit_code, 7) << result.err;
+  EXPECT_EQ(result.out, "said\n");
+  EXPECT_THAT(result.err, HasSubstr("Followed: resident"));
+  EXPECT_THAT(read_text(folder / "run.svg"), HasSubstr("Followed processes"));
+  const std::string text = read_text(folder / "run.jsonl");
+  const auto lines = split(trim(text), '\n');
+  ASSERT_GE(lines.size(), 3U);
+  const auto sample = parse_json(lines[lines.size() / 2]);
+  ASSERT_TRUE(sample);
+  // The shell and its child.
+  EXPECT_GE(get_number((*sample)["other"], "followed_processes"), 1);
+  EXPECT_GE((*sample)["process_table"].size(), 1U);
+  EXPECT_FALSE(
+      (*sample)["process_table"][0].contains("pss_bytes"));  // not at 20 ms: walking page tables costs
+}
+
+TEST(Watch, ASignalEndsItWithAWholeLogAndTheSummary) {
+  TemporaryFolder folder;
+  CommandOptions options;
+  options.while_running = [&](int pid) {
+    const std::string log = std::filesystem::exists(folder / "a.csv") ? read_text(folder / "a.csv") : "";
+    if (std::count(log.begin(), log.end(), '\n') < 4) return true;
+    ::kill(pid, SIGINT);
+    return false;
+  };
+  const auto result = run_headroom(
+      {"watch", "--interval", "10ms", "--quiet", "--output", (folder / "a.csv").string()}, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("RAM used"));
+  const std::string log = read_text(folder / "a.csv");
+  EXPECT_EQ(log.back(), '\n');
+  const auto lines = split(trim(log), '\n');
+  for (const std::string_view line : lines)
+    EXPECT_EQ(std::count(line.begin(), line.end(), ','), std::count(lines[0].begin(), lines[0].end(), ','))
+        << line;
+}
+
+TEST(Watch, AProcessThatEndsEndsTheWatch) {
+  SpawnOptions spawn;
+  spawn.command = {"sleep", "0.4"};
+  auto child = Subprocess::spawn(spawn);
+  ASSERT_TRUE(child);
+  const auto result =
+      run_headroom({"watch", "--interval", "20ms", "--pid", std::to_string(child->pid()), "--quiet"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Followed processes"));
+  child->wait();
+  const auto gone = run_headroom({"watch", "--pid", std::to_string(child->pid())});
+  EXPECT_EQ(gone.exit_code, 2);
+  EXPECT_THAT(gone.err, HasSubstr("there is no process"));
+}
+
+// As on a full disk: the file ends with a whole line, and the end is an error that says how many are missing.
+TEST(Watch, AFileThatMayNotGrow) {
+  TemporaryFolder folder;
+  CommandOptions options;
+  options.most_file_bytes = 4000;
+  const auto result = run_headroom({"watch", "--interval", "5ms", "--duration", "300ms", "--quiet",
+                                    "--output", (folder / "a.jsonl").string()},
+                                   options);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("samples are missing"));
+  EXPECT_THAT(result.out, HasSubstr("RAM used"));
+  const std::string log = read_text(folder / "a.jsonl");
+  EXPECT_TRUE(log.empty() || log.back() == '\n');
+}
+
+TEST(Watch, TheBaselineOfThisMachine) {
+  const auto result = run_headroom({"watch", "--baseline", "--interval", "20ms", "--duration", "200ms"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* words : {"Baseline:", "kernel and others", "cache, given back on demand", "together"})
+    EXPECT_THAT(result.out, HasSubstr(words));
+}
+
+TEST(Watch, ALogOfItsOwnIsReadAgain) {
+  TemporaryFolder folder;
+  const std::string log = (folder / "a.jsonl").string();
+  ASSERT_EQ(run_headroom({"watch", "--interval", "10ms", "--duration", "100ms", "--quiet", "--output", log})
+                .exit_code,
+            0);
+  const auto again = run_headroom({"watch", "--from", "headroom:" + log, "--jsonl"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.out, read_text(log));
+  EXPECT_EQ(run_headroom({"watch", "--quiet", "--duration", "1ms", "--output", log}).exit_code,
+            2);  // it exists
+}
+
+TEST(Watch, WhatDoesNotGoTogether) {
+  for (const auto& arguments :
+       std::vector<std::vector<std::string>>{{"watch", "--jsonl", "--csv"},
+                                             {"watch", "--pid", "1", "--name", "x"},
+                                             {"watch", "--plot", "a.png"},
+                                             {"watch", "--output", "a.txt"},
+                                             {"watch", "--from", "meminfo:x", "--baseline"},
+                                             {"watch", "--interval", "0"},
+                                             {"watch", "--", "/no/such/program"}})
+    EXPECT_EQ(run_headroom(arguments).exit_code, 2) << testing::PrintToString(arguments);
 }
 
 }  // namespace

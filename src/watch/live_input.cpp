@@ -1,0 +1,181 @@
+#include "watch/live_input.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+
+#include "base/log.h"
+#include "bench/gpu_sampler.h"
+#include "sources/process_table.h"
+#include "sources/system_sampler.h"
+
+namespace headroom::watch {
+namespace {
+
+constexpr Nanoseconds kFirstRates{100'000'000};    // from the sample without rates to the first that is kept
+constexpr Nanoseconds kPssInterval{100'000'000};   // PSS walks page tables: not for quicker samples
+constexpr Nanoseconds kCommandSlice{100'000'000};  // how soon the end of a command is seen
+constexpr Nanoseconds kClockJump{1'000'000'000};   // more is a jump, less the pace of NTP
+
+// False if a signal came.
+bool wait_until(Nanoseconds deadline, bench::Interrupt& interrupt) {
+  for (;;) {
+    const Nanoseconds left = deadline - monotonic_now();
+    if (left.count <= 0) return !interrupt.requested();
+    const timespec timeout{left.count / 1'000'000'000, left.count % 1'000'000'000};
+    pollfd polled{interrupt.fd(), POLLIN, 0};
+    ::ppoll(&polled, 1, &timeout, nullptr);
+    if (interrupt.requested()) return false;
+  }
+}
+
+// Root's watch outlives what it watches: the kernel's killer takes others first.
+void ask_to_be_spared() {
+  const UniqueFd fd(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (fd) [[maybe_unused]]
+    const auto asked = write_all(fd.get(), "-900");
+}
+
+Result<Subprocess> start_command(const std::vector<std::string>& command) {
+  SpawnOptions options;
+  options.command = command;
+  options.stdin_fd = STDIN_FILENO;
+  options.stdout_fd = STDOUT_FILENO;
+  options.new_process_group = false;  // Ctrl-C is the command's, too
+  auto child = Subprocess::spawn(options);
+  if (!child) child.error().kind = ErrorKind::usage;
+  return child;
+}
+
+// Says once for each jump that the wall clock is not to be trusted.
+class ClockWatch {
+ public:
+  void look(const SystemSample& sample) {
+    if (!sample.unix_time) return;
+    const Nanoseconds difference = *sample.unix_time - sample.time;
+    if (last_ && std::abs((difference - *last_).count) > kClockJump.count)
+      log::warning("the wall clock jumped by {:+.1f} s; time_ns goes on steadily",
+                   (difference - *last_).seconds());
+    last_ = difference;
+  }
+
+ private:
+  std::optional<Nanoseconds> last_;
+};
+
+class Sampler {
+ public:
+  explicit Sampler(const WatchOptions& options) : system_(options.sysroot), table_(options.sysroot) {
+    if (options.sysroot == "/") gpus_.emplace();
+    choice_.roots = options.pids;
+    choice_.name = options.name;
+    choice_.largest = options.follows() ? 0 : options.largest_processes;
+    choice_.with_pss = options.interval >= kPssInterval;
+  }
+  void follow(pid_t pid) { choice_.roots.push_back(pid); }
+
+  void sample_into(SystemSample& sample) {
+    system_.sample_into(sample);
+    if (gpus_) gpus_->add_to(sample);
+    if (choice_.follows() || choice_.largest > 0) table_.read(sample, choice_);
+    if (choice_.follows()) add_followed_sums(sample);
+  }
+
+ private:
+  sources::SystemSampler system_;
+  sources::ProcessTable table_;
+  sources::ProcessChoice choice_;
+  std::optional<bench::GpuSampler> gpus_;
+};
+
+}  // namespace
+
+void add_followed_sums(SystemSample& sample) {
+  std::optional<Bytes> rss, pss, swapped, gpu;
+  const auto add = [](std::optional<Bytes>& sum, const std::optional<Bytes>& value) {
+    if (value) sum = sum.value_or(Bytes{}) + *value;
+  };
+  for (const ProcessSample& process : sample.processes) {
+    add(rss, process.rss);
+    add(pss, process.pss);
+    add(swapped, process.swapped);
+    add(gpu, process.gpu);
+  }
+  sample.other.push_back({"followed_processes", static_cast<double>(sample.processes.size())});
+  const auto put = [&sample](const char* name, const std::optional<Bytes>& sum) {
+    if (sum) sample.other.push_back({name, static_cast<double>(sum->count)});
+  };
+  put("followed_rss_bytes", rss);
+  put("followed_pss_bytes", pss);
+  put("followed_swapped_bytes", swapped);
+  put("followed_gpu_bytes", gpu);
+}
+
+Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
+                            const std::function<bool(SystemSample& sample)>& on_sample) {
+  for (const pid_t pid : options.pids)
+    if (::access((options.sysroot / fmt::format("proc/{}/stat", pid)).c_str(), R_OK) != 0)
+      return usage_error(fmt::format("there is no process {}", pid), "", "check the number given to --pid");
+  Sampler sampler(options);
+  LiveEnd end;
+  std::optional<Subprocess> command;
+  SystemSample sample;
+  sampler.sample_into(sample);  // the first has no rates
+  const Nanoseconds start = monotonic_now();
+  Nanoseconds next = start + std::min(options.interval, kFirstRates);
+  if (!options.command.empty()) {
+    auto child = start_command(options.command);
+    if (!child) return forward_error(child);
+    sampler.follow(child->pid());
+    command = std::move(*child);
+  }
+  ask_to_be_spared();  // after the command has started: it must not inherit it
+  ClockWatch clock;
+  bool has_followed = false;
+  for (;;) {
+    while (command && next - monotonic_now() > kCommandSlice) {
+      if (!wait_until(monotonic_now() + kCommandSlice, interrupt)) break;
+      if ((end.command = command->poll())) break;
+    }
+    if (end.command || (interrupt.requested() && !command)) break;
+    if (!interrupt.requested() && !wait_until(next, interrupt) && !command) break;
+    const Nanoseconds late = monotonic_now() - next;
+    sampler.sample_into(sample);
+    sample.time = sample.time - start;
+    clock.look(sample);
+    if (!on_sample(sample) && !command) break;
+    if (late > options.interval) {
+      ++end.samples_late;
+      const std::int64_t missed = late.count / options.interval.count;
+      end.intervals_missed += missed;
+      next += Nanoseconds{missed * options.interval.count};
+    }
+    next += options.interval;
+    if (command && (end.command = command->poll())) break;
+    if (options.follows() && !command) {
+      if (has_followed && sample.processes.empty()) {
+        end.followed_ended = true;
+        break;
+      }
+      has_followed = has_followed || !sample.processes.empty();
+    }
+    if (options.duration && monotonic_now() - start >= *options.duration) break;
+    if (interrupt.requested()) {
+      if (!command) break;
+      // The terminal has told the command, too; by kill it was told to us alone.
+      command->signal(interrupt.signal_number());
+      end.command = command->wait_for(Nanoseconds{5'000'000'000});
+      break;
+    }
+  }
+  return end;
+}
+
+}  // namespace headroom::watch
