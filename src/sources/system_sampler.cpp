@@ -9,7 +9,6 @@
 namespace headroom::sources {
 namespace {
 
-constexpr Nanoseconds kBetweenProbes{10'000'000'000};
 constexpr int kMostFailures = 10;
 
 struct Place {
@@ -31,6 +30,7 @@ std::size_t count_devices(const std::filesystem::path& root) {
 
 struct SystemSampler::State {
   std::filesystem::path root;
+  Nanoseconds between_probes;
   std::vector<Place> places;
   Nanoseconds last_probe;
   std::size_t devices = 0;
@@ -62,8 +62,10 @@ struct SystemSampler::State {
   }
 };
 
-SystemSampler::SystemSampler(const std::filesystem::path& root) : state_(std::make_unique<State>()) {
+SystemSampler::SystemSampler(const std::filesystem::path& root, Nanoseconds between_probes)
+    : state_(std::make_unique<State>()) {
   state_->root = root;
+  state_->between_probes = between_probes;
   for (const MetricSourceMaker make : metric_source_list())
     state_->places.push_back({make, nullptr, 0, false});
   state_->probe();
@@ -84,7 +86,7 @@ void SystemSampler::sample_into(SystemSample& sample) {
   timespec wall{};
   if (::clock_gettime(CLOCK_REALTIME, &wall) == 0)
     sample.unix_time = Nanoseconds{std::int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec};
-  if (sample.time - state_->last_probe > kBetweenProbes) state_->probe();
+  if (sample.time - state_->last_probe >= state_->between_probes) state_->probe();
   for (Place& place : state_->places)
     if (place.source) state_->read(place, sample);
 }

@@ -17,7 +17,8 @@ namespace headroom::sources {
 // named once in the log and left out until it is found again.
 class SystemSampler {
  public:
-  explicit SystemSampler(const std::filesystem::path& root = "/");
+  explicit SystemSampler(const std::filesystem::path& root = "/",
+                         Nanoseconds between_probes = {10'000'000'000});
   ~SystemSampler();
   SystemSampler(SystemSampler&&) noexcept;
   SystemSample sample();

@@ -19,10 +19,11 @@
 namespace headroom::watch {
 namespace {
 
-constexpr Nanoseconds kFirstRates{100'000'000};    // from the sample without rates to the first that is kept
-constexpr Nanoseconds kPssInterval{100'000'000};   // PSS walks page tables: not for quicker samples
-constexpr Nanoseconds kCommandSlice{100'000'000};  // how soon the end of a command is seen
-constexpr Nanoseconds kClockJump{1'000'000'000};   // more is a jump, less the pace of NTP
+constexpr Nanoseconds kFirstRates{100'000'000};     // from the sample without rates to the first that is kept
+constexpr Nanoseconds kPssInterval{100'000'000};    // PSS walks page tables: not for quicker samples
+constexpr Nanoseconds kCommandSlice{100'000'000};   // how soon the end of a command is seen
+constexpr Nanoseconds kCommandEnds{5'000'000'000};  // after a signal; then it is killed
+constexpr Nanoseconds kClockJump{1'000'000'000};    // more is a jump, less the pace of NTP
 
 // False if a signal came.
 bool wait_until(Nanoseconds deadline, bench::Interrupt& interrupt) {
@@ -52,6 +53,12 @@ Result<Subprocess> start_command(const std::vector<std::string>& command) {
   auto child = Subprocess::spawn(options);
   if (!child) child.error().kind = ErrorKind::usage;
   return child;
+}
+
+// A terminal's Ctrl-C has reached the command already; by kill the signal was told to us alone.
+std::optional<ExitStatus> end_command(Subprocess& command, int signal) {
+  if (signal != SIGINT || ::isatty(STDIN_FILENO) == 0) command.signal(signal);
+  return command.wait_for(kCommandEnds);
 }
 
 // Says once for each jump that the wall clock is not to be trusted.
@@ -169,11 +176,17 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
     if (options.duration && monotonic_now() - start >= *options.duration) break;
     if (interrupt.requested()) {
       if (!command) break;
-      // The terminal has told the command, too; by kill it was told to us alone.
-      command->signal(interrupt.signal_number());
-      end.command = command->wait_for(Nanoseconds{5'000'000'000});
+      end.command = end_command(*command, interrupt.signal_number());
       break;
     }
+  }
+  // The duration is that of the log; a command is not cut short by it.
+  while (command && !end.command) {
+    if (!wait_until(monotonic_now() + kCommandSlice, interrupt)) {
+      end.command = end_command(*command, interrupt.signal_number());
+      break;
+    }
+    end.command = command->poll();
   }
   return end;
 }

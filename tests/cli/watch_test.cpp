@@ -1,8 +1,10 @@
 // headroom watch, as a person would run it.
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "command.h"
@@ -47,9 +49,9 @@ TEST(Watch, WhatCannotBeReadIsSaidInOneSentence) {
 }
 
 // A line that never ends does not fill the memory, and what comes after it is read.
-TEST(Watch, ALineOfMegabytes) {
+TEST(Watch, ALineOfManyKilobytes) {
   TemporaryFolder folder;
-  write_text(folder / "log", std::string(8 << 20, 'x') + "\nRAM 1/2MB\n");
+  write_text(folder / "log", std::string(400'000, 'x') + "\nRAM 1/2MB\n");
   const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder / "log").string(), "--jsonl"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("\"ram_used_bytes\":1048576"));
@@ -171,6 +173,69 @@ TEST(Watch, ALogOfItsOwnIsReadAgain) {
   EXPECT_EQ(again.out, read_text(log));
   EXPECT_EQ(run_headroom({"watch", "--quiet", "--duration", "1ms", "--output", log}).exit_code,
             2);  // it exists
+}
+
+// A program that prints a line each interval stands for tegrastats, which is on Jetsons alone.
+TEST(Watch, StartsTegrastatsItself) {
+  TemporaryFolder folder;
+  write_text(folder / "tegrastats",
+             "#!/bin/sh\n[ \"$1 $2\" = \"--interval 20\" ] || exit 1\n"
+             "for i in 1 2 3; do echo \"RAM $i/7620MB (lfb 5x1MB) CPU [1%@729]\"; sleep 0.02; done\n");
+  std::filesystem::permissions(folder / "tegrastats", std::filesystem::perms::owner_all);
+  CommandOptions options;
+  options.environment = {{"PATH", folder.path().string() + ":/usr/bin:/bin"}};
+  const auto result =
+      run_headroom({"watch", "--from", "tegrastats", "--interval", "20ms", "--jsonl"}, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto lines = split(trim(result.out), '\n');
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(get_integer(*parse_json(lines[2]), "ram_used_bytes"), 3 << 20);
+  EXPECT_GT(get_integer(*parse_json(lines[2]), "time_ns"), get_integer(*parse_json(lines[0]), "time_ns"));
+  options.environment = {{"PATH", "/nonexistent"}};
+  const auto none = run_headroom({"watch", "--from", "tegrastats"}, options);
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("cannot start tegrastats"));
+}
+
+// Stopped for many intervals, it goes on at its pace and says how many samples there are not.
+TEST(Watch, AWatchThatWasStopped) {
+  CommandOptions options;
+  int calls = 0;
+  options.while_running = [&calls](int pid) {
+    ++calls;
+    if (calls == 3) ::kill(pid, SIGSTOP);
+    if (calls == 13) ::kill(pid, SIGCONT);
+    return calls < 13;
+  };
+  const auto result =
+      run_headroom({"watch", "--interval", "10ms", "--duration", "600ms", "--jsonl"}, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("came late"));
+  const auto lines = split(trim(result.out), '\n');
+  std::int64_t last = -1;
+  for (const std::string_view line : lines) {
+    const auto time = get_integer(*parse_json(line), "time_ns").value_or(-1);
+    EXPECT_GT(time, last);
+    last = time;
+  }
+  EXPECT_LE(lines.size(), 60U);  // those that were missed were not made up
+}
+
+// A real kill by the kernel, in a control group: its victim is named, and the log goes on to the end.
+TEST(Watch, AKillByTheKernelIsNamedWithItsVictim) {
+  if (!hard_limits_work()) GTEST_SKIP() << "this machine lets us make no control group";
+  if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log may not be read here";
+  TemporaryFolder folder;
+  const auto result =
+      run_headroom({"watch", "--interval", "20ms", "--output", (folder / "a.jsonl").string(), "--",
+                    (executable_folder() / "../bin/headroom").string(), "run", "--limit", "64MiB", "--",
+                    "perl", "-e", "my @x; push @x, 'x' x 4000000 while 1"});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("the kernel killed perl"));
+  const std::string log = read_text(folder / "a.jsonl");
+  EXPECT_THAT(log, HasSubstr("\"kind\":\"oom_kill\""));
+  EXPECT_THAT(log, HasSubstr("\"process\":\"perl\""));
+  EXPECT_EQ(log.back(), '\n');
 }
 
 TEST(Watch, WhatDoesNotGoTogether) {

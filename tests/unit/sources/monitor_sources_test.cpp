@@ -376,6 +376,28 @@ TEST(ProcessTable, ThisProcess) {
   EXPECT_LE(self->pss->count, self->rss->count + (1 << 20));
 }
 
+TEST(SystemSampler, ADeviceThatAppearsLateIsFound) {
+  Tree tree;
+  const auto zone = [&](int number, const char* type) {
+    const std::string folder = "sys/class/thermal/thermal_zone" + std::to_string(number);
+    tree.file(folder + "/type", std::string(type) + "\n");
+    tree.file(folder + "/temp", "40000\n");
+  };
+  zone(0, "cpu-thermal");
+  tree.file("proc/vmstat", "pswpin 1\n");
+  SystemSampler sampler(tree.root(), Nanoseconds{0});
+  sampler.sample();
+  zone(1, "gpu-thermal");
+  tree.file("sys/class/hwmon/hwmon0/name", "pwmfan\n");
+  tree.file("sys/class/hwmon/hwmon0/pwm1", "255\n");
+  tree.file("proc/vmstat", "pswpin 4\n");
+  const SystemSample sample = sampler.sample();
+  EXPECT_THAT(sample.temperatures_celsius,
+              ElementsAre(Reading{"cpu-thermal", 40}, Reading{"gpu-thermal", 40}));
+  EXPECT_THAT(sample.fans_percent, ElementsAre(Reading{"pwmfan", 100}));
+  EXPECT_EQ(sample.pages_swapped_in, 3);  // who was there keeps its counters
+}
+
 TEST(SystemSampler, ASourceThatFailsIsLeftOutAndTheOthersGoOn) {
   Tree tree;
   tree.file("proc/meminfo", "MemTotal: 1000 kB\n");
