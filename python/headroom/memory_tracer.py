@@ -72,6 +72,7 @@ def _load():
     declare("free", None, ctypes.c_void_p)
     declare("new", handle, ctypes.c_uint64, text, number, text)
     declare("delete", None, handle)
+    declare("root", ctypes.c_uint32, handle, text, text)
     declare("layer", ctypes.c_uint32, handle, text, ctypes.c_uint32)
     declare("module", None, handle, ctypes.c_void_p, ctypes.c_uint32)
     declare("begin", number, handle, ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64)
@@ -246,7 +247,7 @@ class MemoryTracer:
         prefix = "" if root == self._root else root + "."
         inner = [(name, module) for name, module in model.named_modules() if name]
         names = {name for name, _ in inner}
-        numbers = {"": _call("layer", self._handle, _name_bytes(root if root not in names else root + " (model)"), 0)}
+        numbers = {"": _call("root", self._handle, _name_bytes(root if root not in names else root + " (model)"), _name_bytes(prefix))}
         _call("module", self._handle, id(model), numbers[""])
         for name, module in inner:
             around = name

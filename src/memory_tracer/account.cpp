@@ -43,18 +43,75 @@ Device device_of(std::string_view name) {
 
 Account::Account(std::size_t max_events, Device device, bool tracks_fragmentation)
     : max_events_(max_events), device_(device), tracks_fragmentation_(tracks_fragmentation) {
-  layers_ = {{"(outside of layers)", kOutside, LayerKind::module},
-             {"(before the trace)", kOutside, LayerKind::module}};
+  layers_ = {{"(outside of layers)", kOutside, LayerKind::module, ""},
+             {"(before the trace)", kOutside, LayerKind::module, ""}};
   calls_.resize(layers_.size());
 }
 
 LayerId Account::add_layer(std::string_view name, LayerId parent, LayerKind kind) {
   const auto [found, is_new] = ids_.try_emplace(std::string(name), static_cast<LayerId>(layers_.size()));
   if (is_new) {
-    layers_.push_back({std::string(name), parent, kind});
+    layers_.push_back({std::string(name), parent, kind, std::string(name) + "."});
     calls_.emplace_back();
   }
   return found->second;
+}
+
+LayerId Account::add_root(std::string_view name, std::string_view inside) {
+  const LayerId root = add_layer(name, kOutside, LayerKind::module);
+  layers_[root].inside = inside;
+  script_layers_.clear();  // the model's modules are about to be named
+  return root;
+}
+
+std::vector<LayerId> Account::script_layers(ThreadId thread, const std::string& root,
+                                            const std::vector<std::string>& names) {
+  std::vector<LayerId> path;
+  const std::vector<Frame>& frames = frames_of(thread);
+  const auto own =
+      std::find_if(frames.rbegin(), frames.rend(), [](const Frame& frame) { return !frame.is_script; });
+  // The call that it runs in is the module's own, and a layer already; where C++ calls it may be none.
+  LayerId outer = own == frames.rend() ? kOutside : own->layer;
+  if (outer == kOutside) {
+    outer = add_layer(root, kOutside, LayerKind::module);
+    layers_[outer].inside.clear();
+    path.push_back(outer);
+  }
+  for (const std::string& name : names) path.push_back(outer = script_layer(outer, name));
+  return path;
+}
+
+// Containers that are never called (a ModuleList) are not in the interpreter's path: "0" in the model may be
+// its "blocks.0". It is, if the model has one such module only.
+LayerId Account::script_layer(LayerId outer, const std::string& name) {
+  const auto [found, is_new] = script_layers_.try_emplace({outer, name}, kOutside);
+  if (!is_new) return found->second;
+  const std::string whole = layers_[outer].inside + name, end = "." + name;
+  std::vector<LayerId> candidates;
+  if (!ids_.contains(whole))
+    for (LayerId layer = kBefore + 1; layer < layers_.size(); ++layer)
+      if (layers_[layer].name.starts_with(layers_[outer].inside) && layers_[layer].name.ends_with(end) &&
+          layers_[layer].kind == LayerKind::module && is_inside_uncalled(layer, outer))
+        candidates.push_back(layer);
+  return found->second =
+             candidates.size() == 1 ? candidates.front() : add_layer(whole, outer, LayerKind::module);
+}
+
+// Whether only containers without calls lie between them.
+bool Account::is_inside_uncalled(LayerId layer, LayerId outer) const {
+  for (LayerId at = layers_[layer].parent; at != kOutside; at = layers_[at].parent) {
+    if (at == outer) return true;
+    if (calls_[at].count > 0) return false;
+  }
+  return false;
+}
+
+std::vector<LayerId> Account::open_script_layers(ThreadId thread) const {
+  std::vector<LayerId> open;
+  if (thread >= threads_.size()) return open;
+  for (const Frame& frame : threads_[thread])
+    if (frame.is_script) open.push_back(frame.layer);
+  return open;
 }
 
 LayerId Account::backward_layer(std::string_view node, std::uint64_t forward_thread, std::uint64_t sequence) {
@@ -232,10 +289,10 @@ bool Account::released(ThreadId thread, Device device, std::uint64_t address, st
   return true;
 }
 
-void Account::enter(ThreadId thread, LayerId layer, std::int64_t time_ns) {
+void Account::enter(ThreadId thread, LayerId layer, std::int64_t time_ns, bool is_script) {
   std::vector<Frame>& frames = frames_of(thread);
   if (frames.empty()) open_threads_.push_back(thread);
-  Frame& frame = frames.emplace_back(layer, ++frames_, time_ns);
+  Frame& frame = frames.emplace_back(layer, ++frames_, time_ns, is_script);
   for (const Device device : used_devices_)
     frame.peaks[device] = {devices_[device]->allocated, devices_[device]->reserved};
   ++calls_[layer].count;

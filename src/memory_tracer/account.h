@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ struct Layer {
   std::string name;
   LayerId parent;
   LayerKind kind;
+  std::string inside;  // what names of modules inside it begin with: "layer1.", or "" in the model itself
   std::uint32_t scope = 0;  // in the recording
 };
 
@@ -107,6 +109,16 @@ class Account {
 
   // The same name is the same layer; the first parent stays.
   LayerId add_layer(std::string_view name, LayerId parent, LayerKind kind);
+  // A whole model: what is inside it has names that begin with `inside`.
+  LayerId add_root(std::string_view name, std::string_view inside);
+  // The layers of a place in TorchScript's interpreter, for a thread that it runs in, outermost first.
+  std::vector<LayerId> script_layers(ThreadId thread, const std::string& root,
+                                     const std::vector<std::string>& names);
+  // Of the thread's open layers those that were entered as such, outermost first.
+  std::vector<LayerId> open_script_layers(ThreadId thread) const;
+  bool is_in_script(ThreadId thread) const {
+    return is_in_layer(thread) && threads_[thread].back().is_script;
+  }
   // Of a node of autograd: "backward/conv1" where its forward operator ran in conv1, else "backward/" and the
   // node's name.
   LayerId backward_layer(std::string_view node, std::uint64_t forward_thread, std::uint64_t sequence);
@@ -129,7 +141,7 @@ class Account {
   // False of a block whose allocation was not seen. `is_active`: while a trace is open; else only what is
   // live changes.
   bool released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns, bool is_active);
-  void enter(ThreadId thread, LayerId layer, std::int64_t time_ns);
+  void enter(ThreadId thread, LayerId layer, std::int64_t time_ns, bool is_script = false);
   void leave(ThreadId thread, std::int64_t time_ns);
   LayerId current_layer(ThreadId thread) const;
   bool is_in_layer(ThreadId thread) const { return thread < threads_.size() && !threads_[thread].empty(); }
@@ -167,9 +179,10 @@ class Account {
     }
   };
   struct Frame {
-    Frame(LayerId of, std::uint64_t its_number, std::int64_t now_ns)
-        : layer(of), number(its_number), start_ns(now_ns) {}
+    Frame(LayerId of, std::uint64_t its_number, std::int64_t now_ns, bool is_of_script)
+        : layer(of), is_script(is_of_script), number(its_number), start_ns(now_ns) {}
     LayerId layer;
+    bool is_script;
     std::uint64_t number;
     std::int64_t start_ns;
     std::array<Peak, kDevices> peaks;
@@ -178,6 +191,8 @@ class Account {
     std::int64_t count = 0, time_ns = 0;
   };
 
+  LayerId script_layer(LayerId outer, const std::string& name);
+  bool is_inside_uncalled(LayerId layer, LayerId outer) const;
   DeviceAccount& account_of(Device device);
   void note_total(DeviceAccount& account, Device device);
   static void add(DeviceAccount& account, const Block& block);
@@ -192,6 +207,7 @@ class Account {
   bool tracks_fragmentation_;
   std::vector<Layer> layers_;
   std::unordered_map<std::string, LayerId> ids_;
+  std::map<std::pair<LayerId, std::string>, LayerId> script_layers_;
   ForwardLayers forward_layers_;
   std::vector<Calls> calls_;
   std::array<std::unique_ptr<DeviceAccount>, kDevices> devices_;

@@ -69,8 +69,7 @@ std::vector<DeviceTotals> device_totals() {
     const auto stats = caching::get()->getDeviceStats(device);
     const std::int64_t reserved = stats.reserved_bytes.at(kAll).current;
     if (reserved > 0)
-      totals.push_back(
-          {static_cast<Device>(device + 1), reserved, stats.requested_bytes.at(kAll).current});
+      totals.push_back({static_cast<Device>(device + 1), reserved, stats.requested_bytes.at(kAll).current});
   }
   return totals;
 }

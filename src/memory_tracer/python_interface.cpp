@@ -62,7 +62,13 @@ HEADROOM_EXPORT void headroom_memory_tracer_delete(void* tracer) {
   delete static_cast<MemoryTracer*>(tracer);
 }
 
-// The layer's number. `parent` is 0 for the model itself.
+// The number of the layer that is the model; names of modules inside begin with `inside`.
+HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_root(void* tracer, const char* name,
+                                                          const char* inside) {
+  const SessionLock held;
+  return session_of(tracer).account.add_root(name, inside);
+}
+// The layer's number.
 HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_layer(void* tracer, const char* name,
                                                            std::uint32_t parent) {
   const SessionLock held;

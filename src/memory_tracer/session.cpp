@@ -9,6 +9,7 @@
 
 #include "memory_tracer/allocators.h"
 #include "memory_tracer/clock.h"
+#include "memory_tracer/script_layers.h"
 #include "memory_tracer/stream.h"
 
 namespace headroom::memory_tracer {
@@ -89,22 +90,46 @@ void note_forward(Session& session, LayerId layer) {
 }
 
 // With the lock.
-void enter(Session& session, LayerId layer, ThreadId thread, std::int64_t time) {
-  session.account.enter(thread, layer, time);
+void enter_one(Session& session, LayerId layer, ThreadId thread, std::int64_t time, bool is_script) {
+  session.account.enter(thread, layer, time, is_script);
   note_forward(session, layer);
   if (session.is_recorded) stream_enter(session.account, layer);
 }
-void leave(Session& session, ThreadId thread, std::int64_t time) {
+void leave_one(Session& session, ThreadId thread, std::int64_t time) {
   session.account.leave(thread, time);
   note_forward(session, session.account.current_layer(thread));
   if (session.is_recorded) stream_leave();
+}
+
+// Nobody tells when the interpreter leaves a module: it has left those that the thread is not in at its next
+// allocation, and all of them when something else is entered or left.
+void leave_script(Session& session, ThreadId thread, std::int64_t time) {
+  while (session.account.is_in_script(thread)) leave_one(session, thread, time);
+}
+void enter(Session& session, LayerId layer, ThreadId thread, std::int64_t time) {
+  leave_script(session, thread, time);
+  enter_one(session, layer, thread, time, false);
+}
+void leave(Session& session, ThreadId thread, std::int64_t time) {
+  leave_script(session, thread, time);
+  leave_one(session, thread, time);
+}
+
+void follow_script(Session& session, const ScriptPlace& place, ThreadId thread, std::int64_t time) {
+  if (!place.is_in_module) return leave_script(session, thread, time);
+  const std::vector<LayerId> open = session.account.open_script_layers(thread);
+  const std::vector<LayerId> wanted = session.account.script_layers(thread, place.root, place.names);
+  const auto common = std::mismatch(open.begin(), open.end(), wanted.begin(), wanted.end());
+  for (auto left = common.first; left != open.end(); ++left) leave_one(session, thread, time);
+  for (auto entered = common.second; entered != wanted.end(); ++entered)
+    enter_one(session, *entered, thread, time, true);
 }
 
 // The trace ends in the midst of layers.
 void leave_all(Session& session) {
   const ThreadId thread = thread_id();
   const std::int64_t time = now_ns();
-  while (session.account.is_in_layer(thread)) leave(session, thread, time);
+  while (session.account.is_in_layer(thread)) leave_one(session, thread, time);
   for (ThreadId other = 0; other < threads_so_far; ++other) session.account.forget_thread(other);
 }
 
@@ -155,12 +180,14 @@ void close_trace(Session& session) {
 void on_allocated(Device device, const void* address, std::uint64_t bytes) {
   if (address == nullptr || device >= kDevices || !any_trace_is_open()) return;
   bool is_recorded = false;
+  const ScriptPlace place = script_place();
   {
     const std::lock_guard held(lock);
     const ThreadId thread = thread_id();
     const std::int64_t time = now_ns();
     for (Session* session : open_sessions) {
       if (session == nullptr) continue;
+      follow_script(*session, place, thread, time);
       session->account.allocated(thread, device, reinterpret_cast<std::uint64_t>(address), bytes, time);
       is_recorded |= session->is_recorded;
     }

@@ -295,15 +295,38 @@ def together():
 
 
 def script():
-    model = Net().eval()
-    x = torch.ones(8, 64)
-    for module in (torch.jit.trace(model, x), torch.jit.script(nn.Sequential(nn.Linear(64, 8), nn.ReLU()))):
-        tracer = MemoryTracer(device="cpu")
-        with tracer.trace(module), torch.no_grad():
-            module(x)
-        name = module.original_name
-        check(tracer.get_layer_stats()[name].calls == 1 and tracer.get_layer_stats()[name].allocated_bytes > 0, name)
-        adds_up(tracer)
+    model, rows, width = Net().eval(), 8, 64
+    x = torch.ones(rows, width)
+    wide, narrow = rows * 4 * width * FLOAT, rows * width * FLOAT
+    eager = MemoryTracer(device="cpu")
+    with eager.trace(model), torch.no_grad():
+        model(x)
+    expected = {name: stats.allocated_bytes for name, stats in eager.get_layer_stats().items() if stats.allocated_bytes}
+    equal(expected["blocks.1.act"], wide)
+    scripted = {"traced": torch.jit.trace(model, x), "scripted": torch.jit.script(model), "frozen": torch.jit.freeze(torch.jit.script(model))}
+    for name, module in scripted.items():
+        # A frozen module has no modules any more that could be asked which list "0" was in.
+        list_name = "" if name == "frozen" else "blocks."
+        expected = {layer.replace("blocks.", list_name): size for layer, size in expected.items()}
+        for _ in range(3):  # the interpreter's first passes profile, then it runs what was optimized
+            tracer = MemoryTracer(device="cpu")
+            with tracer.trace(module), torch.no_grad():
+                module(x)
+            stats = tracer.get_layer_stats()
+            found = {layer: s.allocated_bytes for layer, s in stats.items() if s.allocated_bytes}
+            check(found == expected, name, found, expected)
+            equal(stats["Net"].calls, 1)
+            equal(tracer.get_memory_at_peak()[list_name + "0.act"], wide)
+            adds_up(tracer)
+    # A part of an eager model, and a second model of another class.
+    whole = nn.Sequential(scripted["scripted"], nn.ReLU())
+    tracer = MemoryTracer(device="cpu")
+    with tracer.trace(nn.Identity()), torch.no_grad():
+        scripted["traced"](x)  # not the model that is traced
+    with tracer.trace(whole), torch.no_grad():
+        whole(x)
+    equal(tracer.get_layer_stats()["Sequential.0.blocks.1.down"].allocated_bytes, narrow)
+    equal(tracer.get_layer_stats()["Sequential.1"].calls, 1)
 
 
 def resident_kib():

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "memory_tracer/script_layers.h"
+
 namespace headroom::memory_tracer {
 namespace {
 
@@ -225,6 +227,52 @@ TEST(MemoryAccount, ForwardLayersAreFoundByTheNumbersOfTheirOperators) {
   EXPECT_EQ(layers.find(7, 13), 2);
   EXPECT_EQ(layers.find(9, 12), 5);
   EXPECT_EQ(layers.find(8, 12), std::nullopt);
+}
+
+TEST(MemoryAccount, PlacesOfTorchScriptAreRead) {
+  const ScriptPlace place =
+      parse_script_place({"TOP(Net)::forward", "layer1(Sequential)::forward", "SELF(Net)::own",
+                          "0(Block)::forward", "INSTANCE_NAME_UNKNOWN(x)::y", "::relu", ")("});
+  EXPECT_TRUE(place.is_in_module);
+  EXPECT_EQ(place.root, "Net");
+  EXPECT_THAT(place.names, ElementsAre("layer1", "0"));
+  EXPECT_FALSE(parse_script_place({"::function"}).is_in_module);
+}
+
+TEST(MemoryAccount, LayersOfTorchScriptLieInTheCallThatRunsThem) {
+  Account account(0, kCpu, true);
+  const auto names_of = [&](const std::vector<LayerId>& path) {
+    std::vector<std::string> names;
+    for (const LayerId layer : path) names.push_back(account.layers()[layer].name);
+    return names;
+  };
+  account.begin(1);
+  EXPECT_THAT(names_of(account.script_layers(kThread, "Net", {"a", "b"})), ElementsAre("Net", "a", "a.b"));
+  account.enter(kThread, account.add_root("Other", "Other."), 1);
+  EXPECT_THAT(names_of(account.script_layers(kThread, "Other", {"a", "b"})),
+              ElementsAre("Other.a", "Other.a.b"));
+  account.enter(kThread, account.add_layer("backbone", kOutside, LayerKind::module), 1);
+  EXPECT_THAT(names_of(account.script_layers(kThread, "Net", {"a"})), ElementsAre("backbone.a"));
+  EXPECT_THAT(account.open_script_layers(kThread), IsEmpty());
+}
+
+TEST(MemoryAccount, ContainersThatAreNotCalledAreFoundWhereThereIsOne) {
+  Account account(0, kCpu, true);
+  const LayerId net = account.add_root("Net", "");
+  for (const char* list : {"blocks", "heads"}) {
+    const LayerId container = account.add_layer(list, net, LayerKind::module);
+    account.add_layer(std::string(list) + ".0", container, LayerKind::module);
+  }
+  account.add_layer("blocks.1", account.add_layer("blocks", net, LayerKind::module), LayerKind::module);
+  account.begin(1);
+  account.enter(kThread, net, 1);
+  const auto name_of_layer = [&](const char* name) {
+    return account.layers()[account.script_layers(kThread, "Net", {name}).back()].name;
+  };
+  EXPECT_EQ(name_of_layer("1"), "blocks.1");
+  EXPECT_EQ(name_of_layer("0"), "0");  // of which list is not known
+  EXPECT_EQ(name_of_layer("blocks"), "blocks");
+  EXPECT_EQ(name_of_layer("new"), "new");
 }
 
 TEST(MemoryAccount, BlocksAreFoundAsInAMapOfTheLibrary) {

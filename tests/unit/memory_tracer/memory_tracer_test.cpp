@@ -245,6 +245,25 @@ TEST(MemoryTracer, ATorchScriptModulesWeightsAreTold) {
   EXPECT_EQ(tracer.get_memory_at_peak().at("(before the trace)"), 4040);
 }
 
+TEST(MemoryTracer, ModulesOfTorchScriptAreLayersWithoutAWord) {
+  const auto unit = std::make_shared<torch::jit::CompilationUnit>();
+  torch::jit::Module inner("__torch__.Inner", unit);
+  inner.define("def forward(self, x):\n  return torch.relu(x)\n");
+  torch::jit::Module outer("__torch__.Outer", unit);
+  outer.register_module("act", inner);
+  outer.define("def forward(self, x):\n  return self.act.forward(x) + self.act.forward(x * x)\n");
+  MemoryTracer tracer(on_cpu());
+  const at::Tensor input = at::ones({100});
+  {
+    const auto trace = tracer.trace(outer);
+    const at::NoGradGuard inference;
+    for (int i = 0; i < 5; ++i) outer.forward({input});
+  }
+  const auto stats = tracer.get_layer_stats();
+  EXPECT_EQ(stats.at("act").allocated_bytes, 5 * 2 * 400);
+  EXPECT_EQ(stats.at("Outer").allocated_bytes, 5 * 2 * 400);
+}
+
 TEST(MemoryTracer, BackwardNodesHaveTheLayersOfTheirForwardOperators) {
   at::Tensor weight = at::ones({100, 200}), other = at::ones({200, 30});
   weight.set_requires_grad(true);
