@@ -1,0 +1,82 @@
+// A screen of character cells that is drawn on in memory: the same picture goes to a terminal, a file or a
+// test.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom::tui {
+
+// What a character stands for; its colour follows from that.
+enum class Ink : std::uint8_t {
+  plain,
+  dim,
+  title,
+  system,
+  processes,
+  gpu,
+  cache,
+  cpu,
+  swap,
+  good,
+  warning,
+  critical
+};
+inline constexpr int kInks = 12;
+
+// Of xterm's palette of 256, and of the 16 that every terminal with colours has; -1: the terminal's own.
+int color_of_256(Ink ink);
+int color_of_16(Ink ink);
+
+struct Style {
+  Ink ink = Ink::plain;
+  bool bold = false, reversed = false;
+  friend bool operator==(const Style&, const Style&) = default;
+};
+
+struct Span {
+  std::string text;
+  Style style;
+};
+// A piece of a line that is never broken.
+using Spans = std::vector<Span>;
+
+int width_of(const Spans& spans);
+
+struct Cell {
+  std::string glyph = " ";  // empty: the right half of a wide character
+  Style style;
+};
+
+// What is drawn outside is left out.
+class Canvas {
+ public:
+  Canvas(int width, int height);
+  int width() const { return width_; }
+  int height() const { return height_; }
+  const Cell& at(int column, int row) const {
+    return cells_[static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
+                  static_cast<std::size_t>(column)];
+  }
+
+  // Returns the column behind the text.
+  int put(int column, int row, std::string_view utf8, Style style = {});
+  int put(int column, int row, const Spans& spans);
+  // Ends at the right edge.
+  void put_right(int row, std::string_view utf8, Style style = {});
+  // Inverts a whole row, as a cursor does.
+  void reverse_row(int row);
+
+ private:
+  int width_, height_;
+  std::vector<Cell> cells_;
+};
+
+enum class ColorDepth { none, colors_16, colors_256 };
+
+// Lines without trailing spaces, with escape sequences for the colours.
+std::string to_text(const Canvas& canvas, ColorDepth depth);
+
+}  // namespace headroom::tui

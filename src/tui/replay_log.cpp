@@ -1,0 +1,83 @@
+#include "tui/replay_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "report/metrics_json.h"
+
+namespace headroom::tui {
+namespace {
+
+constexpr std::int64_t kLongestLine = 16 << 20;
+
+}  // namespace
+
+Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
+  const char* const fix = "give a log of headroom watch --jsonl";
+  ReplayLog log;
+  log.path_ = path;
+  log.file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!log.file_) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), fix);
+  struct stat facts {};
+  if (::fstat(log.file_.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+    return input_error(fmt::format("cannot replay {}", path.string()), "it is no regular file", fix);
+  std::vector<char> buffer(256 << 10);
+  std::int64_t offset = 0, number = 1;
+  Line line;
+  line.number = number;
+  const auto end_line = [&](std::int64_t end) {
+    const std::int64_t size = end - line.begin;
+    if (size > 1 && size <= kLongestLine) {
+      line.size = static_cast<std::int32_t>(size);
+      log.lines_.push_back(line);
+    }
+    line.begin = end + 1;
+    line.number = ++number;
+  };
+  for (;;) {
+    const ssize_t got = ::pread(log.file_.get(), buffer.data(), buffer.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
+    if (got == 0) break;
+    for (ssize_t i = 0; i < got; ++i) {
+      const auto* const found =
+          static_cast<const char*>(std::memchr(buffer.data() + i, '\n', static_cast<std::size_t>(got - i)));
+      if (found == nullptr) break;
+      i = found - buffer.data();
+      end_line(offset + i);
+    }
+    offset += got;
+  }
+  end_line(offset);  // a line without its newline
+  // Of a watch that was killed while it wrote.
+  if (log.size() > 1 && !log.read(log.size() - 1)) log.lines_.pop_back();
+  if (log.size() == 0) return input_error(fmt::format("{} has no sample", path.string()), "it is empty", fix);
+  if (auto first = log.read(0); !first) return forward_error(first);
+  return log;
+}
+
+Result<SystemSample> ReplayLog::read(std::size_t index) const {
+  const Line& line = lines_[index];
+  const auto fail = [&](const std::string& why) {
+    return input_error(fmt::format("line {} of {} is no sample", line.number, path_.string()), why,
+                       "give a log of headroom watch --jsonl");
+  };
+  std::string text(static_cast<std::size_t>(line.size), '\0');
+  if (::pread(file_.get(), text.data(), text.size(), line.begin) != static_cast<ssize_t>(text.size()))
+    return fail("it cannot be read any more");
+  auto document = parse_json(text);
+  if (!document) return fail(document.error().why.empty() ? document.error().what : document.error().why);
+  if (!document->is_object() || !document->contains("time_ns")) return fail("it has no time_ns");
+  auto sample = report::system_sample_from_json(*document);
+  if (!sample) return fail(sample.error().what);
+  return sample;
+}
+
+}  // namespace headroom::tui

@@ -1,0 +1,67 @@
+#include "tui/top_session.h"
+
+#include <utility>
+
+namespace headroom::tui {
+namespace {
+
+constexpr std::size_t kKernelEvents = 3;
+
+std::optional<analysis::Alerts> alerts_from(const SessionOptions& options) {
+  if (!options.alerts) return std::nullopt;
+  std::vector<AlertRule> rules = options.alerts->rules;
+  if (options.at_once)
+    for (AlertRule& rule : rules) rule.hold = {};
+  return analysis::Alerts(std::move(rules));
+}
+
+}  // namespace
+
+TopSession::TopSession(SessionOptions options)
+    : options_(std::move(options)), risk_(options_.interval), alerts_(alerts_from(options_)) {
+  if (options_.alerts && options_.acts) actions_.emplace(options_.alerts->actions);
+}
+
+void TopSession::take(SystemSample& sample) {
+  since_before_.reset();
+  if (has_sample_ && sample.time > sample_.time) since_before_ = sample.time - sample_.time;
+  std::swap(sample_, sample);
+  has_sample_ = true;
+  history_.add(sample_);
+  for (const KernelEvent& event : sample_.kernel_events) {
+    kernel_events_.push_front(event);
+    if (kernel_events_.size() > kKernelEvents) kernel_events_.pop_back();
+  }
+  risk_.add(sample_);
+  if (!alerts_) return;
+  const auto events = alerts_->update(sample_.time, risk_);
+  if (!actions_) return;
+  for (const AlertEvent& event : events) actions_->act_on(event);
+  actions_->poll();
+}
+
+TopPicture TopSession::picture() const {
+  TopPicture picture;
+  picture.sample = &sample_;
+  picture.history = &history_;
+  picture.since_before = since_before_;
+  picture.alerts_on = alerts_.has_value();
+  if (alerts_) picture.alerts = alerts_->active();
+  picture.seconds_left = risk_[analysis::RiskFigure::memory_seconds_left].value;
+  picture.kernel_events.assign(kernel_events_.begin(), kernel_events_.end());
+  return picture;
+}
+
+void TopSession::restart() {
+  risk_ = analysis::MemoryRisk(options_.interval);
+  alerts_ = alerts_from(options_);
+  history_.clear();
+  kernel_events_.clear();
+  has_sample_ = false;
+}
+
+void TopSession::finish() {
+  if (actions_) actions_->finish({5'000'000'000});
+}
+
+}  // namespace headroom::tui

@@ -1,0 +1,40 @@
+#include "tui/replay_log.h"
+
+#include <sys/stat.h>
+
+#include "support/test_support.h"
+
+namespace headroom::tui {
+namespace {
+using testing::HasSubstr;
+
+TEST(ReplayLog, GivesAnySample) {
+  test::TemporaryFolder folder;
+  test::write_text(
+      folder / "a.jsonl",
+      "{\"time_ns\":1,\"cpu_percent\":5}\n\n{\"time_ns\":2,\"cpu_percent\":6}\n{\"time_ns\":3,\"cpu");
+  const auto log = ReplayLog::open(folder / "a.jsonl");
+  ASSERT_TRUE(log) << log.error().sentence();
+  ASSERT_EQ(log->size(), 2U);  // the last line was cut
+  EXPECT_EQ(log->read(1)->cpu_percent, 6);
+  EXPECT_EQ(log->read(0)->time, Nanoseconds{1});
+}
+
+TEST(ReplayLog, WhatIsNoLogIsSaid) {
+  test::TemporaryFolder folder;
+  EXPECT_FALSE(ReplayLog::open(folder / "none"));
+  EXPECT_THAT(ReplayLog::open(folder.path()).error().sentence(), HasSubstr("no regular file"));
+  ::mkfifo((folder / "fifo").c_str(), 0600);
+  EXPECT_THAT(ReplayLog::open(folder / "fifo").error().sentence(), HasSubstr("no regular file"));
+  test::write_text(folder / "empty", "\n");
+  EXPECT_THAT(ReplayLog::open(folder / "empty").error().sentence(), HasSubstr("no sample"));
+  test::write_text(folder / "text", "hello\nworld\n");
+  EXPECT_THAT(ReplayLog::open(folder / "text").error().sentence(), HasSubstr("line 1"));
+  test::write_text(folder / "middle", "{\"time_ns\":1}\n[]\n{\"time_ns\":2}\n");
+  const auto log = ReplayLog::open(folder / "middle");
+  ASSERT_TRUE(log);
+  EXPECT_THAT(log->read(1).error().sentence(), HasSubstr("line 2"));
+}
+
+}  // namespace
+}  // namespace headroom::tui

@@ -1,0 +1,221 @@
+// The screens of three machines against their golden files. After an intended change:
+//   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/tui_test --gtest_filter='*Golden*'
+// and read the difference with git before you keep it.
+#include "tui/top_view.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+
+#include "base/display_width.h"
+#include "base/text.h"
+#include "sample_machines.h"
+#include "support/test_support.h"
+#include "tui/panels.h"
+#include "tui/top_session.h"
+
+namespace headroom::tui {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Machine {
+  std::string name;
+  SystemSample sample;
+};
+
+std::vector<Machine> machines() {
+  return {{"orin", orin_sample()}, {"desktop", desktop_sample()}, {"vm", vm_sample()}};
+}
+
+// A minute of which the GPU's load goes up and down.
+std::unique_ptr<TopSession> session_of(const SystemSample& last, int samples = 60) {
+  SessionOptions options;
+  options.alerts = watch::default_alert_settings();
+  auto session = std::make_unique<TopSession>(options);
+  for (int second = 1; second <= samples; ++second) {
+    SystemSample sample = last;
+    sample.time = last.time - Nanoseconds{std::int64_t{samples - second} * 1'000'000'000};
+    if (second < samples && sample.gpu_percent) sample.gpu_percent = 50 + 45 * std::sin(second / 4.0);
+    if (second < samples && sample.cpu_percent)
+      sample.cpu_percent = *sample.cpu_percent * (second % 20) / 20.0;
+    session->take(sample);
+  }
+  return session;
+}
+
+TopPicture picture_of(const TopSession& session) {
+  TopPicture picture = session.picture();
+  picture.source = "robot-7";
+  picture.pace = "every 1 s";
+  picture.clock = "14:02:31";
+  picture.processes = 212;
+  return picture;
+}
+
+std::string screen_of(const SystemSample& sample, int width, int height, TopChoice choice = {},
+                      ColorDepth depth = ColorDepth::none) {
+  const auto session = session_of(sample);
+  return to_text(draw_top(picture_of(*session), choice, width, height), depth);
+}
+
+void compare_with_golden(const std::string& file, const std::string& text) {
+  const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/top" / file;
+  if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
+    fs::create_directories(path.parent_path());
+    test::write_text(path, text);
+    return;
+  }
+  ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
+  EXPECT_EQ(test::read_text(path), text) << "differs from " << path;
+}
+
+TEST(TopGolden, EachMachineOnASmallAndALargeScreen) {
+  for (const Machine& machine : machines()) {
+    compare_with_golden(machine.name + "_80x24.txt", screen_of(machine.sample, 80, 24));
+    compare_with_golden(machine.name + "_160x50.txt", screen_of(machine.sample, 160, 50));
+  }
+}
+
+TEST(TopGolden, ColoursAndAscii) {
+  compare_with_golden("orin_256_colours.txt", screen_of(orin_sample(), 80, 24, {}, ColorDepth::colors_256));
+  compare_with_golden("desktop_16_colours.txt",
+                      screen_of(desktop_sample(), 80, 24, {}, ColorDepth::colors_16));
+  TopChoice ascii;
+  ascii.ascii = true;
+  const std::string text = screen_of(orin_sample(), 80, 24, ascii);
+  compare_with_golden("orin_ascii.txt", text);
+}
+
+TEST(TopGolden, Help) {
+  TopChoice choice;
+  choice.help = true;
+  compare_with_golden("help.txt", screen_of(vm_sample(), 80, 24, choice));
+}
+
+TEST(TopView, FitsEverySize) {
+  for (const Machine& machine : machines()) {
+    const auto session = session_of(machine.sample, 12);
+    for (const int width : {1, 2, 7, 20, 39, 80, 81, 133, 300}) {
+      for (const int height : {1, 2, 3, 5, 10, 17, 24, 25, 32, 60}) {
+        TopChoice choice;
+        choice.selected = machine.sample.processes.back().pid;
+        const std::string text =
+            to_text(draw_top(picture_of(*session), choice, width, height), ColorDepth::none);
+        const auto lines = split(text, '\n');
+        ASSERT_EQ(lines.size(), static_cast<std::size_t>(height) + 1);
+        for (const auto line : lines) EXPECT_LE(display_width(line), width) << line;
+      }
+    }
+  }
+}
+
+// A byte is in the bar once: its cells fill the row, in the parts' proportions.
+TEST(TopView, TheBarIsTheWholeMemory) {
+  const std::string text = screen_of(orin_sample(), 80, 24);
+  const std::string_view bar = split(text, '\n')[2];
+  EXPECT_EQ(display_width(bar), 80);
+  int gpu_cells = 0;
+  for (std::size_t at = bar.find("▓"); at != bar.npos; at = bar.find("▓", at + 1)) ++gpu_cells;
+  EXPECT_EQ(gpu_cells, std::lround(80 * 4812800.0 / 16043456.0));
+  EXPECT_THAT(text, HasSubstr("GPU 4.59 GiB"));
+}
+
+TEST(TopView, WhatIsNotToldIsAbsent) {
+  const std::string vm = screen_of(vm_sample(), 120, 40);
+  EXPECT_THAT(vm, Not(HasSubstr("GPU 0")));
+  EXPECT_THAT(vm, Not(HasSubstr("Temp")));
+  EXPECT_THAT(vm, HasSubstr("Swap none"));
+  SystemSample little;  // a line of tegrastats
+  little.ram_total = gibibytes(8);
+  little.ram_used = gibibytes(6);
+  little.swap_total.reset();
+  const std::string text = screen_of(little, 80, 24);
+  EXPECT_THAT(text, HasSubstr("cache and free 2.00 GiB"));
+  EXPECT_THAT(text, Not(HasSubstr("Swap")));
+  EXPECT_THAT(text, HasSubstr("No process is told."));
+  EXPECT_THAT(screen_of(SystemSample{}, 80, 24), HasSubstr("Memory not told"));
+}
+
+TEST(TopView, AlertsAndKillsAreOnTheScreen) {
+  SystemSample full = vm_sample();
+  full.ram_used = gibibytes(4) - mebibytes(100);
+  full.ram_available = mebibytes(100);
+  full.kernel_events = {
+      {KernelEventKind::oom_kill, 77, "victim", "Out of memory: Killed process 77 (victim)\033[2J"}};
+  const std::string text = screen_of(full, 120, 40);
+  EXPECT_THAT(text, HasSubstr("Alert total_memory"));
+  EXPECT_THAT(text, HasSubstr("killed for memory victim 77"));
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  const std::string small = screen_of(full, 80, 24);
+  EXPECT_THAT(small, HasSubstr("Kernel"));
+}
+
+TEST(TopView, ProcessesAreSortedAndFiltered) {
+  SystemSample sample = orin_sample();
+  const auto pids = [&sample](TopChoice choice) {
+    std::vector<std::int64_t> list;
+    for (const ProcessSample* row : rows_of(sample, choice)) list.push_back(row->pid);
+    return list;
+  };
+  TopChoice choice;
+  EXPECT_THAT(pids(choice), testing::ElementsAre(2210, 2214, 2230, 1801, 990, 1));
+  choice.reversed = true;
+  EXPECT_THAT(pids(choice), testing::ElementsAre(1, 990, 1801, 2230, 2214, 2210));
+  choice.sort = ProcessColumn::gpu;  // those without stay last
+  EXPECT_THAT(pids(choice), testing::ElementsAre(990, 2230, 2214, 2210, 1, 1801));
+  choice = {};
+  choice.sort = ProcessColumn::name;
+  EXPECT_THAT(pids(choice), testing::ElementsAre(990, 1801, 2230, 1, 2210, 2214));
+  choice.filter = "NODE";
+  EXPECT_THAT(pids(choice), testing::ElementsAre(2210));
+  choice.filter = "990";
+  EXPECT_THAT(pids(choice), testing::ElementsAre(990));
+}
+
+TEST(TopView, TheSelectedProcessIsAlwaysSeen) {
+  SystemSample sample = vm_sample();
+  for (int i = 0; i < 200; ++i) {
+    ProcessSample process = sample.processes[0];
+    process.pid = 1000 + i;
+    process.name = "p" + std::to_string(i);
+    process.rss = Bytes{1000 - i};
+    sample.processes.push_back(process);
+  }
+  TopChoice choice;
+  choice.selected = 1150;
+  EXPECT_THAT(screen_of(sample, 80, 24, choice, ColorDepth::colors_16), HasSubstr(";7m   1150"));
+}
+
+TEST(TopView, OneShotHasARowForEachProcessAskedFor) {
+  const auto session = session_of(orin_sample());
+  TopChoice choice;
+  choice.interactive = false;
+  const std::string text = to_text(draw_top_once(picture_of(*session), choice, 100, 3), ColorDepth::none);
+  EXPECT_THAT(text, HasSubstr("segnet"));
+  EXPECT_THAT(text, Not(HasSubstr("octomap")));
+  EXPECT_THAT(text, Not(HasSubstr("quit")));
+}
+
+TEST(Panels, Sizes) {
+  EXPECT_EQ(short_size(Bytes{0}), "0 B");
+  EXPECT_EQ(short_size(Bytes{999}), "999 B");
+  EXPECT_EQ(short_size(Bytes{1000}), "0.98 KiB");
+  EXPECT_EQ(short_size(mebibytes(512)), "512 MiB");
+  EXPECT_EQ(short_size(mebibytes(1023)), "1.00 GiB");
+  EXPECT_EQ(short_size(mebibytes(12282)), "12.0 GiB");
+  EXPECT_EQ(short_size(kibibytes(1024 * 1024 * 20)), "20.0 GiB");
+}
+
+TEST(Panels, ALineThatIsFullTellsHowMuchIsMissing) {
+  Canvas canvas(12, 2);
+  EXPECT_EQ(put_flow(canvas, 0, {{{"aaaa", {}}}, {{"bbbb", {}}}, {{"cccc", {}}}, {{"dddd", {}}}}, 2), 2);
+  EXPECT_EQ(to_text(canvas, ColorDepth::none), "aaaa  bbbb\ncccc  dddd\n");
+  Canvas one(12, 1);
+  put_flow(one, 0, {{{"aaaa", {}}}, {{"bbbb", {}}}, {{"cccc", {}}}}, 1);
+  EXPECT_EQ(to_text(one, ColorDepth::none), "aaaa +2\n");
+}
+
+}  // namespace
+}  // namespace headroom::tui
