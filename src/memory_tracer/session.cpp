@@ -17,16 +17,23 @@ namespace {
 
 constexpr std::size_t kMostSessions = 32;  // with an open trace, at a time: bits of an int
 
-std::mutex lock;
-// Those that ever had a trace and still exist; the first ones have open traces.
-std::vector<Session*> sessions;
+// Never destroyed: tensors are released until the very end of the process.
+struct Watch {
+  std::mutex lock;
+  // Those that ever had a trace and still exist.
+  std::vector<Session*> sessions;
+  // Those with open traces, in places that stay while they are open.
+  std::array<Session*, kMostSessions> open_sessions{};
+  std::vector<ThreadId> free_threads;
+  ThreadId threads_so_far = 0;
+};
+Watch& the_watch = *new Watch;
+std::mutex& lock = the_watch.lock;
+std::vector<Session*>& sessions = the_watch.sessions;
+std::array<Session*, kMostSessions>& open_sessions = the_watch.open_sessions;
+
 std::atomic<std::uint32_t> open_count{0};  // sessions with open traces
 std::atomic<bool> is_forked_child{false};
-std::vector<ThreadId> free_threads;
-ThreadId threads_so_far = 0;
-
-// The sessions with open traces, in places that stay while they are open.
-std::array<Session*, kMostSessions> open_sessions{};
 
 // A thread has its number from its first event until it ends.
 struct ThreadNumber {
@@ -36,7 +43,7 @@ struct ThreadNumber {
     if (id == kNone || is_forked_child) return;
     const std::lock_guard held(lock);
     for (Session* session : sessions) session->account.forget_thread(id);
-    free_threads.push_back(id);
+    the_watch.free_threads.push_back(id);
     id = kNone;
   }
 };
@@ -46,9 +53,9 @@ thread_local ThreadNumber this_thread;
 ThreadId thread_id() {
   ThreadId& id = this_thread.id;
   if (id != ThreadNumber::kNone) return id;
-  if (free_threads.empty()) return id = threads_so_far++;
-  id = free_threads.back();
-  free_threads.pop_back();
+  if (the_watch.free_threads.empty()) return id = the_watch.threads_so_far++;
+  id = the_watch.free_threads.back();
+  the_watch.free_threads.pop_back();
   return id;
 }
 
@@ -74,8 +81,10 @@ SessionLock::~SessionLock() { lock.unlock(); }
 
 Session::~Session() {
   if (is_forked_child) return;
-  const std::lock_guard held(lock);
-  std::erase(sessions, this);
+  {
+    const std::lock_guard held(lock);
+    std::erase(sessions, this);
+  }
   if (is_recorded) seal_stream();
 }
 
@@ -130,7 +139,7 @@ void leave_all(Session& session) {
   const ThreadId thread = thread_id();
   const std::int64_t time = now_ns();
   while (session.account.is_in_layer(thread)) leave_one(session, thread, time);
-  for (ThreadId other = 0; other < threads_so_far; ++other) session.account.forget_thread(other);
+  for (ThreadId other = 0; other < the_watch.threads_so_far; ++other) session.account.forget_thread(other);
 }
 
 }  // namespace

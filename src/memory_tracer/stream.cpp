@@ -1,6 +1,7 @@
 #include "memory_tracer/stream.h"
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -19,7 +20,8 @@ using tracer::thread_local_state;
 using tracer::ThreadLocal;
 
 std::string path_of_stream;
-std::array<bool, kDevices> is_described{};
+bool is_started = false;  // asked when strings are gone
+std::array<std::atomic<bool>, kDevices> is_described{};
 // Layers of this thread past the depth of scopes that a recording has.
 thread_local std::uint32_t entered_too_deep = 0;
 
@@ -37,8 +39,7 @@ std::uint32_t scope_of(Account& account, LayerId id) {
 }
 
 void describe(Device device) {
-  if (is_described[device]) return;
-  is_described[device] = true;
+  if (is_described[device].exchange(true)) return;
   const recording::DeviceRecord record{};
   const std::string name = "CUDA device " + std::to_string(device - 1) + ", PyTorch's allocator";
   const tracer::RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name.data(), name.size()}};
@@ -62,6 +63,7 @@ void start_stream(const std::string& path) {
     throw std::runtime_error("cannot record to " + whole +
                              ": the folder is missing or not writable, or the disk is full; name another");
   path_of_stream = whole;
+  is_started = true;
 }
 
 void stream_allocation(Device device, const void* address, std::uint64_t bytes) {
@@ -95,7 +97,7 @@ void seal_stream() { tracer::finish_quietly(); }
 namespace {
 // When the library goes, at the end of the process.
 [[gnu::destructor]] void end_stream() {
-  if (!path_of_stream.empty()) seal_stream();
+  if (is_started) seal_stream();
 }
 }  // namespace
 
