@@ -70,7 +70,12 @@ TEST_F(PythonMemoryTracer, NamesDefaultsAndFormatsAreTheReferences) { expect_con
 TEST_F(PythonMemoryTracer, NothingStaysReplaced) { expect_content({"restored"}); }
 TEST_F(PythonMemoryTracer, ThreadsTracersAndOthersGoTogether) { expect_content({"together"}); }
 TEST_F(PythonMemoryTracer, TorchScriptModulesAreLayers) { expect_content({"script"}); }
-// A million of them: bench/memory_tracer_soak.py.
+TEST_F(PythonMemoryTracer, OnAGpuFiguresAreTheCachingAllocatorsOwn) {
+  const CommandResult result = guest({"cuda"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  if (result.out.find("skipped") != std::string::npos) GTEST_SKIP() << "no GPU";
+}
+// A million of them: bench/memory_tracer.py.
 TEST_F(PythonMemoryTracer, ManyPassesTakeNoMoreMemoryThanFew) { expect_content({"soak", "50000"}); }
 
 TEST_F(PythonMemoryTracer, FiguresAreTheSameUnderHeadroomTrace) {
