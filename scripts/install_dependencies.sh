@@ -14,6 +14,7 @@ build_packages=(
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
   libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
   libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # names of addresses
+  libcpp-httplib-dev=0.11                                                                                 # headroom serve
   zlib1g-dev=1:1.2                                                                                        # exports
   opencv-doc=4.6                                                                                          # the demo's pictures
 )
@@ -24,6 +25,7 @@ test_packages=(
   chromium=                                                                      # the report page
   libtorch-dev=1.13 python3-torch=1.13                                           # the LibTorch plug-in and its tests' modules
   curl=7.88 mosquitto=2.0 mosquitto-clients=2.0                                  # what alerts are sent by
+  prometheus=2.42                                                                # scrapes headroom serve (promtool too)
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                  # allocators that the tracer stands before
 )
 

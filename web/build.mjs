@@ -24,11 +24,15 @@ const PAGES = [
     name: 'snapshot.html', entry: 'src/snapshot/main.tsx', title: 'Headroom memory snapshot',
     without_script: '"headroom report SNAPSHOT.pickle" prints the same figures, and "--json" all of them.',
   },
+  {
+    name: 'live.html', entry: 'src/live/main.tsx', title: 'Headroom live', connects: true,
+    without_script: '/metrics and /api/v1/sample tell the same figures.',
+  },
 ];
 
 const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-for (const {name, entry, title, without_script} of PAGES) {
+for (const {name, entry, title, without_script, connects} of PAGES) {
   const bundle = await esbuild.build({
     entryPoints: [join(here, entry)],
     bundle: true,
@@ -47,8 +51,8 @@ for (const {name, entry, title, without_script} of PAGES) {
   const style = text_of('.css');
   if (/<\/script|<!--/i.test(script) || /<\/style/i.test(style)) throw new Error('the bundle would end its own element');
 
-  // Only this very script and style run, and nothing can be fetched: data cannot bring code or call home.
-  const policy = `default-src 'none'; img-src data:; script-src ${hash(script)}; style-src ${hash(style)}`;
+  // Only this very script and style run, and nothing can be fetched: data cannot bring code or call home. The live page asks its own server.
+  const policy = `default-src 'none'; img-src data:; script-src ${hash(script)}; style-src ${hash(style)}${connects ? "; connect-src 'self'" : ''}`;
   const page = readFileSync(join(here, 'src/page.html'), 'utf8')
     .replace('{{policy}}', () => policy)
     .replace('{{title}}', () => title)

@@ -10,6 +10,10 @@ set(web_sources
   src/data.ts
   src/format.ts
   src/histogram.ts
+  src/live/data.ts
+  src/live/live.css
+  src/live/main.tsx
+  src/live/page.tsx
   src/main.tsx
   src/memory_kinds.tsx
   src/memory_parts.ts

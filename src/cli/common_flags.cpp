@@ -36,6 +36,23 @@ ColorMode color_mode(const FlagValues& values) {
 
 bool wants_color(const FlagValues& values) { return use_color(color_mode(values), STDOUT_FILENO); }
 
+Flag alerts_flag(const char* default_text) {
+  Flag flag =
+      make_flag("alerts", FlagKind::text, "FILE|default|off", "rules of a TOML file (docs/alerts.md)");
+  flag.default_text = default_text;
+  return flag;
+}
+
+Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues& values,
+                                                                const std::string& otherwise) {
+  const std::string wanted = values.has("alerts") ? values.text("alerts") : otherwise;
+  if (wanted == "off") return std::nullopt;
+  if (wanted == "default") return watch::default_alert_settings();
+  auto rules = watch::read_alert_rules(wanted);
+  if (!rules) return forward_error(rules);
+  return std::move(*rules);
+}
+
 Flag symbols_flag(const char* help) {
   Flag flag = make_flag("symbols", FlagKind::text, "DIR", help);
   flag.repeated = true;

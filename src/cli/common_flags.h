@@ -1,6 +1,7 @@
 // Flags that several verbs have, with one help, one check and one reading of their values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "base/terminal.h"
 #include "cli/flag_table.h"
 #include "symbols/symbolizer.h"
+#include "watch/alert_rules_file.h"
 
 namespace headroom::cli {
 
@@ -19,6 +21,11 @@ Flag color_flag();
 ColorMode color_mode(const FlagValues& values);
 // Whether what is printed to standard output is coloured.
 bool wants_color(const FlagValues& values);
+
+// --alerts FILE|default|off. Nothing where they are off.
+Flag alerts_flag(const char* default_text);
+Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues& values,
+                                                                const std::string& otherwise);
 
 // --symbols DIR, any number of times.
 Flag symbols_flag(const char* help = "also look for the recorded modules' symbols in DIR");

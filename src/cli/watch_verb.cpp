@@ -76,13 +76,9 @@ Result<watch::WatchOptions> options_from(const std::vector<std::string>& argumen
   }
   if (values.has("interval")) options.interval = *parse_duration(values.text("interval"));
   if (values.has("duration")) options.duration = *parse_duration(values.text("duration"));
-  const std::string alerts = values.has("alerts") ? values.text("alerts") : "off";
-  if (alerts == "default") options.alerts = watch::default_alert_settings();
-  if (alerts != "default" && alerts != "off") {
-    auto rules = watch::read_alert_rules(alerts);
-    if (!rules) return forward_error(rules);
-    options.alerts = std::move(*rules);
-  }
+  auto alerts = alert_settings_from(values, "off");
+  if (!alerts) return forward_error(alerts);
+  options.alerts = std::move(*alerts);
   if (values.toggle("jsonl")) options.format = watch::Format::jsonl;
   if (values.toggle("csv")) options.format = watch::Format::csv;
   // A command keeps the terminal to itself.
@@ -144,9 +140,7 @@ std::vector<Flag> watch_flags() {
       grouped(std::move(sysroot), what),
       grouped(make_flag("jsonl", FlagKind::toggle, "", "print an object a sample"), log),
       grouped(make_flag("csv", FlagKind::toggle, "", "print a row a sample"), log),
-      grouped(
-          make_flag("alerts", FlagKind::text, "FILE|default|off", "rules of a TOML file (docs/alerts.md)"),
-          log),
+      grouped(alerts_flag("off"), log),
       grouped(make_flag("quiet", FlagKind::toggle, "", "print no samples"), log),
       grouped(make_flag("output", FlagKind::text, "FILE", "log to FILE.csv, FILE.jsonl or FILE.jsonl.gz"),
               log),

@@ -51,7 +51,8 @@ export function TimeChart(props: Props) {
   useEffect(() => {
     if (width === 0 || !frame.current) return;
     if (chart.current) {
-      chart.current.setSize({width, height: props.height ?? 220});
+      if (chart.current.data !== data) chart.current.setData(data);
+      if (chart.current.width !== width) chart.current.setSize({width, height: props.height ?? 220});
       return;
     }
     chart.current = new uPlot(options(props, width, set_cursor), data, frame.current);

@@ -1,0 +1,145 @@
+#include "cli/serve_verb.h"
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/common_flags.h"
+#include "cli/exit_code.h"
+#include "cli/wrapped_command.h"
+#include "serve/run_serve.h"
+
+namespace headroom::cli {
+namespace {
+
+constexpr std::size_t kShortestToken = 16;
+
+// "HOST:PORT", "[ADDRESS]:PORT", "HOST", ":PORT"
+Result<serve::HttpAddress> address_from(const std::string& text) {
+  serve::HttpAddress address;
+  const auto wrong = [&] {
+    return usage_error(fmt::format("--listen {} is no address", text), "",
+                       "give HOST:PORT, such as 127.0.0.1:9477 or [::1]:9477");
+  };
+  std::string host = text, port;
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find(']');
+    if (end == text.npos || (end + 1 < text.size() && text[end + 1] != ':')) return wrong();
+    host = text.substr(1, end - 1);
+    if (end + 1 < text.size()) port = text.substr(end + 2);
+    if (end + 1 < text.size() && port.empty()) return wrong();
+  } else if (const std::size_t colon = text.find(':'); colon != text.npos) {
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+    if (port.empty()) return wrong();
+  }
+  if (!host.empty()) address.host = host;
+  if (port.empty()) return address;
+  const auto number = parse_number<int>(port);
+  if (!number || *number < 0 || *number > 65535) return wrong();
+  address.port = *number;
+  return address;
+}
+
+Result<std::string> token_from(const std::string& file) {
+  auto text = read_file(file, kibibytes(64));
+  if (!text) {
+    text.error().kind = ErrorKind::usage;
+    return forward_error(text);
+  }
+  const std::string token(trim(*text));
+  if (token.size() < kShortestToken || token.find_first_of(" \t\r\n") != token.npos)
+    return usage_error(fmt::format("{} holds no token", file),
+                       fmt::format("it is one word of at least {} characters", kShortestToken),
+                       fmt::format("write one with: openssl rand -hex 24 > {}", file));
+  return token;
+}
+
+Result<serve::ServeOptions> options_from(const FlagValues& values) {
+  serve::ServeOptions options;
+  auto address = address_from(values.has("listen") ? values.text("listen") : "127.0.0.1:9477");
+  if (!address) return forward_error(address);
+  options.address = std::move(*address);
+  if (values.has("tls-cert") != values.has("tls-key"))
+    return usage_error("--tls-cert and --tls-key go together", "", "give both");
+  if (values.has("tls-cert"))
+    options.address.tls = serve::TlsFiles{values.text("tls-cert"), values.text("tls-key")};
+  if (values.has("token-file")) {
+    auto token = token_from(values.text("token-file"));
+    if (!token) return forward_error(token);
+    options.token = std::move(*token);
+  }
+  auto alerts = alert_settings_from(values, "default");
+  if (!alerts) return forward_error(alerts);
+  options.watch.alerts = std::move(*alerts);
+  if (values.has("interval")) options.watch.interval = *parse_duration(values.text("interval"));
+  if (values.has("history")) options.history = *parse_duration(values.text("history"));
+  options.watch.largest_processes =
+      values.has("processes") ? static_cast<std::size_t>(*values.integer("processes")) : 10;
+  if (values.has("sysroot")) options.watch.sysroot = values.text("sysroot");
+  return options;
+}
+
+std::vector<Flag> serve_flags() {
+  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "between samples, 100 ms to an hour");
+  interval.default_text = "1s";
+  interval.minimum = 1e8;
+  interval.maximum = 3600e9;
+  Flag history = make_flag("history", FlagKind::duration, "TIME", "what the page shows of the past");
+  history.default_text = "1h";
+  history.minimum = 60e9;
+  Flag processes = make_flag("processes", FlagKind::integer, "N", "the N largest processes");
+  processes.default_text = "10";
+  processes.minimum = 0;
+  processes.maximum = 1000;
+  Flag listen =
+      make_flag("listen", FlagKind::text, "HOST:PORT", "where; other than this machine with token or TLS");
+  listen.default_text = "127.0.0.1:9477";
+  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys of a tree under DIR");
+  sysroot.common = false;
+  return {std::move(listen),
+          make_flag("token-file", FlagKind::text, "FILE", "a word that every request must give"),
+          make_flag("tls-cert", FlagKind::text, "FILE", "serve HTTPS with this certificate (PEM)"),
+          make_flag("tls-key", FlagKind::text, "FILE", "its key (PEM)"),
+          std::move(interval),
+          std::move(history),
+          std::move(processes),
+          alerts_flag("default"),
+          std::move(sysroot)};
+}
+
+}  // namespace
+
+const Verb& serve_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "serve";
+    verb.summary = "Serve the machine's memory: Prometheus, JSON and a live page";
+    verb.usage = "headroom serve [FLAGS]";
+    verb.description =
+        "Samples the machine and answers on this machine alone, or elsewhere with a token or TLS: / is a "
+        "live page, "
+        "/metrics is for Prometheus, /api/v1/sample, /api/v1/history and /api/v1/alerts are JSON, /healthz "
+        "says "
+        "whether samples come (docs/serve.md).";
+    verb.examples = {"headroom serve",
+                     "headroom serve --listen 0.0.0.0:9477 --token-file /etc/headroom/token",
+                     "headroom serve --alerts rules.toml --interval 500ms"};
+    verb.flags = serve_flags();
+    return verb;
+  }();
+  return kVerb;
+}
+
+int run_serve_verb(const std::vector<std::string>& arguments) {
+  auto parsed = parse_wrapped_command(serve_verb(), arguments, "headroom watch --");
+  if (!parsed) return exit_code_of(parsed.error());
+  if (!parsed->command.empty())
+    return exit_code_of(Error{ErrorKind::usage, "headroom serve runs no command", "", "headroom watch does"});
+  auto options = options_from(parsed->merged());
+  if (!options) return exit_code_of(options.error());
+  return exit_code_of(serve::run_serve(*options));
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,132 @@
+// The server on cpp-httplib (Debian's, with OpenSSL).
+#define CPPHTTPLIB_OPENSSL_SUPPORT
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "serve/http_server.h"
+
+namespace headroom::serve {
+namespace {
+
+constexpr std::size_t kMostConnections = 64;
+constexpr time_t kPatienceSeconds = 5;
+
+// Threads come as they are needed. Beyond the most the accepting thread waits, and so do newer connections,
+// in the kernel.
+class GrowingPool : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> job) override {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return jobs_.size() + busy_ < kMostConnections || stopping_; });
+    jobs_.push_back(std::move(job));
+    if (jobs_.size() + busy_ > threads_.size()) threads_.emplace_back([this] { work(); });
+    wake_.notify_one();
+  }
+
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    room_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return !jobs_.empty() || stopping_; });
+      if (jobs_.empty()) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      ++busy_;
+      lock.unlock();
+      job();
+      lock.lock();
+      --busy_;
+      room_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, room_;
+  std::deque<std::function<void()>> jobs_;
+  std::vector<std::thread> threads_;
+  std::size_t busy_ = 0;
+  bool stopping_ = false;
+};
+
+HttpRequest request_of(const httplib::Request& from) {
+  HttpRequest request;
+  request.method = from.method;
+  request.path = from.path;
+  for (const auto& [name, value] : from.params) request.query.emplace(name, value);
+  request.host = from.get_header_value("Host");
+  request.authorization = from.get_header_value("Authorization");
+  return request;
+}
+
+class HttplibServer : public HttpServer {
+ public:
+  ~HttplibServer() override { stop(); }
+
+  Result<int> start(const HttpAddress& address, HttpHandler handler) override {
+    if (address.tls)
+      server_ =
+          std::make_unique<httplib::SSLServer>(address.tls->certificate.c_str(), address.tls->key.c_str());
+    else
+      server_ = std::make_unique<httplib::Server>();
+    if (!server_->is_valid())
+      return input_error(fmt::format("cannot use the certificate {} with the key {}",
+                                     address.tls->certificate.string(), address.tls->key.string()),
+                         "they are no pair of PEM files", "check the files");
+    server_->new_task_queue = [] { return new GrowingPool; };
+    server_->set_read_timeout(kPatienceSeconds);
+    server_->set_write_timeout(kPatienceSeconds);
+    server_->set_keep_alive_timeout(kPatienceSeconds);
+    server_->set_payload_max_length(0);
+    server_->set_tcp_nodelay(true);
+    // All is answered here: what the library does for unknown paths and methods, too.
+    server_->set_pre_routing_handler([handler](const httplib::Request& from, httplib::Response& to) {
+      HttpResponse response = handler(request_of(from));
+      to.status = response.status;
+      for (const auto& [name, value] : response.headers) to.set_header(name, value);
+      to.set_content(std::move(response.body), response.content_type);
+      return httplib::Server::HandlerResponse::Handled;
+    });
+    int port = address.port;
+    if (port == 0)
+      port = server_->bind_to_any_port(address.host);
+    else if (!server_->bind_to_port(address.host, port))
+      port = -1;
+    if (port <= 0)
+      return failure(fmt::format("cannot listen on {}:{}", address.host, address.port), errno_text(errno),
+                     "choose another with --listen HOST:PORT");
+    thread_ = std::thread([this] { server_->listen_after_bind(); });
+    return port;
+  }
+
+  void stop() override {
+    if (!thread_.joinable()) return;
+    server_->stop();
+    thread_.join();
+  }
+
+ private:
+  std::unique_ptr<httplib::Server> server_;
+  std::thread thread_;
+};
+
+}  // namespace
+}  // namespace headroom::serve
+
+extern "C" __attribute__((visibility("default"))) headroom::serve::HttpServer* headroom_http_server_v1() {
+  return new headroom::serve::HttplibServer;
+}

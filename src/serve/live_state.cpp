@@ -1,0 +1,125 @@
+#include "serve/live_state.h"
+
+#include <algorithm>
+
+#include "analysis/memory_stack.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "watch/alert_actions.h"
+#include "watch/sample_writer.h"
+
+namespace headroom::serve {
+namespace {
+
+constexpr std::size_t kMostEvents = 100;
+
+HistoryPoint point_of(const SystemSample& sample) {
+  HistoryPoint point;
+  if (sample.unix_time) point.unix_ms = sample.unix_time->count / 1'000'000;
+  point.total = sample.ram_total;
+  point.used = sample.ram_used;
+  point.free = sample.ram_free;
+  if (const auto stack = analysis::memory_stack_of(sample)) {
+    point.cache = stack->cache;
+    point.processes = stack->processes;
+    point.gpu = stack->gpu;
+    point.system = stack->system;
+  }
+  point.swap = sample.swap_used;
+  point.cpu_percent = sample.cpu_percent;
+  point.gpu_percent = sample.gpu_percent;
+  for (const GpuSample& gpu : sample.gpus)
+    if (gpu.memory_used) point.gpu_memory = point.gpu_memory.value_or(Bytes{}) + *gpu.memory_used;
+  for (const Reading& reading : sample.temperatures_celsius)
+    point.hottest_celsius = std::max(point.hottest_celsius.value_or(reading.value), reading.value);
+  // Of several rails the largest is the board's input, or near it: rails are parts of each other.
+  for (const Reading& reading : sample.power_watts)
+    point.power_watts = std::max(point.power_watts.value_or(reading.value), reading.value);
+  return point;
+}
+
+template <class Member>
+Json column(const std::deque<HistoryPoint>& points, std::size_t from, Member member) {
+  Json values = Json::array();
+  for (std::size_t i = from; i < points.size(); ++i) {
+    const auto& value = points[i].*member;
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<Bytes>>)
+      values.push_back(value ? Json(value->count) : Json());
+    else
+      values.push_back(value ? Json(*value) : Json());
+  }
+  return values;
+}
+
+}  // namespace
+
+void LiveState::update(const SystemSample& sample, const watch::AlertWatch& alerts,
+                       std::span<const AlertEvent> events) {
+  const std::lock_guard lock(mutex_);
+  last_.emplace(Last{sample, alerts.risk(), alerts.active()});
+  updated_ = monotonic_now();
+  counters_.add(sample);
+  metrics_.reset();
+  sample_json_.reset();
+  history_.push_back(point_of(sample));
+  while (history_.size() > keep_) history_.pop_front();
+  for (const AlertEvent& event : events) {
+    events_.push_back(event);
+    if (events_.size() > kMostEvents) events_.pop_front();
+  }
+}
+
+std::shared_ptr<const std::string> LiveState::metrics() {
+  const std::lock_guard lock(mutex_);
+  if (!metrics_)
+    metrics_ = std::make_shared<const std::string>(
+        last_ ? prometheus_text(last_->sample, counters_, last_->risk, rules_, last_->active) : "");
+  return metrics_;
+}
+
+std::shared_ptr<const std::string> LiveState::sample_json() {
+  const std::lock_guard lock(mutex_);
+  if (!sample_json_)
+    sample_json_ = std::make_shared<const std::string>(last_ ? watch::json_line(last_->sample) : "");
+  return sample_json_;
+}
+
+std::string LiveState::alerts_json() {
+  const std::lock_guard lock(mutex_);
+  Json document = {{"active", Json::array()}, {"events", Json::array()}};
+  if (last_)
+    for (const AlertEvent& event : last_->active) document["active"].push_back(watch::to_json(event));
+  for (const AlertEvent& event : events_) document["events"].push_back(watch::to_json(event));
+  return to_line(document) + "\n";
+}
+
+std::string LiveState::history_json(std::int64_t since) {
+  const std::lock_guard lock(mutex_);
+  const auto first = std::partition_point(history_.begin(), history_.end(),
+                                          [&](const HistoryPoint& point) { return point.unix_ms <= since; });
+  const auto from = static_cast<std::size_t>(first - history_.begin());
+  Json times = Json::array();
+  for (std::size_t i = from; i < history_.size(); ++i) times.push_back(history_[i].unix_ms);
+  const Json document = {{"unix_ms", std::move(times)},
+                         {"total_bytes", column(history_, from, &HistoryPoint::total)},
+                         {"used_bytes", column(history_, from, &HistoryPoint::used)},
+                         {"free_bytes", column(history_, from, &HistoryPoint::free)},
+                         {"cache_bytes", column(history_, from, &HistoryPoint::cache)},
+                         {"processes_bytes", column(history_, from, &HistoryPoint::processes)},
+                         {"gpu_bytes", column(history_, from, &HistoryPoint::gpu)},
+                         {"system_bytes", column(history_, from, &HistoryPoint::system)},
+                         {"swap_bytes", column(history_, from, &HistoryPoint::swap)},
+                         {"gpu_memory_bytes", column(history_, from, &HistoryPoint::gpu_memory)},
+                         {"cpu_percent", column(history_, from, &HistoryPoint::cpu_percent)},
+                         {"gpu_percent", column(history_, from, &HistoryPoint::gpu_percent)},
+                         {"hottest_celsius", column(history_, from, &HistoryPoint::hottest_celsius)},
+                         {"power_watts", column(history_, from, &HistoryPoint::power_watts)}};
+  return to_line(document) + "\n";
+}
+
+std::optional<double> LiveState::age_seconds() {
+  const std::lock_guard lock(mutex_);
+  return updated_ ? std::optional((monotonic_now() - *updated_).seconds()) : std::nullopt;
+}
+
+}  // namespace headroom::serve

@@ -1,0 +1,65 @@
+// What the server knows: the last sample and what was before it. Filled by the sampling thread, read by those
+// that answer.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/alert.h"
+#include "model/sample.h"
+#include "serve/prometheus_text.h"
+#include "watch/alert_watch.h"
+
+namespace headroom::serve {
+
+// A point of the page's charts.
+struct HistoryPoint {
+  std::int64_t unix_ms = 0;
+  std::optional<Bytes> total, used, free, cache, processes, gpu, system;  // the parts where they are known
+  std::optional<Bytes> swap, gpu_memory;                                  // of GPUs with memory of their own
+  std::optional<double> cpu_percent, gpu_percent, hottest_celsius, power_watts;
+};
+
+class LiveState {
+ public:
+  // `keep`: so many points of history.
+  LiveState(std::vector<AlertRule> rules, std::size_t keep) : rules_(std::move(rules)), keep_(keep) {}
+
+  void update(const SystemSample& sample, const watch::AlertWatch& alerts,
+              std::span<const AlertEvent> events);
+
+  // Each is made when it is asked for the first time after a sample, and kept until the next one. Empty
+  // before the first sample.
+  std::shared_ptr<const std::string> metrics();
+  std::shared_ptr<const std::string> sample_json();
+  // The active alerts and the last hundred events.
+  std::string alerts_json();
+  // Points after `since` (milliseconds since 1970), a column a figure; absent figures are null.
+  std::string history_json(std::int64_t since);
+  // Seconds since the last sample; absent before the first.
+  std::optional<double> age_seconds();
+
+ private:
+  struct Last {
+    SystemSample sample;
+    analysis::MemoryRisk risk;
+    std::vector<AlertEvent> active;
+  };
+  const std::vector<AlertRule> rules_;
+  const std::size_t keep_;
+  std::mutex mutex_;
+  std::optional<Last> last_;
+  std::optional<Nanoseconds> updated_;
+  Counters counters_;
+  std::deque<HistoryPoint> history_;
+  std::deque<AlertEvent> events_;
+  std::shared_ptr<const std::string> metrics_, sample_json_;
+};
+
+}  // namespace headroom::serve

@@ -1,0 +1,63 @@
+#include "serve/run_serve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/terminal.h"
+#include "bench/interrupt.h"
+#include "watch/alert_watch.h"
+#include "watch/live_input.h"
+
+namespace headroom::serve {
+namespace {
+
+constexpr std::size_t kMostPoints = 36'000;
+
+bool is_of_this_machine_alone(const std::string& host) { return is_loopback_name(host) || host == "::1"; }
+
+std::string url_of(const HttpAddress& address, int port) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  return fmt::format("{}://{}:{}/", address.tls ? "https" : "http",
+                     is_ipv6 ? fmt::format("[{}]", address.host) : address.host, port);
+}
+
+}  // namespace
+
+Result<int> run_serve(const ServeOptions& options) {
+  const bool is_local = is_of_this_machine_alone(options.address.host);
+  if (!is_local && options.token.empty() && !options.address.tls)
+    return usage_error(fmt::format("--listen {} would show this machine to everybody", options.address.host),
+                       "", "give --token-file, or --tls-cert and --tls-key");
+  if (!is_local && !options.address.tls)
+    log::warning("the token goes over the network as it is; --tls-cert and --tls-key hide it");
+  auto interrupt = bench::Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  auto server = load_http_server();
+  if (!server) return forward_error(server);
+
+  watch::AlertSettings settings = options.watch.alerts.value_or(watch::AlertSettings{});
+  const auto points = static_cast<std::size_t>(options.history.count / options.watch.interval.count);
+  LiveState state(settings.rules, std::clamp<std::size_t>(points, 60, kMostPoints));
+  watch::AlertWatch alerts(std::move(settings), options.watch.interval);
+  const Access access{options.token, is_local};
+  auto port = (*server)->start(options.address, [&](const HttpRequest& request) {
+    return respond(request, state, access, options.watch.interval);
+  });
+  if (!port) return forward_error(port);
+  log::info("serving {}", url_of(options.address, *port));
+  print_output(url_of(options.address, *port) + "\n");
+
+  auto end = watch::sample_live(options.watch, *interrupt, [&](SystemSample& sample) {
+    const auto events = alerts.add(sample);
+    state.update(sample, alerts, events);
+    return true;
+  });
+  (*server)->stop();
+  alerts.finish();
+  if (!end) return forward_error(end);
+  return 0;
+}
+
+}  // namespace headroom::serve

@@ -1,0 +1,277 @@
+// headroom serve: asked by curl, scraped by a real Prometheus, left hanging by clients that say nothing.
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "command.h"
+
+namespace headroom::test {
+namespace {
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+// A server on a free port, ended with the test.
+class Served {
+ public:
+  explicit Served(std::vector<std::string> arguments = {}) {
+    auto pipe = Pipe::create();
+    SpawnOptions options;
+    options.command = {HEADROOM_BINARY_DIR "/bin/headroom", "serve"};
+    if (std::find(arguments.begin(), arguments.end(), "--listen") == arguments.end())
+      options.command.insert(options.command.end(), {"--listen", "127.0.0.1:0"});
+    options.command.insert(options.command.end(), {"--interval", "200ms"});
+    options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+    options.stdout_fd = pipe->write_end.get();
+    auto process = Subprocess::spawn(options);
+    pipe->write_end.reset();
+    if (!process) return;
+    process_ = std::move(*process);
+    char c = 0;
+    while (::read(pipe->read_end.get(), &c, 1) == 1 && c != '\n') url_ += c;
+  }
+  const std::string& url() const { return url_; }
+  int port() const { return parse_number<int>(trim(url_.substr(url_.rfind(':') + 1), "/")).value_or(0); }
+  Subprocess& process() { return process_; }
+
+ private:
+  static std::string trim(std::string text, const char* what) {
+    while (!text.empty() && text.back() == *what) text.pop_back();
+    return text;
+  }
+  Subprocess process_;
+  std::string url_;
+};
+
+struct Answer {
+  int status = 0;
+  std::string body;
+};
+
+Answer curl(const std::string& url, std::vector<std::string> more = {}) {
+  auto pipe = Pipe::create();
+  SpawnOptions options;
+  options.command = {"curl", "--silent", "--max-time", "20", "--write-out", "\n%{http_code}", url};
+  options.command.insert(options.command.end(), more.begin(), more.end());
+  options.stdout_fd = pipe->write_end.get();
+  auto process = Subprocess::spawn(options);
+  pipe->write_end.reset();
+  Answer answer;
+  char buffer[65536];
+  for (ssize_t length; (length = ::read(pipe->read_end.get(), buffer, sizeof buffer)) > 0;)
+    answer.body.append(buffer, static_cast<std::size_t>(length));
+  if (process) process->wait();
+  const std::size_t line = answer.body.rfind('\n');
+  if (line == std::string::npos) return {};
+  answer.status = parse_number<int>(answer.body.substr(line + 1)).value_or(0);
+  answer.body.resize(line);
+  return answer;
+}
+
+bool eventually(const std::function<bool()>& is_so) {
+  for (int i = 0; i < 600; ++i) {
+    if (is_so()) return true;
+    std::this_thread::sleep_for(50ms);
+  }
+  return false;
+}
+
+UniqueFd connect_to(int port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd.reset();
+  return fd;
+}
+
+int run(const std::vector<std::string>& command) {
+  SpawnOptions options;
+  options.command = command;
+  auto process = Subprocess::spawn(options);
+  return process ? process->wait().exit_code : -1;
+}
+
+TEST(Serve, ThePageTheMetricsAndTheApi) {
+  Served server;
+  ASSERT_FALSE(server.url().empty());
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  EXPECT_THAT(curl(server.url()).body, HasSubstr("<title>Headroom live</title>"));
+  const auto sample = parse_json(curl(server.url() + "api/v1/sample").body);
+  ASSERT_TRUE(sample);
+  EXPECT_GT(get_integer(*sample, "ram_total_bytes").value_or(0), 0);
+  const auto history = parse_json(curl(server.url() + "api/v1/history").body);
+  ASSERT_TRUE(history);
+  EXPECT_FALSE((*history)["unix_ms"].empty());
+  EXPECT_EQ(curl(server.url() + "nothing").status, 404);
+  EXPECT_EQ(curl(server.url() + "metrics", {"--data", "x"}).status, 405);
+  EXPECT_EQ(curl(server.url() + "metrics", {"--header", "Host: evil.example"}).status, 403);
+  server.process().signal(SIGTERM);
+  EXPECT_EQ(server.process().wait().exit_code, 0);
+}
+
+TEST(Serve, TheMetricsPleasePromtool) {
+  if (run({"promtool", "--version"}) != 0) GTEST_SKIP() << absent_message("promtool");
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  const std::string metrics = curl(server.url() + "metrics").body;
+  ASSERT_THAT(metrics, HasSubstr("headroom_memory_total_bytes"));
+  ASSERT_LT(metrics.size(), 60'000u) << "a pipe holds 64 KiB";
+  ASSERT_TRUE(write_all(pipe->write_end.get(), metrics + "\n"));
+  pipe->write_end.reset();
+  SpawnOptions options;
+  options.command = {"promtool", "check", "metrics"};
+  options.stdin_fd = pipe->read_end.get();
+  auto promtool = Subprocess::spawn(options);
+  ASSERT_TRUE(promtool);
+  EXPECT_EQ(promtool->wait().exit_code, 0) << "its output is above";
+}
+
+// A real Prometheus scrapes it with the example files, evaluates the rules, and an alert fires.
+TEST(Serve, PrometheusScrapesAndFires) {
+  if (run({"prometheus", "--version"}) != 0) GTEST_SKIP() << absent_message("prometheus");
+  TemporaryFolder folder;
+  // Memory is "nearly full" for Headroom, whatever this machine has.
+  write_text(folder / "alerts.toml",
+             "[[rule]]\nname = \"total_memory\"\nabove = 0.001\nclear = 0\nfor = \"0s\"\n");
+  Served server({"--alerts", (folder / "alerts.toml").string()});
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  std::string scrape =
+      read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "packaging/prometheus/scrape.yml");
+  const std::string port = std::to_string(server.port());
+  scrape.replace(scrape.find("localhost:9477"), 14, "localhost:" + port);
+  scrape.replace(scrape.find("scrape_interval: 5s"), 19, "scrape_interval: 1s");
+  std::string config = "global: {evaluation_interval: 1s}\nrule_files: [" HEADROOM_SOURCE_DIR
+                       "/packaging/prometheus/rules.yml]\nscrape_configs:\n";
+  for (const std::string_view line : split(scrape, '\n')) config += "  " + std::string(line) + "\n";
+  write_text(folder / "prometheus.yml", config);
+  const UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  socklen_t length = sizeof address;
+  ::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  const std::string own = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  ::close(const_cast<UniqueFd&>(taken).release());
+  SpawnOptions options;
+  options.command = {"prometheus", "--config.file=" + (folder / "prometheus.yml").string(),
+                     "--storage.tsdb.path=" + (folder / "data").string(), "--web.listen-address=" + own,
+                     "--log.level=error"};
+  auto prometheus = Subprocess::spawn(options);
+  ASSERT_TRUE(prometheus);
+  const std::string ask = "http://" + own + "/api/v1/";
+  EXPECT_TRUE(eventually([&] {
+    return curl(ask + "query?query=headroom_memory_total_bytes").body.find("\"value\"") != std::string::npos;
+  })) << "it never scraped";
+  EXPECT_TRUE(eventually([&] {
+    const std::string alerts = curl(ask + "alerts").body;
+    return alerts.find("HeadroomAlert") != std::string::npos &&
+           alerts.find("\"firing\"") != std::string::npos;
+  })) << curl(ask + "alerts").body;
+}
+
+TEST(Serve, ClientsThatHangKeepNobodyElseFromAnAnswer) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  std::vector<UniqueFd> hanging;
+  for (int i = 0; i < 32; ++i) {
+    hanging.push_back(connect_to(server.port()));
+    ASSERT_TRUE(hanging.back());
+    if (i % 2 == 0) ASSERT_TRUE(write_all(hanging.back().get(), "GET /metrics HTTP/1.1\r\nHost: loc"));
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(curl(server.url() + "metrics").status, 200);
+  EXPECT_EQ(curl(server.url() + "healthz").status, 200) << "samples went on";
+}
+
+TEST(Serve, MoreThanItServesAtOnceWait) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  std::vector<UniqueFd> hanging;
+  for (int i = 0; i < 100; ++i) hanging.push_back(connect_to(server.port()));
+  // Those that say nothing are hung up on after five seconds.
+  EXPECT_EQ(curl(server.url() + "healthz").status, 200);
+}
+
+TEST(Serve, LargeRequestsAreRefused) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  const Answer header = curl(server.url() + "metrics", {"--header", "X: " + std::string(20'000, 'x')});
+  EXPECT_NE(header.status, 200);
+  const Answer path = curl(server.url() + std::string(20'000, 'y'));
+  EXPECT_NE(path.status, 200);
+  EXPECT_EQ(curl(server.url() + "healthz").status, 200);
+}
+
+TEST(Serve, ATokenIsNeededElsewhere) {
+  const auto open = run_headroom({"serve", "--listen", "0.0.0.0:0"});
+  EXPECT_EQ(open.exit_code, 2);
+  EXPECT_THAT(
+      open.err,
+      HasSubstr("would show this machine to everybody; give --token-file, or --tls-cert and --tls-key"));
+  TemporaryFolder folder;
+  write_text(folder / "token", "0123456789abcdef\n");
+  Served server({"--listen", "0.0.0.0:0", "--token-file", (folder / "token").string()});
+  const std::string url = "http://127.0.0.1:" + std::to_string(server.port()) + "/";
+  ASSERT_TRUE(eventually([&] { return curl(url + "healthz").status == 200; }));
+  EXPECT_EQ(curl(url + "metrics").status, 401);
+  EXPECT_EQ(curl(url + "metrics", {"--header", "Authorization: Bearer 0123456789abcdef"}).status, 200);
+}
+
+TEST(Serve, Https) {
+  TemporaryFolder folder;
+  const std::string key = (folder / "key.pem").string(), certificate = (folder / "cert.pem").string();
+  ASSERT_EQ(run({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                 "/CN=localhost", "-keyout", key, "-out", certificate}),
+            0);
+  Served server({"--tls-cert", certificate, "--tls-key", key});
+  const std::string url = "https://localhost:" + std::to_string(server.port()) + "/";
+  ASSERT_TRUE(eventually([&] { return curl(url + "healthz", {"--insecure"}).status == 200; }));
+  write_text(folder / "cert.pem", "no certificate");
+  const auto wrong =
+      run_headroom({"serve", "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("they are no pair of PEM files"));
+}
+
+TEST(Serve, WrongUseIsOneSentence) {
+  TemporaryFolder folder;
+  write_text(folder / "short", "secret\n");
+  const struct {
+    std::vector<std::string> arguments;
+    const char* said;
+  } cases[] = {
+      {{"--listen", "localhost:http"}, "is no address; give HOST:PORT"},
+      {{"--listen", "[::1"}, "is no address"},
+      {{"--listen", "a:99999"}, "is no address"},
+      {{"--token-file", (folder / "short").string()}, "holds no token"},
+      {{"--token-file", "/no/such/file"}, "cannot open /no/such/file"},
+      {{"--tls-cert", "a.pem"}, "--tls-cert and --tls-key go together"},
+      {{"--alerts", "/no/such/rules.toml"}, "cannot open /no/such/rules.toml"},
+      {{"--interval", "1ms"}, "interval"},
+      {{"--", "ls"}, "headroom serve runs no command"},
+  };
+  for (const auto& each : cases) {
+    std::vector<std::string> arguments{"serve"};
+    arguments.insert(arguments.end(), each.arguments.begin(), each.arguments.end());
+    const auto result = run_headroom(arguments);
+    EXPECT_EQ(result.exit_code, 2) << each.said;
+    EXPECT_THAT(result.err, HasSubstr(each.said));
+  }
+  Served first;
+  const auto second = run_headroom({"serve", "--listen", "127.0.0.1:" + std::to_string(first.port())});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, HasSubstr("cannot listen on 127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,114 @@
+#include "serve/prometheus_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "analysis/alerts.h"
+#include "base/text.h"
+
+namespace headroom::serve {
+namespace {
+using testing::HasSubstr;
+using testing::Not;
+
+std::string text_of(const SystemSample& sample, const Counters& counters = {}) {
+  analysis::MemoryRisk risk({1'000'000'000});
+  risk.add(sample);
+  analysis::Alerts alerts(analysis::default_alert_rules());
+  alerts.update(sample.time, risk);
+  return prometheus_text(sample, counters, risk, analysis::default_alert_rules(), alerts.active());
+}
+
+TEST(PrometheusText, BaseUnitsAndWhatIsNotToldIsNotThere) {
+  SystemSample sample;
+  sample.ram_total = gibibytes(8);
+  sample.ram_used = gibibytes(2);
+  sample.cpu_percent = 12.5;
+  sample.psi_some_avg10 = 3;
+  sample.clocks_hz = {{"cpu0", 1'190'400'000}};
+  const std::string text = text_of(sample);
+  EXPECT_THAT(
+      text, HasSubstr("# TYPE headroom_memory_total_bytes gauge\nheadroom_memory_total_bytes 8589934592\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_cpu_busy_ratio 0.125\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_pressure_some_ratio 0.03\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_clock_hertz{domain=\"cpu0\"} 1190400000\n"));
+  for (const char* absent : {"swap", "gpu_memory", "nvmap", "temperature", "oom_kills"})
+    EXPECT_THAT(text, Not(HasSubstr(std::string("headroom_") + absent))) << absent;
+}
+
+TEST(PrometheusText, CountersAddUpAndNeverFall) {
+  Counters counters;
+  SystemSample sample;
+  sample.oom_kills = 1;
+  sample.pages_swapped_in = 10;
+  sample.psi_some_stalled = Nanoseconds{250'000'000};
+  counters.add(sample);
+  sample.oom_kills = 0;
+  sample.pages_swapped_in = -5;  // a counter of the kernel that began anew
+  counters.add(sample);
+  const std::string text = text_of(sample, counters);
+  EXPECT_THAT(text, HasSubstr("# TYPE headroom_oom_kills_total counter\nheadroom_oom_kills_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_pages_swapped_in_total 10\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_pressure_some_seconds_total 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_samples_total 2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("headroom_refaults_total")));
+}
+
+TEST(PrometheusText, AnyNameIsALabel) {
+  EXPECT_EQ(escaped_label("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+  SystemSample sample;
+  sample.processes = {{.pid = 7, .name = "we\"ird", .rss = Bytes{4096}},
+                      {.pid = 8, .name = std::string("\xff\xfe"), .rss = Bytes{4096}}};
+  const std::string text = text_of(sample);
+  EXPECT_THAT(text, HasSubstr("headroom_process_resident_bytes{pid=\"7\",name=\"we\\\"ird\"} 4096\n"));
+  EXPECT_THAT(text, HasSubstr("{pid=\"8\",name=\"\xEF\xBF\xBD\xEF\xBF\xBD\"}")) << "Prometheus wants UTF-8";
+}
+
+// Prometheus refuses a page as a whole if a series comes twice.
+TEST(PrometheusText, NoSeriesComesTwice) {
+  SystemSample sample;
+  sample.temperatures_celsius = {{"thermal", 40}, {"thermal", 41}, {"cpu", 50}, {"thermal", 42}};
+  sample.gpus.resize(2);
+  for (GpuSample& gpu : sample.gpus) gpu.memory_total = gibibytes(4);
+  const std::string text = text_of(sample);
+  std::set<std::string> seen;
+  for (const std::string_view line : split(text, '\n')) {
+    if (line.empty() || line.starts_with('#')) continue;
+    EXPECT_TRUE(seen.insert(std::string(line.substr(0, line.rfind(' ')))).second) << line;
+  }
+  EXPECT_TRUE(seen.contains("headroom_temperature_celsius{sensor=\"thermal#3\"}"));
+}
+
+TEST(PrometheusText, PartsAddUpToTheTotal) {
+  SystemSample sample;
+  sample.ram_total = gibibytes(8);
+  sample.ram_free = gibibytes(1);
+  sample.ram_buffers = mebibytes(100);
+  sample.ram_cached = gibibytes(3);
+  sample.ram_anonymous = gibibytes(2);
+  sample.ram_shared = mebibytes(50);
+  std::int64_t sum = 0;
+  int parts = 0;
+  const std::string text = text_of(sample);
+  for (const std::string_view line : split(text, '\n'))
+    if (line.starts_with("headroom_memory_part_bytes{")) {
+      sum += parse_number<std::int64_t>(line.substr(line.rfind(' ') + 1)).value_or(0);
+      ++parts;
+    }
+  EXPECT_EQ(parts, 5);
+  EXPECT_EQ(sum, sample.ram_total->count);
+}
+
+TEST(PrometheusText, EveryRuleHasASeries) {
+  SystemSample sample;
+  sample.oom_kills = 1;
+  const std::string text = text_of(sample);
+  EXPECT_THAT(text, HasSubstr("headroom_alert_active{alert=\"oom_kill\",severity=\"critical\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_alert_active{alert=\"total_memory\",severity=\"critical\"} 0\n"));
+}
+
+}  // namespace
+}  // namespace headroom::serve

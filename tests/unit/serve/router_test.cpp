@@ -1,0 +1,144 @@
+#include "serve/router.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "analysis/alerts.h"
+#include "base/json.h"
+
+namespace headroom::serve {
+namespace {
+using testing::HasSubstr;
+
+constexpr Nanoseconds kSecond{1'000'000'000};
+
+class Router : public ::testing::Test {
+ protected:
+  Router()
+      : state_(analysis::default_alert_rules(), 100), alerts_(watch::default_alert_settings(), kSecond) {}
+
+  void feed(std::int64_t second, Bytes used = gibibytes(2)) {
+    SystemSample sample;
+    sample.time = Nanoseconds{second * kSecond.count};
+    sample.unix_time = Nanoseconds{1'700'000'000'000'000'000 + second * kSecond.count};
+    sample.ram_total = gibibytes(8);
+    sample.ram_used = used;
+    const auto events = alerts_.add(sample);
+    state_.update(sample, alerts_, events);
+  }
+  HttpResponse get(const std::string& path, std::map<std::string, std::string> query = {}) {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = path;
+    request.query = std::move(query);
+    request.host = "localhost:9477";
+    request.authorization = authorization_;
+    return respond(request, state_, access_, kSecond);
+  }
+
+  LiveState state_;
+  watch::AlertWatch alerts_;
+  Access access_;
+  std::string authorization_;
+};
+
+TEST_F(Router, HealthIsWhetherSamplesCome) {
+  EXPECT_EQ(get("/healthz").status, 503);
+  feed(0);
+  EXPECT_EQ(get("/healthz").status, 200);
+}
+
+TEST_F(Router, EveryPathBeforeTheFirstSample) {
+  for (const char* path : {"/", "/metrics", "/api/v1/sample", "/api/v1/history", "/api/v1/alerts"})
+    EXPECT_EQ(get(path).status, 200) << path;
+  EXPECT_EQ(get("/etc/passwd").status, 404);
+}
+
+TEST_F(Router, TheSampleAndItsMetrics) {
+  feed(0);
+  const auto sample = parse_json(get("/api/v1/sample").body);
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(get_integer(*sample, "ram_used_bytes"), gibibytes(2).count);
+  EXPECT_THAT(get("/metrics").body, HasSubstr("headroom_memory_used_bytes 2147483648"));
+  feed(1, gibibytes(3));
+  EXPECT_THAT(get("/metrics").body, HasSubstr("headroom_memory_used_bytes 3221225472"));
+  EXPECT_EQ(get("/metrics").content_type, "text/plain; version=0.0.4; charset=utf-8");
+}
+
+TEST_F(Router, HistoryGoesOnFromWhereItWas) {
+  for (int second = 0; second < 150; ++second) feed(second);
+  const auto all = parse_json(get("/api/v1/history").body);
+  ASSERT_TRUE(all);
+  EXPECT_EQ((*all)["unix_ms"].size(), 100u) << "the oldest are forgotten";
+  EXPECT_EQ((*all)["used_bytes"].size(), 100u);
+  EXPECT_TRUE((*all)["gpu_percent"][0].is_null()) << "absent is not zero";
+  const auto more = parse_json(get("/api/v1/history", {{"since", "1700000147000"}}).body);
+  ASSERT_TRUE(more);
+  EXPECT_EQ((*more)["unix_ms"], Json({1'700'000'148'000, 1'700'000'149'000}));
+  EXPECT_EQ(get("/api/v1/history", {{"since", "yesterday"}}).status, 400);
+}
+
+TEST_F(Router, AlertsThatLastAndThatWere) {
+  for (int second = 0; second < 20; ++second) feed(second, gibibytes(7));
+  const auto during = parse_json(get("/api/v1/alerts").body);
+  ASSERT_TRUE(during);
+  ASSERT_EQ((*during)["active"].size(), 1u) << get("/api/v1/alerts").body;
+  EXPECT_EQ(get_text((*during)["active"][0], "alert"), "total_memory");
+  for (int second = 20; second < 40; ++second) feed(second);
+  const auto after = parse_json(get("/api/v1/alerts").body);
+  EXPECT_EQ((*after)["active"].size(), 0u);
+  EXPECT_EQ((*after)["events"].size(), 2u);
+}
+
+TEST_F(Router, WithATokenNothingButHealthIsFree) {
+  access_.token = "0123456789abcdef";
+  feed(0);
+  EXPECT_EQ(get("/healthz").status, 200);
+  EXPECT_EQ(get("/metrics").status, 401);
+  EXPECT_EQ(get("/", {{"token", "0123456789abcdeF"}}).status, 401);
+  EXPECT_EQ(get("/", {{"token", ""}}).status, 401);
+  EXPECT_EQ(get("/", {{"token", "0123456789abcdef"}}).status, 200);
+  authorization_ = "Bearer 0123456789abcdef";
+  EXPECT_EQ(get("/metrics").status, 200);
+  authorization_ = "Bearer 0123456789abcdef0";
+  EXPECT_EQ(get("/metrics").status, 401);
+  authorization_ = "Basic 0123456789abcdef";
+  EXPECT_EQ(get("/metrics").status, 401);
+}
+
+TEST_F(Router, OnlyReading) {
+  HttpRequest request{"POST", "/metrics", {}, "localhost", ""};
+  EXPECT_EQ(respond(request, state_, access_, kSecond).status, 405);
+}
+
+// A page of elsewhere whose name was made to lead here must not get an answer.
+TEST_F(Router, OtherNamesOfThisMachineAreRefusedWhereItIsOpen) {
+  HttpRequest request{"GET", "/metrics", {}, "evil.example:9477", ""};
+  EXPECT_EQ(respond(request, state_, access_, kSecond).status, 403);
+  access_.loopback_names_only = false;
+  EXPECT_EQ(respond(request, state_, access_, kSecond).status, 200);
+}
+
+TEST(LoopbackName, IsThisMachineAlone) {
+  for (const char* name :
+       {"localhost", "localhost:1", "127.0.0.1", "127.0.0.1:9477", "127.1.2.3", "[::1]", "[::1]:80"})
+    EXPECT_TRUE(is_loopback_name(name)) << name;
+  for (const char* name : {"", "0.0.0.0", "127.0.0.1.evil.example", "127.evil.0.1", "localhost.evil", "[::2]",
+                           "::1", "128.0.0.1"})
+    EXPECT_FALSE(is_loopback_name(name)) << name;
+}
+
+TEST(Secret, IsTheSameOrNot) {
+  EXPECT_TRUE(is_same_secret("abc", "abc"));
+  EXPECT_FALSE(is_same_secret("abc", "abd"));
+  EXPECT_FALSE(is_same_secret("ab", "abc"));
+  EXPECT_FALSE(is_same_secret("abcabc", "abc"));
+  EXPECT_FALSE(is_same_secret("", "abc"));
+  EXPECT_FALSE(is_same_secret("abc", ""));
+}
+
+}  // namespace
+}  // namespace headroom::serve

@@ -1,0 +1,92 @@
+// What the server tells, fetched again and again: a sample, the points since the last ones, the alerts.
+import type {Value} from '../metrics';
+
+export interface Reading {
+  name: string;
+  value: number;
+}
+
+export interface Process {
+  pid: number;
+  name: string;
+  cpu_percent?: number;
+  rss_bytes?: number;
+  swapped_bytes?: number;
+  gpu_bytes?: number;
+}
+
+export interface Gpu {
+  index?: number;
+  name?: string;
+  gpu_percent?: number;
+  memory_total_bytes?: number;
+  memory_used_bytes?: number;
+  temperature_celsius?: number;
+  power_watts?: number;
+}
+
+// Of docs/watch.md's object; a figure that the machine does not tell is absent.
+export interface Sample {
+  ram_total_bytes?: number;
+  ram_used_bytes?: number;
+  ram_available_bytes?: number;
+  largest_free_block_bytes?: number;
+  swap_total_bytes?: number;
+  swap_used_bytes?: number;
+  cpu_percent?: number;
+  gpu_percent?: number;
+  psi_some_percent?: number;
+  power_mode?: string;
+  temperatures_celsius?: Reading[] | Record<string, number>;
+  power_watts?: Reading[] | Record<string, number>;
+  clocks_hz?: Reading[] | Record<string, number>;
+  processes?: Process[];
+  gpus?: Gpu[];
+}
+
+export interface AlertEvent {
+  alert: string;
+  state: 'fired' | 'ended';
+  severity: 'info' | 'warning' | 'critical';
+  text: string;
+}
+
+export interface Alerts {
+  active: AlertEvent[];
+  events: AlertEvent[];
+}
+
+export const COLUMNS = ['total_bytes', 'used_bytes', 'free_bytes', 'cache_bytes', 'processes_bytes', 'gpu_bytes', 'system_bytes',
+  'swap_bytes', 'gpu_memory_bytes', 'cpu_percent', 'gpu_percent', 'hottest_celsius', 'power_watts'] as const;
+export type Column = (typeof COLUMNS)[number];
+export type History = {unix_ms: number[]} & Record<Column, Value[]>;
+
+export const MOST_POINTS = 3600;
+
+export function empty_history(): History {
+  const history = {unix_ms: []} as unknown as History;
+  for (const column of COLUMNS) history[column] = [];
+  return history;
+}
+
+// The points so far and the new ones, the oldest left out beyond MOST_POINTS.
+export function joined(history: History, more: History): History {
+  if (more.unix_ms.length === 0) return history;
+  const from = Math.max(0, history.unix_ms.length + more.unix_ms.length - MOST_POINTS);
+  const all = {unix_ms: history.unix_ms.concat(more.unix_ms).slice(from)} as unknown as History;
+  for (const column of COLUMNS) all[column] = history[column].concat(more[column] ?? more.unix_ms.map(() => null)).slice(from);
+  return all;
+}
+
+export function readings(of: Reading[] | Record<string, number> | undefined): Reading[] {
+  if (of === undefined) return [];
+  return Array.isArray(of) ? of : Object.entries(of).map(([name, value]) => ({name, value}));
+}
+
+// The token of the page's own address goes with every request, in a header: addresses end up in logs.
+export async function get<Answer>(path: string): Promise<Answer> {
+  const token = new URLSearchParams(location.search).get('token');
+  const response = await fetch(path, token ? {headers: {Authorization: `Bearer ${token}`}} : {});
+  if (!response.ok) throw new Error(`${response.status} ${(await response.text()).trim()}`);
+  return (await response.json()) as Answer;
+}
