@@ -147,7 +147,8 @@ std::span<const AlertEvent> Alerts::update(Nanoseconds time, const MemoryRisk& r
       events_.push_back(state.fired);
       continue;
     }
-    if (now.value) {
+    // How many were killed is told of the sample in which they were.
+    if (now.value && (beyond || *state.figure != RiskFigure::oom_kills)) {
       state.fired.value = now.value;
       if (beyond) state.fired.detail = now.detail;
     }

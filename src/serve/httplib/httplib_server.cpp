@@ -93,6 +93,11 @@ class HttplibServer : public HttpServer {
     server_->set_keep_alive_timeout(kPatienceSeconds);
     server_->set_payload_max_length(0);
     server_->set_tcp_nodelay(true);
+    // The library's own options let two servers share a port, each with half of the answers.
+    server_->set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     // All is answered here: what the library does for unknown paths and methods, too.
     server_->set_pre_routing_handler([handler](const httplib::Request& from, httplib::Response& to) {
       HttpResponse response = handler(request_of(from));

@@ -121,6 +121,9 @@ TEST(AlertsTest, AKillIsToldAtOnceAndOnce) {
     sample.oom_kills = second == 5 ? 1 : 0;
     risk.add(sample);
     for (const AlertEvent& event : alerts.update(sample.time, risk)) sentences.push_back(sentence_for(event));
+    if (second == 8) {
+      EXPECT_EQ(alerts.active().at(0).value, 1.0) << "not the 0 of later samples";
+    }
   }
   EXPECT_EQ(sentences, (std::vector<std::string>{"oom_kill: the kernel killed 1 process for want of memory",
                                                  "oom_kill: over after 11 s"}));

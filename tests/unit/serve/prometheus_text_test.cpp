@@ -60,8 +60,12 @@ TEST(PrometheusText, CountersAddUpAndNeverFall) {
 TEST(PrometheusText, AnyNameIsALabel) {
   EXPECT_EQ(escaped_label("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
   SystemSample sample;
-  sample.processes = {{.pid = 7, .name = "we\"ird", .rss = Bytes{4096}},
-                      {.pid = 8, .name = std::string("\xff\xfe"), .rss = Bytes{4096}}};
+  sample.processes.resize(2);
+  sample.processes[0].pid = 7;
+  sample.processes[0].name = "we\"ird";
+  sample.processes[1].pid = 8;
+  sample.processes[1].name = "\xff\xfe";
+  for (ProcessSample& process : sample.processes) process.rss = Bytes{4096};
   const std::string text = text_of(sample);
   EXPECT_THAT(text, HasSubstr("headroom_process_resident_bytes{pid=\"7\",name=\"we\\\"ird\"} 4096\n"));
   EXPECT_THAT(text, HasSubstr("{pid=\"8\",name=\"\xEF\xBF\xBD\xEF\xBF\xBD\"}")) << "Prometheus wants UTF-8";

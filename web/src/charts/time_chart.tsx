@@ -25,6 +25,7 @@ interface Props {
   bands?: Band[];
   bands_note?: string;  // the bands in words, for those too narrow to carry a label
   limit?: number | undefined;
+  limit_words?: string;  // what the line is called, "limit" if not said
   limit_note?: string | undefined;  // what the curve's place to the limit means, where that is not plain
   height?: number;
   sync?: string;
@@ -166,7 +167,7 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
     hooks: {
       drawClear: [(plot) => draw_bands(plot, props.bands ?? [])],
       draw: [(plot) => {
-        if (limit_on_scale) draw_limit(plot, props.limit!);
+        if (limit_on_scale) draw_limit(plot, props.limit!, props.limit_words ?? 'limit');
       }],
       setCursor: [(plot) => set_cursor(plot.cursor.idx ?? null)],
     },
@@ -202,7 +203,7 @@ function draw_bands(plot: uPlot, bands: Band[]): void {
   ctx.restore();
 }
 
-function draw_limit(plot: uPlot, limit: number): void {
+function draw_limit(plot: uPlot, limit: number, words: string): void {
   const {ctx, bbox} = plot;
   const scale = devicePixelRatio;
   const y = plot.valToPos(limit, 'y', true);
@@ -218,6 +219,6 @@ function draw_limit(plot: uPlot, limit: number): void {
   ctx.textAlign = 'left';
   ctx.textBaseline = 'bottom';  // at the left end, where the curve is still low
   ctx.fillStyle = css_color('--limit-text');
-  ctx.fillText(`limit ${bytes(limit)}`, bbox.left + 4 * scale, y - 3 * scale);
+  ctx.fillText(`${words} ${bytes(limit)}`, bbox.left + 4 * scale, y - 3 * scale);
   ctx.restore();
 }

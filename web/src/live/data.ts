@@ -37,10 +37,10 @@ export interface Sample {
   gpu_percent?: number;
   psi_some_percent?: number;
   power_mode?: string;
-  temperatures_celsius?: Reading[] | Record<string, number>;
-  power_watts?: Reading[] | Record<string, number>;
-  clocks_hz?: Reading[] | Record<string, number>;
-  processes?: Process[];
+  temperature_celsius?: Record<string, number>;
+  power_watts?: Record<string, number>;
+  clock_hz?: Record<string, number>;
+  process_table?: Process[];
   gpus?: Gpu[];
 }
 
@@ -78,9 +78,9 @@ export function joined(history: History, more: History): History {
   return all;
 }
 
-export function readings(of: Reading[] | Record<string, number> | undefined): Reading[] {
+export function readings(of: Record<string, number> | undefined): Reading[] {
   if (of === undefined) return [];
-  return Array.isArray(of) ? of : Object.entries(of).map(([name, value]) => ({name, value}));
+  return Object.entries(of).map(([name, value]) => ({name, value}));
 }
 
 // The token of the page's own address goes with every request, in a header: addresses end up in logs.

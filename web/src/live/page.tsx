@@ -55,7 +55,7 @@ export function Page() {
           <>
             <Memory sample={sample} history={history} />
             <OverTime history={history} />
-            <Processes processes={sample.processes ?? []} />
+            <Processes processes={sample.process_table ?? []} />
             <Board sample={sample} />
           </>
         )}
@@ -133,13 +133,18 @@ function OverTime({history}: {history: History}) {
     <section>
       <h2>Over time</h2>
       <TimeChart key={`memory${memory.length}`} title="Memory" summary={`${bytes(history.used_bytes.at(-1) ?? undefined)} used now.`} seconds={seconds} x_words={clock}
-        lines={memory} format={bytes} byte_axis limit={total} limit_note={undefined} sync="live" />
-      {load.length > 0 && <TimeChart key={`load${load.length}`} title="Load" summary="CPU and GPU, percent." seconds={seconds} x_words={clock} lines={load}
+        lines={memory} format={bytes} byte_axis limit={is_near(history, total) ? total : undefined} limit_words="all" sync="live" />
+      {load.length > 0 && <TimeChart key={`load${load.length}`} title={load.length === 1 ? `${load[0]!.label} load` : 'Load'} summary="CPU and GPU, percent." seconds={seconds} x_words={clock} lines={load}
         format={(value) => `${value.toFixed(0)} %`} height={150} sync="live" />}
       {known('hottest_celsius') && <TimeChart title="Hottest sensor" summary="Degrees Celsius." seconds={seconds} x_words={clock}
         lines={[line('hottest_celsius', 'hottest', '--series-8')]} format={(value) => `${value.toFixed(0)} °C`} height={150} from_zero={false} sync="live" />}
     </section>
   );
+}
+
+// Where the whole memory would press the curve flat, the bar above tells of it.
+function is_near(history: History, total: number | undefined): boolean {
+  return total !== undefined && history.used_bytes.some((value) => value !== null && value !== undefined && 3 * value > total);
 }
 
 function is_zero(history: History, column: Column): boolean {
@@ -154,11 +159,11 @@ function Processes({processes}: {processes: Process[]}) {
       <h2>Largest processes</h2>
       <div class="scroll">
         <table>
-          <thead><tr><th scope="col">process</th><th scope="col" class="number">PID</th><th scope="col" class="number">CPU</th>
+          <thead><tr><th scope="col" class="text">process</th><th scope="col" class="number">PID</th><th scope="col" class="number">CPU</th>
             <th scope="col" class="number">resident</th>{has_gpu && <th scope="col" class="number">GPU</th>}<th scope="col" class="number">swapped</th></tr></thead>
           <tbody>{processes.map((process) => (
             <tr key={process.pid}>
-              <th scope="row">{process.name}</th><td class="number">{process.pid}</td>
+              <th scope="row" class="text">{process.name}</th><td class="number">{process.pid}</td>
               <td class="number">{process.cpu_percent === undefined ? ABSENT : `${process.cpu_percent.toFixed(0)} %`}</td>
               <td class="number">{bytes(process.rss_bytes)}</td>
               {has_gpu && <td class="number">{bytes(process.gpu_bytes)}</td>}
@@ -173,9 +178,9 @@ function Processes({processes}: {processes: Process[]}) {
 
 function Board({sample}: {sample: Sample}) {
   const groups: [string, string[]][] = [
-    ['Temperature', readings(sample.temperatures_celsius).map(({name, value}) => `${name} ${value.toFixed(1)} °C`)],
+    ['Temperature', readings(sample.temperature_celsius).map(({name, value}) => `${name} ${value.toFixed(1)} °C`)],
     ['Power', readings(sample.power_watts).map(({name, value}) => `${name} ${value.toFixed(2)} W`)],
-    ['Clocks', readings(sample.clocks_hz).map(({name, value}) => `${name} ${(value / 1e6).toFixed(0)} MHz`)],
+    ['Clocks', readings(sample.clock_hz).map(({name, value}) => `${name} ${(value / 1e6).toFixed(0)} MHz`)],
     ['GPUs', (sample.gpus ?? []).map((gpu) => `${gpu.name ?? 'GPU'} ${bytes(gpu.memory_used_bytes)} of ${bytes(gpu.memory_total_bytes)}${gpu.gpu_percent === undefined ? '' : `, ${gpu.gpu_percent.toFixed(0)} %`}`)],
     ['Power mode', sample.power_mode ? [sample.power_mode] : []],
   ];
