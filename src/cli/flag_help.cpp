@@ -65,7 +65,6 @@ std::string program_help(const std::vector<const Verb*>& verbs) {
       "\nExamples:\n"
       "  headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB\n"
       "  headroom trace -- python3 infer.py\n"
-      "  headroom report outputs/2026-11-21_10-30-00\n"
       "\nheadroom help VERB tells all about a verb; headroom --version the version.\n";
   return text;
 }

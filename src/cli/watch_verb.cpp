@@ -103,6 +103,12 @@ Flag grouped(Flag flag, const char* group) {
   return flag;
 }
 
+// Not in the one-screen help.
+Flag rare(Flag flag) {
+  flag.common = false;
+  return flag;
+}
+
 Flag number(const char* name, const char* help, double minimum, double maximum, const char* default_text) {
   Flag flag = make_flag(name, FlagKind::integer, "N", help);
   flag.minimum = minimum;
@@ -139,17 +145,17 @@ std::vector<Flag> watch_flags() {
               what),
       grouped(std::move(sysroot), what),
       grouped(make_flag("jsonl", FlagKind::toggle, "", "print an object a sample"), log),
-      grouped(make_flag("csv", FlagKind::toggle, "", "print a row a sample"), log),
+      grouped(rare(make_flag("csv", FlagKind::toggle, "", "print a row a sample")), log),
       grouped(alerts_flag("off"), log),
-      grouped(make_flag("quiet", FlagKind::toggle, "", "print no samples"), log),
+      grouped(rare(make_flag("quiet", FlagKind::toggle, "", "print no samples")), log),
       grouped(make_flag("output", FlagKind::text, "FILE", "log to FILE.csv, FILE.jsonl or FILE.jsonl.gz"),
               log),
-      grouped(std::move(rotate), log),
-      grouped(number("keep", "keep N older files", 0, 9999, "4"), log),
+      grouped(rare(std::move(rotate)), log),
+      grouped(rare(number("keep", "keep N older files", 0, 9999, "4")), log),
       grouped(number("processes", "the N largest processes in each sample", 0, 100000, "0"), log),
       grouped(make_flag("baseline", FlagKind::toggle, "", "the idle footprint of the machine, in 10 s"), end),
       grouped(std::move(plot), end),
-      color_flag()};
+      rare(color_flag())};
 }
 
 }  // namespace
