@@ -100,10 +100,10 @@ class HttplibServer : public HttpServer {
     });
     // All is answered here: what the library does for unknown paths and methods, too.
     server_->set_pre_routing_handler([handler](const httplib::Request& from, httplib::Response& to) {
-      HttpResponse response = handler(request_of(from));
+      const HttpResponse response = handler(request_of(from));
       to.status = response.status;
       for (const auto& [name, value] : response.headers) to.set_header(name, value);
-      to.set_content(std::move(response.body), response.content_type);
+      to.set_content(response.body, response.content_type);
       return httplib::Server::HandlerResponse::Handled;
     });
     int port = address.port;
