@@ -19,8 +19,10 @@
 namespace headroom::watch {
 namespace {
 
-constexpr Nanoseconds kFirstRates{100'000'000};     // from the sample without rates to the first that is kept
-constexpr Nanoseconds kPssInterval{100'000'000};    // PSS walks page tables: not for quicker samples
+constexpr Nanoseconds kFirstRates{100'000'000};   // from the sample without rates to the first that is kept
+constexpr Nanoseconds kPssInterval{100'000'000};  // PSS walks page tables: not for quicker samples
+constexpr Nanoseconds kPssIntervalOfTable{
+    1'000'000'000};                                 // of others' processes: 20 of them took 6.6 ms here
 constexpr Nanoseconds kCommandSlice{100'000'000};   // how soon the end of a command is seen
 constexpr Nanoseconds kCommandEnds{5'000'000'000};  // after a signal; then it is killed
 constexpr Nanoseconds kClockJump{1'000'000'000};    // more is a jump, less the pace of NTP
@@ -84,7 +86,8 @@ class Sampler {
     choice_.roots = options.pids;
     choice_.name = options.name;
     choice_.largest = options.follows() ? 0 : options.largest_processes;
-    choice_.with_pss = options.interval >= kPssInterval;
+    choice_.with_pss =
+        options.baseline || options.interval >= (options.follows() ? kPssInterval : kPssIntervalOfTable);
   }
   void follow(pid_t pid) { choice_.roots.push_back(pid); }
 
