@@ -29,6 +29,14 @@ else()
   endforeach()
   find_package(CLI11 2.1 REQUIRED)
   find_package(ZLIB 1.2 REQUIRED)  # exports
+  # The screen of headroom top: ncurses with wide characters, and terminfo where that is a library of its own.
+  find_path(HEADROOM_NCURSES_INCLUDE ncurses.h PATH_SUFFIXES ncursesw REQUIRED)
+  find_library(HEADROOM_NCURSES ncursesw REQUIRED)
+  find_library(HEADROOM_TINFO NAMES tinfow tinfo ncursesw REQUIRED)
+  add_library(headroom_ncurses INTERFACE)
+  target_include_directories(headroom_ncurses SYSTEM INTERFACE ${HEADROOM_NCURSES_INCLUDE})
+  target_compile_definitions(headroom_ncurses INTERFACE NCURSES_WIDECHAR=1 _XOPEN_SOURCE_EXTENDED)
+  target_link_libraries(headroom_ncurses INTERFACE ${HEADROOM_NCURSES} ${HEADROOM_TINFO})
 
   # Symbolisation: libdw and libelf (ELF, DWARF), libiberty (demangling of C++ and Rust).
   find_path(HEADROOM_ELFUTILS_INCLUDE elfutils/libdwfl.h REQUIRED)

@@ -12,6 +12,7 @@ build_packages=(
   g++=4:12.2 cmake=3.25 ninja-build=1.11 make=4.3 git=1:2.39 ca-certificates= xz-utils=5.4 openssl=3.0   # tools
   libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                          # base
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
+  libncurses-dev=6.4                                                                                      # screen
   libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
   libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # names of addresses
   libcpp-httplib-dev=0.11                                                                                 # headroom serve

@@ -77,7 +77,8 @@ struct ProcessTable::State {
       const ssize_t got = ::read(fd.get(), buffer.data() + size, buffer.size() - size);
       if (got <= 0) break;
       size += static_cast<std::size_t>(got);
-      if (size == buffer.size()) buffer.resize(2 * buffer.size());
+      if (size < buffer.size()) break;  // files of /proc give what they have at once
+      buffer.resize(2 * buffer.size());
     }
     return {buffer.data(), size};
   }
@@ -193,25 +194,8 @@ struct ProcessTable::State {
     row.swapped = kib_line(read_file(process.pid, "status"), "VmSwap");
     row.oom_score = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score")));
     row.oom_score_adj = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score_adj")));
-    if (with_pss) read_page_tables(process.pid, row);
+    if (with_pss) row.pss = kib_line(read_file(process.pid, "smaps_rollup"), "Pss");
     return row;
-  }
-
-  // The figures that the kernel counts page by page. Those of stat may be behind by some pages for each core.
-  void read_page_tables(pid_t pid, ProcessSample& row) {
-    std::string_view text = read_file(pid, "smaps_rollup");
-    if (const auto rss = kib_line(text, "Rss")) row.rss = rss;
-    row.pss = kib_line(text, "Pss");
-    if (!text.empty()) return;
-    // Linux before 4.14 (Jetson Nano, TX2) has only the list of mappings that the rollup sums up.
-    text = read_file(pid, "smaps");
-    std::optional<Bytes> sum;
-    while (!text.empty()) {
-      const std::size_t end = std::min(text.find('\n'), text.size());
-      if (const auto pss = kib_line(text.substr(0, end), "Pss")) sum = sum.value_or(Bytes{}) + *pss;
-      text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    row.pss = sum;
   }
 };
 

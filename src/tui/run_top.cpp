@@ -9,6 +9,7 @@
 #include <string_view>
 #include <thread>
 
+#include "tui/live_top.h"
 #include "tui/replay_log.h"
 #include "tui/top_feed.h"
 #include "tui/top_session.h"
@@ -19,14 +20,6 @@ namespace {
 
 // From the sample without rates to the one that is shown; the kernel counts CPU time in 10 ms.
 constexpr Nanoseconds kForRates{500'000'000};
-
-std::string clock_text(const SystemSample& sample) {
-  if (!sample.unix_time) return sample.clock_text;
-  const std::time_t seconds = static_cast<std::time_t>(sample.unix_time->count / 1'000'000'000);
-  std::tm parts{};
-  if (::localtime_r(&seconds, &parts) == nullptr) return {};
-  return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
 
 int print_once(const TopOptions& options, TopPicture picture) {
   if (options.json) {
@@ -83,6 +76,14 @@ Result<int> show_log_once(const TopOptions& options) {
 
 }  // namespace
 
+std::string clock_text(const SystemSample& sample) {
+  if (!sample.unix_time) return sample.clock_text;
+  const std::time_t seconds = static_cast<std::time_t>(sample.unix_time->count / 1'000'000'000);
+  std::tm parts{};
+  if (::localtime_r(&seconds, &parts) == nullptr) return {};
+  return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
 ColorDepth color_depth(ColorMode mode, int fd) {
   if (!use_color(mode, fd)) return ColorDepth::none;
   const char* const term = std::getenv("TERM");
@@ -94,6 +95,7 @@ ColorDepth color_depth(ColorMode mode, int fd) {
 }
 
 Result<int> run_top(TopOptions options) {
+  if (!options.once) return run_live_top(std::move(options));
   if (!options.replay.empty()) return show_log_once(options);
   return show_machine_once(std::move(options));
 }

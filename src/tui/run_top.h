@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "base/terminal.h"
@@ -25,6 +26,9 @@ struct TopOptions {
 
 // Of a terminal that TERM and COLORTERM describe.
 ColorDepth color_depth(ColorMode mode, int fd);
+
+// The wall clock of a sample, as far as it is told.
+std::string clock_text(const SystemSample& sample);
 
 // Returns the exit code.
 Result<int> run_top(TopOptions options);

@@ -25,7 +25,7 @@ struct TopPicture {
   std::optional<std::size_t> processes;    // of the machine
   std::string source;                      // host name, or the log
   std::string clock;                       // "14:02:31"
-  std::string pace;                        // "every 1 s", "replay 4× 12/600"
+  std::string pace;                        // "every 1 s", "replay ×4  12 of 600"
 };
 
 enum class ProcessColumn { memory, gpu, cpu, swap, oom_score, pid, name };

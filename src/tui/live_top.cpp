@@ -1,0 +1,327 @@
+#include "tui/live_top.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "bench/interrupt.h"
+#include "tui/replay_log.h"
+#include "tui/send_signal.h"
+#include "tui/terminal_screen.h"
+#include "tui/top_feed.h"
+#include "tui/top_keys.h"
+#include "tui/top_session.h"
+
+namespace headroom::tui {
+namespace {
+
+constexpr Nanoseconds kFirstRates{200'000'000};  // from the sample without rates to the first with them
+constexpr Nanoseconds kShortest{50'000'000}, kLongest{3'600'000'000'000};
+constexpr Nanoseconds kFrame{33'000'000};          // of a replay that is faster than the eye
+constexpr Nanoseconds kLongestGap{2'000'000'000};  // of a log that pauses: as it is seen
+constexpr std::size_t kBefore = 512;               // samples that a step back reads again, for the charts
+constexpr double kSlowest = 1.0 / 16, kFastest = 1024;
+
+// sigabbrev_np came with glibc 2.32; JetPack 5 has 2.31.
+std::string_view name_of_signal(int number) {
+  switch (number) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGKILL:
+      return "SIGKILL";
+    case SIGSTOP:
+      return "SIGSTOP";
+    default:
+      return "SIGCONT";
+  }
+}
+
+// Where samples come from: when the next is due, and what the keys do with it.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // When something has to be done next.
+  virtual Nanoseconds due() const = 0;
+  virtual void advance(TopSession& session, const TopChoice& choice, int rows) = 0;
+  virtual void apply(const TopStep& step, TopSession& session, TopChoice& choice) = 0;
+  virtual void describe(TopPicture& picture) const = 0;
+};
+
+class MachineStream final : public Stream {
+ public:
+  explicit MachineStream(const TopOptions& options)
+      : feed_(options.sysroot),
+        interval_(options.interval),
+        with_pss_(options.pss),
+        is_this_machine_(options.sysroot == "/"),
+        due_(monotonic_now()) {}
+
+  Nanoseconds due() const override { return due_; }
+
+  void advance(TopSession& session, const TopChoice& choice, int rows) override {
+    feed_.sample_into(sample_, processes_for(choice, session, rows));
+    if (!choice.paused) session.take(sample_);
+    const Nanoseconds now = monotonic_now();
+    due_ += has_rates_ ? interval_ : std::min(interval_, kFirstRates);
+    has_rates_ = true;
+    if (due_ < now) due_ = now + interval_;  // it, or the machine, stood still: no bunch of samples
+  }
+
+  void apply(const TopStep& step, TopSession& session, TopChoice& choice) override {
+    static_cast<void>(session);
+    if (step.action == TopAction::interval_longer || step.action == TopAction::interval_shorter) {
+      const Nanoseconds before = interval_;
+      interval_.count = step.action == TopAction::interval_longer ? interval_.count * 2 : interval_.count / 2;
+      interval_ = std::clamp(interval_, kShortest, kLongest);
+      due_ += interval_ - before;
+    }
+    if (step.action == TopAction::toggle_pss) {
+      with_pss_ = !with_pss_;
+      choice.message = with_pss_ ? "PSS comes with the next sample." : "No PSS any more.";
+    }
+    if (step.action == TopAction::send_signal && choice.to_signal) {
+      if (!is_this_machine_) {
+        choice.message = "The processes of another root are not sent signals.";
+      } else {
+        const auto sent = send_signal(*choice.to_signal, step.signal);
+        choice.message = sent ? fmt::format("{} {} was sent {}", choice.to_signal->pid,
+                                            choice.to_signal->name, name_of_signal(step.signal))
+                              : sent.error().sentence();
+      }
+      choice.to_signal.reset();
+    }
+  }
+
+  void describe(TopPicture& picture) const override {
+    picture.source = feed_.name();
+    picture.pace = interval_.count < 1'000'000'000 ? fmt::format("every {:g} ms", interval_.milliseconds())
+                                                   : fmt::format("every {:g} s", interval_.seconds());
+    picture.processes = feed_.processes();
+  }
+
+ private:
+  // The largest that are seen, where that is what is asked for: three files less for each of the others.
+  sources::ProcessChoice processes_for(const TopChoice& choice, const TopSession& session, int rows) const {
+    sources::ProcessChoice wanted;
+    wanted.with_pss = with_pss_;
+    const bool is_largest =
+        choice.sort == ProcessColumn::memory && !choice.reversed && choice.filter.empty() && !choice.selected;
+    static_cast<void>(session);
+    wanted.largest = is_largest ? static_cast<std::size_t>(std::max(rows, 1)) : 0;
+    return wanted;
+  }
+
+  TopFeed feed_;
+  Nanoseconds interval_;
+  bool with_pss_, is_this_machine_, has_rates_ = false;
+  Nanoseconds due_;
+  SystemSample sample_;
+};
+
+class ReplayStream final : public Stream {
+ public:
+  ReplayStream(const TopOptions& options, ReplayLog log)
+      : log_(std::move(log)), name_(options.replay.filename().string()), due_(monotonic_now()) {}
+
+  Nanoseconds due() const override { return due_; }
+
+  void advance(TopSession& session, const TopChoice& choice, int rows) override {
+    static_cast<void>(rows);
+    const Nanoseconds now = monotonic_now();
+    const Nanoseconds passed = now - clock_;
+    clock_ = now;
+    due_ = now + kFrame;
+    if (choice.paused || next_ >= log_.size()) {
+      due_ = now + Nanoseconds{1'000'000'000};
+      return;
+    }
+    if (!session.has_sample()) {
+      take_next(session);
+    } else {
+      log_time_.count += static_cast<std::int64_t>(static_cast<double>(passed.count) * speed_);
+    }
+    // Not more at once than a key may wait for.
+    for (int taken = 0; taken < 256 && next_ < log_.size(); ++taken) {
+      auto sample = log_.read(next_);
+      if (!sample) {
+        problem_ = sample.error().sentence();
+        ++next_;
+        continue;
+      }
+      const double gap = (sample->time - log_time_).seconds() / speed_;
+      if (gap > kLongestGap.seconds()) {  // the log has a hole: it is not waited for
+        log_time_ =
+            sample->time - Nanoseconds{static_cast<std::int64_t>(kLongestGap.seconds() * speed_ * 1e9)};
+        break;
+      }
+      if (sample->time > log_time_) {
+        due_ =
+            now + std::min(std::max(kFrame, Nanoseconds{static_cast<std::int64_t>(gap * 1e9)}), kLongestGap);
+        break;
+      }
+      if (session.has_sample() && sample->time < session.sample().time) session.restart();  // another watch's
+      session.take(*sample);
+      ++next_;
+    }
+  }
+
+  void apply(const TopStep& step, TopSession& session, TopChoice& choice) override {
+    switch (step.action) {
+      case TopAction::slower:
+        speed_ = std::max(speed_ / 2, kSlowest);
+        break;
+      case TopAction::faster:
+        speed_ = std::min(speed_ * 2, kFastest);
+        break;
+      case TopAction::step_on:
+        choice.paused = true;
+        if (next_ < log_.size()) take_next(session);
+        break;
+      case TopAction::step_back:
+        choice.paused = true;
+        go_to(next_ >= 2 ? next_ - 2 : 0, session);
+        break;
+      case TopAction::restart:
+        go_to(0, session);
+        break;
+      default:
+        break;
+    }
+    if (!problem_.empty()) choice.message = problem_;
+    problem_.clear();
+    due_ = monotonic_now();
+  }
+
+  void describe(TopPicture& picture) const override {
+    picture.source = name_;
+    const std::string speed =
+        speed_ >= 1 ? fmt::format("{:.0f}", speed_) : fmt::format("1/{:.0f}", 1 / speed_);
+    picture.pace = fmt::format("replay ×{}  {} of {}{}", speed, next_, log_.size(),
+                               next_ >= log_.size() ? " (the end)" : "");
+  }
+
+ private:
+  void take_next(TopSession& session) {
+    auto sample = log_.read(next_++);
+    if (!sample) {
+      problem_ = sample.error().sentence();
+      return;
+    }
+    log_time_ = sample->time;
+    session.take(*sample);
+    clock_ = monotonic_now();
+  }
+  // The charts and the alerts as they were then.
+  void go_to(std::size_t index, TopSession& session) {
+    session.restart();
+    next_ = index + 1 > kBefore ? index + 1 - kBefore : 0;
+    while (next_ <= index) take_next(session);
+  }
+
+  ReplayLog log_;
+  std::string name_, problem_;
+  std::size_t next_ = 0;
+  double speed_ = 1;
+  Nanoseconds log_time_;                 // of the log, as far as it is shown
+  Nanoseconds clock_ = monotonic_now();  // when it was
+  Nanoseconds due_;
+};
+
+class LiveTop {
+ public:
+  LiveTop(const TopOptions& options, std::unique_ptr<Stream> stream, TerminalScreen& screen)
+      : choice_(options.choice),
+        session_({options.interval, options.alerts, options.replay.empty() && options.sysroot == "/", false}),
+        stream_(std::move(stream)),
+        screen_(screen) {}
+
+  void run(bench::Interrupt& interrupt) {
+    stream_->advance(session_, choice_, screen_.height());
+    bool goes_on = true;
+    while (goes_on) {
+      draw();
+      goes_on = wait(interrupt);
+    }
+  }
+  void finish() { session_.finish(); }
+
+ private:
+  TopPicture picture() const {
+    TopPicture picture = session_.picture();
+    stream_->describe(picture);
+    picture.clock = clock_text(session_.sample());
+    return picture;
+  }
+
+  void draw() {
+    const TopPicture now = picture();
+    rows_ = process_rows(now, choice_, screen_.width(), screen_.height());
+    screen_.show(draw_top(now, choice_, screen_.width(), screen_.height()));
+  }
+
+  // Until something is to be drawn. False: it is over.
+  bool wait(bench::Interrupt& interrupt) {
+    const Nanoseconds left = std::max(stream_->due() - monotonic_now(), Nanoseconds{});
+    const timespec timeout{left.count / 1'000'000'000, left.count % 1'000'000'000};
+    pollfd polled[]{{STDIN_FILENO, POLLIN, 0}, {interrupt.fd(), POLLIN, 0}, {screen_.resize_fd(), POLLIN, 0}};
+    ::ppoll(polled, 3, &timeout, nullptr);
+    if (interrupt.requested()) return false;
+    if ((polled[2].revents & POLLIN) != 0) screen_.resize();
+    int keys = 0;
+    for (; keys < 64; ++keys) {
+      const auto key = screen_.next_key();
+      if (!key) break;
+      if (!handle(*key)) return false;
+    }
+    // A terminal that has gone is readable and gives nothing.
+    if ((polled[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 && keys == 0) return false;
+    if (stream_->due() <= monotonic_now()) stream_->advance(session_, choice_, rows_);
+    return true;
+  }
+
+  bool handle(const Key& key) {
+    const TopStep step = press(key, choice_, session_.sample(), rows_);
+    if (step.action == TopAction::quit) return false;
+    if (step.action != TopAction::none) stream_->apply(step, session_, choice_);
+    return true;
+  }
+
+  TopChoice choice_;
+  TopSession session_;
+  std::unique_ptr<Stream> stream_;
+  TerminalScreen& screen_;
+  int rows_ = 1;
+};
+
+}  // namespace
+
+Result<int> run_live_top(TopOptions options) {
+  std::unique_ptr<Stream> stream;
+  if (!options.replay.empty()) {
+    auto log = ReplayLog::open(options.replay);
+    if (!log) return forward_error(log);
+    stream = std::make_unique<ReplayStream>(options, std::move(*log));
+    options.choice.is_replay = true;
+  } else {
+    stream = std::make_unique<MachineStream>(options);
+  }
+  options.choice.ascii = options.choice.ascii || wants_ascii();
+  auto interrupt = bench::Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  auto screen = TerminalScreen::open(color_depth(options.color, STDOUT_FILENO));
+  if (!screen) return forward_error(screen);
+  LiveTop top(options, std::move(stream), **screen);
+  top.run(*interrupt);
+  screen->reset();
+  top.finish();
+  return 0;
+}
+
+}  // namespace headroom::tui

@@ -1,0 +1,312 @@
+// headroom top, as a person would run it: once, on a terminal, and of a log.
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+#include <utmp.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <regex>
+
+#include "base/text.h"
+#include "command.h"
+
+namespace headroom::test {
+namespace {
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+// headroom top on a terminal of its own.
+class Terminal {
+ public:
+  explicit Terminal(std::vector<std::string> arguments, const char* term = "xterm-256color") {
+    winsize size{rows_, columns_, 0, 0};
+    int slave = -1;
+    if (::openpty(&master_, &slave, nullptr, nullptr, &size) != 0) std::abort();
+    ::tcgetattr(master_, &before_);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::close(master_);
+      ::login_tty(slave);
+      ::setenv("TERM", term, 1);
+      ::setenv("LANG", "C.UTF-8", 1);
+      ::unsetenv("NO_COLOR");
+      const std::string binary = std::string(HEADROOM_BINARY_DIR) + "/bin/headroom";
+      std::vector<char*> words{const_cast<char*>("headroom"), const_cast<char*>("top")};
+      for (std::string& argument : arguments) words.push_back(argument.data());
+      words.push_back(nullptr);
+      ::execv(binary.c_str(), words.data());
+      ::_exit(127);
+    }
+    slave_ = slave;
+  }
+  ~Terminal() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    ::close(master_);
+    ::close(slave_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  // Reads until the text is there, in what came since the last call; a test fails where it never comes. Only
+  // what has changed is sent to a terminal, so that words come in pieces: another size brings all of it.
+  bool shows(const std::string& text) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < deadline) {
+      const std::size_t at = all_.find(text, seen_);
+      if (at != std::string::npos) {
+        seen_ = at + text.size();
+        return true;
+      }
+      if (!read_some()) break;
+      if (std::chrono::steady_clock::now() < redrawn_ + std::chrono::milliseconds(500)) continue;
+      redrawn_ = std::chrono::steady_clock::now();
+      is_wider_ = !is_wider_;
+      set_size();
+    }
+    return all_.find(text, seen_) != std::string::npos;
+  }
+  void type(std::string_view keys) {
+    ASSERT_EQ(::write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+  void resize(unsigned short columns, unsigned short rows) {
+    columns_ = columns;
+    rows_ = rows;
+    set_size();
+  }
+  void signal(int number) { ::kill(pid_, number); }
+  // Its status as waitpid has it.
+  int wait() {
+    int status = -1;
+    while (::waitpid(pid_, &status, WNOHANG) == 0) read_some();
+    pid_ = -1;
+    while (read_some()) {
+    }
+    return status;
+  }
+  bool has_its_settings_back() const {
+    termios now{};
+    ::tcgetattr(master_, &now);
+    return now.c_lflag == before_.c_lflag && now.c_iflag == before_.c_iflag && now.c_oflag == before_.c_oflag;
+  }
+  const std::string& all() const { return all_; }
+
+ private:
+  bool read_some() {
+    pollfd polled{master_, POLLIN, 0};
+    if (::poll(&polled, 1, 200) <= 0) return pid_ > 0;
+    char buffer[4096];
+    const ssize_t got = ::read(master_, buffer, sizeof buffer);
+    if (got <= 0) return false;
+    all_.append(buffer, static_cast<std::size_t>(got));
+    return true;
+  }
+
+  void set_size() {
+    const winsize size{rows_, static_cast<unsigned short>(columns_ + (is_wider_ ? 1 : 0)), 0, 0};
+    ::ioctl(master_, TIOCSWINSZ, &size);  // the kernel sends SIGWINCH
+  }
+
+  unsigned short columns_ = 80, rows_ = 24;
+  bool is_wider_ = false;
+  std::chrono::steady_clock::time_point redrawn_ = std::chrono::steady_clock::now();
+  int master_ = -1, slave_ = -1;
+  pid_t pid_ = -1;
+  termios before_{};
+  std::string all_;
+  std::size_t seen_ = 0;
+};
+
+constexpr const char* kAlternateScreen = "\033[?1049h";
+constexpr const char* kNormalScreen = "\033[?1049l";
+
+void expect_restored(const Terminal& terminal) {
+  EXPECT_TRUE(terminal.has_its_settings_back());
+  const auto left = terminal.all().rfind(kNormalScreen);
+  ASSERT_NE(left, std::string::npos);
+  EXPECT_EQ(terminal.all().find(kAlternateScreen, left), std::string::npos);
+  EXPECT_THAT(terminal.all(), HasSubstr("\033[?25h"));  // the cursor
+}
+
+std::string log_of(int samples) {
+  std::string log;
+  for (int i = 1; i <= samples; ++i)
+    log += "{\"time_ns\":" + std::to_string(i) +
+           "00000000,\"ram_total_bytes\":8589934592,\"ram_used_bytes\":" + std::to_string(i) +
+           "073741824,\"process_table\":[{\"pid\":" + std::to_string(100 + i) + ",\"name\":\"step" +
+           std::to_string(i) + "\",\"rss_bytes\":1048576}]}\n";
+  return log;
+}
+
+TEST(Top, OnceWithoutATerminal) {
+  CommandOptions options;
+  options.environment = {{"COLUMNS", "100"}};
+  const auto result = run_headroom({"top", "--once", "--processes", "3"}, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Memory "));
+  EXPECT_THAT(result.out, HasSubstr("processes"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\033")));
+  const auto coloured = run_headroom({"top", "--once", "--color", "always", "--width", "60"});
+  EXPECT_THAT(coloured.out, HasSubstr("\033["));
+}
+
+TEST(Top, OnceAsAnObject) {
+  const auto result = run_headroom({"top", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto sample = parse_json(result.out);
+  ASSERT_TRUE(sample);
+  EXPECT_GT((*sample)["ram_total_bytes"].get<std::int64_t>(), 0);
+  EXPECT_FALSE((*sample)["process_table"].empty());
+}
+
+TEST(Top, AnotherRoot) {
+  TemporaryFolder root;
+  std::filesystem::create_directories(root / "proc");
+  write_text(root / "proc/meminfo",
+             "MemTotal: 4096 kB\nMemFree: 1024 kB\nBuffers: 0 kB\nCached: 0 kB\nAnonPages: 2048 kB\n");
+  const auto result = run_headroom({"top", "--once", "--sysroot", root.path().string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("3.00 MiB of 4.00 MiB used (75 %)"));
+}
+
+TEST(Top, WithoutATerminalItSaysWhatToDo) {
+  const auto result = run_headroom({"top"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("add --once"));
+}
+
+TEST(Top, ATerminalThatNobodyKnows) {
+  Terminal terminal({}, "no-such-terminal");
+  EXPECT_TRUE(terminal.shows("set TERM=xterm-256color"));
+  EXPECT_EQ(WEXITSTATUS(terminal.wait()), 2);
+  EXPECT_TRUE(terminal.has_its_settings_back());
+}
+
+TEST(Top, KeysAndTheTerminalAsItWas) {
+  Terminal terminal({"--interval", "100ms"});
+  ASSERT_TRUE(terminal.shows(kAlternateScreen));
+  ASSERT_TRUE(terminal.shows("Memory "));
+  ASSERT_TRUE(terminal.shows("quit"));
+  terminal.type("?");
+  ASSERT_TRUE(terminal.shows("headroom top: keys"));
+  terminal.type("?");
+  ASSERT_TRUE(terminal.shows("Memory "));
+  terminal.type("s");
+  ASSERT_TRUE(terminal.shows("gpu"));
+  terminal.type("/no_such_process\n");
+  ASSERT_TRUE(terminal.shows("No process has this name or number."));
+  terminal.type("u");
+  ASSERT_TRUE(terminal.shows("paused"));
+  terminal.type("q");
+  const int status = terminal.wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  expect_restored(terminal);
+}
+
+TEST(Top, FollowsTheSizeOfTheTerminal) {
+  Terminal terminal({"--interval", "100ms"});
+  ASSERT_TRUE(terminal.shows("quit"));
+  EXPECT_EQ(terminal.all().find("THR"), std::string::npos);
+  terminal.resize(120, 40);
+  ASSERT_TRUE(terminal.shows("THR"));  // a column for which there is room now
+  terminal.resize(10, 3);
+  terminal.resize(1, 1);
+  terminal.resize(80, 24);
+  ASSERT_TRUE(terminal.shows("quit"));
+  terminal.type("q");
+  EXPECT_EQ(terminal.wait(), 0);
+  expect_restored(terminal);
+}
+
+TEST(Top, EverySignalLeavesTheTerminalAsItWas) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT}) {
+    Terminal terminal({"--interval", "100ms"});
+    ASSERT_TRUE(terminal.shows("quit"));
+    terminal.signal(number);
+    terminal.wait();
+    SCOPED_TRACE(number);
+    expect_restored(terminal);
+  }
+}
+
+TEST(Top, CtrlC) {
+  Terminal terminal({});
+  ASSERT_TRUE(terminal.shows("quit"));
+  terminal.type("\003");
+  EXPECT_EQ(terminal.wait(), 0);
+  expect_restored(terminal);
+}
+
+TEST(Top, SendsASignalToTheSelectedProcess) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execlp("sleep", "sleep", "600", nullptr);
+    ::_exit(127);
+  }
+  Terminal terminal({"--interval", "100ms", "--filter", std::to_string(child)});
+  EXPECT_TRUE(terminal.shows(std::to_string(child)));
+  terminal.type("jx");
+  EXPECT_TRUE(terminal.shows("TERM"));
+  terminal.type("t");
+  EXPECT_TRUE(terminal.shows("was sent SIGTERM"));
+  int status = 0;
+  ::kill(child, SIGCONT);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  terminal.type("q");
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
+TEST(Top, WithoutColours) {
+  for (const char* term : {"vt100", "xterm", "linux", "screen"}) {
+    Terminal terminal({"--color", "never"}, term);
+    ASSERT_TRUE(terminal.shows("Memory")) << term;
+    terminal.type("q");
+    EXPECT_EQ(terminal.wait(), 0);
+    const std::regex color("\033\\[([0-9]+;)*[34][0-8](;[0-9]+)*m");
+    EXPECT_FALSE(std::regex_search(terminal.all(), color)) << term;
+  }
+}
+
+TEST(TopReplay, StepsThroughALog) {
+  TemporaryFolder folder;
+  write_text(folder / "run.jsonl", log_of(7) + "{\"time_ns\":9,\"cut");
+  Terminal terminal({"--replay", (folder / "run.jsonl").string(), "--alerts", "off"});
+  ASSERT_TRUE(terminal.shows("run.jsonl"));
+  ASSERT_TRUE(terminal.shows("step7"));
+  terminal.type("\177");  // from the beginning
+  ASSERT_TRUE(terminal.shows("step"));
+  terminal.type("u");
+  ASSERT_TRUE(terminal.shows("paused"));
+  terminal.type("]]");
+  ASSERT_TRUE(terminal.shows("×4"));
+  terminal.type("x");
+  ASSERT_TRUE(terminal.shows("cannot be sent a signal"));
+  terminal.type("q");
+  EXPECT_EQ(terminal.wait(), 0);
+  expect_restored(terminal);
+}
+
+TEST(TopReplay, OnceIsTheLastSample) {
+  TemporaryFolder folder;
+  write_text(folder / "run.jsonl", log_of(3));
+  const auto result = run_headroom({"top", "--once", "--replay", (folder / "run.jsonl").string()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("sample 3 of 3"));
+  EXPECT_THAT(result.out, HasSubstr("step3"));
+  const auto none = run_headroom({"top", "--once", "--replay", (folder / "none").string()});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("cannot open"));
+}
+
+}  // namespace
+}  // namespace headroom::test
