@@ -74,7 +74,7 @@ def _load():
     declare("delete", None, handle)
     declare("root", ctypes.c_uint32, handle, text, text)
     declare("layer", ctypes.c_uint32, handle, text, ctypes.c_uint32)
-    declare("module", None, handle, ctypes.c_void_p, ctypes.c_uint32)
+    declare("module", ctypes.c_uint32, handle, ctypes.c_void_p, ctypes.c_uint32)
     declare("begin", number, handle, ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64)
     declare("end", None, handle)
     declare("hook", number, ctypes.py_object, text, number)
@@ -229,17 +229,26 @@ class MemoryTracer:
         numbers = (ctypes.c_int64 * len(weights))(*weights)
         if _call("begin", self._handle, numbers, len(weights) // 3) != 0:
             raise RuntimeError(_call("error").decode("utf-8", "replace"))
+        before = []
         try:
-            self._name_layers(model)
+            self._name_layers(model, before)
             _hooks.acquire()
             try:
                 yield self
             finally:
                 _hooks.release()
         finally:
+            # The model may go now, and another have its place, while a trace around this one goes on.
+            for module, layer in reversed(before):
+                _call("module", self._handle, module, layer)
             _call("end", self._handle)
 
-    def _name_layers(self, model):
+    def _name_layers(self, model, before):
+        """before: what its modules were until now, by identity."""
+
+        def set_layer(module, layer):
+            before.append((id(module), _call("module", self._handle, id(module), layer)))
+
         root = getattr(model, "original_name", None) or type(model).__name__
         if self._root is None:
             self._root = root
@@ -248,13 +257,13 @@ class MemoryTracer:
         inner = [(name, module) for name, module in model.named_modules() if name]
         names = {name for name, _ in inner}
         numbers = {"": _call("root", self._handle, _name_bytes(root if root not in names else root + " (model)"), _name_bytes(prefix))}
-        _call("module", self._handle, id(model), numbers[""])
+        set_layer(model, numbers[""])
         for name, module in inner:
             around = name
             while around and around not in numbers:
                 around = around.rpartition(".")[0]
             numbers[name] = _call("layer", self._handle, _name_bytes(prefix + name), numbers[around])
-            _call("module", self._handle, id(module), numbers[name])
+            set_layer(module, numbers[name])
 
     def _stats(self, device=None):
         return json.loads(_text(_call("stats", self._handle, None if device is None else _name_bytes(device))))

@@ -74,9 +74,16 @@ HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_layer(void* tracer, const c
   const SessionLock held;
   return session_of(tracer).account.add_layer(name, parent, LayerKind::module);
 }
-HEADROOM_EXPORT void headroom_memory_tracer_module(void* tracer, const void* module, std::uint32_t layer) {
+// Gives what the module was before, 0 if it was no layer; `layer` 0: it is none any more.
+HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_module(void* tracer, const void* module,
+                                                            std::uint32_t layer) {
   const SessionLock held;
-  session_of(tracer).modules[module] = layer;
+  auto& modules = session_of(tracer).modules;
+  const auto [found, is_new] = modules.try_emplace(module, layer);
+  const std::uint32_t before = is_new ? 0 : found->second;
+  found->second = layer;
+  if (layer == 0) modules.erase(found);
+  return before;
 }
 
 // Weights as three numbers each: address, bytes, and -1 for the CPU or the CUDA device.

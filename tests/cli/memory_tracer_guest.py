@@ -274,6 +274,15 @@ def together():
             other(torch.ones(1, 3))
     equal(outer.get_layer_stats()["Net"].calls, 2)
     check("Linear" not in outer.get_layer_stats() and "head" not in inner.get_layer_stats(), "each its own model")
+    # A model whose trace has ended is no layer of the trace around it.
+    with outer.trace(model), torch.no_grad():
+        with outer.trace(other):
+            other(torch.ones(1, 3))
+        other(torch.ones(1, 3))
+        with outer.trace(model):
+            pass
+        model(x)
+    equal((outer.get_layer_stats()["Linear"].calls, outer.get_layer_stats()["Net"].calls), (1, 3))
     # A second model of another class.
     with inner.trace(model), torch.no_grad():
         model(x)
