@@ -166,7 +166,10 @@ class ReplayStream final : public Stream {
             now + std::min(std::max(kFrame, Nanoseconds{static_cast<std::int64_t>(gap * 1e9)}), kLongestGap);
         break;
       }
-      if (session.has_sample() && sample->time < session.sample().time) session.restart();  // another watch's
+      if (session.has_sample() && sample->time < session.sample().time) {  // another watch's
+        session.restart();
+        log_time_ = sample->time;
+      }
       session.take(*sample);
       ++next_;
     }

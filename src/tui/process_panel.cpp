@@ -91,7 +91,7 @@ void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture,
     std::optional<ProcessColumn> sort;
   };
   std::vector<Column> columns{{"PID", 7, ProcessColumn::pid},
-                              {"CPU %", 6, ProcessColumn::cpu},
+                              {"CPU %", 7, ProcessColumn::cpu},
                               {"RSS", 9, pss ? std::nullopt : std::optional(ProcessColumn::memory)}};
   if (pss) columns.push_back({"PSS", 9, ProcessColumn::memory});
   columns.push_back({"GPU", 9, ProcessColumn::gpu});
@@ -142,7 +142,7 @@ void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture,
       x += width;
     };
     cell(std::to_string(process.pid), 7);
-    cell(process.cpu_percent ? fmt::format("{:.1f}", *process.cpu_percent) : "-", 6,
+    cell(process.cpu_percent ? fmt::format("{:.1f}", *process.cpu_percent) : "-", 7,
          {process.cpu_percent.value_or(0) >= 1 ? Ink::cpu : Ink::dim});
     cell(size_text(process.rss), 9);
     if (pss) cell(size_text(process.pss), 9);
