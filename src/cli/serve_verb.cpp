@@ -77,6 +77,7 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
   if (values.has("history")) options.history = *parse_duration(values.text("history"));
   options.watch.largest_processes =
       values.has("processes") ? static_cast<std::size_t>(*values.integer("processes")) : 10;
+  options.watch.pss = false;  // nothing that is served tells it
   if (values.has("sysroot")) options.watch.sysroot = values.text("sysroot");
   return options;
 }

@@ -87,7 +87,8 @@ class Sampler {
     choice_.name = options.name;
     choice_.largest = options.follows() ? 0 : options.largest_processes;
     choice_.with_pss =
-        options.baseline || options.interval >= (options.follows() ? kPssInterval : kPssIntervalOfTable);
+        options.pss &&
+        (options.baseline || options.interval >= (options.follows() ? kPssInterval : kPssIntervalOfTable));
   }
   void follow(pid_t pid) { choice_.roots.push_back(pid); }
 

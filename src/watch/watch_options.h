@@ -38,6 +38,7 @@ struct WatchOptions {
   std::string name;
   std::vector<std::string> command;
   std::size_t largest_processes = 0;  // put into each sample besides
+  bool pss = true;                    // and their proportional memory, which costs 1 ms a GiB
 
   std::optional<AlertSettings> alerts;
 
