@@ -82,6 +82,15 @@ std::vector<std::pair<std::string, std::string>> environment_of(const AlertEvent
           {"HEADROOM_ALERT_VALUE", event.value ? fmt::format("{}", *event.value) : ""}};
 }
 
+// Whoever watches may be spared by the kernel's killer; what it starts is not. After fork: no allocation.
+int be_like_others() {
+  const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  [[maybe_unused]] const ssize_t written = ::write(fd, "0", 1);
+  ::close(fd);
+  return 0;
+}
+
 // A pipe that holds it all: far less than the 64 KiB that the kernel keeps for one.
 Result<UniqueFd> pipe_with(const std::string& text) {
   auto pipe = Pipe::create();
@@ -147,6 +156,7 @@ void AlertActions::start(const Job& job) {
   options.command = std::move(program.command);
   options.environment = environment_of(job.event);
   options.stdin_fd = input->get();
+  options.before_exec = be_like_others;
   auto process = Subprocess::spawn(options);
   if (!process) {
     const AlertAction::Kind kind = actions_[job.action].kind;
