@@ -66,7 +66,7 @@ class MachineStream final : public Stream {
   Nanoseconds due() const override { return due_; }
 
   void advance(TopSession& session, const TopChoice& choice, int rows) override {
-    feed_.sample_into(sample_, processes_for(choice, session, rows));
+    feed_.sample_into(sample_, processes_for(choice, rows));
     if (!choice.paused) session.take(sample_);
     const Nanoseconds now = monotonic_now();
     due_ += has_rates_ ? interval_ : std::min(interval_, kFirstRates);
@@ -74,8 +74,7 @@ class MachineStream final : public Stream {
     if (due_ < now) due_ = now + interval_;  // it, or the machine, stood still: no bunch of samples
   }
 
-  void apply(const TopStep& step, TopSession& session, TopChoice& choice) override {
-    static_cast<void>(session);
+  void apply(const TopStep& step, TopSession&, TopChoice& choice) override {
     if (step.action == TopAction::interval_longer || step.action == TopAction::interval_shorter) {
       const Nanoseconds before = interval_;
       interval_.count = step.action == TopAction::interval_longer ? interval_.count * 2 : interval_.count / 2;
@@ -108,12 +107,11 @@ class MachineStream final : public Stream {
 
  private:
   // The largest that are seen, where that is what is asked for: three files less for each of the others.
-  sources::ProcessChoice processes_for(const TopChoice& choice, const TopSession& session, int rows) const {
+  sources::ProcessChoice processes_for(const TopChoice& choice, int rows) const {
     sources::ProcessChoice wanted;
     wanted.with_pss = with_pss_;
     const bool is_largest =
         choice.sort == ProcessColumn::memory && !choice.reversed && choice.filter.empty() && !choice.selected;
-    static_cast<void>(session);
     wanted.largest = is_largest ? static_cast<std::size_t>(std::max(rows, 1)) : 0;
     return wanted;
   }
@@ -132,8 +130,7 @@ class ReplayStream final : public Stream {
 
   Nanoseconds due() const override { return due_; }
 
-  void advance(TopSession& session, const TopChoice& choice, int rows) override {
-    static_cast<void>(rows);
+  void advance(TopSession& session, const TopChoice& choice, int) override {
     const Nanoseconds now = monotonic_now();
     const Nanoseconds passed = now - clock_;
     clock_ = now;

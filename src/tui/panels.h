@@ -28,8 +28,8 @@ int draw_alerts(Canvas& canvas, int row, const TopPicture& picture, int most);
 int draw_charts(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice, int height);
 // From `row` to `end`, its header in the first.
 void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture, const TopChoice& choice);
-void draw_help(Canvas& canvas, const TopChoice& choice);
+void draw_help(Canvas& canvas);
 // The last row.
-void draw_keys(Canvas& canvas, const TopPicture& picture, const TopChoice& choice);
+void draw_keys(Canvas& canvas, const TopChoice& choice);
 
 }  // namespace headroom::tui

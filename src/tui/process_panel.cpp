@@ -155,7 +155,7 @@ void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture,
   }
 }
 
-void draw_keys(Canvas& canvas, const TopPicture& picture, const TopChoice& choice) {
+void draw_keys(Canvas& canvas, const TopChoice& choice) {
   const int row = canvas.height() - 1;
   if (choice.to_signal) {
     canvas.put(
@@ -201,10 +201,9 @@ void draw_keys(Canvas& canvas, const TopPicture& picture, const TopChoice& choic
   add("q", "quit");
   put_flow(canvas, row, keys, 1);
   if (choice.paused) canvas.put_right(row, "paused", {Ink::warning, true});
-  static_cast<void>(picture);
 }
 
-void draw_help(Canvas& canvas, const TopChoice& choice) {
+void draw_help(Canvas& canvas) {
   static constexpr std::array kLines{
       HelpLine{"q, Ctrl-C", "quit"},
       HelpLine{"?, h, F1", "this page, and back"},
@@ -233,7 +232,6 @@ void draw_help(Canvas& canvas, const TopChoice& choice) {
              {Ink::dim});
   canvas.put(1, row++, "OOM: the kernel kills the highest first. Stalls: tasks that waited for memory.",
              {Ink::dim});
-  static_cast<void>(choice);
 }
 
 }  // namespace headroom::tui

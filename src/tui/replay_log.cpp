@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -29,6 +30,7 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   if (::fstat(log.file_.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
     return input_error(fmt::format("cannot replay {}", path.string()), "it is no regular file", fix);
   std::vector<char> buffer(256 << 10);
+  constexpr std::string_view kGzip = "\x1f\x8b";
   std::int64_t offset = 0, number = 1;
   Line line;
   line.number = number;
@@ -46,6 +48,9 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
     if (got == 0) break;
+    if (offset == 0 && std::string_view(buffer.data(), static_cast<std::size_t>(got)).starts_with(kGzip))
+      return input_error(fmt::format("cannot replay {}", path.string()), "it is compressed",
+                         "unpack it first, with gunzip --keep");
     for (ssize_t i = 0; i < got; ++i) {
       const auto* const found =
           static_cast<const char*>(std::memchr(buffer.data() + i, '\n', static_cast<std::size_t>(got - i)));

@@ -110,12 +110,12 @@ int process_rows(const TopPicture& picture, const TopChoice& choice, int width, 
 Canvas draw_top(const TopPicture& picture, const TopChoice& choice, int width, int height) {
   Canvas canvas(width, height);
   if (choice.help) {
-    draw_help(canvas, choice);
+    draw_help(canvas);
     return canvas;
   }
   const int row = draw_upper(canvas, picture, choice, height);
   if (choice.show_processes) draw_processes(canvas, row, height - 1, picture, choice);
-  if (choice.interactive) draw_keys(canvas, picture, choice);
+  if (choice.interactive) draw_keys(canvas, choice);
   return canvas;
 }
 

@@ -30,6 +30,8 @@ TEST(ReplayLog, WhatIsNoLogIsSaid) {
   EXPECT_THAT(ReplayLog::open(folder / "empty").error().sentence(), HasSubstr("no sample"));
   test::write_text(folder / "text", "hello\nworld\n");
   EXPECT_THAT(ReplayLog::open(folder / "text").error().sentence(), HasSubstr("line 1"));
+  test::write_text(folder / "gzip", "\x1f\x8b\x08");
+  EXPECT_THAT(ReplayLog::open(folder / "gzip").error().sentence(), HasSubstr("gunzip --keep"));
   test::write_text(folder / "middle", "{\"time_ns\":1}\n[]\n{\"time_ns\":2}\n");
   const auto log = ReplayLog::open(folder / "middle");
   ASSERT_TRUE(log);
