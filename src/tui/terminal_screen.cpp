@@ -246,13 +246,18 @@ Result<std::unique_ptr<TerminalScreen>> TerminalScreen::open(ColorDepth depth) {
   ::sigprocmask(SIG_BLOCK, &resized, nullptr);
   UniqueFd resizes(::signalfd(-1, &resized, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!resizes) return internal_error("cannot listen for the terminal's size", errno_text(errno));
-  SCREEN* const screen = ::newterm(nullptr, stdout, stdin);
-  if (screen == nullptr) {
+  const auto unknown = [] {
     const char* const term = std::getenv("TERM");
     return usage_error("headroom top does not know this terminal",
                        std::string("TERM is ") + (term == nullptr || *term == '\0' ? "not set" : term),
                        "set TERM=xterm-256color, or add --once");
-  }
+  };
+  // Asked first: newterm leaks where it fails (ncurses 6.4).
+  int found = 0;
+  if (::setupterm(nullptr, STDOUT_FILENO, &found) != OK) return unknown();
+  ::del_curterm(::set_curterm(nullptr));
+  SCREEN* const screen = ::newterm(nullptr, stdout, stdin);
+  if (screen == nullptr) return unknown();
   ::set_term(screen);
   return std::make_unique<NcursesScreen>(screen, std::move(resizes), depth);
 }
