@@ -21,6 +21,13 @@ constexpr std::array<std::string_view, kRiskFigures> kNames = {"ram_used_percent
                                                                "throttled"};
 
 constexpr Nanoseconds kSecond{1'000'000'000};
+constexpr std::size_t kLongestDetail = 200;  // of a log, a sensor's name may be of any length
+// No machine has more, a log may say anything, and sums must fit.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;
+
+bool is_sane(std::optional<Bytes> bytes) {
+  return bytes && bytes->count >= -kMostBytes && bytes->count <= kMostBytes;
+}
 // A forecast is asked for as often as this while there is no growth, and more often the nearer the end is.
 constexpr double kSecondsBetweenForecasts = 3;
 // Largest free blocks are compared with those of the last ten minutes.
@@ -35,7 +42,7 @@ std::optional<double> percent(std::optional<Bytes> part, std::optional<Bytes> wh
 }
 
 std::optional<Bytes> difference(std::optional<Bytes> whole, std::optional<Bytes> part) {
-  if (!whole || !part) return std::nullopt;
+  if (!is_sane(whole) || !is_sane(part)) return std::nullopt;
   return Bytes{whole->count - part->count};
 }
 
@@ -44,7 +51,8 @@ std::optional<double> number(std::optional<Bytes> bytes) {
 }
 
 std::optional<Bytes> used_of(const GpuSample& gpu) {
-  if (!gpu.memory_used) return std::nullopt;
+  if (!is_sane(gpu.memory_used) || (gpu.memory_reserved && !is_sane(gpu.memory_reserved)))
+    return std::nullopt;
   return Bytes{gpu.memory_used->count + gpu.memory_reserved.value_or(Bytes{}).count};
 }
 
@@ -66,12 +74,12 @@ MemoryRisk::MemoryRisk(Nanoseconds interval) : stretch_(std::max(interval, kSeco
 void MemoryRisk::set(RiskFigure figure, std::optional<double> value, std::string_view detail) {
   RiskValue& entry = at(figure);
   entry.value = value;
-  entry.detail = detail;
+  entry.detail = detail.substr(0, kLongestDetail);
 }
 
 void MemoryRisk::add_memory(std::string_view name, std::optional<Bytes> used, std::optional<Bytes> limit,
                             const SystemSample& sample, bool is_nvmap) {
-  if (!used || !limit || limit->count <= 0) return;
+  if (!is_sane(used) || !is_sane(limit) || limit->count <= 0) return;
   auto memory = std::find_if(memories_.begin(), memories_.end(),
                              [&](const Memory& known) { return known.name == name; });
   if (memory == memories_.end())
@@ -88,7 +96,8 @@ void MemoryRisk::add_memories(const SystemSample& sample) {
   // What lies in zram is in memory all the same.
   const bool has_swap =
       taken && sample.ram_total && sample.swap_total && sample.swap_used && !sample.zram_used;
-  if (has_swap)
+  if (has_swap && is_sane(taken) && is_sane(sample.ram_total) && is_sane(sample.swap_total) &&
+      is_sane(sample.swap_used))
     add_memory("memory", *taken + *sample.swap_used, *sample.ram_total + *sample.swap_total, sample);
   else
     add_memory("memory", taken, sample.ram_total, sample);

@@ -52,7 +52,7 @@ Result<std::string> token_from(const std::string& file) {
   if (token.size() < kShortestToken || token.find_first_of(" \t\r\n") != token.npos)
     return usage_error(fmt::format("{} holds no token", file),
                        fmt::format("it is one word of at least {} characters", kShortestToken),
-                       fmt::format("write one with: openssl rand -hex 24 > {}", file));
+                       fmt::format("write one with: (umask 077; openssl rand -hex 24 > {})", file));
   return token;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace headroom::serve {
 
@@ -43,11 +44,13 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 class HttpServer {
  public:
-  virtual ~HttpServer() = default;  // stops
+  virtual ~HttpServer() = default;
   // Binds and serves in threads of its own; returns the port. At most 64 connections are served at once; more
-  // wait. A request has 5 s to arrive and as long to be taken, no body, and 8 KiB of headers a line.
+  // wait. A client that is silent for 5 s, sending or taking, is hung up on; requests have no body.
   virtual Result<int> start(const HttpAddress& address, HttpHandler handler) = 0;
-  virtual void stop() = 0;
+  // False if there are clients that do not come to an end; their threads go on, so the process must end
+  // without destroying anything.
+  virtual bool stop(Nanoseconds patience) = 0;
 };
 
 using HttpServerFunction = HttpServer* (*)();

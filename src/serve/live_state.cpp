@@ -61,7 +61,10 @@ void LiveState::update(const SystemSample& sample, const watch::AlertWatch& aler
   counters_.add(sample);
   metrics_.reset();
   sample_json_.reset();
-  history_.push_back(point_of(sample));
+  const HistoryPoint point = point_of(sample);
+  // The wall clock was set back: what was before would never be asked for again.
+  if (!history_.empty() && point.unix_ms < history_.back().unix_ms) history_.clear();
+  history_.push_back(point);
   while (history_.size() > keep_) history_.pop_front();
   for (const AlertEvent& event : events) {
     events_.push_back(event);
@@ -95,6 +98,8 @@ std::string LiveState::alerts_json() {
 
 std::string LiveState::history_json(std::int64_t since) {
   const std::lock_guard lock(mutex_);
+  // Whoever asks for what comes after a time that is still to come has seen another clock, and gets all.
+  if (!history_.empty() && since > history_.back().unix_ms) since = -1;
   const auto first = std::partition_point(history_.begin(), history_.end(),
                                           [&](const HistoryPoint& point) { return point.unix_ms <= since; });
   const auto from = static_cast<std::size_t>(first - history_.begin());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/log.h"
 #include "base/terminal.h"
@@ -14,6 +15,7 @@ namespace headroom::serve {
 namespace {
 
 constexpr std::size_t kMostPoints = 36'000;
+constexpr Nanoseconds kPatience{2'000'000'000};  // for answers that are under way at the end
 
 bool is_of_this_machine_alone(const std::string& host) { return is_loopback_name(host) || host == "::1"; }
 
@@ -34,14 +36,14 @@ Result<int> run_serve(const ServeOptions& options) {
     log::warning("the token goes over the network as it is; --tls-cert and --tls-key hide it");
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
-  auto server = load_http_server();
-  if (!server) return forward_error(server);
-
   watch::AlertSettings settings = options.watch.alerts.value_or(watch::AlertSettings{});
   const auto points = static_cast<std::size_t>(options.history.count / options.watch.interval.count);
   LiveState state(settings.rules, std::clamp<std::size_t>(points, 60, kMostPoints));
   watch::AlertWatch alerts(std::move(settings), options.watch.interval);
   const Access access{options.token, is_local};
+  // Behind what its threads look at, so that it goes first, however this function ends.
+  auto server = load_http_server();
+  if (!server) return forward_error(server);
   auto port = (*server)->start(options.address, [&](const HttpRequest& request) {
     return respond(request, state, access, options.watch.interval);
   });
@@ -54,8 +56,9 @@ Result<int> run_serve(const ServeOptions& options) {
     state.update(sample, alerts, events);
     return true;
   });
-  (*server)->stop();
+  const bool stopped = (*server)->stop(kPatience);
   alerts.finish();
+  if (!stopped) std::_Exit(0);  // clients that trickle on have threads here
   if (!end) return forward_error(end);
   return 0;
 }

@@ -52,7 +52,7 @@ std::optional<Bytes> rest_of(const std::optional<Bytes>& whole, const std::optio
 }  // namespace
 
 std::optional<std::string_view> read_meminfo_line(std::string_view line, Meminfo& figures) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 52;  // KiB whose bytes, and the sums of whose bytes, fit
+  constexpr std::int64_t kMost = std::int64_t{1} << 46;  // KiB: 64 PiB, so that sums of bytes fit
   const std::size_t colon = line.find(':');
   if (colon == 0 || colon == line.npos) return std::nullopt;
   const std::string_view name = line.substr(0, colon);

@@ -102,9 +102,9 @@ class Cursor {
   const char* end_;
 };
 
-// What fits into a size of memory; the largest that 15 digits of GB give do not.
+// No more than 64 PiB, so that sums of sizes fit, too; 15 digits of GB would not.
 bool multiply(std::int64_t count, std::int64_t unit, Bytes& bytes) {
-  if (count > (std::int64_t{1} << 62) / unit) return false;
+  if (count > (std::int64_t{1} << 56) / unit) return false;
   bytes = {count * unit};
   return true;
 }

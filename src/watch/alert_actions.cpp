@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,7 +60,7 @@ Program program_for(const AlertAction& action, const AlertEvent& event) {
   const std::string json = message_of(event);
   switch (action.kind) {
     case AlertAction::Kind::webhook:
-      return {{"curl", "--config", "-"},
+      return {{"curl", "-q", "--globoff", "--config", "-"},
               fmt::format("url = {}\nheader = \"Content-Type: application/json\"\ndata-binary = {}\n"
                           "silent\nshow-error\nfail\nmax-time = 10\noutput = \"/dev/null\"\n",
                           quoted_for_curl(action.url), quoted_for_curl(json))};
@@ -91,12 +92,13 @@ int be_like_others() {
   return 0;
 }
 
-// A pipe that holds it all: far less than the 64 KiB that the kernel keeps for one.
-Result<UniqueFd> pipe_with(const std::string& text) {
-  auto pipe = Pipe::create();
-  if (!pipe) return forward_error(pipe);
-  if (auto written = write_all(pipe->write_end.get(), text); !written) return forward_error(written);
-  return std::move(pipe->read_end);
+// A file without a name: a pipe of the kernel's 64 KiB would block us if nobody read it.
+Result<UniqueFd> file_with(const std::string& text) {
+  UniqueFd file(::memfd_create("headroom-alert", MFD_CLOEXEC));
+  if (!file) return internal_error("cannot hand an alert on", errno_text(errno));
+  if (auto written = write_all(file.get(), text); !written) return forward_error(written);
+  ::lseek(file.get(), 0, SEEK_SET);
+  return file;
 }
 
 }  // namespace
@@ -150,7 +152,7 @@ void AlertActions::append_to_file(std::size_t action, const AlertEvent& event) {
 
 void AlertActions::start(const Job& job) {
   Program program = program_for(actions_[job.action], job.event);
-  auto input = pipe_with(program.input);
+  auto input = file_with(program.input);
   if (!input) return warn(job.action, input.error().sentence());
   SpawnOptions options;
   options.command = std::move(program.command);

@@ -20,6 +20,12 @@ double round_up(double bytes) {
   return bytes;
 }
 
+// A log may hold any number.
+Bytes bytes_of(double value) {
+  constexpr double kMost = 1e18;
+  return {static_cast<std::int64_t>(std::isnan(value) ? 0 : std::clamp(value, -kMost, kMost))};
+}
+
 double highest(const SeriesCurve& curve) {
   double value = 0;
   for (const SeriesCurve::Point& point : curve.points()) value = std::max(value, point.max);
@@ -55,9 +61,7 @@ std::string chart(const MemoryCurves::Curve& one, int width, int rows) {
   const auto columns = columns_of(one.curve, points.front().begin, points.back().end, wide);
   std::string text = fmt::format("{}\n", one.title);
   for (int row = rows - 1; row >= 0; --row) {
-    const std::string label = row == rows - 1 ? format_bytes({static_cast<std::int64_t>(top)})
-                              : row == 0      ? "0 B"
-                                              : "";
+    const std::string label = row == rows - 1 ? format_bytes(bytes_of(top)) : row == 0 ? "0 B" : "";
     text += fmt::format("{:>{}}│", label, kLabel);
     for (const double value : columns) {
       const double eighths = std::max(value, 0.0) / top * rows * 8 - row * 8;
@@ -148,7 +152,7 @@ void MemoryCurves::add(const SystemSample& sample) {
     if ((!has_pss || reading.name == "followed_pss_bytes") &&
         (reading.name == "followed_pss_bytes" || reading.name == "followed_rss_bytes"))
       add(reading.name == "followed_pss_bytes" ? "Followed processes (PSS)" : "Followed processes (RSS)",
-          sample.time, Bytes{static_cast<std::int64_t>(reading.value)});
+          sample.time, bytes_of(reading.value));
 }
 
 std::string plot_for_terminal(const MemoryCurves& curves, int width, int rows) {
@@ -181,7 +185,7 @@ std::string plot_as_svg(const MemoryCurves& curves, const std::string& title) {
         "<line x1=\"{:.0f}\" x2=\"{:.0f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#dddddd\"/>"
         "<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#555555\">{}</text>\n",
         frame.left, frame.left + frame.width, frame.y(value), frame.y(value), frame.left - 8,
-        frame.y(value) + 4, format_bytes({static_cast<std::int64_t>(value)}));
+        frame.y(value) + 4, format_bytes(bytes_of(value)));
   }
   for (const auto& [time, anchor] : {std::pair{frame.begin, "start"}, {frame.end, "end"}})
     text += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"{}\" fill=\"#555555\">{}</text>\n",
@@ -195,7 +199,7 @@ std::string plot_as_svg(const MemoryCurves& curves, const std::string& title) {
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" fill=\"{}\"/>"
         "<text x=\"{:.0f}\" y=\"{:.0f}\" fill=\"#222222\">{}: highest {}</text>\n",
         frame.left, y - 10, colour, frame.left + 18, y, escaped(one.title),
-        format_bytes({static_cast<std::int64_t>(highest(one.curve))}));
+        format_bytes(bytes_of(highest(one.curve))));
     ++number;
   }
   return text + "</svg>\n";

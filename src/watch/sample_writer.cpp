@@ -10,6 +10,7 @@
 #include "analysis/metric_walk.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "report/metrics_json.h"
 #include "watch/alert_actions.h"
 
@@ -93,7 +94,7 @@ std::string line_for_person(const SystemSample& sample) {
   if (hottest != sample.temperatures_celsius.end())
     add(fmt::format("{} {:.0f} °C", hottest->name, hottest->value));
   if (!sample.unknown_tokens.empty()) add(fmt::format("{} not understood", sample.unknown_tokens.size()));
-  return line + "\n";
+  return without_terminal_control(line) + "\n";  // a log may name a sensor anything
 }
 
 }  // namespace headroom::watch

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/memory_stack.h"
+#include "base/terminal.h"
 #include "report/terminal_table.h"
 #include "report/words.h"
 
@@ -36,7 +37,7 @@ std::string summary_table(std::span<const SeriesSummary> metrics, bool color) {
     const auto words = [&](double value) { return report::words_for_metric(metric.name, value); };
     const auto total = report::total_of({metric.name, metric.n, metric.min, metric.mean, metric.max});
     if (total == 0) continue;  // nothing of it happened
-    name.cells.push_back(report::title_of_metric(metric.name));
+    name.cells.push_back(without_terminal_control(report::title_of_metric(metric.name)));
     smallest.cells.push_back(total ? std::string(report::kAbsent) : words(metric.min));
     mean.cells.push_back(total ? std::string(report::kAbsent) : words(metric.mean));
     largest.cells.push_back(total ? fmt::format("{} in all", *total) : words(metric.max));
@@ -75,10 +76,11 @@ std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemS
   if (last.nvmap_used || !last.gpus.empty())
     for (const GpuSample& gpu : last.gpus)
       if (gpu.memory_used)
-        text += fmt::format("  GPU {} {}: {} of {} in use\n", gpu.index.value_or(0), gpu.name,
-                            format_bytes(*gpu.memory_used), report::words_for(gpu.memory_total));
+        text += fmt::format("  GPU {} {}: {} of {} in use\n", gpu.index.value_or(0),
+                            without_terminal_control(gpu.name), format_bytes(*gpu.memory_used),
+                            report::words_for(gpu.memory_total));
   for (const ProcessSample& process : last.processes)
-    text += fmt::format("  {:>8}  {:<18} {:>10}{}\n", process.pid, process.name,
+    text += fmt::format("  {:>8}  {:<18} {:>10}{}\n", process.pid, without_terminal_control(process.name),
                         report::words_for(process.pss ? process.pss : process.rss),
                         process.gpu ? fmt::format("  GPU {}", format_bytes(*process.gpu)) : "");
   return text;

@@ -111,6 +111,28 @@ TEST_F(Alerts, AnActionThatFailsIsNamedOnceAndTheRestGoesOn) {
   EXPECT_GE(split(trim(result.out), '\n').size(), 180u);
 }
 
+// A message may be longer than a pipe holds, and nobody may read it.
+TEST_F(Alerts, ASensorWithANameOfAnyLengthHoldsNothingUp) {
+  std::string log;
+  for (int second = 0; second < 30; ++second) log += "RAM 4000/7620MB " + std::string(60'000, 'x') + "@99C\n";
+  write_text(folder_ / "stats.log", log);
+  const auto result = watch_with_rules("[[action]]\ncommand = [\"true\"]\n");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("temperature: x"));
+  EXPECT_LT(result.err.size(), 20'000u);
+}
+
+TEST_F(Alerts, WhatALogNamesReachesNoTerminalAsItIs) {
+  write_text(folder_ / "log.jsonl",
+             "{\"time_ns\":0,\"temperature_celsius\":{\"a\\u001b[31mb\":99},\"process_table\":[]}\n"
+             "{\"time_ns\":9000000000,\"temperature_celsius\":{\"a\\u001b[31mb\":99}}\n");
+  const auto result = run_headroom(
+      {"watch", "--from", "headroom:" + (folder_ / "log.jsonl").string(), "--alerts", "default"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("99 °C"));
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
+}
+
 TEST_F(Alerts, WrongRulesAreSaidInOneSentence) {
   const auto result = watch_with_rules("[[rule]]\nname = \"hot\"\nfigure = \"heat\"\nabove = 70\n");
   EXPECT_EQ(result.exit_code, 2);

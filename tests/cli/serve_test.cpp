@@ -204,6 +204,31 @@ TEST(Serve, MoreThanItServesAtOnceWait) {
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
 }
 
+// Clients that send a byte now and then do not keep it from its end.
+TEST(Serve, EndsWhileClientsTrickle) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  std::vector<UniqueFd> trickling;
+  for (int i = 0; i < 80; ++i) trickling.push_back(connect_to(server.port()));
+  for (const UniqueFd& fd : trickling) ASSERT_TRUE(write_all(fd.get(), "GET / HTTP"));
+  server.process().signal(SIGTERM);
+  std::optional<ExitStatus> end;
+  for (int i = 0; i < 60 && !end; ++i) {
+    for (const UniqueFd& fd : trickling) static_cast<void>(::send(fd.get(), "x", 1, MSG_NOSIGNAL));
+    end = server.process().wait_for({500'000'000});
+  }
+  ASSERT_TRUE(end) << "it did not end in 30 s";
+  EXPECT_EQ(end->exit_code, 0);
+}
+
+TEST(Serve, ManyRangesAreOneAnswer) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  std::string ranges = "Range: bytes=0-";
+  for (int i = 0; i < 500; ++i) ranges += ",0-";
+  EXPECT_LT(curl(server.url(), {"--header", ranges}).body.size(), 300'000u);
+}
+
 TEST(Serve, LargeRequestsAreRefused) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -20,9 +23,14 @@ constexpr time_t kPatienceSeconds = 5;
 // in the kernel.
 class GrowingPool : public httplib::TaskQueue {
  public:
+  // `is_ending`: set before the server is told to stop, as the thread that would tell us may wait for room.
+  explicit GrowingPool(const std::atomic<bool>& is_ending) : is_ending_(is_ending) {}
+
   void enqueue(std::function<void()> job) override {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return jobs_.size() + busy_ < kMostConnections || stopping_; });
+    const auto has_room = [&] { return jobs_.size() + busy_ < kMostConnections || stopping_; };
+    while (!room_.wait_for(lock, std::chrono::milliseconds(100), has_room))
+      if (is_ending_) return;
     jobs_.push_back(std::move(job));
     if (jobs_.size() + busy_ > threads_.size()) threads_.emplace_back([this] { work(); });
     wake_.notify_one();
@@ -55,6 +63,7 @@ class GrowingPool : public httplib::TaskQueue {
     }
   }
 
+  const std::atomic<bool>& is_ending_;
   std::mutex mutex_;
   std::condition_variable wake_, room_;
   std::deque<std::function<void()>> jobs_;
@@ -75,7 +84,11 @@ HttpRequest request_of(const httplib::Request& from) {
 
 class HttplibServer : public HttpServer {
  public:
-  ~HttplibServer() override { stop(); }
+  ~HttplibServer() override {
+    if (stop({2 * kPatienceSeconds * 1'000'000'000LL})) return;
+    thread_.detach();
+    static_cast<void>(server_.release());  // its threads are still at it
+  }
 
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
     if (address.tls)
@@ -87,7 +100,7 @@ class HttplibServer : public HttpServer {
       return input_error(fmt::format("cannot use the certificate {} with the key {}",
                                      address.tls->certificate.string(), address.tls->key.string()),
                          "they are no pair of PEM files", "check the files");
-    server_->new_task_queue = [] { return new GrowingPool; };
+    server_->new_task_queue = [this] { return new GrowingPool(is_ending_); };
     server_->set_read_timeout(kPatienceSeconds);
     server_->set_write_timeout(kPatienceSeconds);
     server_->set_keep_alive_timeout(kPatienceSeconds);
@@ -100,6 +113,8 @@ class HttplibServer : public HttpServer {
     });
     // All is answered here: what the library does for unknown paths and methods, too.
     server_->set_pre_routing_handler([handler](const httplib::Request& from, httplib::Response& to) {
+      // A part of an answer for each of a thousand ranges would be made at once.
+      const_cast<httplib::Request&>(from).ranges.clear();
       const HttpResponse response = handler(request_of(from));
       to.status = response.status;
       for (const auto& [name, value] : response.headers) to.set_header(name, value);
@@ -114,17 +129,27 @@ class HttplibServer : public HttpServer {
     if (port <= 0)
       return failure(fmt::format("cannot listen on {}:{}", address.host, address.port), errno_text(errno),
                      "choose another with --listen HOST:PORT");
-    thread_ = std::thread([this] { server_->listen_after_bind(); });
+    thread_ = std::thread([this] {
+      server_->listen_after_bind();
+      ended_.set_value();
+    });
     return port;
   }
 
-  void stop() override {
-    if (!thread_.joinable()) return;
+  bool stop(Nanoseconds patience) override {
+    if (!thread_.joinable()) return true;
+    is_ending_ = true;
     server_->stop();
+    if (has_ended_.wait_for(std::chrono::nanoseconds(patience.count)) != std::future_status::ready)
+      return false;
     thread_.join();
+    return true;
   }
 
  private:
+  std::atomic<bool> is_ending_ = false;
+  std::promise<void> ended_;
+  std::future<void> has_ended_ = ended_.get_future();
   std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
 };

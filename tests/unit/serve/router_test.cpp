@@ -81,6 +81,17 @@ TEST_F(Router, HistoryGoesOnFromWhereItWas) {
   EXPECT_EQ(get("/api/v1/history", {{"since", "yesterday"}}).status, 400);
 }
 
+TEST_F(Router, AClockThatIsSetBackBeginsAnew) {
+  for (int second = 100; second < 110; ++second) feed(second);
+  feed(20);
+  feed(21);
+  for (const char* since : {"-1", "1700000109000"}) {
+    const auto history = parse_json(get("/api/v1/history", {{"since", since}}).body);
+    ASSERT_TRUE(history);
+    EXPECT_EQ((*history)["unix_ms"], Json({1'700'000'020'000, 1'700'000'021'000})) << since;
+  }
+}
+
 TEST_F(Router, AlertsThatLastAndThatWere) {
   for (int second = 0; second < 20; ++second) feed(second, gibibytes(7));
   const auto during = parse_json(get("/api/v1/alerts").body);

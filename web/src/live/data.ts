@@ -72,6 +72,8 @@ export function empty_history(): History {
 // The points so far and the new ones, the oldest left out beyond MOST_POINTS.
 export function joined(history: History, more: History): History {
   if (more.unix_ms.length === 0) return history;
+  // The machine's clock was set back: the server begins anew, and so do we.
+  if (more.unix_ms[0]! <= (history.unix_ms.at(-1) ?? -1)) return more;
   const from = Math.max(0, history.unix_ms.length + more.unix_ms.length - MOST_POINTS);
   const all = {unix_ms: history.unix_ms.concat(more.unix_ms).slice(from)} as unknown as History;
   for (const column of COLUMNS) all[column] = history[column].concat(more[column] ?? more.unix_ms.map(() => null)).slice(from);
