@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 
 #include "base/log.h"
 #include "bench/gpu_sampler.h"
@@ -60,7 +61,10 @@ Result<Subprocess> start_command(const std::vector<std::string>& command) {
 // A terminal's Ctrl-C has reached the command already; by kill the signal was told to us alone.
 std::optional<ExitStatus> end_command(Subprocess& command, int signal) {
   if (signal != SIGINT || ::isatty(STDIN_FILENO) == 0) command.signal(signal);
-  return command.wait_for(kCommandEnds);
+  auto end = command.wait_for(kCommandEnds);
+  if (end) return end;
+  command.signal(SIGKILL);  // it did not take the hint
+  return command.wait();
 }
 
 // Says once for each jump that the wall clock is not to be trusted.
@@ -150,13 +154,16 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
   ask_to_be_spared();  // after the command has started: it must not inherit it
   ClockWatch clock;
   bool has_followed = false;
+  const Nanoseconds over =
+      options.duration ? start + *options.duration : Nanoseconds{std::numeric_limits<std::int64_t>::max()};
   for (;;) {
-    while (command && next - monotonic_now() > kCommandSlice) {
+    while (command && std::min(next, over) - monotonic_now() > kCommandSlice) {
       if (!wait_until(monotonic_now() + kCommandSlice, interrupt)) break;
       if ((end.command = command->poll())) break;
     }
     if (end.command || (interrupt.requested() && !command)) break;
-    if (!interrupt.requested() && !wait_until(next, interrupt) && !command) break;
+    if (!interrupt.requested() && !wait_until(std::min(next, over), interrupt) && !command) break;
+    if (over < next) break;
     const Nanoseconds late = monotonic_now() - next;
     sampler.sample_into(sample);
     sample.time = sample.time - start;
