@@ -69,6 +69,12 @@ if [ ${#missing[@]} -gt 0 ]; then
   echo "installing Debian packages: ${missing[*]}" >&2
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  # The tests start these themselves; as packages they would begin to serve on this machine at once.
+  for service in mosquitto prometheus; do
+    if [[ " ${missing[*]}" == *" $service="* ]] && command -v systemctl >/dev/null; then
+      "${as_root[@]}" systemctl disable --now "$service" >/dev/null 2>&1 || true
+    fi
+  done
 fi
 scripts/fetch_npm_packages.sh
 scripts/opencv_examples.sh >/dev/null
