@@ -39,10 +39,10 @@ HistoryPoint point_of(const SystemSample& sample) {
 }
 
 template <class Member>
-Json column(const std::deque<HistoryPoint>& points, std::size_t from, Member member) {
+Json column(const std::vector<HistoryPoint>& points, Member member) {
   Json values = Json::array();
-  for (std::size_t i = from; i < points.size(); ++i) {
-    const auto& value = points[i].*member;
+  for (const HistoryPoint& point : points) {
+    const auto& value = point.*member;
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<Bytes>>)
       values.push_back(value ? Json(value->count) : Json());
     else
@@ -88,37 +88,47 @@ std::shared_ptr<const std::string> LiveState::sample_json() {
 }
 
 std::string LiveState::alerts_json() {
-  const std::lock_guard lock(mutex_);
+  std::vector<AlertEvent> active;
+  std::deque<AlertEvent> events;
+  {
+    const std::lock_guard lock(mutex_);
+    if (last_) active = last_->active;
+    events = events_;
+  }
   Json document = {{"active", Json::array()}, {"events", Json::array()}};
-  if (last_)
-    for (const AlertEvent& event : last_->active) document["active"].push_back(watch::to_json(event));
-  for (const AlertEvent& event : events_) document["events"].push_back(watch::to_json(event));
+  for (const AlertEvent& event : active) document["active"].push_back(watch::to_json(event));
+  for (const AlertEvent& event : events) document["events"].push_back(watch::to_json(event));
   return to_line(document) + "\n";
 }
 
-std::string LiveState::history_json(std::int64_t since) {
+std::vector<HistoryPoint> LiveState::points_after(std::int64_t since) {
   const std::lock_guard lock(mutex_);
   // Whoever asks for what comes after a time that is still to come has seen another clock, and gets all.
   if (!history_.empty() && since > history_.back().unix_ms) since = -1;
   const auto first = std::partition_point(history_.begin(), history_.end(),
                                           [&](const HistoryPoint& point) { return point.unix_ms <= since; });
-  const auto from = static_cast<std::size_t>(first - history_.begin());
+  return {first, history_.end()};
+}
+
+std::string LiveState::history_json(std::int64_t since) {
+  // The answer is made outside of the lock, which the samples need.
+  const std::vector<HistoryPoint> points = points_after(since);
   Json times = Json::array();
-  for (std::size_t i = from; i < history_.size(); ++i) times.push_back(history_[i].unix_ms);
+  for (const HistoryPoint& point : points) times.push_back(point.unix_ms);
   const Json document = {{"unix_ms", std::move(times)},
-                         {"total_bytes", column(history_, from, &HistoryPoint::total)},
-                         {"used_bytes", column(history_, from, &HistoryPoint::used)},
-                         {"free_bytes", column(history_, from, &HistoryPoint::free)},
-                         {"cache_bytes", column(history_, from, &HistoryPoint::cache)},
-                         {"processes_bytes", column(history_, from, &HistoryPoint::processes)},
-                         {"gpu_bytes", column(history_, from, &HistoryPoint::gpu)},
-                         {"system_bytes", column(history_, from, &HistoryPoint::system)},
-                         {"swap_bytes", column(history_, from, &HistoryPoint::swap)},
-                         {"gpu_memory_bytes", column(history_, from, &HistoryPoint::gpu_memory)},
-                         {"cpu_percent", column(history_, from, &HistoryPoint::cpu_percent)},
-                         {"gpu_percent", column(history_, from, &HistoryPoint::gpu_percent)},
-                         {"hottest_celsius", column(history_, from, &HistoryPoint::hottest_celsius)},
-                         {"power_watts", column(history_, from, &HistoryPoint::power_watts)}};
+                         {"total_bytes", column(points, &HistoryPoint::total)},
+                         {"used_bytes", column(points, &HistoryPoint::used)},
+                         {"free_bytes", column(points, &HistoryPoint::free)},
+                         {"cache_bytes", column(points, &HistoryPoint::cache)},
+                         {"processes_bytes", column(points, &HistoryPoint::processes)},
+                         {"gpu_bytes", column(points, &HistoryPoint::gpu)},
+                         {"system_bytes", column(points, &HistoryPoint::system)},
+                         {"swap_bytes", column(points, &HistoryPoint::swap)},
+                         {"gpu_memory_bytes", column(points, &HistoryPoint::gpu_memory)},
+                         {"cpu_percent", column(points, &HistoryPoint::cpu_percent)},
+                         {"gpu_percent", column(points, &HistoryPoint::gpu_percent)},
+                         {"hottest_celsius", column(points, &HistoryPoint::hottest_celsius)},
+                         {"power_watts", column(points, &HistoryPoint::power_watts)}};
   return to_line(document) + "\n";
 }
 

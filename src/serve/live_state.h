@@ -51,6 +51,8 @@ class LiveState {
     analysis::MemoryRisk risk;
     std::vector<AlertEvent> active;
   };
+  std::vector<HistoryPoint> points_after(std::int64_t since);
+
   const std::vector<AlertRule> rules_;
   const std::size_t keep_;
   std::mutex mutex_;
