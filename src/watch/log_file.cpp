@@ -15,6 +15,7 @@ namespace headroom::watch {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr Nanoseconds kPauseOfRotation{10'000'000'000};  // from one that failed to the next
 constexpr Nanoseconds kLongestPending{5'000'000'000};
 constexpr std::size_t kGzipAt = 256 << 10;
 constexpr std::size_t kMostPending = 4 << 20;  // while the disk is full
@@ -37,10 +38,13 @@ Result<LogFile> LogFile::create(fs::path path, Bytes rotate_at, int keep) {
 }
 
 Status LogFile::open() {
-  file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  size_ = 0;
-  csv_ = {};
-  if (file_) return {};
+  UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (file) {
+    file_ = std::move(file);
+    size_ = 0;
+    csv_ = {};
+    return {};
+  }
   if (errno == EEXIST)
     return usage_error(fmt::format("{} exists", path_.string()), "logs are not overwritten",
                        "give another name to --output, or remove it");
@@ -56,24 +60,33 @@ fs::path LogFile::older(int number) const {
          fmt::format("{}.{}{}", name.substr(0, name.size() - suffix.size()), number, suffix);
 }
 
+// The file stays open until there is a new one, so whatever fails, the log goes on.
 void LogFile::rotate() {
+  fs::path aside = older(1);
+  if (keep_ == 0) (aside = path_) += ".rotated";
   std::error_code code;
-  if (keep_ == 0) {
-    fs::remove(path_, code);
-  } else {
-    fs::remove(older(keep_), code);
-    for (int i = keep_; i > 1; --i)
-      if (fs::exists(older(i - 1), code)) fs::rename(older(i - 1), older(i), code);
-    fs::rename(path_, older(1), code);
+  for (int i = keep_; i >= 1; --i) {
+    if (!fs::exists(older(i), code)) continue;
+    if (i == keep_)
+      fs::remove(older(i), code);
+    else
+      fs::rename(older(i), older(i + 1), code);
   }
-  if (!code)
-    if (auto opened = open(); opened) return;
+  fs::rename(path_, aside, code);
+  int why = code.value();
+  if (!code) {
+    if (auto opened = open(); opened) {
+      if (keep_ == 0) fs::remove(aside, code);
+      return;
+    }
+    why = errno;
+    fs::rename(aside, path_, code);
+  }
   if (!has_failed_)
-    log::warning("{} cannot be rotated ({}); the log goes on in it", path_.string(),
-                 code ? code.message() : errno_text(errno));
+    log::warning("{} cannot be rotated ({}); the log goes on in it, and it is tried again", path_.string(),
+                 errno_text(why));
   has_failed_ = true;
-  rotate_at_ = {};
-  if (!file_) file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  rotate_after_ = monotonic_now() + kPauseOfRotation;
 }
 
 void LogFile::write(const SystemSample& sample, std::span<const AlertEvent> alerts) {
@@ -87,7 +100,8 @@ void LogFile::write(const SystemSample& sample, std::span<const AlertEvent> aler
     last_flush_ = now;
     flush();
   }
-  if (rotate_at_.count > 0 && size_ >= rotate_at_.count && pending_.empty()) rotate();
+  const bool is_full = rotate_at_.count > 0 && size_ >= rotate_at_.count;
+  if (is_full && pending_.empty() && now >= rotate_after_) rotate();
 }
 
 // All of it, or nothing: what was written of a part is taken back.
@@ -120,6 +134,7 @@ void LogFile::flush() {
   lost_ += pending_samples_;
   pending_.clear();
   pending_samples_ = 0;
+  if (size_ == 0) csv_ = {};  // the header was among it
 }
 
 Status LogFile::finish() {

@@ -45,7 +45,7 @@ class LogFile {
   std::int64_t size_ = 0;  // of whole lines
   std::string pending_;    // not yet written
   std::int64_t pending_samples_ = 0, lost_ = 0;
-  Nanoseconds last_flush_;
+  Nanoseconds last_flush_, rotate_after_;
   bool is_failing_ = false, has_failed_ = false;
   CsvRows csv_;
 };

@@ -81,6 +81,34 @@ TEST(LogFile, ARotatedCsvHasItsHeaderAgain) {
   EXPECT_TRUE(test::read_text(folder / "log.1.csv").starts_with("time_seconds,"));
 }
 
+TEST(LogFile, WithoutOlderFilesThereIsOne) {
+  test::TemporaryFolder folder;
+  test::write_text(folder / "log.1.jsonl", "mine");
+  auto file = LogFile::create(folder / "log.jsonl", Bytes{500}, 0);
+  ASSERT_TRUE(file);
+  for (int i = 0; i < 100; ++i) file->write(sample_at(i));
+  ASSERT_TRUE(file->finish());
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  EXPECT_THAT(names, ElementsAre("log.1.jsonl", "log.jsonl"));
+  EXPECT_EQ(test::read_text(folder / "log.1.jsonl"), "mine");
+  EXPECT_LE(std::filesystem::file_size(folder / "log.jsonl"), 650U);
+}
+
+// A folder that is not empty stands where the older file is to go.
+TEST(LogFile, WhatCannotBeRotatedGoesOnWhole) {
+  test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "log.1.csv" / "in the way");
+  auto file = LogFile::create(folder / "log.csv", Bytes{200}, 1);
+  ASSERT_TRUE(file);
+  for (int i = 0; i < 50; ++i) file->write(sample_at(i));
+  ASSERT_TRUE(file->finish());
+  const std::string text = test::read_text(folder / "log.csv");
+  EXPECT_EQ(split(trim(text), '\n').size(), 51U) << "a header and all samples";
+}
+
 TEST(LogFile, CompressedLinesAreThoseThatWereWritten) {
   test::TemporaryFolder folder;
   auto file = LogFile::create(folder / "log.jsonl.gz", {}, 4);
