@@ -24,7 +24,7 @@ import time
 
 import torch
 from medians import confidence_of_median
-from torch_layers import resnet18
+from torch_layers import nanoseconds, resnet18
 
 from headroom import MemoryTracer
 
@@ -32,15 +32,6 @@ from headroom import MemoryTracer
 def resident_kib():
     with open("/proc/self/statm", encoding="utf-8") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
-
-
-def nanoseconds(run, passes):
-    found = []
-    for _ in range(passes):
-        start = time.perf_counter_ns()
-        run()
-        found.append(time.perf_counter_ns() - start)
-    return found
 
 
 def cost(model, run, tracer, rounds, passes):

@@ -58,7 +58,10 @@ Result<int> run_serve(const ServeOptions& options) {
   });
   const bool stopped = (*server)->stop(kPatience);
   alerts.finish();
-  if (!stopped) std::_Exit(0);  // clients that trickle on have threads here
+  if (!stopped) {  // clients that trickle on have threads here
+    if (!end) log::error("{}", end.error().sentence());
+    std::_Exit(end ? 0 : 3);
+  }
   if (!end) return forward_error(end);
   return 0;
 }
