@@ -3,9 +3,9 @@
 
     gpu_ledger_compare.py SAMPLES.json RECORDING.hrec
 
-SAMPLES are those of gpu_torch_guest.py. What NVML says beyond the ledger is found only by difference (contexts, modules,
-libraries' code); per phase it is printed with its range, so that it shows whether it moves. Reads the recording by
-tests/golden/read_recording.py. Prints JSON.
+SAMPLES are those of gpu_torch_guest.py. The recording's figures for contexts and modules are found by difference and stand apart;
+what NVML says beyond allocations, contexts and modules is explained by nothing, and is printed with its range for each phase, so that it
+shows whether it moves. Reads the recording by tests/golden/read_recording.py. Prints JSON.
 """
 import bisect
 import json
@@ -15,11 +15,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden"))
 import read_recording as reader  # noqa: E402
 
-POOL, GRAPH, POOL_RESERVED, GRAPH_RESERVED = 5, 6, 11, 13
+POOL, GRAPH, POOL_RESERVED, MODULES, GRAPH_RESERVED, CONTEXTS = 5, 6, 11, 12, 13, 14
 
 
 def physical_over_time(recording):
-    """[(CLOCK_MONOTONIC ns, bytes of device 0 that its allocations take up)]"""
+    """[(CLOCK_MONOTONIC ns, bytes of device 0 that its allocations take up, its contexts, its modules)]"""
     live, by_kind, curve = {}, {}, []
     for time, _, _, _, kind, fields in recording.events():
         if kind <= reader.OF_DEVICE or fields[2] != 0:
@@ -35,7 +35,8 @@ def physical_over_time(recording):
         total = sum(by_kind.get(one, 0) for one in reader.DEVICE_TOTAL if one not in (POOL, GRAPH))
         total += max(by_kind.get(POOL, 0), by_kind.get(POOL_RESERVED, 0))
         total += by_kind.get(GRAPH_RESERVED, by_kind.get(GRAPH, 0))
-        curve.append((recording.first_monotonic_ns + int(time * recording.ns_per_unit), total))
+        curve.append((recording.first_monotonic_ns + int(time * recording.ns_per_unit), total,
+                      by_kind.get(CONTEXTS, 0), by_kind.get(MODULES, 0)))
     return curve
 
 
@@ -43,7 +44,7 @@ def main():
     samples = json.load(open(sys.argv[1]))
     with open(sys.argv[2], "rb") as file:
         curve = physical_over_time(reader.Recording(file.read()))
-    times = [time for time, _ in curve]
+    times = [point[0] for point in curve]
     phases = {}
     for sample in samples["samples"]:
         if sample["phase"] in ("between", "before") or sample["process_bytes"] is None:
@@ -51,11 +52,11 @@ def main():
         at = bisect.bisect(times, sample["before_ns"])
         if at != bisect.bisect(times, sample["after_ns"]):
             continue  # something changed while NVML was asked
-        ledger = curve[at - 1][1] if at else 0
+        _, ledger, contexts, modules = curve[at - 1] if at else (0, 0, 0, 0)
         phase = phases.setdefault(sample["phase"], {"samples": 0, "nvml_bytes": sample["process_bytes"], "ledger_bytes": ledger,
-                                                    "difference_bytes": []})
+                                                    "contexts_bytes": contexts, "modules_bytes": modules, "difference_bytes": []})
         phase["samples"] += 1
-        phase["difference_bytes"].append(sample["process_bytes"] - ledger)
+        phase["difference_bytes"].append(sample["process_bytes"] - ledger - contexts - modules)
     for phase in phases.values():
         differences = phase.pop("difference_bytes")
         phase["difference_lowest_bytes"], phase["difference_highest_bytes"] = min(differences), max(differences)

@@ -7,9 +7,6 @@ bin=${1:?usage: gpu_libtorch.sh BIN OUT [FLAG…]}
 out=${2:?usage: gpu_libtorch.sh BIN OUT [FLAG…]}
 shift 2
 torch=$(python3 -c 'import torch; print(torch.__path__[0])')
-generator=(-G "Unix Makefiles")
-command -v ninja >/dev/null && generator=(-G Ninja)
-cmake --preset gpu "${generator[@]}" -DHEADROOM_CORE_HEADERS="${HEADROOM_CORE_HEADERS:-}" -DHEADROOM_LIBTORCH="$torch"
-cmake --build --preset gpu --target headroom_backend_libtorch --parallel "$(nproc)"
+HEADROOM_LIBTORCH=$torch scripts/build_for_gpu.sh headroom_backend_libtorch
 export HEADROOM_BACKEND_PATH=$PWD/build/gpu/bin LD_LIBRARY_PATH=$torch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 bench/gpu_libtorch.py --build "$bin" --out "$out" "$@"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# build_for_gpu.sh TARGET: builds the tests (gpu_tests) or benchmarks (gpu_benchmarks) that need a GPU, in build/gpu. Needs
+# build_for_gpu.sh TARGET…: builds the tests (gpu_tests) or benchmarks (gpu_benchmarks) that need a GPU, in build/gpu, and where
+# HEADROOM_LIBTORCH names a LibTorch's folder what links it (headroom_backend_libtorch, headroom_memory_tracer). Needs
 # g++ 12 or newer and cmake 3.25 or newer; the header files come from Debian's packages (scripts/install_dependencies.sh
 # test) or, where those cannot be installed, from the folder HEADROOM_CORE_HEADERS that scripts/pack_core_headers.sh filled
 # elsewhere.
@@ -13,5 +14,6 @@ if [ -z "$headers" ] && ! [ -f /usr/include/fmt/format.h -a -d /usr/src/googlete
 fi
 generator=(-G "Unix Makefiles")
 command -v ninja >/dev/null && generator=(-G Ninja)
-cmake --preset gpu "${generator[@]}" ${CMAKE_LAUNCHER:-} -DHEADROOM_CORE_HEADERS="${headers:+$(realpath "$headers")}"
-cmake --build --preset gpu --target "$1" --parallel "${JOBS:-$(nproc)}"
+cmake --preset gpu "${generator[@]}" ${CMAKE_LAUNCHER:-} -DHEADROOM_CORE_HEADERS="${headers:+$(realpath "$headers")}" \
+  ${HEADROOM_LIBTORCH:+"-DHEADROOM_LIBTORCH=$HEADROOM_LIBTORCH"}
+cmake --build --preset gpu --target "$@" --parallel "${JOBS:-$(nproc)}"

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""What headroom.MemoryTracer adds to inference on a GPU, beside what PyTorch has for that: forward hooks that read the allocator's
+figures, its memory history, its profiler.
+
+    gpu_memory_tracer.py --out FOLDER [--rounds 40] [--peer-rounds 10] [--model resnet50_b1 …]
+
+One process, eager mode. A side is a number of passes and one synchronisation at their end, of at least --slice seconds; what is switched on and off,
+and a first pass of it, is not in the time. A round takes every side once, each first equally often, with two untraced ones; a side's
+ratio is of its time and the mean of those two. The median over the rounds has a distribution-free 95 % interval (medians.py). PyTorch keeps a
+tracker of its allocator once it has one, so what an untraced pass takes is measured before the first trace, too.
+For each model the tracer's own figures are compared with the allocator's: the peak with `requested_bytes.all.peak`, the sum over
+layers with the peak. PYTHONPATH names the folder of the package headroom. Writes gpu_memory_tracer.json and .md.
+"""
+import argparse
+import contextlib
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+from medians import confidence_of_median
+
+from headroom import MemoryTracer
+
+from gpu_inference import machine
+from gpu_torch_guest import make_model
+
+MODELS = ("resnet50_b1", "resnet50_b32", "fcn_resnet50_b1", "ssdlite320_b1", "vit_b_16_b8", "transformer_b4")
+OURS = ("MemoryTracer", "MemoryTracer, recorded")
+
+
+def made(name):
+    import torchvision
+    with torch.device("cuda"):
+        if name == "fcn_resnet50_b1":
+            return torchvision.models.segmentation.fcn_resnet50(weights=None, weights_backbone=None).eval(), torch.randn(1, 3, 520, 520)
+        if name == "ssdlite320_b1":
+            model = torchvision.models.detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None)
+            return model.eval(), [torch.rand(3, 320, 320)]
+    return make_model(name)
+
+
+@contextlib.contextmanager
+def hooked(model):
+    """As a tracer in Python does it: the allocator's figures before and after each leaf."""
+    found, handles = {}, []
+
+    def before(module, _):
+        found[module] = (torch.cuda.memory_allocated(), torch.cuda.memory_reserved())
+
+    def after(module, _, __):
+        found[module] += (torch.cuda.memory_allocated(), torch.cuda.memory_reserved())
+
+    for module in model.modules():
+        if not list(module.children()):
+            handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def history(stacks):
+    settings = {"context": "all", "stacks": stacks} if stacks else {"context": None}
+    torch.cuda.memory._record_memory_history(enabled="all", max_entries=100_000, **settings)
+    try:
+        yield
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def profiled():
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    return torch.profiler.profile(activities=activities, profile_memory=True, acc_events=True)
+
+
+def sides_of(model):
+    return {
+        "MemoryTracer": lambda: plain.trace(model),
+        "MemoryTracer, recorded": lambda: recording.trace(model),
+        "memory history, no stacks": lambda: history(None),
+        "memory history, stacks of Python": lambda: history("python"),
+        "memory history, all stacks": lambda: history("all"),
+        "torch.profiler, memory": profiled,
+        "forward hooks in Python": lambda: hooked(model),
+        "untraced": contextlib.nullcontext, "untraced again": contextlib.nullcontext,
+    }
+
+
+def seconds_of(side, run, passes):
+    with side():
+        run()
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        for _ in range(passes):
+            run()
+        torch.cuda.synchronize()
+        return (time.perf_counter_ns() - begin) / passes / 1e9
+
+
+def figures(model, run):
+    """What the tracer found, beside what the allocator says itself."""
+    tracer = MemoryTracer()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    with tracer.trace(model):
+        run()
+        torch.cuda.synchronize()
+    stats = tracer.get_layer_stats()
+    return {"peak_bytes": tracer.peak_allocated(), "allocator_peak_bytes": torch.cuda.memory_stats()["requested_bytes.all.peak"],
+            "sum_over_layers_bytes": sum(tracer.get_memory_at_peak().values()), "sum_over_uses_bytes": sum(tracer.get_memory_by_use().values()),
+            "layers": len(stats), "layer_calls": sum(stat.calls for stat in stats.values()),
+            "allocations": sum(stat.total_allocations for stat in stats.values())}
+
+
+class Prepared:
+    def __init__(self, name, options):
+        self.model, self.data = made(name)
+        for _ in range(15):
+            self.run()
+        torch.cuda.synchronize()
+        self.passes = max(2, round(options.slice / seconds_of(contextlib.nullcontext, self.run, 5)))
+        self.before = [seconds_of(contextlib.nullcontext, self.run, self.passes) for _ in range(11)]
+
+    def run(self):
+        return self.model(self.data)
+
+
+def measure(prepared, options, until):
+    run, passes = prepared.run, prepared.passes
+    sides, rounds = sides_of(prepared.model), []
+    while len(rounds) < options.rounds and time.monotonic() < until:
+        with_peers = len(rounds) < options.peer_rounds
+        order = [side for side in sides if with_peers or side in OURS or side.startswith("untraced")]
+        turn = len(rounds) % len(order)
+        # Hooks are the slow ones by far; fewer passes tell as much of them.
+        rounds.append({side: seconds_of(sides[side], run, max(2, passes // 5) if side.startswith("forward") else passes)
+                       for side in order[turn:] + order[:turn]})
+    ratios = {side: [one[side] / ((one["untraced"] + one["untraced again"]) / 2) for one in rounds if side in one]
+              for side in (*OURS, *(side for side in sides if side not in OURS)) if not side == "untraced again"}
+    return {"untraced_ms": statistics.median((one["untraced"] + one["untraced again"]) / 2 for one in rounds) * 1e3,
+            "before_any_trace_ms": statistics.median(prepared.before) * 1e3, "passes": passes, "ratios": ratios,
+            "figures": figures(prepared.model, run)}
+
+
+def save(options, found):
+    here = machine()
+    (options.out / "gpu_memory_tracer.json").write_text(json.dumps({"machine": here, "torch": torch.__version__, "models": found}, indent=1) + "\n")
+    lines = ["# What MemoryTracer adds to inference on a GPU", "",
+             f"{here['gpu']}, {here['cores']} cores, kernel {here['kernel']}, {here['date']}; PyTorch {torch.__version__}. Command: `bench/gpu_memory_tracer.py`, which also writes this file. Eager mode, one process; a side is "
+             f"at least {options.slice * 1000:.0f} ms of passes; ratios to untraced passes of the same round, median and the 95 % interval of it.", "",
+             "| model | untraced, ms | layer calls | allocations | MemoryTracer | 95 % | recorded | 95 % | rounds |", "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    for name, one in found.items():
+        cells = []
+        for side in OURS:
+            low, high = confidence_of_median(one["ratios"][side])
+            cells += [f"{statistics.median(one['ratios'][side]):.4f}", f"{low:.4f}–{high:.4f}"]
+        lines.append(f"| {name} | {one['untraced_ms']:.3f} | {one['figures']['layer_calls']} | {one['figures']['allocations']} | " + " | ".join(cells) +
+                     f" | {len(one['ratios'][OURS[0]])} |")
+    peers = [side for side in next(iter(found.values()))["ratios"] if side not in OURS and not side.startswith("untraced")]
+    lines += ["", "PyTorch's own, in the same rounds (the first ones), medians and lowest to highest:", "", "| model | " + " | ".join(peers) + " | rounds |",
+              "|---|" + "--:|" * (len(peers) + 1)]
+    for name, one in found.items():
+        cells = [f"{statistics.median(one['ratios'][side]):.3f} ({min(one['ratios'][side]):.3f}–{max(one['ratios'][side]):.3f})" for side in peers]
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {len(one['ratios'][peers[0]])} |")
+    lines += ["", "The figures, beside the allocator's own (`requested_bytes.all.peak`), and an untraced pass before the first trace of the process and after:", "",
+              "| model | peak, bytes | allocator's | sum over layers | sum over uses | untraced before, ms | after, ms |", "|---|--:|--:|--:|--:|--:|--:|"]
+    for name, one in found.items():
+        seen = one["figures"]
+        lines.append(f"| {name} | {seen['peak_bytes']:,} | {seen['allocator_peak_bytes']:,} | {seen['sum_over_layers_bytes']:,} | {seen['sum_over_uses_bytes']:,} | "
+                     f"{one['before_any_trace_ms']:.3f} | {one['untraced_ms']:.3f} |")
+    (options.out / "gpu_memory_tracer.md").write_text("\n".join(lines) + "\n")
+    return "\n".join(lines)
+
+
+def main():
+    global plain, recording
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--peer-rounds", type=int, default=10)
+    parser.add_argument("--slice", type=float, default=0.06)
+    parser.add_argument("--budget", type=float, default=1e9, help="seconds for all models")
+    parser.add_argument("--model", action="append", choices=MODELS)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    torch.set_grad_enabled(False)
+    until, found, names, text = time.monotonic() + options.budget, {}, options.model or MODELS, ""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.zeros(1, device="cuda")
+        prepared = {name: Prepared(name, options) for name in names}
+        plain, recording = MemoryTracer(), MemoryTracer(record_to=f"{folder}/a.hrec")
+        for index, name in enumerate(names):
+            now = time.monotonic()
+            found[name] = measure(prepared[name], options, now + (until - now) / (len(names) - index))
+            print(name, {side: round(statistics.median(ratios), 4) for side, ratios in found[name]["ratios"].items()}, file=sys.stderr, flush=True)
+            text = save(options, found)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
