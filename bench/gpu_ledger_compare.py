@@ -22,9 +22,9 @@ def physical_over_time(recording):
     """[(CLOCK_MONOTONIC ns, bytes of device 0 that its allocations take up, its contexts, its modules)]"""
     live, by_kind, curve = {}, {}, []
     for time, _, _, _, kind, fields in recording.events():
-        if kind <= reader.OF_DEVICE or fields[2] != 0:
+        if kind <= reader.EXTENDED or fields[2] != 0:
             continue
-        what, memory, rest = kind - reader.OF_DEVICE, fields[3], fields[4:]
+        what, memory, rest = kind - reader.EXTENDED, fields[3], fields[4:]
         if what == reader.DEVICE_ALLOCATE:
             live[memory, rest[0]] = rest[1]
             by_kind[memory] = by_kind.get(memory, 0) + rest[1]

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>  // fmt::join, since fmt 11
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

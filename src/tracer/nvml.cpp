@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <initializer_list>
 
 #include "tracer/lock.h"
 #include "tracer/real_functions.h"
