@@ -67,7 +67,8 @@ class MachineStream final : public Stream {
 
   void advance(TopSession& session, const TopChoice& choice, int rows) override {
     feed_.sample_into(sample_, processes_for(choice, rows));
-    if (!choice.paused) session.take(sample_);
+    if (!choice.paused) processes_ = feed_.processes();
+    session.take(sample_);
     const Nanoseconds now = monotonic_now();
     due_ += has_rates_ ? interval_ : std::min(interval_, kFirstRates);
     has_rates_ = true;
@@ -102,7 +103,7 @@ class MachineStream final : public Stream {
     picture.source = feed_.name();
     picture.pace = interval_.count < 1'000'000'000 ? fmt::format("every {:g} ms", interval_.milliseconds())
                                                    : fmt::format("every {:g} s", interval_.seconds());
-    picture.processes = feed_.processes();
+    picture.processes = processes_;
   }
 
  private:
@@ -121,6 +122,7 @@ class MachineStream final : public Stream {
   bool with_pss_, is_this_machine_, has_rates_ = false;
   Nanoseconds due_;
   SystemSample sample_;
+  std::size_t processes_ = 0;  // as shown
 };
 
 class ReplayStream final : public Stream {
@@ -289,6 +291,7 @@ class LiveTop {
   bool handle(const Key& key) {
     const TopStep step = press(key, choice_, session_.sample(), rows_);
     if (step.action == TopAction::quit) return false;
+    if (!choice_.is_replay) session_.hold_picture(choice_.paused);  // a log waits; the machine does not
     if (step.action != TopAction::none) stream_->apply(step, session_, choice_);
     return true;
   }

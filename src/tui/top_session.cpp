@@ -41,6 +41,7 @@ void TopSession::take(SystemSample& sample) {
 }
 
 TopPicture TopSession::picture() const {
+  if (held_) return held_->picture;
   TopPicture picture;
   picture.sample = &sample_;
   picture.history = &history_;
@@ -52,7 +53,20 @@ TopPicture TopSession::picture() const {
   return picture;
 }
 
+void TopSession::hold_picture(bool held) {
+  if (held == (held_ != nullptr)) return;
+  if (!held) {
+    held_.reset();
+    return;
+  }
+  auto now = std::make_unique<HeldPicture>(HeldPicture{sample_, history_, picture()});
+  now->picture.sample = &now->sample;
+  now->picture.history = &now->history;
+  held_ = std::move(now);
+}
+
 void TopSession::restart() {
+  held_.reset();
   risk_ = analysis::MemoryRisk(options_.interval);
   alerts_ = alerts_from(options_);
   history_.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -26,16 +27,25 @@ class TopSession {
 
   // `sample` is swapped with the one before, so that its lists are used again.
   void take(SystemSample& sample);
-  const SystemSample& sample() const { return sample_; }
+  const SystemSample& sample() const { return held_ ? held_->sample : sample_; }
   bool has_sample() const { return has_sample_; }
   // Without the words of the title.
   TopPicture picture() const;
+  // Until it is let go, `sample` and `picture` are those of now. Samples are taken, alerts begin and end, and
+  // actions run all the same: what the kernel counts since the sample before is told but once.
+  void hold_picture(bool held);
   // As if no sample had been taken.
   void restart();
   // Gives actions that still run five seconds.
   void finish();
 
  private:
+  struct HeldPicture {
+    SystemSample sample;
+    TopHistory history;
+    TopPicture picture;
+  };
+
   SessionOptions options_;
   analysis::MemoryRisk risk_;
   std::optional<analysis::Alerts> alerts_;
@@ -45,6 +55,7 @@ class TopSession {
   bool has_sample_ = false;
   std::optional<Nanoseconds> since_before_;
   std::deque<KernelEvent> kernel_events_;
+  std::unique_ptr<const HeldPicture> held_;
 };
 
 }  // namespace headroom::tui

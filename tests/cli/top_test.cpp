@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <regex>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "command.h"
 
@@ -210,6 +211,36 @@ TEST(Top, KeysAndTheTerminalAsItWas) {
   const int status = terminal.wait();
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   expect_restored(terminal);
+}
+
+// In place and at once, as the sources keep their files open.
+void overwrite(const std::filesystem::path& path, std::string_view text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_EQ(::pwrite(fd.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+}
+
+// What the kernel counts since the sample before is told once: a pause must not lose it.
+TEST(Top, AKillWhileItIsPausedIsAnAlertAfterIt) {
+  TemporaryFolder root;
+  std::filesystem::create_directories(root / "proc");
+  write_text(root / "proc/meminfo", "MemTotal: 4096 kB\nMemFree: 3072 kB\nBuffers: 0 kB\nCached: 0 kB\n");
+  write_text(root / "proc/vmstat", "oom_kill 3\n");
+  write_text(root / "rules.toml", "[[rule]]\nname = \"oom_kill\"\nclear_for = \"1h\"\n");
+  Terminal terminal(
+      {"--interval", "50ms", "--sysroot", root.path().string(), "--alerts", (root / "rules.toml").string()});
+  ASSERT_TRUE(terminal.shows("quit"));
+  ASSERT_TRUE(terminal.shows("(25 %)"));
+  terminal.type("u");
+  ASSERT_TRUE(terminal.shows("paused"));
+  overwrite(root / "proc/vmstat", "oom_kill 4\n");
+  overwrite(root / "proc/meminfo", "MemTotal: 4096 kB\nMemFree: 1024 kB\nBuffers: 0 kB\nCached: 0 kB\n");
+  ::usleep(1'000'000);  // some samples
+  ASSERT_TRUE(terminal.shows("(25 %)")) << "the picture stays";
+  terminal.type("u");
+  ASSERT_TRUE(terminal.shows("oom_kill"));
+  ASSERT_TRUE(terminal.shows("(75 %)"));
+  terminal.type("q");
+  EXPECT_EQ(terminal.wait(), 0);
 }
 
 TEST(Top, FollowsTheSizeOfTheTerminal) {
