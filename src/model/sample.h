@@ -53,6 +53,8 @@ struct ProcessSample {
   std::optional<Bytes> pss;  // only where asked for
   std::optional<Bytes> gpu;  // by NvMap or the driver
   std::optional<std::int64_t> oom_score, oom_score_adj, threads;
+  // Field 22 of its stat file. With it the number names this process alone; not in logs.
+  std::optional<std::int64_t> start_ticks;
   friend bool operator==(const ProcessSample&, const ProcessSample&) = default;
 };
 

@@ -36,15 +36,19 @@ void read_status(const std::string& text, ProcessMemory& memory) {
   }
 }
 
-// Fields after the command's name, which stands in parentheses and may itself hold spaces and parentheses.
-std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
+// A number of the stat file, by its place in proc(5). It stands after the command's name, which is in
+// parentheses and may itself hold spaces and parentheses.
+std::optional<std::int64_t> field_of(const std::string& stat, std::size_t number) {
+  constexpr std::size_t kFirst = 3;  // behind the name
   const std::size_t end = stat.rfind(')');
   if (end == std::string::npos) return std::nullopt;
   const auto fields = split_words(std::string_view(stat).substr(end + 1));
-  constexpr std::size_t kUserTicks = 11;  // utime is field 14 of proc(5), counted from 1; state is field 3
-  if (fields.size() <= kUserTicks + 1) return std::nullopt;
-  const auto user = parse_number<std::int64_t>(fields[kUserTicks]);
-  const auto system = parse_number<std::int64_t>(fields[kUserTicks + 1]);
+  if (fields.size() <= number - kFirst) return std::nullopt;
+  return parse_number<std::int64_t>(fields[number - kFirst]);
+}
+
+std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
+  const auto user = field_of(stat, 14), system = field_of(stat, 15);
   if (!user || !system) return std::nullopt;
   static const std::int64_t ticks_per_second = ::sysconf(_SC_CLK_TCK);
   return Nanoseconds{(*user + *system) * (1'000'000'000 / ticks_per_second)};
@@ -74,6 +78,11 @@ ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::fi
   // Linux before 4.14 (Jetson Nano, TX2) has only the list of mappings that the rollup sums up.
   if (!memory.pss) memory.pss = sum_of_pss(folder / "smaps");
   return memory;
+}
+
+std::optional<std::int64_t> read_process_start(pid_t pid, const std::filesystem::path& root) {
+  const auto stat = read_small_file(root / "proc" / std::to_string(pid) / "stat");
+  return stat ? field_of(*stat, 22) : std::nullopt;
 }
 
 bool reset_peak_rss(pid_t pid) {

@@ -18,6 +18,10 @@ enum class ProcessDetail {
 // Fields that the kernel does not give stay absent. A process that has ended gives an empty ProcessMemory.
 ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::filesystem::path& root = "/");
 
+// When it started, in ticks since the machine did (field 22 of its stat file): with it a number names one
+// process alone. Absent if the process has ended.
+std::optional<std::int64_t> read_process_start(pid_t pid, const std::filesystem::path& root = "/");
+
 // Sets VmHWM back to VmRSS (writes 5 to clear_refs), so that the next peak belongs to the next phase. False
 // if the kernel does not offer it.
 bool reset_peak_rss(pid_t pid);

@@ -186,6 +186,7 @@ struct ProcessTable::State {
     row.name = process.name_view();
     row.rss = Bytes{process.resident_pages * page};
     row.threads = process.threads;
+    row.start_ticks = process.started;
     row.gpu = gpu_of(process.pid);
     if (const Process* same = earlier(process); same != nullptr && time > time_before)
       row.cpu_percent = 100.0 * static_cast<double>(process.ticks - same->ticks) * tick_seconds /
