@@ -58,7 +58,7 @@ Result<int> run_serve(const ServeOptions& options) {
   });
   const bool stopped = (*server)->stop(kPatience);
   alerts.finish();
-  if (!stopped) {  // clients that trickle on have threads here
+  if (!stopped) {  // an answer that does not come to an end has a thread here
     if (!end) log::error("{}", end.error().sentence());
     std::_Exit(end ? 0 : 3);
   }

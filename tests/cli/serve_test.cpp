@@ -221,6 +221,84 @@ TEST(Serve, EndsWhileClientsTrickle) {
   EXPECT_EQ(end->exit_code, 0);
 }
 
+// A byte now and then is not patience anew: a request that comes so slowly is never answered, and as many of
+// them as are served at once keep nobody else from an answer.
+TEST(Serve, ARequestHasATimeInAll) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  std::vector<UniqueFd> trickling;
+  for (int i = 0; i < 64; ++i) trickling.push_back(connect_to(server.port()));
+  const std::string_view request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  for (const char c : request) {
+    for (const UniqueFd& fd : trickling) static_cast<void>(::send(fd.get(), &c, 1, MSG_NOSIGNAL));
+    std::this_thread::sleep_for(200ms);  // 9 s in all
+  }
+  EXPECT_EQ(curl(server.url() + "healthz").status, 200);
+  for (const UniqueFd& fd : trickling) {
+    char answer[64];
+    const ssize_t got = ::recv(fd.get(), answer, sizeof answer, 0);
+    EXPECT_THAT(std::string(answer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
+                testing::Not(HasSubstr("200 OK")));
+  }
+}
+
+// VmHWM: the most that it ever had.
+std::int64_t peak_bytes(const Subprocess& process) {
+  const std::string status = read_text("/proc/" + std::to_string(process.pid()) + "/status");
+  const auto words = split_words(std::string_view(status).substr(status.find("VmHWM:")));
+  return 1024 * parse_number<std::int64_t>(words.at(1)).value_or(0);
+}
+
+// Until it is hung up on, or has sent `most` bytes. How many it sent.
+std::size_t pour(const Served& server, std::string_view begin, std::string_view again, std::size_t most) {
+  const UniqueFd fd = connect_to(server.port());
+  std::string piece;
+  while (piece.size() < 65536) piece += again;
+  if (::send(fd.get(), begin.data(), begin.size(), MSG_NOSIGNAL) < 0) return 0;
+  std::size_t sent = 0;
+  while (sent < most) {
+    const ssize_t taken = ::send(fd.get(), piece.data(), piece.size(), MSG_NOSIGNAL);
+    if (taken <= 0) break;
+    sent += static_cast<std::size_t>(taken);
+  }
+  return sent;
+}
+
+TEST(Serve, WhatARequestMayTakeIsBounded) {
+  TemporaryFolder folder;
+  write_text(folder / "token", "0123456789abcdef\n");
+  Served server({"--token-file", (folder / "token").string()});
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  const std::int64_t before = peak_bytes(server.process());
+  constexpr std::size_t kMuch = 64 << 20;
+  EXPECT_LT(pour(server, "GET /", "a", kMuch), kMuch) << "a line";
+  EXPECT_LT(pour(server, "GET / HTTP/1.1\r\n", "a: b\r\n", kMuch), kMuch) << "headers";
+  EXPECT_LT(pour(server, "GET / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", "a", kMuch), kMuch)
+      << "a body";
+  std::string ranges = "Range: bytes=0-";
+  for (int i = 0; i < 500; ++i) ranges += ",0-";
+  for (int i = 0; i < 8; ++i)
+    curl(server.url(), {"--header", "Authorization: Bearer 0123456789abcdef", "--header", ranges});
+  EXPECT_LT(peak_bytes(server.process()) - before, 8 << 20);
+  EXPECT_EQ(curl(server.url() + "healthz").status, 200);
+}
+
+// Behind a proxy that uses a connection for several, the body of one would be the request of another.
+TEST(Serve, ABodyIsNoRequest) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  const UniqueFd fd = connect_to(server.port());
+  const std::string inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ASSERT_TRUE(write_all(fd.get(), "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                                      std::to_string(inner.size()) + "\r\n\r\n" + inner));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t got; (got = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
+    answer.append(buffer, static_cast<std::size_t>(got));
+  EXPECT_THAT(answer, HasSubstr("405"));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK")));
+}
+
 TEST(Serve, ManyRangesAreOneAnswer) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));

@@ -1,7 +1,7 @@
 // The server on cpp-httplib (Debian's, with OpenSSL).
-#define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <fmt/format.h>
-#include <httplib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -11,13 +11,15 @@
 #include <mutex>
 #include <thread>
 
+#include "base/files.h"
 #include "serve/http_server.h"
+#include "serve/httplib/connection.h"
 
 namespace headroom::serve {
 namespace {
 
 constexpr std::size_t kMostConnections = 64;
-constexpr time_t kPatienceSeconds = 5;
+constexpr int kMostRequests = 100;  // of a connection
 
 // Threads come as they are needed. Beyond the most the accepting thread waits, and so do newer connections,
 // in the kernel.
@@ -72,6 +74,59 @@ class GrowingPool : public httplib::TaskQueue {
   bool stopping_ = false;
 };
 
+// One request after the other, as long as the other side behaves. `answer` is process_request of a server.
+using AnswerRequest = std::function<bool(httplib::Stream& stream, bool is_last, bool& closed,
+                                         const std::function<void(httplib::Request&)>& look_at)>;
+
+bool serve_requests(Connection& connection, const AnswerRequest& answer) {
+  for (int left = kMostRequests; left > 0; --left) {
+    if (!connection.wait_for_request()) return false;
+    bool closed = false, has_body = false;
+    const auto look_at = [&has_body](httplib::Request& request) {
+      const std::string length = request.get_header_value("Content-Length");
+      has_body = request.has_header("Transfer-Encoding") || (!length.empty() && length != "0");
+    };
+    const bool answered = answer(connection, left == 1, closed, look_at);
+    // A body is not read, so what comes next would be taken for a request.
+    if (!answered || has_body) {
+      connection.refuse_the_rest();
+      return false;
+    }
+    if (closed) return true;
+  }
+  return true;
+}
+
+class PlainServer final : public httplib::Server {
+ public:
+  explicit PlainServer(int ending) : ending_(ending) {}
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    Connection connection(socket, ending_);
+    return serve_requests(connection, [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
+      return process_request(stream, is_last, closed, look_at);
+    });
+  }
+  int ending_;
+};
+
+class TlsServer final : public httplib::SSLServer {
+ public:
+  TlsServer(const TlsFiles& files, int ending)
+      : SSLServer(files.certificate.c_str(), files.key.c_str()), ending_(ending) {}
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    Connection connection(socket, ending_);
+    if (!connection.start_tls(ssl_context())) return false;
+    return serve_requests(connection, [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
+      return process_request(stream, is_last, closed, look_at);
+    });
+  }
+  int ending_;
+};
+
 HttpRequest request_of(const httplib::Request& from) {
   HttpRequest request;
   request.method = from.method;
@@ -85,25 +140,22 @@ HttpRequest request_of(const httplib::Request& from) {
 class HttplibServer : public HttpServer {
  public:
   ~HttplibServer() override {
-    if (stop({2 * kPatienceSeconds * 1'000'000'000LL})) return;
+    if (stop(kPatience)) return;
     thread_.detach();
     static_cast<void>(server_.release());  // its threads are still at it
   }
 
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
+    if (!ending_) return internal_error("cannot serve", errno_text(errno));
     if (address.tls)
-      server_ =
-          std::make_unique<httplib::SSLServer>(address.tls->certificate.c_str(), address.tls->key.c_str());
+      server_ = std::make_unique<TlsServer>(*address.tls, ending_.get());
     else
-      server_ = std::make_unique<httplib::Server>();
+      server_ = std::make_unique<PlainServer>(ending_.get());
     if (!server_->is_valid())
       return input_error(fmt::format("cannot use the certificate {} with the key {}",
                                      address.tls->certificate.string(), address.tls->key.string()),
                          "they are no pair of PEM files", "check the files");
     server_->new_task_queue = [this] { return new GrowingPool(is_ending_); };
-    server_->set_read_timeout(kPatienceSeconds);
-    server_->set_write_timeout(kPatienceSeconds);
-    server_->set_keep_alive_timeout(kPatienceSeconds);
     server_->set_payload_max_length(0);
     server_->set_tcp_nodelay(true);
     // The library's own options let two servers share a port, each with half of the answers.
@@ -133,12 +185,17 @@ class HttplibServer : public HttpServer {
       server_->listen_after_bind();
       ended_.set_value();
     });
+    // Told to stop before it has begun, it would not hear it.
+    while (!server_->is_running() &&
+           has_ended_.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    }
     return port;
   }
 
   bool stop(Nanoseconds patience) override {
     if (!thread_.joinable()) return true;
     is_ending_ = true;
+    ::eventfd_write(ending_.get(), 1);  // it is never read: every wait of a connection sees it
     server_->stop();
     if (has_ended_.wait_for(std::chrono::nanoseconds(patience.count)) != std::future_status::ready)
       return false;
@@ -148,6 +205,7 @@ class HttplibServer : public HttpServer {
 
  private:
   std::atomic<bool> is_ending_ = false;
+  UniqueFd ending_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::promise<void> ended_;
   std::future<void> has_ended_ = ended_.get_future();
   std::unique_ptr<httplib::Server> server_;
