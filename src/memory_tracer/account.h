@@ -1,5 +1,5 @@
 // What one MemoryTracer knows: layers, what each device holds and held, and the newest events. Plain
-// accounting, without PyTorch; whoever calls has the lock of active_sessions.h.
+// accounting, without PyTorch; whoever calls has the lock of session.h.
 //
 // All figures are kept as events come, so none depends on how many events are stored. A new peak can come
 // with every allocation, and copying each layer's bytes every time would be quadratic; so a layer saves its
@@ -15,11 +15,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "memory_tracer/block_map.h"
+#include "memory_tracer/address_map.h"
 #include "memory_tracer/forward_layers.h"
 
 namespace headroom::memory_tracer {
 
+using LayerId = std::uint32_t;
 using ThreadId = std::uint32_t;  // dense; used again when a thread has ended
 inline constexpr LayerId kOutside = 0, kBefore = 1;
 
@@ -33,6 +34,17 @@ Device device_of(std::string_view name);
 inline constexpr std::size_t kUses = 6;
 inline constexpr const char* kUseNames[kUses] = {"weights",         "activations", "gradients",
                                                  "optimizer_state", "workspace",   "other"};
+
+enum class Use : std::uint8_t { weights, activations, gradients, optimizer_state, workspace, other };
+
+struct Block {
+  std::uint64_t bytes;
+  std::uint64_t frame;   // the call of a layer that made it
+  std::uint64_t number;  // of the allocation
+  LayerId layer;
+  Use use;
+  bool is_before;  // was there before the trace: a weight whose allocation was not seen
+};
 
 // What a layer is for, by which memory that outlives it is told.
 enum class LayerKind : std::uint8_t { module, backward, optimizer };
@@ -66,7 +78,7 @@ struct LayerFigures {
 using BytesByUse = std::array<std::int64_t, kUses>;
 
 struct DeviceAccount {
-  BlockMap blocks;
+  AddressMap<Block> blocks;
   std::vector<LayerFigures> layers;
   std::int64_t allocated = 0, reserved = 0, peak = 0, peak_reserved = 0;
   std::uint64_t peaks = 1;  // the number of the latest peak

@@ -23,7 +23,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& node) {
   return entered == 0 ? nullptr : std::make_unique<Entered>(entered);
 }
 void on_end(const at::RecordFunction&, at::ObserverContext* context) {
-  if (context != nullptr) leave_phase(static_cast<Entered*>(context)->sessions);
+  if (context != nullptr) leave_entered(static_cast<Entered*>(context)->sessions);
 }
 
 std::mutex lock;

@@ -12,7 +12,7 @@ using namespace tracer::python;
 Object* around_module(const PendingCall& call) {
   const std::uint32_t entered = enter_module(call.argument(0));
   Object* const result = call.go_on();
-  leave_module(entered);
+  leave_entered(entered);
   return result;
 }
 
@@ -22,7 +22,7 @@ Object* go_on_in(const char* name, LayerKind kind, bool& is_open, const PendingC
   is_open = true;
   const std::uint32_t entered = enter_phase(name, kind);
   Object* const result = call.go_on();
-  leave_phase(entered);
+  leave_entered(entered);
   is_open = false;
   return result;
 }

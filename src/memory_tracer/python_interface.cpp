@@ -78,11 +78,12 @@ HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_layer(void* tracer, const c
 HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_module(void* tracer, const void* module,
                                                             std::uint32_t layer) {
   const SessionLock held;
-  auto& modules = session_of(tracer).modules;
-  const auto [found, is_new] = modules.try_emplace(module, layer);
-  const std::uint32_t before = is_new ? 0 : found->second;
-  found->second = layer;
-  if (layer == 0) modules.erase(found);
+  AddressMap<LayerId>& modules = session_of(tracer).modules;
+  const auto address = reinterpret_cast<std::uint64_t>(module);
+  const LayerId* const known = modules.find(address);
+  const LayerId before = known == nullptr ? kOutside : *known;
+  modules.erase(address);
+  if (layer != kOutside) modules.insert(address, layer);
   return before;
 }
 

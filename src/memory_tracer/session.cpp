@@ -10,6 +10,7 @@
 #include "memory_tracer/allocators.h"
 #include "memory_tracer/clock.h"
 #include "memory_tracer/script_layers.h"
+#include "memory_tracer/session_mutex.h"
 #include "memory_tracer/stream.h"
 
 namespace headroom::memory_tracer {
@@ -19,44 +20,60 @@ constexpr std::size_t kMostSessions = 32;  // with an open trace, at a time: bit
 
 // Never destroyed: tensors are released until the very end of the process.
 struct Watch {
-  std::mutex lock;
+  SessionMutex lock;
   // Those that ever had a trace and still exist.
   std::vector<Session*> sessions;
-  // Those with open traces, in places that stay while they are open.
+  // Those with open traces, in places that stay while they are open, and gaps. Behind the first
+  // `places_in_use` there are none.
   std::array<Session*, kMostSessions> open_sessions{};
+  std::size_t places_in_use = 0;
   std::vector<ThreadId> free_threads;
   ThreadId threads_so_far = 0;
 };
 Watch& the_watch = *new Watch;
-std::mutex& lock = the_watch.lock;
+SessionMutex& lock = the_watch.lock;
 std::vector<Session*>& sessions = the_watch.sessions;
 std::array<Session*, kMostSessions>& open_sessions = the_watch.open_sessions;
 
 std::atomic<std::uint32_t> open_count{0};  // sessions with open traces
 std::atomic<bool> is_forked_child{false};
 
-// A thread has its number from its first event until it ends.
-struct ThreadNumber {
-  static constexpr ThreadId kNone = ~ThreadId{0};
-  ThreadId id = kNone;
-  ~ThreadNumber() {
-    if (id == kNone || is_forked_child) return;
+// A thread has its number from its first event until it ends. Two variables, as a look at one with a
+// destructor is a call.
+constexpr ThreadId kNoThread = ~ThreadId{0};
+constinit thread_local ThreadId number_of_this_thread __attribute__((tls_model("initial-exec"))) = kNoThread;
+struct EndOfThread {
+  bool is_awaited = false;
+  ~EndOfThread() {
+    ThreadId& id = number_of_this_thread;
+    if (id == kNoThread || is_forked_child) return;
     const std::lock_guard held(lock);
     for (Session* session : sessions) session->account.forget_thread(id);
     the_watch.free_threads.push_back(id);
-    id = kNone;
+    id = kNoThread;
   }
 };
-thread_local ThreadNumber this_thread;
+thread_local EndOfThread end_of_this_thread;
 
-// With the lock.
-ThreadId thread_id() {
-  ThreadId& id = this_thread.id;
-  if (id != ThreadNumber::kNone) return id;
+ThreadId number_this_thread() {
+  end_of_this_thread.is_awaited = true;
+  ThreadId& id = number_of_this_thread;
   if (the_watch.free_threads.empty()) return id = the_watch.threads_so_far++;
   id = the_watch.free_threads.back();
   the_watch.free_threads.pop_back();
   return id;
+}
+// With the lock.
+ThreadId thread_id() {
+  const ThreadId id = number_of_this_thread;
+  return id != kNoThread ? id : number_this_thread();
+}
+
+// With the lock.
+template <class Act>
+void for_each_open_session(const Act& act) {
+  for (std::size_t i = 0; i < the_watch.places_in_use; ++i)
+    if (open_sessions[i] != nullptr) act(*open_sessions[i], 1u << i);
 }
 
 void watch() {
@@ -160,6 +177,8 @@ void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
       throw std::runtime_error("32 tracers have open traces already: end one of them first");
     }
     *place = &session;
+    the_watch.places_in_use =
+        std::max(the_watch.places_in_use, static_cast<std::size_t>(place - open_sessions.begin()) + 1);
     open_count.fetch_add(1);
   }
   ++session.open_traces;
@@ -179,6 +198,8 @@ void close_trace(Session& session) {
       leave_all(session);
       session.account.remember_kept();
       std::replace(open_sessions.begin(), open_sessions.end(), &session, static_cast<Session*>(nullptr));
+      while (the_watch.places_in_use > 0 && open_sessions[the_watch.places_in_use - 1] == nullptr)
+        --the_watch.places_in_use;
       open_count.fetch_sub(1);
       session.modules.clear();
     }
@@ -194,12 +215,11 @@ void on_allocated(Device device, const void* address, std::uint64_t bytes) {
     const std::lock_guard held(lock);
     const ThreadId thread = thread_id();
     const std::int64_t time = now_ns();
-    for (Session* session : open_sessions) {
-      if (session == nullptr) continue;
-      follow_script(*session, place, thread, time);
-      session->account.allocated(thread, device, reinterpret_cast<std::uint64_t>(address), bytes, time);
-      is_recorded |= session->is_recorded;
-    }
+    for_each_open_session([&](Session& session, std::uint32_t) {
+      follow_script(session, place, thread, time);
+      session.account.allocated(thread, device, reinterpret_cast<std::uint64_t>(address), bytes, time);
+      is_recorded |= session.is_recorded;
+    });
   }
   // Without the lock: walking the stack may ask the loader, who may be waiting for this lock in another
   // thread.
@@ -246,61 +266,55 @@ void leave_layer(Session& session) {
   leave(session, thread_id(), now_ns());
 }
 
-std::uint32_t enter_module(const void* module) {
+namespace {
+
+// The calling thread enters, in each session with an open trace, the layer that `layer_in(session, thread)`
+// tells; kOutside: none there.
+template <class LayerIn>
+std::uint32_t enter_each(const LayerIn& layer_in) {
   if (!any_trace_is_open()) return 0;
   const std::lock_guard held(lock);
   const ThreadId thread = thread_id();
   const std::int64_t time = now_ns();
   std::uint32_t entered = 0;
-  for (std::size_t i = 0; i < kMostSessions; ++i) {
-    if (open_sessions[i] == nullptr) continue;
-    const auto known = open_sessions[i]->modules.find(module);
-    if (known == open_sessions[i]->modules.end()) continue;
-    enter(*open_sessions[i], known->second, thread, time);
-    entered |= 1u << i;
-  }
+  for_each_open_session([&](Session& session, std::uint32_t bit) {
+    const LayerId layer = layer_in(session, thread);
+    if (layer == kOutside) return;
+    enter(session, layer, thread, time);
+    entered |= bit;
+  });
   return entered;
 }
 
-void leave_module(std::uint32_t entered) {
+}  // namespace
+
+std::uint32_t enter_module(const void* module) {
+  return enter_each([&](Session& session, ThreadId) {
+    const LayerId* const known = session.modules.find(reinterpret_cast<std::uint64_t>(module));
+    return known != nullptr ? *known : kOutside;
+  });
+}
+
+std::uint32_t enter_phase(const char* name, LayerKind kind) {
+  return enter_each([&](Session& session, ThreadId thread) {
+    return session.account.add_layer(name, session.account.current_layer(thread), kind);
+  });
+}
+
+std::uint32_t enter_backward_node(const char* name, const ForwardPlace& place) {
+  return enter_each([&](Session& session, ThreadId) {
+    return session.account.backward_layer(name, place.thread, place.sequence);
+  });
+}
+
+void leave_entered(std::uint32_t entered) {
   if (entered == 0 || is_forked_child) return;
   const std::lock_guard held(lock);
   const ThreadId thread = thread_id();
   const std::int64_t time = now_ns();
-  for (std::size_t i = 0; i < kMostSessions; ++i)
-    if ((entered >> i & 1) != 0 && open_sessions[i] != nullptr) leave(*open_sessions[i], thread, time);
-}
-
-std::uint32_t enter_phase(const char* name, LayerKind kind) {
-  if (!any_trace_is_open()) return 0;
-  const std::lock_guard held(lock);
-  const ThreadId thread = thread_id();
-  const std::int64_t time = now_ns();
-  std::uint32_t entered = 0;
-  for (std::size_t i = 0; i < kMostSessions; ++i) {
-    if (open_sessions[i] == nullptr) continue;
-    Account& account = open_sessions[i]->account;
-    enter(*open_sessions[i], account.add_layer(name, account.current_layer(thread), kind), thread, time);
-    entered |= 1u << i;
-  }
-  return entered;
-}
-
-void leave_phase(std::uint32_t entered) { leave_module(entered); }
-
-std::uint32_t enter_backward_node(const char* name, const ForwardPlace& place) {
-  if (!any_trace_is_open()) return 0;
-  const std::lock_guard held(lock);
-  const ThreadId thread = thread_id();
-  const std::int64_t time = now_ns();
-  std::uint32_t entered = 0;
-  for (std::size_t i = 0; i < kMostSessions; ++i) {
-    if (open_sessions[i] == nullptr) continue;
-    Account& account = open_sessions[i]->account;
-    enter(*open_sessions[i], account.backward_layer(name, place.thread, place.sequence), thread, time);
-    entered |= 1u << i;
-  }
-  return entered;
+  for_each_open_session([&](Session& session, std::uint32_t bit) {
+    if ((entered & bit) != 0) leave(session, thread, time);
+  });
 }
 
 }  // namespace headroom::memory_tracer

@@ -1,15 +1,13 @@
 // A MemoryTracer's own half: its account, its recording, and its place among the sessions that events go to.
 //
 // One lock guards all of it. It is the innermost: PyTorch's allocators call in with theirs held, and nothing
-// that is done under it calls out. Uncontended it costs 20 ns, where an allocation costs ten times that and
-// tensors are allocated some 10,000 times a second; a lock for each session or device would cost the same.
+// that is done under it calls out. Uncontended it costs 12 ns (session_mutex.h), where an allocation costs
+// twenty times that and tensors are allocated some 10,000 times a second; a lock for each session or device
+// would cost the same.
 #pragma once
 
 #include <memory>
-#include <mutex>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "memory_tracer/account.h"
@@ -28,7 +26,7 @@ class Session {
   Account account;
   int open_traces = 0;
   bool is_recorded = false;
-  std::unordered_map<const void*, LayerId> modules;  // of Python, by identity; the model keeps them alive
+  AddressMap<LayerId> modules;  // of Python, by identity; the model keeps them alive
 };
 
 // Held by whoever touches a session's account. Nothing else may be locked or called while it is.
@@ -53,13 +51,13 @@ void on_reserve_changed(Device device, std::int64_t bytes);
 void enter_layer(Session& session, std::string_view name);
 void leave_layer(Session& session);
 
-// A call of a Python module, in every session with an open trace that knows it. A bit for each that entered.
+// Each enters a layer in every session with an open trace that knows it, and gives a bit for each of those,
+// for leave_entered(). A call of a Python module:
 std::uint32_t enter_module(const void* module);
-void leave_module(std::uint32_t entered);
-// A phase, in every session with an open trace.
+// A phase:
 std::uint32_t enter_phase(const char* name, LayerKind kind);
-void leave_phase(std::uint32_t entered);
-// A node of autograd's graph, which computes the gradients of what was done at that place.
+// A node of autograd's graph, which computes the gradients of what was done at that place:
 std::uint32_t enter_backward_node(const char* name, const ForwardPlace& place);
+void leave_entered(std::uint32_t entered);
 
 }  // namespace headroom::memory_tracer

@@ -276,7 +276,7 @@ TEST(MemoryAccount, ContainersThatAreNotCalledAreFoundWhereThereIsOne) {
 }
 
 TEST(MemoryAccount, BlocksAreFoundAsInAMapOfTheLibrary) {
-  BlockMap blocks;
+  AddressMap<Block> blocks;
   std::map<std::uint64_t, std::uint64_t> expected;
   std::mt19937 random(3);
   for (int i = 0; i < 50'000; ++i) {

@@ -9,7 +9,9 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <thread>
 
 #include "support/test_support.h"
@@ -217,6 +219,59 @@ TEST(MemoryTracer, ThreadsHaveLayersOfTheirOwn) {
   }
   EXPECT_EQ(tracer.peak_allocated(), sum(tracer.get_memory_at_peak()));
   EXPECT_LE(tracer.peak_allocated(), counted.peak - before);
+  EXPECT_EQ(counted.live, before);
+}
+
+// Threads that allocate for each other, layers that come and go and somebody who reads, all at once.
+TEST(MemoryTracer, NothingIsLostWhereThreadsMeet) {
+  const std::int64_t before = counted.live;
+  counted.peak = before;
+  MemoryTracer tracer(on_cpu()), other(on_cpu());
+  constexpr int kThreads = 4, kRounds = 400;
+  std::mutex lock;
+  std::vector<at::Tensor> shared;
+  std::atomic<int> running{kThreads};
+  const auto work = [&](int number) {
+    std::mt19937 random(static_cast<unsigned>(number));
+    const std::string name = "thread" + std::to_string(number);
+    for (int i = 0; i < kRounds; ++i) {
+      const auto outer = tracer.layer(name);
+      at::Tensor block = at::empty({static_cast<std::int64_t>(1 + random() % 1000)});
+      const auto inner = tracer.layer(name + ".inner");
+      const at::Tensor scratch = at::empty({100});
+      const std::lock_guard held(lock);
+      if (shared.size() < 50)
+        shared.push_back(std::move(block));
+      else
+        std::swap(shared[random() % shared.size()], block);
+    }
+    --running;
+  };
+  {
+    const auto trace = tracer.trace();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
+    while (running > 0) {
+      const auto also = other.trace();
+      // The peak only rises, and each answer is of one moment.
+      const std::int64_t by_use = sum(tracer.get_memory_by_use());
+      EXPECT_LE(by_use, tracer.peak_allocated());
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(tracer.allocated(), counted.live - before);
+  EXPECT_EQ(sum(tracer.get_memory_at_peak()), tracer.peak_allocated());
+  EXPECT_EQ(sum(tracer.get_memory_by_use()), tracer.peak_allocated());
+  std::int64_t allocations = 0, releases = 0;
+  for (const auto& [name, layer] : tracer.get_layer_stats()) {
+    EXPECT_EQ(layer.calls, kRounds) << name;
+    allocations += layer.total_allocations;
+    releases += layer.total_deallocations;
+  }
+  EXPECT_EQ(allocations, 2 * kThreads * kRounds);
+  EXPECT_EQ(allocations - releases, static_cast<std::int64_t>(shared.size()));
+  shared.clear();
+  EXPECT_EQ(tracer.allocated(), 0);
   EXPECT_EQ(counted.live, before);
 }
 

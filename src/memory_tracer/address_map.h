@@ -1,5 +1,6 @@
-// The live blocks of a device by address. Open addressing, at most half full, in one piece: a block that
-// comes and goes costs two looks into it and no allocation, where std::unordered_map's cost 80 ns.
+// Values by address: the live blocks of a device, the layers of Python's modules. Open addressing, at most
+// half full, in one piece: a block that comes and goes costs two looks into it and no allocation, where
+// std::unordered_map's cost 80 ns.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +10,23 @@
 
 namespace headroom::memory_tracer {
 
-using LayerId = std::uint32_t;
-
-enum class Use : std::uint8_t { weights, activations, gradients, optimizer_state, workspace, other };
-
-struct Block {
-  std::uint64_t bytes;
-  std::uint64_t frame;   // the call of a layer that made it
-  std::uint64_t number;  // of the allocation
-  LayerId layer;
-  Use use;
-  bool is_before;  // was there before the trace: a weight whose allocation was not seen
-};
-
-class BlockMap {
+template <class Value>
+class AddressMap {
  public:
   // Null if there is none. Valid until the next change.
-  Block* find(std::uint64_t address) {
+  Value* find(std::uint64_t address) {
     if (slots_.empty()) return nullptr;
     for (std::size_t at = home_of(address);; at = next(at)) {
-      if (slots_[at].address == address) return &slots_[at].block;
+      if (slots_[at].address == address) return &slots_[at].value;
       if (slots_[at].address == 0) return nullptr;
     }
   }
   // The address, which is not 0, is not in it.
-  void insert(std::uint64_t address, const Block& block) {
+  void insert(std::uint64_t address, const Value& value) {
     if (2 * (count_ + 1) > slots_.size()) grow();
     std::size_t at = home_of(address);
     while (slots_[at].address != 0) at = next(at);
-    slots_[at] = {address, block};
+    slots_[at] = {address, value};
     ++count_;
   }
   void erase(std::uint64_t address) {
@@ -58,19 +47,20 @@ class BlockMap {
     --count_;
   }
   std::size_t size() const { return count_; }
-  // Erases those for which `is_unwanted(block)`.
+  void clear() { *this = {}; }
+  // Erases those for which `is_unwanted(value)`.
   template <class IsUnwanted>
   void erase_if(IsUnwanted&& is_unwanted) {
     std::vector<std::uint64_t> unwanted;
     for (const Slot& slot : slots_)
-      if (slot.address != 0 && is_unwanted(slot.block)) unwanted.push_back(slot.address);
+      if (slot.address != 0 && is_unwanted(slot.value)) unwanted.push_back(slot.address);
     for (const std::uint64_t address : unwanted) erase(address);
   }
 
  private:
   struct Slot {
     std::uint64_t address = 0;  // 0: empty
-    Block block{};
+    Value value{};
   };
   std::size_t mask() const { return slots_.size() - 1; }
   std::size_t next(std::size_t at) const { return (at + 1) & mask(); }
@@ -83,7 +73,7 @@ class BlockMap {
     std::swap(old, slots_);
     count_ = 0;
     for (const Slot& slot : old)
-      if (slot.address != 0) insert(slot.address, slot.block);
+      if (slot.address != 0) insert(slot.address, slot.value);
   }
 
   std::vector<Slot> slots_;  // a power of two
