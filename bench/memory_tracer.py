@@ -4,8 +4,10 @@
 - The cost: rounds of traced, plain, plain, traced passes of a model; plain is outside of any trace, where nothing is
   replaced. A round's ratio is of the medians of its sides. resnet18 and a small one whose calls are short (100 Linear of 4 x 4),
   each also with a recording.
-- The soak: --soak passes of a small model in traces of 1000, with max_events=10000: what the process resides in, and
-  how long a thousand passes take, at the beginning and at the end.
+- The soak: --soak passes of a small model in traces of 1000, with max_events=10000, and as many without a trace, a thousand of each
+  by turns: what the process resides in, and whether a pass takes longer and longer. In 100 blocks the medians of both sides and
+  their ratio are tested for a trend (trend.py); the machine's own drift is in both sides and not in the ratio.
+- --before FOLDER: the same cost with another build's package, which FOLDER holds, each in processes of its own, by turns.
 
     PYTHONPATH=build/release/python bench/memory_tracer.py --rounds 40 --soak 1000000 --output bench/results/memory_tracer
 
@@ -18,6 +20,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +28,7 @@ import time
 import torch
 from medians import confidence_of_median
 from torch_layers import nanoseconds, resnet18
+from trend import trend
 
 from headroom import MemoryTracer
 
@@ -54,25 +58,84 @@ def cost(model, run, tracer, rounds, passes):
     return found
 
 
+SOAK_BLOCKS = 100
+
+
 def soak(passes, device):
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval().to(device)
     x, tracer = torch.ones(1, 16, device=device), MemoryTracer(max_events=10_000, device=device)
     # In arrays of their final size: a list that grows would be found in what the process resides in.
     count = passes // 1000
-    columns = {name: array.array("q", bytes(8 * count)) for name in ("resident_kib", "live_bytes", "ns_a_pass")}
-    for index in range(count):
+    columns = {name: array.array("q", bytes(8 * count)) for name in ("resident_kib", "live_bytes", "traced_ns", "plain_ns")}
+
+    def thousand():
         start = time.perf_counter_ns()
+        for _ in range(1000):
+            model(x)
+        return time.perf_counter_ns() - start
+
+    thousand()
+    for index in range(count):
         with tracer.trace(model):
-            for _ in range(1000):
-                model(x)
-        taken = time.perf_counter_ns() - start
-        for name, value in (("resident_kib", resident_kib()), ("live_bytes", tracer.allocated()), ("ns_a_pass", taken // 1000)):
-            columns[name][index] = value
+            model(x)  # Python's caches begin anew after a change of a class
+            columns["traced_ns"][index] = thousand()
+        model(x)
+        columns["plain_ns"][index] = thousand()
+        columns["resident_kib"][index] = resident_kib()
+        columns["live_bytes"][index] = tracer.allocated()
     points = [dict({name: column[i] for name, column in columns.items()}, passes=(i + 1) * 1000) for i in range(count)]
+    a_block = count // SOAK_BLOCKS
+    blocks = [points[i * a_block:(i + 1) * a_block] for i in range(SOAK_BLOCKS)]
+    traced, plain = ([statistics.median(p[side] / 1000 for p in block) for block in blocks] for side in ("traced_ns", "plain_ns"))
+    ratios = [statistics.median(p["traced_ns"] / p["plain_ns"] for p in block) for block in blocks]
     stats = tracer.get_layer_stats()
-    return {"points": points[:: max(1, len(points) // 100)] + points[-1:], "first_ns": statistics.median(p["ns_a_pass"] for p in points[5:55]),
-            "last_ns": statistics.median(p["ns_a_pass"] for p in points[-50:]), "early": points[min(9, len(points) - 1)], "end": points[-1],
-            "calls": stats["0"].calls, "allocated_bytes": stats["0"].allocated_bytes, "bytes_a_pass": 16 * 4}
+    return {"points": points[:: max(1, len(points) // 100)] + points[-1:], "traced_ns": traced, "plain_ns": plain, "ratios": ratios,
+            "trends": {"a traced pass": trend_over_soak(traced), "an untraced pass": trend_over_soak(plain), "their ratio": trend_over_soak(ratios)},
+            "early": points[min(9, len(points) - 1)], "end": points[-1], "calls": stats["0"].calls,
+            "allocated_bytes": stats["0"].allocated_bytes, "bytes_a_pass": 16 * 4}
+
+
+def trend_over_soak(values):
+    """The slope as a share of the median, over the whole soak."""
+    found, scale = trend(values), len(values) / statistics.median(values)
+    return {"p": found["p"], "slope": found["slope"] * scale, "low": found["low"] * scale, "high": found["high"] * scale}
+
+
+def soak_lines(found):
+    early, end = found["early"], found["end"]
+    lines = ["", f"The soak, {end['passes']:,} passes of three modules in traces of 1000, and as many without between them: resident "
+             f"{early['resident_kib']:,} KiB after {early['passes']:,} traced passes, {end['resident_kib']:,} KiB at the end; live tensors "
+             f"{early['live_bytes']} bytes and {end['live_bytes']} bytes. Counted {found['calls']:,} calls of the first layer (one more for each trace), "
+             f"{found['allocated_bytes']:,} bytes ({found['bytes_a_pass']} a pass).", "",
+             f"Drift, over the whole soak in {SOAK_BLOCKS} blocks ([trend.py](../trend.py)):", "",
+             "| time of | median | slope of Theil and Sen over the soak | 95 % | Mann and Kendall, p |", "|---|--:|--:|--:|--:|"]
+    for name, values in (("a traced pass", found["traced_ns"]), ("an untraced pass", found["plain_ns"]), ("their ratio", found["ratios"])):
+        median, t = statistics.median(values), found["trends"][name]
+        shown = f"× {median:.4f}" if name == "their ratio" else f"{median / 1000:.2f} µs"
+        lines.append(f"| {name} | {shown} | {100 * t['slope']:+.2f} % | {100 * t['low']:+.2f} to {100 * t['high']:+.2f} % | {t['p']:.3f} |")
+    return lines
+
+
+def compare(options):
+    """This script with either package, by turns."""
+    sides = {"before": options.before, "now": os.environ["PYTHONPATH"]}
+    found = {side: {} for side in sides}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(options.turns):
+            for side in list(sides) if turn % 2 == 0 else reversed(sides):
+                output = os.path.join(folder, "found")
+                subprocess.run([sys.executable, __file__, "--rounds", str(options.rounds), "--passes", str(options.passes), "--soak", "0",
+                                "--device", options.device, "--output", output], check=True, stdout=subprocess.DEVNULL,
+                               env={**os.environ, "PYTHONPATH": sides[side]})
+                with open(output + ".json", encoding="utf-8") as file:
+                    for name, rounds in json.load(file)["rounds"].items():
+                        found[side].setdefault(name, []).append(statistics.median(r["traced_ns"] / r["plain_ns"] for r in rounds))
+    lines = [f"Of {options.turns} processes of {options.rounds} rounds each, by turns with the build before: the median of their medians, and the range of these.", "",
+             "| a pass of | traced before, of untraced | now |", "|---|--:|--:|"]
+    for name in found["now"]:
+        lines.append(f"| {name} | " + " | ".join(
+            f"× {statistics.median(found[side][name]):.4f} ({min(found[side][name]):.4f}–{max(found[side][name]):.4f})" for side in sides) + " |")
+    return found, lines
 
 
 def main():
@@ -81,9 +144,17 @@ def main():
     parser.add_argument("--passes", type=int, default=3, help="of resnet18, in a turn (default: 3)")
     parser.add_argument("--soak", type=int, default=1_000_000)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--before", metavar="FOLDER", help="what PYTHONPATH is for another build; compares it with this one, and nothing else")
+    parser.add_argument("--turns", type=int, default=5, help="processes of each build, with --before (default: 5)")
     parser.add_argument("--output", default="build/bench/memory_tracer")
     options = parser.parse_args()
+    if options.soak and options.soak < 1000 * SOAK_BLOCKS:
+        parser.error(f"--soak {options.soak}: it must be 0 or at least {1000 * SOAK_BLOCKS}, a thousand for each block")
     load = os.getloadavg()[0]
+    machine = f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}"
+    if options.before:
+        found, lines = compare(options)
+        return write(options.output, lines, {"machine": machine, "turns": found})
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     wait = torch.cuda.synchronize if options.device != "cpu" else lambda: None
@@ -104,8 +175,7 @@ def main():
             found[name] = cost(model, runner(model, x), plain, options.rounds, passes)
             found[name + ", recorded"] = cost(model, runner(model, x), recording, options.rounds, passes)
         recorded_bytes = os.path.getsize(os.path.join(folder, "a.hrec"))
-    found_soak = soak(options.soak, options.device)
-    machine = f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}; load when it began {load:.1f}"
+    found_soak = soak(options.soak, options.device) if options.soak else None
     lines = ["# What MemoryTracer costs", "",
              f"Command: `PYTHONPATH=build/release/python bench/memory_tracer.py --rounds {options.rounds} --passes {options.passes} --soak {options.soak} "
              f"--device {options.device}`. Machine: {machine}. PyTorch {torch.__version__}, Python {platform.python_version()}, one thread.", "",
@@ -114,17 +184,18 @@ def main():
         ratios = [r["traced_ns"] / r["plain_ns"] for r in rounds]
         low, high = confidence_of_median(ratios)
         lines.append(f"| {name} | {statistics.median(r['plain_ns'] for r in rounds) / 1e6:.3f} ms | × {statistics.median(ratios):.4f} | {low:.4f}–{high:.4f} | {len(rounds)} |")
-    early, end = found_soak["early"], found_soak["end"]
-    lines += ["", f"The soak, {options.soak:,} passes of three modules: resident {early['resident_kib']:,} KiB after {early['passes']:,} passes, "
-              f"{end['resident_kib']:,} KiB at the end; live tensors {early['live_bytes']} bytes and {end['live_bytes']} bytes; a pass "
-              f"{found_soak['first_ns'] / 1000:.1f} µs in the beginning and {found_soak['last_ns'] / 1000:.1f} µs at the end. Counted {found_soak['calls']:,} calls "
-              f"of the first layer, {found_soak['allocated_bytes']:,} bytes ({found_soak['bytes_a_pass']} a pass)."]
+    if found_soak:
+        lines += soak_lines(found_soak)
+    write(options.output, lines, {"machine": machine, "torch": torch.__version__, "rounds": found, "recorded_bytes": recorded_bytes, "soak": found_soak})
+
+
+def write(output, lines, figures):
     text = "\n".join(lines) + "\n"
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
-    with open(options.output + ".md", "w", encoding="utf-8") as file:
+    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
+    with open(output + ".md", "w", encoding="utf-8") as file:
         file.write(text)
-    with open(options.output + ".json", "w", encoding="utf-8") as file:
-        json.dump({"machine": machine, "torch": torch.__version__, "rounds": found, "recorded_bytes": recorded_bytes, "soak": found_soak}, file)
+    with open(output + ".json", "w", encoding="utf-8") as file:
+        json.dump(figures, file)
         file.write("\n")
     sys.stdout.write(text)
 
