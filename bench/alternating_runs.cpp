@@ -13,10 +13,10 @@
 // weights. What the fourth differs in from it is what two equal sessions differ in.
 //
 //   alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1]
-//                    [--task WORD] [--device cpu|cuda:N] [--conv-search heuristic]
+//                    [--task WORD] [--device cpu|cuda:N] [--conv-search heuristic] [--again on|off]
 //
 // Without a source, inputs are made from the model's signature; with --task none nothing lies between two
-// runs of any way. On a GPU the bare way is that of bare_on_device.h.
+// runs of any way. On a GPU the bare way is that of bare_on_device.h. --again off leaves the fourth out.
 //
 // Prints a line of JSON: the P50 of each way, and of the ratio to `bare` of each turn the median with a
 // distribution-free 95 % interval.
@@ -48,7 +48,7 @@ T need(Result<T> result) {
 }
 
 struct Options {
-  std::string model, source, task, device = "cpu", conv_search = "heuristic";
+  std::string model, source, task, device = "cpu", conv_search = "heuristic", again = "on";
   int image_size = 640, frames = 160, turns = 60, threads = 1;
 };
 
@@ -114,6 +114,7 @@ Options parse(int count, char** values) {
     std::string* const word = flag == "--device"        ? &options.device
                               : flag == "--conv-search" ? &options.conv_search
                               : flag == "--task"        ? &options.task
+                              : flag == "--again"       ? &options.again
                                                         : nullptr;
     int* const value = flag == "--imgsz"     ? &options.image_size
                        : flag == "--frames"  ? &options.frames
@@ -131,7 +132,7 @@ Options parse(int count, char** values) {
       options.threads < 1 || !parse_device_name(options.device) || !parse_conv_search(options.conv_search))
     bare::fail(
         "usage: alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1] "
-        "[--task WORD] [--device cpu|cuda:N] [--conv-search exhaustive|heuristic|default]");
+        "[--task WORD] [--device cpu|cuda:N] [--conv-search exhaustive|heuristic|default] [--again on|off]");
   return options;
 }
 
@@ -174,6 +175,7 @@ class Ways {
   }
 
   std::vector<std::string> names() const {
+    if (!second_) return {"headroom", "bare"};
     return {"headroom", "bare", frames_.empty() ? "bare_again" : "bare_letterboxed"};
   }
   std::int64_t run(const std::string& way, std::size_t number) {
@@ -210,6 +212,7 @@ class Ways {
     constexpr std::uint32_t kSeed = 1;
     const auto made = need(inference::make_synthetic_inputs(description, options.image_size, kSeed));
     for (auto* model : {&bare_, &second_}) {
+      if (model == &second_ && options.again == "off") continue;
       model->emplace(options, made.front().dims);
       std::memcpy((*model)->input().data(), made.front().data.data(), (*model)->input().size());
     }

@@ -23,7 +23,7 @@ MODELS = {"resnet50": 300, "mobilenet_v2": 400, "resnet18": 500, "fcn_resnet50":
 
 def run(options, model, turns):
     command = [options.build / "alternating_runs", options.models / f"{model}.onnx", "--task", "none", "--device", options.device,
-               "--conv-search", "heuristic", "--turns", turns]
+               "--conv-search", "heuristic", "--turns", turns, "--again", options.again]
     begin = time.monotonic()
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
@@ -46,10 +46,12 @@ def markdown(result):
     for model, processes in result["models"].items():
         for number, one in enumerate(processes, 1):
             out.append(f"| {model} | {number} | {one['headroom_over_bare']['n']} | {one['bare_p50_ns'] / 1e6:.3f} | {one['headroom_p50_ns'] / 1e6:.3f} | "
-                       f"{interval(one['headroom_over_bare'])} | {interval(one['bare_again_over_bare'])} |")
+                       f"{interval(one['headroom_over_bare'])} | "
+                       f"{interval(one['bare_again_over_bare']) if 'bare_again_over_bare' in one else '–'} |")
         if len(processes) > 1:
             def middle(key, processes=processes):
-                return f"{statistics.median(one[key]['median'] for one in processes):.4f}"
+                found = [one[key]["median"] for one in processes if key in one]
+                return f"{statistics.median(found):.4f}" if found else "–"
             out.append(f"| {model} | median of {len(processes)} | | | | {middle('headroom_over_bare')} | {middle('bare_again_over_bare')} |")
     return "\n".join(out) + "\n"
 
@@ -63,6 +65,8 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--model", action="append", choices=MODELS, help="of all models only this; may be given several times")
     parser.add_argument("--turns", type=int, help="the same for all models")
+    parser.add_argument("--again", default="on", choices=("on", "off"), help="off: without the second bare session, for models of which ONNX "
+                        "Runtime does not bear three")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     options.models.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "tracer/driver_types.h"
 #include "tracer/exported_symbols.h"
 
 namespace {
@@ -123,6 +124,15 @@ using AllocateCall = Result (*)(std::uint64_t*, std::size_t);
 using ReleaseCall = Result (*)(std::uint64_t);
 using AllocateAsyncCall = Result (*)(std::uint64_t*, std::size_t, void*);
 using ReleaseAsyncCall = Result (*)(std::uint64_t, void*);
+using MapCall = Result (*)(std::uint64_t, std::size_t, std::size_t, std::uint64_t, unsigned long long);
+using UnmapCall = Result (*)(std::uint64_t, std::size_t);
+
+headroom::tracer::driver::AllocationProperties device_memory() {
+  headroom::tracer::driver::AllocationProperties properties{};
+  properties.type = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED
+  properties.location = {headroom::tracer::driver::kLocationDevice, 0};
+  return properties;
+}
 
 // `own` and `hooked` are pairs of functions: allocate() and release(pointer).
 template <class Own, class Hooked>
@@ -207,6 +217,28 @@ int print_all_added(int pairs) {
   const auto own_release = own(release, "cuMemFree_v2");
   const auto own_allocate_async = own(allocate_async, "cuMemAllocAsync");
   const auto own_release_async = own(release_async, "cuMemFreeAsync");
+  // Memory by handle at addresses that stay: what expandable segments of PyTorch do. A map and an unmap are
+  // timed.
+  const auto map = find<MapCall>("cuMemMap");
+  const auto unmap = find<UnmapCall>("cuMemUnmap");
+  const auto own_map = own(map, "cuMemMap");
+  const auto own_unmap = own(unmap, "cuMemUnmap");
+  constexpr std::size_t kSegment = std::size_t{2} << 20;
+  std::uint64_t handle = 0, addresses = 0;
+  const headroom::tracer::driver::AllocationProperties properties = device_memory();
+  check(find<Result (*)(std::uint64_t*, std::size_t, const void*, unsigned long long)>("cuMemCreate")(
+            &handle, kSegment, &properties, 0),
+        "cuMemCreate");
+  check(find<Result (*)(std::uint64_t*, std::size_t, std::size_t, std::uint64_t, unsigned long long)>(
+            "cuMemAddressReserve")(&addresses, kSegment, 0, 0, 0),
+        "cuMemAddressReserve");
+  const auto mapped = [&](auto map_it, auto unmap_it) {
+    return Side{[=] {
+                  check(map_it(addresses, kSegment, 0, handle, 0), "cuMemMap");
+                  return addresses;
+                },
+                [=](std::uint64_t at) { check(unmap_it(at, kSegment), "cuMemUnmap"); }};
+  };
   // Blocks that stay, as a program has them: a pool with some in use, a ledger that is not empty.
   for (int i = 0; i < 1000; ++i) {
     std::uint64_t pointer = 0;
@@ -221,6 +253,7 @@ int print_all_added(int pairs) {
     compare("cuMemAllocAsync 64 KiB" + deep, pairs, depth,
             in_order(own_allocate_async, own_release_async, 64 << 10),
             in_order(allocate_async, release_async, 64 << 10));
+    compare("cuMemMap 2 MiB" + deep, pairs, depth, mapped(own_map, own_unmap), mapped(map, unmap));
   }
   std::printf("}\n");
   return 0;

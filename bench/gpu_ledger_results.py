@@ -11,6 +11,16 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 MIB = 1 << 20
 
 
+def moves_of(phases):
+    """In words: from phase to phase, where it is more than a granule of the driver's."""
+    told, last = [], 0
+    for phase, figures in phases.items():
+        if abs(figures["contexts_bytes"] - last) > 2 * MIB:
+            told.append(f"{(figures['contexts_bytes'] - last) / MIB:+,.1f} MiB ({phase})")
+        last = figures["contexts_bytes"]
+    return ", ".join(told)
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     results = json.loads((folder / "results.json").read_text())
@@ -34,8 +44,8 @@ def main():
         told = json.loads(run["out"])
         lines.append(f"| {name} | {told['granted_bytes'] / MIB:,.0f} MiB | {told['error'].split(':')[0]} | {told['goes_on']} |")
     lines += ["", "## The ledger against NVML's figure for the process", "",
-              "At rest in each phase, ten samples a second. Contexts and modules are differences that Headroom takes when one is made or loaded; the rest is what "
-              "neither they nor the allocations explain.", "",
+              "At rest in each phase, ten samples a second. Contexts is what the driver takes for itself, by difference: asked of NVML once a second, so the rest is what "
+              "changed since. An allocation that was missed would show as a move of contexts between phases; what moves it here is said below.", "",
               "| allocator | phase | NVML MiB | allocations MiB | contexts | modules | rest MiB, lowest to highest | of NVML's figure |", "|---|---|--:|--:|--:|--:|--:|--:|"]
     for name, one in compared.items():
         for phase, figures in one["phases"].items():
@@ -43,8 +53,8 @@ def main():
                          f"{figures['contexts_bytes'] / MIB:,.1f} | {figures['modules_bytes'] / MIB:,.1f} | "
                          f"{figures['difference_lowest_bytes'] / MIB:,.2f} to {figures['difference_highest_bytes'] / MIB:,.2f} | "
                          f"{100 * figures['difference_highest_bytes'] / figures['nvml_bytes']:.2f} % |")
-    lines += ["", "With cudaMallocAsync a captured graph's memory is had at its launch, which is not watched: the figure comes with the next call "
-              "that is, so it is missing at rest after the launch and right at the end.", "",
+    moves = {name: moves_of(one["phases"]) for name, one in compared.items()}
+    lines += ["", "Moves of contexts: " + "; ".join(f"{name} {moves[name]}" for name in moves) + ".", "",
               "## Cost", "", f"Medians of {cost['pairs']} alternating pairs of programs, nanoseconds; a pair of calls allocates and frees, with a "
               "limit set.", "", "| | untraced | traced | added, median (quartiles) |", "|---|---|---|---|"]
     for key, figures in cost.items():

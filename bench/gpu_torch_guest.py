@@ -54,6 +54,7 @@ class Sampler(threading.Thread):
             time.sleep(0.1)
 
     def rest(self, phase, seconds=0.7):
+        time.sleep(1.2)  # what the driver took for itself is found within a second
         self.phase = phase
         time.sleep(seconds)
         self.phase = "between"

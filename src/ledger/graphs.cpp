@@ -171,4 +171,15 @@ std::uint64_t Ledger::end_capture(std::uint64_t stream) {
   return table_.take(Space::capture, stream, capture) ? capture.link : 0;
 }
 
+std::uint64_t Ledger::charged_for_graphs(unsigned device) {
+  const Locked locked(*this);
+  std::uint64_t charged = 0;
+  std::size_t place = 0;
+  const auto is_charged = [&](const Entry& one) {
+    return one.device == device && (one.space == Space::graph || is_left_by_graph(one));
+  };
+  for (; const Entry* const one = table_.find_from(place, is_charged); ++place) charged += one->charged;
+  return charged;
+}
+
 }  // namespace headroom::ledger

@@ -133,6 +133,9 @@ class Ledger {
   bool next_left_by_graph(unsigned device, std::size_t& place, Entry& left);
   bool keep_left_by_graph(std::uint64_t address);               // false if it is gone already
   bool drop_left_by_graph(std::uint64_t address, Entry& left);  // it is not live; the same
+  // With those. What the device is charged, which is not what a launch got: the driver rounds, and keeps
+  // some.
+  std::uint64_t charged_for_graphs(unsigned device);
   bool has_left_by_graphs() const { return graphs_left_some_.load(std::memory_order_relaxed); }
   // A capture that ends in a graph, or does not: then that has gone.
   void begin_capture(std::uint64_t stream, std::uint64_t graph);

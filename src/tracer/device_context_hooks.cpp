@@ -1,9 +1,10 @@
 // Contexts, which take what was made in them along when they go, and modules. What both take lies in the
 // driver's own allocations, and is known only by what is in use before and after: contexts by NVML, as there
 // is nothing else to ask before the first. Other processes of the device may come and go meanwhile, so these
-// are figures of their own and never a part of what was recorded. A module that is loaded by the launch of
-// its first kernel is not seen.
-#include "tracer/device_hooks.h"
+// are figures of their own and never a part of what was recorded. Where NVML tells what this process has, a
+// thread follows what its contexts grow by later (device_watch.h): a module that is loaded by the launch of
+// its first kernel is in that.
+#include "tracer/device_watch.h"
 
 namespace headroom::tracer::driver {
 namespace {
@@ -65,13 +66,17 @@ Result make_context(Device ordinal, const Call& call) {
   DriverHook hook;
   const auto device = static_cast<unsigned>(ordinal);
   std::uint64_t before = 0, after = 0;
-  if (!hook.counts() || device >= ledger::kMostDevices || !hook.used_of_device(device, before)) return call();
+  if (!hook.counts() || device >= ledger::kMostDevices) return call();
+  const bool is_told = hook.used_of_device(device, before);
   const Result result = call();
-  if (result != kSuccess || !hook.used_of_device(device, after) || after <= before) return result;
+  if (result != kSuccess) return result;
   hook.meet(device);
-  const auto grown = static_cast<std::int64_t>(after - before);
-  hook.record_figure(device, DeviceMemoryKind::context,
-                     static_cast<std::uint64_t>(context_bytes[device].fetch_add(grown) + grown));
+  if (is_told && hook.used_of_device(device, after) && after > before) {
+    const auto grown = static_cast<std::int64_t>(after - before);
+    hook.record_figure(device, DeviceMemoryKind::context,
+                       static_cast<std::uint64_t>(context_bytes[device].fetch_add(grown) + grown));
+  }
+  watch_device(device);
   return result;
 }
 
@@ -100,6 +105,16 @@ Result change_modules(const Call& call) {
 }
 
 }  // namespace
+
+// While NVML was asked nothing may have been given or taken back.
+void look_at_contexts(DriverHook& hook, unsigned device) {
+  const std::int64_t given = hook.given_bytes(device);
+  std::uint64_t used = 0;
+  if (!hook.used_by_this_process(device, used) || hook.given_bytes(device) != given) return;
+  const std::int64_t bytes = static_cast<std::int64_t>(used) - given - module_bytes[device];
+  if (bytes > 0 && context_bytes[device].exchange(bytes) != bytes)
+    hook.record_figure(device, DeviceMemoryKind::context, static_cast<std::uint64_t>(bytes));
+}
 
 HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   const auto call = HEADROOM_REAL(cuDevicePrimaryCtxRetain);

@@ -156,6 +156,23 @@ bool DriverHook::used_of_device(unsigned device, std::uint64_t& bytes) {
   return nvml::used_bytes(uuid, bytes);
 }
 
+bool DriverHook::used_by_this_process(unsigned device, std::uint64_t& bytes) {
+  std::uint8_t uuid[16] = {};
+  if (!is_recording(thread_) || device >= ledger::kMostDevices || !get_uuid(device, uuid)) return false;
+  const Guard guard(thread_);
+  const OwnSystemCalls own_calls;
+  return nvml::used_by_this_process(uuid, bytes);
+}
+
+// A graph is charged before it runs, and keeps what it had after.
+std::int64_t DriverHook::given_bytes(unsigned device) {
+  const auto charged = static_cast<std::int64_t>(device_ledger.account().charged_to_this_process(device));
+  const std::uint64_t kept = kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed);
+  if (kept == 0) return charged;
+  const auto charged_for_graphs = static_cast<std::int64_t>(device_ledger.charged_for_graphs(device));
+  return charged - charged_for_graphs + static_cast<std::int64_t>(kept - 1);
+}
+
 void DriverHook::meet(unsigned device) {
   if (device >= ledger::kMostDevices) return;
   identify(device);
@@ -217,9 +234,13 @@ bool DriverHook::look_at_pool(std::uint64_t pool, unsigned device, bool keeps_li
   const ledger::Ledger::Settled settled = device_ledger.settle_pool(pool, reserved, keeps_limit);
   if (settled.is_new)
     record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
+  look_at_launched_graphs(device);
+  return settled.fits;
+}
+
+void DriverHook::look_at_launched_graphs(unsigned device) {
   if (kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed) != 0)
     look_at_graphs(device);
-  return settled.fits;
 }
 
 void DriverHook::look_at_graphs(unsigned device) {

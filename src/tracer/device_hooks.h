@@ -49,6 +49,10 @@ class DriverHook {
   // What is in use on it, by all processes, as NVML tells; asked where a recording has the answer. False if
   // it is not known.
   bool used_of_device(unsigned device, std::uint64_t& bytes);
+  // The same of this process.
+  bool used_by_this_process(unsigned device, std::uint64_t& bytes);
+  // What the driver gave this process of the device, for all that is known of graphs and pools.
+  std::int64_t given_bytes(unsigned device);
   // As identify(), and to the ledger and the recording.
   void meet(unsigned device);
 
@@ -61,6 +65,8 @@ class DriverHook {
   // `keeps_limit` is set; then it is not.
   bool look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit = false);
   void look_at_graphs(unsigned device);
+  // If the device ever had a graph with memory: a launch gets it.
+  void look_at_launched_graphs(unsigned device);
   // What graphs left when they were destroyed: takes back what is not live, and records what is as made by
   // `caller`, if there is one.
   void settle_graphs(unsigned device, const CallFrame* caller);

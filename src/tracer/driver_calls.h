@@ -129,6 +129,7 @@
   CALL(cuStreamGetCtx, (Opaque, Opaque*))                                                                     \
   CALL(cuStreamGetCaptureInfo_v2, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*))      \
   CALL(cuStreamGetCaptureInfo_v2_ptsz, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*)) \
+  CALL(cuThreadExchangeStreamCaptureMode, (int*))                                                             \
   CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
   CALL(cuDeviceGetGraphMemAttribute, (Device, int, void*))                                                    \
   CALL(cuMemPoolGetAttribute, (Opaque, int, void*))                                                           \

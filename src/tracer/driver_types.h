@@ -127,5 +127,6 @@ inline constexpr int kGraphReservedCurrent = 2;             // CU_GRAPH_MEM_ATTR
 inline constexpr int kAttributeIntegrated = 18;             // CU_DEVICE_ATTRIBUTE_INTEGRATED
 inline constexpr int kPointerMapped = 13;                   // CU_POINTER_ATTRIBUTE_MAPPED
 inline constexpr int kCaptureNone = 0, kCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_NONE, _ACTIVE
+inline constexpr int kCaptureRelaxed = 2;                   // CU_STREAM_CAPTURE_MODE_RELAXED
 
 }  // namespace headroom::tracer::driver

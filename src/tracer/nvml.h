@@ -10,4 +10,9 @@ namespace headroom::tracer::nvml {
 // loaded by the first call and stays (tens of milliseconds): for the moments when a context is made.
 bool used_bytes(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
 
+// By this process. False, too, where NVML tells nothing by process (a Jetson's GPU), or does not have this
+// one, as in a container that it numbers otherwise; there a process alone on the device is taken for this
+// one.
+bool used_by_this_process(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
+
 }  // namespace headroom::tracer::nvml

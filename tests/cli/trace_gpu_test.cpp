@@ -349,5 +349,25 @@ TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
   EXPECT_FALSE(json_of(driver).contains("context_bytes")) << "without NVML it is not known";
 }
 
+// Launches are not hooked; what they brought is found soon after.
+TEST_F(TraceGpu, WhatLaunchesTakeIsFoundLater) {
+  CommandOptions options;
+  options.folder = folder_.path();
+  options.environment = {
+      {"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml"},
+      {"FAKE_CUDA_CONTEXT", "500000000"}};
+  const CommandResult traced =
+      run_headroom({"trace", "--force", "--out", recording().string(), "--",
+                    HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "launches", "none"},
+                   options);
+  EXPECT_EQ(traced.exit_code, 0) << traced.err;
+  const auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
+  ASSERT_TRUE(document);
+  const Json device = get_member(*document, "devices").at(0);
+  EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000 + (12 << 20));
+  EXPECT_EQ(get_integer(device, "graph_reserved_peak_bytes"), 32 << 20);
+  EXPECT_EQ(get_integer(device, "peak_bytes"), 96 << 20);
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -4,7 +4,8 @@
 //   trace_guest_cuda_ways plain|next|deep|apart|apart-wrapper|spawn|execle WRAPPER [GPU]
 //
 // `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
-// that.
+// that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
+// waits until NVML was asked of it.
 //
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
@@ -19,6 +20,8 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+
+#include "tracer/driver_types.h"
 
 namespace {
 
@@ -84,6 +87,34 @@ int load_modules(void* library) {
   return find<int (*)(void*)>(library, "cuLibraryUnload")(code);
 }
 
+int launch(void* library) {
+  namespace driver = headroom::tracer::driver;
+  using Opaque = void*;
+  Opaque context = nullptr, graph = nullptr, node = nullptr, exec = nullptr;
+  std::uint64_t pointer = 0;
+  find<int (*)(unsigned)>(library, "cuInit")(0);
+  find<int (*)(Opaque*, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
+  find<int (*)(Opaque)>(library, "cuCtxSetCurrent")(context);
+  find<Allocate>(library, "cuMemAlloc_v2")(&pointer, std::size_t{64} << 20);
+  find<int (*)(Opaque*, unsigned)>(library, "cuGraphCreate")(&graph, 0);
+  driver::AllocationNode allocation{};
+  allocation.pool.location = {driver::kLocationDevice, 0};
+  allocation.bytes = std::size_t{32} << 20;
+  find<int (*)(Opaque*, Opaque, const Opaque*, std::size_t, driver::AllocationNode*)>(
+      library, "cuGraphAddMemAllocNode")(&node, graph, nullptr, 0, &allocation);
+  find<int (*)(Opaque*, Opaque, unsigned long long)>(library, "cuGraphInstantiateWithFlags")(&exec, graph, 0);
+  find<int (*)(Opaque, Opaque)>(library, "cuGraphLaunch")(exec, nullptr);
+  find<void (*)(std::uint64_t)>(library, "fake_cuda_load_at_launch")(std::uint64_t{12} << 20);
+  const auto asked = find<unsigned (*)()>(dlopen("libnvidia-ml.so.1", RTLD_NOW), "fake_nvml_asked");
+  if (asked == nullptr) return 3;
+  // Once more than to be asked: then what it answered is recorded.
+  for (unsigned i = 0, before = asked(); asked() < before + 2; ++i) {
+    if (i == 3000) return 4;
+    usleep(10'000);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -96,6 +127,7 @@ int main(int count, char** arguments) {
   if (way == "plain")
     return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
   if (way == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));
   if (way == "apart") return take_from_driver(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), 0);
   if (way == "apart-wrapper") return take_from_wrapper(dlmopen(LM_ID_NEWLM, wrapper, RTLD_NOW));

@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include <atomic>
+
 #include "support/fake_cuda_state.h"
 
 using namespace fake_cuda;
@@ -25,9 +27,12 @@ void drop_context(Opaque context) {
 
 EXPORTED std::uint64_t fake_cuda_peak(unsigned device) { return peak[device]; }
 EXPORTED std::uint64_t fake_cuda_in_use(unsigned device) { return in_use[device]; }
-// With the context.
+// With the context, and what launches made the driver load into it.
+static std::atomic<std::uint64_t> loaded_at_launch{0};
+EXPORTED void fake_cuda_load_at_launch(std::uint64_t bytes) { loaded_at_launch += bytes; }
 EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
-  return in_use[device] + (primary[device].users > 0 ? setting("FAKE_CUDA_CONTEXT", 0) : 0);
+  return in_use[device] +
+         (primary[device].users > 0 ? setting("FAKE_CUDA_CONTEXT", 0) + loaded_at_launch : 0);
 }
 // What else a program does while a module is loaded.
 static void (*while_loading)() = nullptr;

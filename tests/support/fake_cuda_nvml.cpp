@@ -1,6 +1,8 @@
 // A libnvidia-ml.so.1 that knows of the fake driver's devices what is in use.
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +13,16 @@ namespace {
 struct Memory {
   unsigned long long total, free, used;
 };
+struct UsingProcess {
+  unsigned pid;
+  unsigned long long used;
+  unsigned gpu_instance, compute_instance;
+};
+std::atomic<unsigned> asked{0};
 }  // namespace
+
+// How often somebody wanted to know what its processes have.
+EXPORTED unsigned fake_nvml_asked() { return asked; }
 
 EXPORTED int nvmlInit_v2() { return 0; }
 EXPORTED int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
@@ -26,5 +37,17 @@ EXPORTED int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
   const auto used = reinterpret_cast<std::uint64_t (*)(unsigned)>(dlsym(driver, "fake_cuda_used"));
   *memory = {std::uint64_t{64} << 30, 0,
              used(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(device) - 1))};
+  return 0;
+}
+
+// Another one, too, which takes a third of what the device has.
+EXPORTED int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, UsingProcess* processes) {
+  ++asked;
+  Memory memory{};
+  if (const int result = nvmlDeviceGetMemoryInfo(device, &memory); result != 0) return result;
+  if (*count < 2) return 7;
+  *count = 2;
+  processes[0] = {1, memory.total / 3, ~0u, ~0u};
+  processes[1] = {static_cast<unsigned>(getpid()), memory.used, ~0u, ~0u};
   return 0;
 }

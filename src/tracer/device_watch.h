@@ -1,0 +1,23 @@
+// What no call tells of a GPU: what the driver takes for itself (contexts, the kernels that a launch loads,
+// stacks and streams), and what graphs took when they were launched. A thread asks once a second, and writes
+// it as figures.
+//
+// Measured on an H200 with PyTorch: 524 MiB when its context is made, 86 more with the first launch, 12 for
+// the kernels of cuDNN, 70 for a second stream; a graph's memory comes with its first launch. Launches are
+// not hooked, so that they cost nothing, and would not tell the half of it.
+#pragma once
+
+#include "tracer/device_hooks.h"
+
+namespace headroom::tracer {
+
+// From now on, in this process, once; where there is a recording. For a device with a context.
+void watch_device(unsigned device);
+
+namespace driver {
+// What NVML says that this process has of the device, beyond what it was given and its modules: the figure of
+// its contexts.
+void look_at_contexts(DriverHook& hook, unsigned device);
+}  // namespace driver
+
+}  // namespace headroom::tracer
