@@ -53,8 +53,9 @@ bool read_stat(std::string_view text, Process& process) {
 
 struct ProcessTable::State {
   DIR* folder = nullptr;
-  std::vector<Process> now, before;  // sorted by pid
-  std::vector<std::size_t> chosen;   // indices into `now`
+  std::vector<Process> now, before;                   // sorted by pid
+  std::vector<std::size_t> chosen;                    // indices into `now`
+  std::vector<std::pair<pid_t, std::int64_t>> roots;  // those that are followed, and when they started
   std::vector<std::pair<std::int64_t, Bytes>> gpu;
   std::vector<char> buffer = std::vector<char>(8192);
   Nanoseconds time, time_before;
@@ -112,14 +113,23 @@ struct ProcessTable::State {
     return same != nullptr && same->started == process.started ? same : nullptr;
   }
 
+  // By number, and after the first sight by its start, too: the number may be given to a stranger.
+  bool is_root(const Process& process, const ProcessChoice& choice) {
+    if (std::find(choice.roots.begin(), choice.roots.end(), process.pid) == choice.roots.end()) return false;
+    const auto known =
+        std::find_if(roots.begin(), roots.end(), [&](const auto& root) { return root.first == process.pid; });
+    if (known != roots.end()) return known->second == process.started;
+    roots.emplace_back(process.pid, process.started);
+    return true;
+  }
+
   void choose(const ProcessChoice& choice) {
     chosen.clear();
     if (choice.follows()) {
       for (Process& process : now) {
         const Process* same = earlier(process);
         process.chosen =
-            (same != nullptr && same->chosen) ||
-            std::find(choice.roots.begin(), choice.roots.end(), process.pid) != choice.roots.end() ||
+            (same != nullptr && same->chosen) || is_root(process, choice) ||
             (!choice.name.empty() && process.name_view().find(choice.name) != std::string_view::npos);
       }
       // Children have mostly higher numbers than their parents; where numbers have wrapped around, another

@@ -358,6 +358,27 @@ TEST(ProcessTable, ATreeIsFollowedWhenItsParentHasEnded) {
   EXPECT_THAT(pids(), ElementsAre(50));
 }
 
+TEST(ProcessTable, ANumberThatIsGivenAgainIsAStranger) {
+  Tree tree;
+  add_process(tree, 100, 1, "app", 5, 0);
+  add_process(tree, 101, 100, "child", 5, 0);
+  ProcessTable table(tree.root());
+  SystemSample sample;
+  ProcessChoice choice;
+  choice.roots = {100};
+  table.read(sample, choice);
+  ASSERT_EQ(sample.processes.size(), 2U);
+  std::filesystem::remove_all(tree.root() / "proc/100");
+  add_process(tree, 101, 1, "child", 5, 0);
+  table.read(sample, choice);
+  ASSERT_EQ(sample.processes.size(), 1U);
+  add_process(tree, 100, 1, "stranger", 50, 0, 999);
+  add_process(tree, 102, 100, "its child", 50, 0, 1000);
+  table.read(sample, choice);
+  ASSERT_EQ(sample.processes.size(), 1U);
+  EXPECT_EQ(sample.processes[0].name, "child");
+}
+
 // Accuracy: this process's own figures, as the kernel has them elsewhere.
 TEST(ProcessTable, ThisProcess) {
   ProcessTable table;
