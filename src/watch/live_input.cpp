@@ -16,6 +16,7 @@
 #include "bench/gpu_sampler.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
+#include "watch/clock_watch.h"
 
 namespace headroom::watch {
 namespace {
@@ -26,7 +27,6 @@ constexpr Nanoseconds kPssIntervalOfTable{
     1'000'000'000};                                 // of others' processes: 20 of them took 6.6 ms here
 constexpr Nanoseconds kCommandSlice{100'000'000};   // how soon the end of a command is seen
 constexpr Nanoseconds kCommandEnds{5'000'000'000};  // after a signal; then it is killed
-constexpr Nanoseconds kClockJump{1'000'000'000};    // more is a jump, less the pace of NTP
 
 // False if a signal came.
 bool wait_until(Nanoseconds deadline, bench::Interrupt& interrupt) {
@@ -66,22 +66,6 @@ std::optional<ExitStatus> end_command(Subprocess& command, int signal) {
   command.signal(SIGKILL);  // it did not take the hint
   return command.wait();
 }
-
-// Says once for each jump that the wall clock is not to be trusted.
-class ClockWatch {
- public:
-  void look(const SystemSample& sample) {
-    if (!sample.unix_time) return;
-    const Nanoseconds difference = *sample.unix_time - sample.time;
-    if (last_ && std::abs((difference - *last_).count) > kClockJump.count)
-      log::warning("the wall clock jumped by {:+.1f} s; time_ns goes on steadily",
-                   (difference - *last_).seconds());
-    last_ = difference;
-  }
-
- private:
-  std::optional<Nanoseconds> last_;
-};
 
 class Sampler {
  public:
@@ -167,7 +151,10 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
     const Nanoseconds late = monotonic_now() - next;
     sampler.sample_into(sample);
     sample.time = sample.time - start;
-    clock.look(sample);
+    if (sample.unix_time)
+      if (const std::string said = clock.look(sample.time, *sample.unix_time, time_suspended());
+          !said.empty())
+        log::warning("{}", said);
     if (!on_sample(sample) && !command) break;
     if (late > options.interval) {
       ++end.samples_late;
