@@ -45,6 +45,7 @@ std::string message_of(const AlertEvent& event) {
 struct Program {
   std::vector<std::string> command;
   std::string input;
+  MqttOptions options = {};
 };
 
 std::string quoted_for_curl(std::string_view text) {
@@ -56,16 +57,20 @@ std::string quoted_for_curl(std::string_view text) {
   return quoted + "\"";
 }
 
-Program program_for(const AlertAction& action, const AlertEvent& event) {
+Result<Program> program_for(const AlertAction& action, const AlertEvent& event) {
   const std::string json = message_of(event);
   switch (action.kind) {
     case AlertAction::Kind::webhook:
-      return {{"curl", "-q", "--globoff", "--config", "-"},
-              fmt::format("url = {}\nheader = \"Content-Type: application/json\"\ndata-binary = {}\n"
-                          "silent\nshow-error\nfail\nmax-time = 10\noutput = \"/dev/null\"\n",
-                          quoted_for_curl(action.url), quoted_for_curl(json))};
-    case AlertAction::Kind::mqtt:
-      return {{"mosquitto_pub", "-L", action.url, "-q", "1", "-s"}, json};
+      return Program{{"curl", "-q", "--globoff", "--config", "-"},
+                     fmt::format("url = {}\nheader = \"Content-Type: application/json\"\ndata-binary = {}\n"
+                                 "silent\nshow-error\nfail\nmax-time = 10\noutput = \"/dev/null\"\n",
+                                 quoted_for_curl(action.url), quoted_for_curl(json))};
+    case AlertAction::Kind::mqtt: {
+      if (!has_user(action.url)) return Program{{"mosquitto_pub", "-L", action.url, "-q", "1", "-s"}, json};
+      auto options = MqttOptions::create(action.url);
+      if (!options) return forward_error(options);
+      return Program{{"mosquitto_pub", "-q", "1", "-s"}, json, std::move(*options)};
+    }
     case AlertAction::Kind::command:
     case AlertAction::Kind::file:
       break;
@@ -151,12 +156,15 @@ void AlertActions::append_to_file(std::size_t action, const AlertEvent& event) {
 }
 
 void AlertActions::start(const Job& job) {
-  Program program = program_for(actions_[job.action], job.event);
-  auto input = file_with(program.input);
+  auto program = program_for(actions_[job.action], job.event);
+  if (!program) return warn(job.action, program.error().sentence());
+  auto input = file_with(program->input);
   if (!input) return warn(job.action, input.error().sentence());
   SpawnOptions options;
-  options.command = std::move(program.command);
+  options.command = std::move(program->command);
   options.environment = environment_of(job.event);
+  if (!program->options.folder().empty())
+    options.environment.emplace_back("XDG_CONFIG_HOME", program->options.folder().string());
   options.stdin_fd = input->get();
   options.before_exec = be_like_others;
   auto process = Subprocess::spawn(options);
@@ -167,7 +175,8 @@ void AlertActions::start(const Job& job) {
     if (kind == AlertAction::Kind::mqtt) fix = "; install mosquitto-clients";
     return warn(job.action, process.error().sentence() + fix);
   }
-  running_.push_back({job.action, std::move(*process), monotonic_now() + kLongest});
+  running_.push_back(
+      {job.action, std::move(*process), monotonic_now() + kLongest, std::move(program->options)});
 }
 
 void AlertActions::poll() {

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/subprocess.h"
 #include "watch/alert_rules_file.h"
+#include "watch/mqtt_options.h"
 
 namespace headroom::watch {
 
@@ -40,6 +41,7 @@ class AlertActions {
     std::size_t action = 0;
     Subprocess process;
     Nanoseconds deadline;
+    MqttOptions options;
   };
   void start(const Job& job);
   void warn(std::size_t action, const std::string& why);

@@ -229,5 +229,52 @@ TEST_F(Alerts, AnMqttMessageIsPublished) {
   EXPECT_THAT(heard, HasSubstr("robots/7 {\"alert\":\"hot\""));
 }
 
+// A broker that wants a password, which nobody sees in the arguments of mosquitto_pub.
+TEST_F(Alerts, AnMqttPasswordIsNoArgument) {
+  const int port = free_port();
+  const std::string passwords = (folder_ / "passwords").string();
+  ASSERT_TRUE(
+      start({"mosquitto_passwd", "-b", "-c", passwords, "robot", "secret-of-robot"}).wait().success());
+  // As root the broker becomes another user, who is to read them.
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(passwords, std::filesystem::perms(0644));
+  write_text(folder_ / "broker.conf", "listener " + std::to_string(port) +
+                                          " 127.0.0.1\nallow_anonymous false\npassword_file " + passwords +
+                                          "\n");
+  const Subprocess broker = start({"/usr/sbin/mosquitto", "-c", (folder_ / "broker.conf").string()});
+  ASSERT_TRUE(answers(port));
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  const Subprocess subscriber = start({"mosquitto_sub", "-p", std::to_string(port), "-u", "robot", "-P",
+                                       "secret-of-robot", "-t", "#", "-C", "1", "-W", "30"},
+                                      pipe->write_end.get());
+  pipe->write_end.reset();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  // In its place one that tells of its arguments.
+  std::filesystem::create_directories(folder_ / "bin");
+  write_text(folder_ / "bin/mosquitto_pub", "#!/bin/sh\necho \"$@\" > " + (folder_ / "arguments").string() +
+                                                "\necho \"$XDG_CONFIG_HOME\" > " +
+                                                (folder_ / "options").string() +
+                                                "\nexec /usr/bin/mosquitto_pub \"$@\"\n");
+  std::filesystem::permissions(folder_ / "bin/mosquitto_pub", std::filesystem::perms(0755));
+  write_text(folder_ / "rules.toml",
+             kRuleOfHeat + std::string("[[action]]\nmqtt = \"mqtt://robot:secret-of-robot@127.0.0.1:") +
+                 std::to_string(port) + "/robots/7\"\n");
+  CommandOptions options;
+  options.environment = {{"PATH", (folder_ / "bin").string() + ":" + std::getenv("PATH")}};
+  const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder_ / "stats.log").string(),
+                                    "--alerts", (folder_ / "rules.toml").string()},
+                                   options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::string heard(4096, '\0');
+  const ssize_t length = ::read(pipe->read_end.get(), heard.data(), heard.size());
+  ASSERT_GT(length, 0) << result.err;
+  EXPECT_THAT(heard, HasSubstr("{\"alert\":\"hot\""));
+  EXPECT_THAT(read_text(folder_ / "arguments"), Not(HasSubstr("secret")));
+  const std::string folder_of_options(trim(read_text(folder_ / "options")));
+  EXPECT_FALSE(folder_of_options.empty());
+  EXPECT_FALSE(std::filesystem::exists(folder_of_options)) << "it goes with the message";
+}
+
 }  // namespace
 }  // namespace headroom::test
