@@ -16,6 +16,7 @@ build_packages=(
   libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
   libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # names of addresses
   libcpp-httplib-dev=0.11                                                                                 # headroom serve
+  cyclonedds-dev=0.10 cyclonedds-tools=0.10                                                               # headroom serve --ros2
   zlib1g-dev=1:1.2                                                                                        # exports
   opencv-doc=4.6                                                                                          # the demo's pictures
 )
@@ -27,6 +28,7 @@ test_packages=(
   libtorch-dev=1.13 python3-torch=1.13                                           # the LibTorch plug-in and its tests' modules
   curl=7.88 mosquitto=2.0 mosquitto-clients=2.0                                  # what alerts are sent by
   prometheus=2.42                                                                # scrapes headroom serve (promtool too)
+  libfastrtps-dev=2.9                                                            # another reader of what --ros2 sends
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                  # allocators that the tracer stands before
 )
 

@@ -56,6 +56,23 @@ Result<std::string> token_from(const std::string& file) {
   return token;
 }
 
+// What ROS 2's environment variables say, and the command line over it.
+Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues& values) {
+  if (!values.toggle("ros2")) {
+    for (const char* flag : {"ros-topic", "ros-domain"})
+      if (values.has(flag)) return usage_error(fmt::format("--{} needs --ros2", flag), "", "give both");
+    return std::nullopt;
+  }
+  auto options = ros2::publisher_options_from_environment();
+  if (!options) return forward_error(options);
+  if (values.has("ros-domain")) options->domain = static_cast<int>(*values.integer("ros-domain"));
+  if (values.has("ros-topic")) options->topic = values.text("ros-topic");
+  if (!ros2::is_topic_name(options->topic))
+    return usage_error(fmt::format("--ros-topic {} is no topic", options->topic), "",
+                       "give a name from the root on, such as /diagnostics or /robot_7/diagnostics");
+  return std::optional(std::move(*options));
+}
+
 Result<serve::ServeOptions> options_from(const FlagValues& values) {
   serve::ServeOptions options;
   auto address = address_from(values.has("listen") ? values.text("listen") : "127.0.0.1:9477");
@@ -79,6 +96,9 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
       values.has("processes") ? static_cast<std::size_t>(*values.integer("processes")) : 10;
   options.watch.pss = false;  // nothing that is served tells it
   if (values.has("sysroot")) options.watch.sysroot = values.text("sysroot");
+  auto ros2 = ros2_options_from(values);
+  if (!ros2) return forward_error(ros2);
+  options.ros2 = std::move(*ros2);
   return options;
 }
 
@@ -97,17 +117,29 @@ std::vector<Flag> serve_flags() {
   Flag listen =
       make_flag("listen", FlagKind::text, "HOST:PORT", "where; other than this machine with token or TLS");
   listen.default_text = "127.0.0.1:9477";
+  Flag ros_topic = make_flag("ros-topic", FlagKind::text, "NAME", "where, for ROS 2");
+  ros_topic.default_text = "/diagnostics";
+  ros_topic.common = false;
+  Flag ros_domain = make_flag("ros-domain", FlagKind::integer, "N", "ROS 2's domain");
+  ros_domain.default_text = "ROS_DOMAIN_ID, else 0";
+  ros_domain.minimum = 0;
+  ros_domain.maximum = 232;
+  ros_domain.common = false;
   Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys of a tree under DIR");
   sysroot.common = false;
-  return {std::move(listen),
-          make_flag("token-file", FlagKind::text, "FILE", "a word that every request must give"),
-          make_flag("tls-cert", FlagKind::text, "FILE", "serve HTTPS with this certificate (PEM)"),
-          make_flag("tls-key", FlagKind::text, "FILE", "its key (PEM)"),
-          std::move(interval),
-          std::move(history),
-          std::move(processes),
-          alerts_flag("default"),
-          std::move(sysroot)};
+  return {
+      std::move(listen),
+      make_flag("token-file", FlagKind::text, "FILE", "a word that every request must give"),
+      make_flag("tls-cert", FlagKind::text, "FILE", "serve HTTPS with this certificate (PEM)"),
+      make_flag("tls-key", FlagKind::text, "FILE", "its key (PEM)"),
+      std::move(interval),
+      std::move(history),
+      std::move(processes),
+      alerts_flag("default"),
+      make_flag("ros2", FlagKind::toggle, "", "also publish DiagnosticArray on /diagnostics (docs/ros2.md)"),
+      std::move(ros_topic),
+      std::move(ros_domain),
+      std::move(sysroot)};
 }
 
 }  // namespace
@@ -126,7 +158,7 @@ const Verb& serve_verb() {
         "whether samples come (docs/serve.md).";
     verb.examples = {"headroom serve",
                      "headroom serve --listen 0.0.0.0:9477 --token-file /etc/headroom/token",
-                     "headroom serve --alerts rules.toml --interval 500ms"};
+                     "headroom serve --alerts rules.toml --interval 500ms", "headroom serve --ros2"};
     verb.flags = serve_flags();
     return verb;
   }();

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "bench/interrupt.h"
+#include "ros2/diagnostics_feed.h"
+#include "sources/host_info.h"
 #include "watch/alert_watch.h"
 #include "watch/live_input.h"
 
@@ -23,6 +25,17 @@ std::string url_of(const HttpAddress& address, int port) {
   const bool is_ipv6 = address.host.find(':') != std::string::npos;
   return fmt::format("{}://{}:{}/", address.tls ? "https" : "http",
                      is_ipv6 ? fmt::format("[{}]", address.host) : address.host, port);
+}
+
+// Nothing where it was not asked for.
+Result<std::optional<ros2::DiagnosticsFeed>> start_ros2(const ServeOptions& options) {
+  if (!options.ros2) return std::nullopt;
+  auto publisher = ros2::load_diagnostics_publisher();
+  if (!publisher) return forward_error(publisher);
+  if (auto started = (*publisher)->start(*options.ros2); !started) return forward_error(started);
+  log::info("publishing {} for ROS 2 in domain {}", options.ros2->topic, options.ros2->domain);
+  return ros2::DiagnosticsFeed(std::move(*publisher), sources::read_host_info(options.watch.sysroot).hostname,
+                               options.watch.interval);
 }
 
 }  // namespace
@@ -41,6 +54,8 @@ Result<int> run_serve(const ServeOptions& options) {
   LiveState state(settings.rules, std::clamp<std::size_t>(points, 60, kMostPoints));
   watch::AlertWatch alerts(std::move(settings), options.watch.interval);
   const Access access{options.token, is_local};
+  auto diagnostics = start_ros2(options);
+  if (!diagnostics) return forward_error(diagnostics);
   // Behind what its threads look at, so that it goes first, however this function ends.
   auto server = load_http_server();
   if (!server) return forward_error(server);
@@ -54,8 +69,10 @@ Result<int> run_serve(const ServeOptions& options) {
   auto end = watch::sample_live(options.watch, *interrupt, [&](SystemSample& sample) {
     const auto events = alerts.add(sample);
     state.update(sample, alerts, events);
+    if (*diagnostics) (*diagnostics)->add(sample, alerts.risk(), alerts.active(), !events.empty());
     return true;
   });
+  if (*diagnostics) (*diagnostics)->end();
   const bool stopped = (*server)->stop(kPatience);
   alerts.finish();
   if (!stopped) {  // an answer that does not come to an end has a thread here

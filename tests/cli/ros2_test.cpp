@@ -1,0 +1,229 @@
+// headroom serve --ros2: other processes on Cyclone DDS and on Fast DDS listen on the loopback interface as
+// ROS 2 nodes would.
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <fstream>
+
+#include "base/subprocess.h"
+#include "command.h"
+
+namespace headroom::test {
+namespace {
+using testing::HasSubstr;
+
+// Each test has a domain of its own, and should two meet in one, a topic.
+std::string domain() { return std::to_string(1 + ::getpid() % 100); }
+std::string topic() { return fmt::format("/robot_{}/diagnostics", ::getpid()); }
+
+// A child whose standard output is read a line at a time.
+class Talking {
+ public:
+  Talking(std::vector<std::string> command, std::vector<std::pair<std::string, std::string>> environment) {
+    auto pipe = Pipe::create();
+    SpawnOptions options;
+    options.command = std::move(command);
+    options.environment = std::move(environment);
+    options.stdout_fd = pipe->write_end.get();
+    auto process = Subprocess::spawn(options);
+    pipe->write_end.reset();
+    if (!process) return;
+    process_ = std::move(*process);
+    output_ = std::move(pipe->read_end);
+  }
+  // Empty at the end, or after 30 s without one.
+  std::string line() {
+    std::string text;
+    for (char c = 0;;) {
+      pollfd polled{output_.get(), POLLIN, 0};
+      if (::poll(&polled, 1, 30'000) != 1 || ::read(output_.get(), &c, 1) != 1) return "";
+      if (c == '\n') return text;
+      text += c;
+    }
+  }
+  Json json() {
+    auto parsed = parse_json(line());
+    return parsed ? std::move(*parsed) : Json();
+  }
+  Subprocess& process() { return process_; }
+
+ private:
+  Subprocess process_;
+  UniqueFd output_;
+};
+
+// A machine whose memory the test sets.
+class Machine {
+ public:
+  Machine() {
+    std::filesystem::create_directories(folder_ / "proc");
+    write_text(
+        folder_ / "alerts.toml",
+        "defaults = false\n[[rule]]\nname = \"total_memory\"\nfigure = \"ram_used_percent\"\nabove = 85\n"
+        "clear = 80\nfor = \"0s\"\nclear_for = \"0s\"\nseverity = \"critical\"\n");
+    write_text(folder_ / "proc/meminfo", "");
+    use(2);
+  }
+  // Written over in place and of one length: the file stays open between samples.
+  void use(int gib) {
+    const int free = (16 - gib) * 1024 * 1024;
+    std::ofstream(folder_ / "proc/meminfo", std::ios::in | std::ios::out) << fmt::format(
+        "MemTotal: {0:12} kB\nMemFree: {1:12} kB\nMemAvailable: {1:12} kB\nBuffers: 0 kB\nCached: 0 kB\n"
+        "SwapTotal: 0 kB\nSwapFree: 0 kB\n",
+        16 * 1024 * 1024, free);
+  }
+  Talking serve(std::vector<std::string> arguments = {}) {
+    std::vector<std::string> command = {HEADROOM_BINARY_DIR "/bin/headroom",
+                                        "serve",
+                                        "--listen",
+                                        "127.0.0.1:0",
+                                        "--interval",
+                                        "200ms",
+                                        "--ros2",
+                                        "--sysroot",
+                                        folder_.path().string(),
+                                        "--alerts",
+                                        (folder_ / "alerts.toml").string()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return {std::move(command), {{"ROS_LOCALHOST_ONLY", "1"}, {"ROS_DOMAIN_ID", domain()}}};
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+std::string subscriber_path(const std::string& name) {
+  return std::string(HEADROOM_BINARY_DIR "/tests/ros2_subscriber_") + name;
+}
+
+bool has(const std::string& path) { return std::filesystem::exists(path); }
+
+bool has_plugin() { return has(HEADROOM_BINARY_DIR "/bin/libheadroom_ros2_cyclonedds.so"); }
+
+// Empty where a message has none.
+Json memory_of(const Json& message) {
+  if (message.is_object())
+    for (const Json& status : message.value("status", Json::array()))
+      if (get_text(status, "name") == "headroom: memory") return status;
+  return Json::object();
+}
+
+// The first message whose memory has this level, of at most a hundred.
+Json first_with_level(Talking& subscriber, int level) {
+  for (int i = 0; i < 100; ++i) {
+    Json message = subscriber.json();
+    if (message.is_null()) return message;
+    if (memory_of(message).value("level", -1) == level) return message;
+  }
+  return Json();
+}
+
+void expect_the_machine(const Json& message) {
+  ASSERT_TRUE(message.is_object());
+  EXPECT_EQ(get_text(message, "frame_id"), "");
+  const std::int64_t now = std::time(nullptr);
+  EXPECT_NEAR(static_cast<double>(message.value("sec", std::int64_t{0})), static_cast<double>(now), 120);
+  const Json memory = memory_of(message);
+  ASSERT_FALSE(memory.empty()) << message.dump();
+  EXPECT_NE(get_text(memory, "hardware_id"), "");
+  EXPECT_EQ(get_text(memory["values"], "ram_total_bytes"), "17179869184");
+}
+
+// Starts well, goes beyond the limit, comes back, ends.
+void follow_the_course(Machine& machine, Talking& server, Talking& subscriber) {
+  const Json well = first_with_level(subscriber, 0);
+  expect_the_machine(well);
+  EXPECT_EQ(get_text(memory_of(well), "message"), "2.00 GiB of 16.00 GiB is used");
+  machine.use(15);
+  const Json full = first_with_level(subscriber, 2);
+  expect_the_machine(full);
+  EXPECT_THAT(get_text(memory_of(full), "message"),
+              HasSubstr("total_memory: 93.8 % of memory is used (limit 85.0 %)"));
+  EXPECT_EQ(get_text(memory_of(full)["values"], "alerts"), "total_memory");
+  machine.use(3);
+  EXPECT_FALSE(first_with_level(subscriber, 0).is_null());
+  server.process().signal(SIGTERM);
+  EXPECT_EQ(server.process().wait().exit_code, 0);
+  const Json ended = first_with_level(subscriber, 3);
+  EXPECT_EQ(get_text(memory_of(ended), "message"), "headroom has ended");
+}
+
+TEST(Ros2, AReaderOnCycloneDdsSeesTheLevelsChange) {
+  const std::string path = subscriber_path("cyclonedds");
+  if (!has_plugin() || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
+  Machine machine;
+  Talking subscriber({path, domain(), "rt/diagnostics"}, {});
+  Talking server = machine.serve();
+  ASSERT_THAT(server.line(), HasSubstr("http://127.0.0.1:"));
+  const Json publisher = subscriber.json();
+  ASSERT_TRUE(publisher.is_object());
+  EXPECT_EQ(get_text(publisher, "topic"), "rt/diagnostics");
+  EXPECT_EQ(get_text(publisher, "type"), "diagnostic_msgs::msg::dds_::DiagnosticArray_");
+  EXPECT_THAT(get_text(publisher, "user_data"), testing::MatchesRegex("typehash=RIHS01_[0-9a-f]+;"));
+  EXPECT_TRUE(publisher.value("reliable", false));
+  EXPECT_TRUE(publisher.value("volatile", false));
+  follow_the_course(machine, server, subscriber);
+}
+
+TEST(Ros2, AReaderOnFastDdsSeesTheSame) {
+  const std::string path = subscriber_path("fastdds");
+  if (!has_plugin() || !has(path)) GTEST_SKIP() << absent_message("Fast DDS");
+  Machine machine;
+  Talking subscriber({path, domain(), "rt" + topic()}, {});
+  Talking server = machine.serve({"--ros-topic", topic()});
+  ASSERT_THAT(server.line(), HasSubstr("http://127.0.0.1:"));
+  follow_the_course(machine, server, subscriber);
+}
+
+// Both at once, one of them held still: the other one and the samples go on.
+TEST(Ros2, AReaderThatHangsHoldsNobodyUp) {
+  const std::string path = subscriber_path("cyclonedds");
+  if (!has_plugin() || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
+  Machine machine;
+  Talking hanging({path, domain(), "rt" + topic()}, {});
+  Talking other({path, domain(), "rt" + topic()}, {});
+  Talking server = machine.serve({"--ros-topic", topic(), "--ros-domain", domain()});
+  ASSERT_FALSE(first_with_level(hanging, 0).is_null());
+  ASSERT_FALSE(first_with_level(other, 0).is_null());
+  hanging.process().signal(SIGSTOP);
+  for (int i = 0; i < 3; ++i) {
+    machine.use(15);
+    EXPECT_FALSE(first_with_level(other, 2).is_null());
+    machine.use(3);
+    EXPECT_FALSE(first_with_level(other, 0).is_null());
+  }
+  hanging.process().signal(SIGCONT);
+  server.process().signal(SIGTERM);
+  EXPECT_EQ(server.process().wait().exit_code, 0);
+  EXPECT_FALSE(first_with_level(hanging, 3).is_null()) << "it gets the newest when it goes on";
+}
+
+TEST(Ros2, WrongUseIsOneSentence) {
+  const struct {
+    std::vector<std::string> arguments;
+    std::vector<std::pair<std::string, std::string>> environment;
+    const char* said;
+  } cases[] = {
+      {{"--ros-domain", "3"}, {}, "--ros-domain needs --ros2"},
+      {{"--ros2", "--ros-domain", "233"}, {}, "ros-domain"},
+      {{"--ros2", "--ros-topic", "diagnostics"}, {}, "--ros-topic diagnostics is no topic"},
+      {{"--ros2"}, {{"ROS_DOMAIN_ID", "robots"}}, "ROS_DOMAIN_ID=robots is no domain"},
+      {{"--ros2"}, {{"ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF"}}, "lets nobody find what is published"},
+      {{"--ros2"}, {{"ROS_STATIC_PEERS", "a;<b>"}}, "'<b>' of ROS_STATIC_PEERS is no address"},
+  };
+  for (const auto& each : cases) {
+    std::vector<std::string> arguments{"serve", "--listen", "127.0.0.1:0"};
+    arguments.insert(arguments.end(), each.arguments.begin(), each.arguments.end());
+    CommandOptions options;
+    options.environment = each.environment;
+    const auto result = run_headroom(arguments, options);
+    EXPECT_EQ(result.exit_code, 2) << each.said;
+    EXPECT_THAT(result.err, HasSubstr(each.said));
+  }
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,184 @@
+#include "ros2/diagnostics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/alerts.h"
+
+namespace headroom::ros2 {
+namespace {
+using testing::HasSubstr;
+
+AlertEvent alert_of(const std::string& rule, const std::string& figure, AlertSeverity severity, double value,
+                    double threshold) {
+  AlertEvent event;
+  event.rule = rule;
+  event.figure = figure;
+  event.severity = severity;
+  event.value = value;
+  event.threshold = threshold;
+  return event;
+}
+
+DiagnosticArray array_of(Diagnostics& diagnostics, const SystemSample& sample,
+                         const std::vector<AlertEvent>& active = {}) {
+  analysis::MemoryRisk risk({1'000'000'000});
+  risk.add(sample);
+  return diagnostics.of(sample, risk, active);
+}
+
+const DiagnosticStatus* find(const DiagnosticArray& array, const std::string& name) {
+  for (const DiagnosticStatus& status : array.status)
+    if (status.name == name) return &status;
+  return nullptr;
+}
+
+std::string value_of(const DiagnosticStatus& status, const std::string& key) {
+  for (const KeyValue& pair : status.values)
+    if (pair.key == key) return pair.value;
+  return "(absent)";
+}
+
+SystemSample jetson() {
+  SystemSample sample;
+  sample.unix_time = Nanoseconds{1'700'000'000'123'456'789};
+  sample.ram_total = gibibytes(16);
+  sample.ram_used = gibibytes(8);
+  sample.ram_available = gibibytes(7);
+  sample.swap_total = gibibytes(8);
+  sample.swap_used = mebibytes(10);
+  sample.nvmap_used = gibibytes(3);
+  sample.gpu_percent = 92;
+  sample.temperatures_celsius = {{"cpu", 68.5}, {"gpu", 72}};
+  sample.power_watts = {{"VDD_CPU", 6.75}, {"VDD_IN", 18.5}};
+  sample.power_mode = "MAXN";
+  return sample;
+}
+
+TEST(Diagnostics, AStatusForEachComponentThatIsTold) {
+  Diagnostics diagnostics("robot-7");
+  const DiagnosticArray array = array_of(diagnostics, jetson());
+  EXPECT_EQ(array.stamp.count, 1'700'000'000'123'456'789);
+  ASSERT_EQ(array.status.size(), 5u);
+  for (const DiagnosticStatus& status : array.status) {
+    EXPECT_EQ(status.level, DiagnosticLevel::ok) << status.name;
+    EXPECT_EQ(status.hardware_id, "robot-7");
+  }
+  const DiagnosticStatus* memory = find(array, "headroom: memory");
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->message, "8.00 GiB of 16.00 GiB is used");
+  EXPECT_EQ(value_of(*memory, "ram_used_bytes"), "8589934592");
+  EXPECT_EQ(value_of(*memory, "ram_used_percent"), "50");
+  EXPECT_EQ(value_of(*memory, "cma_free_bytes"), "(absent)");
+  EXPECT_EQ(find(array, "headroom: swap")->message, "10.0 MiB of 8.00 GiB is used");
+  const DiagnosticStatus* gpu = find(array, "headroom: gpu");
+  EXPECT_EQ(gpu->message, "3.00 GiB of the machine's memory is the GPU's");
+  EXPECT_EQ(value_of(*gpu, "gpu_percent"), "92");
+  const DiagnosticStatus* temperature = find(array, "headroom: temperature");
+  EXPECT_EQ(temperature->message, "gpu is at 72.0 °C");
+  EXPECT_EQ(value_of(*temperature, "temperature_celsius.cpu"), "68.50");
+  const DiagnosticStatus* power = find(array, "headroom: power");
+  EXPECT_EQ(power->message, "VDD_IN takes 18.5 W");
+  EXPECT_EQ(value_of(*power, "power_mode"), "MAXN");
+}
+
+TEST(Diagnostics, WhatIsNotToldIsNotThere) {
+  Diagnostics diagnostics("pc");
+  EXPECT_TRUE(array_of(diagnostics, {}).status.empty());
+  SystemSample sample;
+  sample.ram_total = gibibytes(4);
+  sample.swap_total = Bytes{};  // a machine without swap
+  const DiagnosticArray array = array_of(diagnostics, sample);
+  ASSERT_EQ(array.status.size(), 1u);
+  EXPECT_EQ(array.status[0].name, "headroom: memory");
+}
+
+TEST(Diagnostics, TheMostSevereAlertIsTheLevel) {
+  Diagnostics diagnostics("pc");
+  const std::vector<AlertEvent> active = {
+      alert_of("little_available", "ram_available_bytes", AlertSeverity::warning, 1e9, 2e9),
+      alert_of("total_memory", "ram_used_percent", AlertSeverity::critical, 91.2, 85),
+      alert_of("swap_in_use", "swap_used_bytes", AlertSeverity::warning, 1 << 27, 64 << 20),
+      alert_of("throttled", "throttled", AlertSeverity::info, 1, 0.5)};
+  const DiagnosticArray array = array_of(diagnostics, jetson(), active);
+  const DiagnosticStatus* memory = find(array, "headroom: memory");
+  EXPECT_EQ(memory->level, DiagnosticLevel::error);
+  EXPECT_THAT(
+      memory->message,
+      testing::StartsWith("total_memory: 91.2 % of memory is used (limit 85.0 %); little_available: "));
+  EXPECT_EQ(value_of(*memory, "alerts"), "total_memory, little_available");
+  EXPECT_EQ(find(array, "headroom: swap")->level, DiagnosticLevel::warn);
+  EXPECT_EQ(find(array, "headroom: gpu")->level, DiagnosticLevel::ok);
+  const DiagnosticStatus* power = find(array, "headroom: power");
+  EXPECT_EQ(power->level, DiagnosticLevel::ok) << "info is no reason to stop a robot";
+  EXPECT_THAT(power->message, HasSubstr("clocks are held down"));
+}
+
+// Each figure that rules may watch reaches some status.
+TEST(Diagnostics, NoAlertIsLost) {
+  for (std::size_t i = 0; i < analysis::kRiskFigures; ++i) {
+    const std::string figure(analysis::name_of(static_cast<analysis::RiskFigure>(i)));
+    Diagnostics diagnostics("pc");
+    const DiagnosticArray array =
+        array_of(diagnostics, {}, {alert_of("mine", figure, AlertSeverity::critical, 2, 1)});
+    ASSERT_EQ(array.status.size(), 1u) << figure;
+    EXPECT_EQ(array.status[0].level, DiagnosticLevel::error) << figure;
+    EXPECT_EQ(value_of(array.status[0], "alerts"), "mine");
+  }
+}
+
+TEST(Diagnostics, WhatWasToldAndIsNoMoreIsStale) {
+  Diagnostics diagnostics("pc");
+  SystemSample sample = jetson();
+  array_of(diagnostics, sample);
+  sample.temperatures_celsius.clear();
+  const DiagnosticArray array = array_of(diagnostics, sample);
+  const DiagnosticStatus* temperature = find(array, "headroom: temperature");
+  ASSERT_TRUE(temperature);
+  EXPECT_EQ(temperature->level, DiagnosticLevel::stale);
+  const DiagnosticArray ended = diagnostics.ended({5});
+  EXPECT_EQ(ended.stamp.count, 5);
+  ASSERT_EQ(ended.status.size(), 5u);
+  for (const DiagnosticStatus& status : ended.status) EXPECT_EQ(status.level, DiagnosticLevel::stale);
+}
+
+TEST(Diagnostics, GpusWithMemoryOfTheirOwn) {
+  Diagnostics diagnostics("pc");
+  SystemSample sample;
+  sample.gpus.resize(2);
+  sample.gpus[0].index = 0;
+  sample.gpus[0].name = "NVIDIA H200";
+  sample.gpus[0].memory_total = gibibytes(140);
+  sample.gpus[0].memory_used = gibibytes(70);
+  sample.gpus[1].index = 1;
+  sample.gpus[1].memory_total = gibibytes(140);
+  sample.gpus[1].memory_used = gibibytes(14);
+  DiagnosticArray array = array_of(diagnostics, sample);
+  const DiagnosticStatus* gpu = find(array, "headroom: gpu");
+  ASSERT_TRUE(gpu);
+  EXPECT_EQ(gpu->message, "70.00 GiB of 140.00 GiB is used, 14.00 GiB of 140.00 GiB is used");
+  EXPECT_EQ(value_of(*gpu, "gpu.0.name"), "NVIDIA H200");
+  EXPECT_EQ(value_of(*gpu, "gpu_memory_used_percent"), "50");
+  sample.gpus[1] = {};
+  sample.gpus[1].index = 1;
+  sample.gpus[1].lost = true;
+  array = array_of(diagnostics, sample);
+  gpu = find(array, "headroom: gpu");
+  EXPECT_EQ(gpu->level, DiagnosticLevel::error);
+  EXPECT_THAT(gpu->message, HasSubstr("GPU 1 is lost"));
+}
+
+// A ROS node in Python fails on texts that are not UTF-8, and a NUL ends a string of DDS.
+TEST(Diagnostics, TextsAreUtf8WithoutNul) {
+  Diagnostics diagnostics("pc\xff");
+  SystemSample sample;
+  sample.temperatures_celsius = {{std::string("a\0b\xfe", 4), 90}};
+  const DiagnosticArray array = array_of(diagnostics, sample);
+  ASSERT_EQ(array.status.size(), 1u);
+  EXPECT_EQ(array.status[0].hardware_id, "pc\xef\xbf\xbd");
+  EXPECT_EQ(value_of(array.status[0], "temperature_celsius.a b\xef\xbf\xbd"), "90");
+  EXPECT_EQ(array.status[0].message, "a b\xef\xbf\xbd is at 90.0 °C");
+}
+
+}  // namespace
+}  // namespace headroom::ros2
