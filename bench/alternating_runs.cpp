@@ -13,10 +13,12 @@
 // weights. What the fourth differs in from it is what two equal sessions differ in.
 //
 //   alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1]
-//                    [--task WORD] [--device cpu|cuda:N] [--conv-search heuristic] [--again on|off]
+//                    [--task WORD] [--device cpu|cuda:N] [--conv-search heuristic] [--only headroom|bare]
 //
 // Without a source, inputs are made from the model's signature; with --task none nothing lies between two
-// runs of any way. On a GPU the bare way is that of bare_on_device.h. --again off leaves the fourth out.
+// runs of any way. On a GPU the bare way is that of bare_on_device.h. With --only
+// there is that way alone, and it runs when it is told to (on_command.h): for models of which ONNX Runtime
+// does not bear two sessions in a process.
 //
 // Prints a line of JSON: the P50 of each way, and of the ratio to `bare` of each turn the median with a
 // distribution-free 95 % interval.
@@ -31,6 +33,7 @@
 #include "bench/loaded_model.h"
 #include "inference/synthetic_input.h"
 #include "model/device_name.h"
+#include "on_command.h"
 #include "source_frames.h"
 
 namespace {
@@ -48,7 +51,7 @@ T need(Result<T> result) {
 }
 
 struct Options {
-  std::string model, source, task, device = "cpu", conv_search = "heuristic", again = "on";
+  std::string model, source, task, device = "cpu", conv_search = "heuristic", only;
   int image_size = 640, frames = 160, turns = 60, threads = 1;
 };
 
@@ -114,7 +117,7 @@ Options parse(int count, char** values) {
     std::string* const word = flag == "--device"        ? &options.device
                               : flag == "--conv-search" ? &options.conv_search
                               : flag == "--task"        ? &options.task
-                              : flag == "--again"       ? &options.again
+                              : flag == "--only"        ? &options.only
                                                         : nullptr;
     int* const value = flag == "--imgsz"     ? &options.image_size
                        : flag == "--frames"  ? &options.frames
@@ -129,10 +132,14 @@ Options parse(int count, char** values) {
       bare::fail("alternating_runs: unknown flag " + flag);
   }
   if (options.model.empty() || (count - first_flag) % 2 != 0 || options.frames < 1 || options.turns < 1 ||
-      options.threads < 1 || !parse_device_name(options.device) || !parse_conv_search(options.conv_search))
+      options.threads < 1 ||
+      (!options.only.empty() && options.only != "headroom" && options.only != "bare") ||
+      (!options.only.empty() && !options.source.empty()) || !parse_device_name(options.device) ||
+      !parse_conv_search(options.conv_search))
     bare::fail(
         "usage: alternating_runs MODEL [SOURCE] [--imgsz 640] [--frames 160] [--turns 60] [--threads 1] "
-        "[--task WORD] [--device cpu|cuda:N] [--conv-search exhaustive|heuristic|default] [--again on|off]");
+        "[--task WORD] [--device cpu|cuda:N] [--conv-search exhaustive|heuristic|default] [--only "
+        "headroom|bare]");
   return options;
 }
 
@@ -165,17 +172,17 @@ class Ways {
     bench::WorkerJob job;
     job.image_size = options.image_size;
     if (options.device != "cpu") need(backend_.prepare_device(options.device));
-    measured_.emplace(need(LoadedModel::load(backend_, model, job)));
+    if (options.only != "bare") measured_.emplace(need(LoadedModel::load(backend_, model, job)));
+    if (options.only == "headroom") return;
     // What the worker's task says of its input, once more for the bare sessions.
     auto session = need(backend_.load(options.model, model.settings));
     if (options.source.empty())
-      make_signature_input(options, session.description());
+      make_signature_input(options, session.description(), options.only.empty());
     else
       read_frames(options, session.description());
   }
 
   std::vector<std::string> names() const {
-    if (!second_) return {"headroom", "bare"};
     return {"headroom", "bare", frames_.empty() ? "bare_again" : "bare_letterboxed"};
   }
   std::int64_t run(const std::string& way, std::size_t number) {
@@ -208,11 +215,11 @@ class Ways {
       preprocess(frame, tensors_.back().data());
     }
   }
-  void make_signature_input(const Options& options, const ModelDescription& description) {
+  void make_signature_input(const Options& options, const ModelDescription& description, bool twice) {
     constexpr std::uint32_t kSeed = 1;
     const auto made = need(inference::make_synthetic_inputs(description, options.image_size, kSeed));
     for (auto* model : {&bare_, &second_}) {
-      if (model == &second_ && options.again == "off") continue;
+      if (model == &second_ && !twice) continue;
       model->emplace(options, made.front().dims);
       std::memcpy((*model)->input().data(), made.front().data.data(), (*model)->input().size());
     }
@@ -247,6 +254,7 @@ class Ways {
 int main(int count, char** values) {
   const Options options = parse(count, values);
   Ways ways(options);
+  if (!options.only.empty()) return run_on_command([&] { return ways.run(options.only, 0); });
   const std::vector<std::string> names = ways.names();
   std::map<std::string, std::vector<std::int64_t>> all;
   std::map<std::string, std::vector<double>> ratios;

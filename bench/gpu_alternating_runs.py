@@ -10,12 +10,16 @@ are absent are exported from torchvision as in gpu_inference.py; yolox_nano_640x
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import time
 
 from gpu_inference import EXPORTED, export, machine
+from gpu_trace_cost import Program, take_turns
+from truth import interval_of_median
 
 # Turns of 36 runs: 10 to 20 seconds on an H200.
 MODELS = {"resnet50": 300, "mobilenet_v2": 400, "resnet18": 500, "fcn_resnet50": 80, "yolox_nano_640x640": 150}
@@ -23,12 +27,38 @@ MODELS = {"resnet50": 300, "mobilenet_v2": 400, "resnet18": 500, "fcn_resnet50":
 
 def run(options, model, turns):
     command = [options.build / "alternating_runs", options.models / f"{model}.onnx", "--task", "none", "--device", options.device,
-               "--conv-search", "heuristic", "--turns", turns, "--again", options.again]
+               "--conv-search", "heuristic", "--turns", turns]
     begin = time.monotonic()
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"alternating_runs {model} gave {done.returncode}: {done.stderr[-3000:]}")
     return {**json.loads(done.stdout), "seconds": round(time.monotonic() - begin, 1)}
+
+
+class Turns:  # of gpu_trace_cost.take_turns
+    warmup, slice, turns = 100, 0.12, 8
+
+
+def apart(options, model):
+    """Pairs of processes that are told when to run, on the same processors."""
+    begin, ratios, times = time.monotonic(), [], []
+    processors = sorted(os.sched_getaffinity(0))[-4:]
+    while len(ratios) < options.apart and time.monotonic() - begin < options.budget:
+        pair = {name: Program([options.build / "alternating_runs", options.models / f"{model}.onnx", "--task", "none", "--device", options.device,
+                               "--conv-search", "heuristic", "--only", way], processors) for name, way in (("alone", "bare"), ("headroom", "headroom"))}
+        try:
+            for program in pair.values():
+                program.answer()
+                program.pin()
+            found = take_turns(pair, "", Turns)
+        finally:
+            for program in pair.values():
+                program.end()
+        ratios.append(found["ratios"]["headroom"])
+        times += [(turn["alone"], turn["headroom"]) for turn in found["turns"]]
+        print(model, round(ratios[-1], 4), file=sys.stderr, flush=True)
+    return {"pairs": len(ratios), "bare_p50_ns": statistics.median(bare for bare, _ in times),
+            "headroom_p50_ns": statistics.median(headroom for _, headroom in times), "ratio": interval_of_median(ratios), "ratios": ratios}
 
 
 def interval(ratio):
@@ -53,6 +83,11 @@ def markdown(result):
                 found = [one[key]["median"] for one in processes if key in one]
                 return f"{statistics.median(found):.4f}" if found else "–"
             out.append(f"| {model} | median of {len(processes)} | | | | {middle('headroom_over_bare')} | {middle('bare_again_over_bare')} |")
+    if result.get("apart"):
+        out += ["", "By turns of two processes on the same four processors, 8 turns of 0.12 s a pair; the ratio of a pair is the median of its turns:", "",
+                "| model | pairs | bare P50, ms | Headroom P50, ms | Headroom / bare, median of the pairs and its 95 % interval |", "|---|--:|--:|--:|--:|"]
+    for model, one in result.get("apart", {}).items():
+        out.append(f"| {model} | {one['pairs']} | {one['bare_p50_ns'] / 1e6:.3f} | {one['headroom_p50_ns'] / 1e6:.3f} | {interval(one['ratio'])} |")
     return "\n".join(out) + "\n"
 
 
@@ -65,8 +100,9 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--model", action="append", choices=MODELS, help="of all models only this; may be given several times")
     parser.add_argument("--turns", type=int, help="the same for all models")
-    parser.add_argument("--again", default="on", choices=("on", "off"), help="off: without the second bare session, for models of which ONNX "
-                        "Runtime does not bear three")
+    parser.add_argument("--apart", type=int, metavar="PAIRS", help="by turns of two processes: for models of which ONNX Runtime does not bear two "
+                        "sessions in one")
+    parser.add_argument("--budget", type=float, default=1e9, help="seconds for each model, with --apart")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     options.models.mkdir(parents=True, exist_ok=True)
@@ -76,11 +112,15 @@ def main():
     file = options.out / "gpu_alternating_runs.json"
     result = json.loads(file.read_text()) if file.exists() else {"models": {}}
     result["machine"] = machine()
-    for _ in range(options.processes):  # a process of each model first: what is cut off leaves none without
+    for model in wanted if options.apart else ():
+        result.setdefault("apart", {})[model] = apart(options, model)
+    for _ in range(0 if options.apart else options.processes):  # a process of each model first: what is cut off leaves none without
         for model in wanted:
             result["models"].setdefault(model, []).append(run(options, model, options.turns or MODELS[model]))
             file.write_text(json.dumps(result, indent=1) + "\n")
             (options.out / "gpu_alternating_runs.md").write_text(markdown(result))
+    file.write_text(json.dumps(result, indent=1) + "\n")
+    (options.out / "gpu_alternating_runs.md").write_text(markdown(result))
     print(markdown(result))
 
 

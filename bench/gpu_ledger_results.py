@@ -54,7 +54,9 @@ def main():
                          f"{figures['difference_lowest_bytes'] / MIB:,.2f} to {figures['difference_highest_bytes'] / MIB:,.2f} | "
                          f"{100 * figures['difference_highest_bytes'] / figures['nvml_bytes']:.2f} % |")
     moves = {name: moves_of(one["phases"]) for name, one in compared.items()}
-    lines += ["", "Moves of contexts: " + "; ".join(f"{name} {moves[name]}" for name in moves) + ".", "",
+    lines += ["", "Moves of contexts: " + "; ".join(f"{name} {moves[name]}" for name in moves) + ". Phases that only allocate, free or launch move nothing. A "
+              "separate look at each step found when the driver takes what: most with the context, more with its first launch, with the first kernels of cuDNN and "
+              "with the first stream beside the default one (cudaMallocAsync has one of its own, so there that comes with the context).", "",
               "## Cost", "", f"Medians of {cost['pairs']} alternating pairs of programs, nanoseconds; a pair of calls allocates and frees, with a "
               "limit set.", "", "| | untraced | traced | added, median (quartiles) |", "|---|---|---|---|"]
     for key, figures in cost.items():

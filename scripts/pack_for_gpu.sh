@@ -20,7 +20,7 @@ strip "$work"/bin/{headroom,alternating_runs}
 # The others that it needs are in every distribution.
 ldd "$work/bin/headroom" | awk '$1 ~ /^lib(fmt|spdlog|dw|elf)\.so/ {print $3}' | xargs cp -Lt "$work/bin/"
 scripts/pack_core_headers.sh "$work/headers" >/dev/null
-tar cf - -C "$work" bin headers | xz -T0 -6 >"$folder/build.tar.xz"
+tar cf - -C "$work" bin headers | xz --x86 --lzma2=preset=6,dict=64MiB >"$folder/build.tar.xz"
 if ! ls "$folder"/provider.tar.xz.* >/dev/null 2>&1; then
   scripts/pack_onnxruntime_cuda.sh "$folder" 55 "$architecture"
 fi

@@ -3,6 +3,7 @@
 // hook never stands in for a function of another signature.
 #include <link.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "tracer/driver_calls.h"
@@ -11,25 +12,25 @@
 
 namespace headroom::tracer::driver {
 
-Real real;
+constinit Real real;
 
 namespace {
 
+// In the library's file as it stands, with no constructor to fill it: other libraries' constructors may come
+// first and look functions up, as compute-sanitizer's do.
 struct Call {
   const char* name;
-  void* hook;  // null: only used
-  void** real;
+  void* hook;         // null: only used
+  std::size_t place;  // in Real
+  void*& real() const { return *reinterpret_cast<void**>(reinterpret_cast<char*>(&driver::real) + place); }
 };
-template <class Function>
-void** slot(Function*& function) {
-  return reinterpret_cast<void**>(&function);
-}
 
 const Call calls[] = {
-#define HEADROOM_HOOKED(name, parameters) {#name, reinterpret_cast<void*>(&driver::name), slot(real.name)},
+#define HEADROOM_HOOKED(name, parameters) \
+  {#name, reinterpret_cast<void*>(&driver::name), offsetof(Real, name)},
     HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_HOOKED)
 #undef HEADROOM_HOOKED
-#define HEADROOM_USED(name, parameters) {#name, nullptr, slot(real.name)},
+#define HEADROOM_USED(name, parameters) {#name, nullptr, offsetof(Real, name)},
         HEADROOM_USED_DRIVER_CALLS(HEADROOM_USED)
 #undef HEADROOM_USED
 };
@@ -43,7 +44,7 @@ int take_from_driver(dl_phdr_info* module, std::size_t, void* found) {
     return 0;
   for (const Call& call : calls) {
     const std::uint64_t address = address_of_export(*module, call.name);
-    *call.real = reinterpret_cast<void*>(address);
+    call.real() = reinterpret_cast<void*>(address);
   }
   *static_cast<bool*>(found) = true;
   return 1;
@@ -65,14 +66,14 @@ void* substitute(const char* name, void* function) {
   if (function == nullptr || !find_driver()) return function;
   for (const Call& call : calls) {
     if (call.hook == nullptr) continue;
-    if (*call.real == function) return call.hook;
+    if (call.real() == function) return call.hook;
     // The driver was unloaded and came again, elsewhere.
     if (name != nullptr && std::strcmp(call.name, name) == 0 && function != call.hook &&
-        *call.real != nullptr) {
+        call.real() != nullptr) {
       bool found = false;
       const Locked locked(lock);
       ::dl_iterate_phdr(take_from_driver, &found);
-      return *call.real == function ? call.hook : function;
+      return call.real() == function ? call.hook : function;
     }
   }
   return function;

@@ -84,12 +84,12 @@ ort::Status* run_session(const void* session, const RunIt& run) {
 // A run that goes on in a thread of the runtime's pool, until it calls back.
 struct AsyncRun {
   std::atomic<bool> is_taken{false};
-  OpenSession* session;
-  std::uint64_t start_ns;
-  ort::RunAsyncCallback callback;
-  void* user_data;
+  OpenSession* session = nullptr;
+  std::uint64_t start_ns = 0;
+  ort::RunAsyncCallback callback = nullptr;
+  void* user_data = nullptr;
 };
-AsyncRun async_runs[256];
+constinit AsyncRun async_runs[256];
 
 AsyncRun* take_async_run() {
   for (AsyncRun& run : async_runs)

@@ -4,9 +4,9 @@
 
 namespace headroom::tracer {
 
-RealAllocator real;
-NextFunction<void* (*)(const char*, int)> next_dlopen("dlopen");
-NextFunction<int (*)(void*)> next_dlclose("dlclose");
+constinit RealAllocator real;
+constinit NextFunction<void* (*)(const char*, int)> next_dlopen("dlopen");
+constinit NextFunction<int (*)(void*)> next_dlclose("dlclose");
 
 namespace {
 

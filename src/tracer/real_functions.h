@@ -37,15 +37,15 @@ extern NextFunction<int (*)(void*)> next_dlclose;
 // The allocator behind ours, resolved together; `malloc` is stored last.
 struct RealAllocator {
   std::atomic<void* (*)(std::size_t)> malloc{nullptr};
-  void* (*calloc)(std::size_t, std::size_t);
-  void* (*realloc)(void*, std::size_t);
-  void (*free)(void*);
-  int (*posix_memalign)(void**, std::size_t, std::size_t);
-  void* (*aligned_alloc)(std::size_t, std::size_t);
-  void* (*memalign)(std::size_t, std::size_t);
-  void* (*valloc)(std::size_t);
-  void* (*pvalloc)(std::size_t);
-  void* (*reallocarray)(void*, std::size_t, std::size_t);
+  void* (*calloc)(std::size_t, std::size_t) = nullptr;
+  void* (*realloc)(void*, std::size_t) = nullptr;
+  void (*free)(void*) = nullptr;
+  int (*posix_memalign)(void**, std::size_t, std::size_t) = nullptr;
+  void* (*aligned_alloc)(std::size_t, std::size_t) = nullptr;
+  void* (*memalign)(std::size_t, std::size_t) = nullptr;
+  void* (*valloc)(std::size_t) = nullptr;
+  void* (*pvalloc)(std::size_t) = nullptr;
+  void* (*reallocarray)(void*, std::size_t, std::size_t) = nullptr;
   void* allocate(std::size_t size) const { return malloc.load(std::memory_order_relaxed)(size); }
   bool is_resolved() const { return __builtin_expect(malloc.load(std::memory_order_acquire) != nullptr, 1); }
 };

@@ -349,6 +349,25 @@ TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
   EXPECT_FALSE(json_of(driver).contains("context_bytes")) << "without NVML it is not known";
 }
 
+// Its constructor runs before those of the library that traces.
+TEST_F(TraceGpu, AnotherLibrarysConstructorMayAskForTheDriver) {
+#ifdef HEADROOM_SANITIZED
+  GTEST_SKIP() << "a sanitizer's library must come first";
+#endif
+  CommandOptions options;
+  options.folder = folder_.path();
+  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
+                         {"LD_PRELOAD", HEADROOM_BINARY_DIR "/tests/libtrace_guest_early.so"}};
+  const CommandResult traced = run_headroom(
+      {"trace", "--force", "--gpu-mem-limit", "64MiB", "--out", recording().string(), "--", "/bin/true"},
+      options);
+  EXPECT_EQ(traced.exit_code, 0) << traced.err;
+  EXPECT_THAT(traced.err, HasSubstr("early: 0"));
+  const auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
+  ASSERT_TRUE(document);
+  EXPECT_EQ(get_integer(get_member(*document, "devices").at(0), "peak_bytes"), 1 << 20);
+}
+
 // Launches are not hooked; what they brought is found soon after.
 TEST_F(TraceGpu, WhatLaunchesTakeIsFoundLater) {
   CommandOptions options;
