@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "analysis/robust_statistics.h"
+
 namespace headroom::analysis {
 namespace {
 
@@ -16,40 +18,15 @@ constexpr double kStalled = 0.5;
 // One-sided 0.1 %: the question is put again and again.
 constexpr double kCertain = 3.09;
 
-double median_of(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-// Theil and Sen's.
-double slope_of(std::span<const double> x, std::span<const double> y, std::vector<double>& slopes) {
-  slopes.clear();
-  for (std::size_t i = 0; i < x.size(); ++i)
-    for (std::size_t j = i + 1; j < x.size(); ++j) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
-  return median_of(slopes);
-}
-
 // What a line of this slope leaves, on average.
 double scatter_of(std::span<const double> x, std::span<const double> y, double slope,
-                  std::vector<double>& rests) {
-  rests.clear();
-  for (std::size_t i = 0; i < x.size(); ++i) rests.push_back(y[i] - slope * x[i]);
-  const double middle = median_of(rests);
+                  std::span<double> work) {
+  const auto rests = work.first(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) rests[i] = y[i] - slope * x[i];
+  const double middle = median(rests);
   double sum = 0;
   for (const double rest : rests) sum += std::abs(rest - middle);
   return sum / static_cast<double>(x.size());
-}
-
-// Mann and Kendall's Z. Equal values make it smaller than it could be, which errs on the quiet side.
-double certainty_of_growth(std::span<const double> y) {
-  std::int64_t s = 0;
-  for (std::size_t i = 0; i < y.size(); ++i)
-    for (std::size_t j = i + 1; j < y.size(); ++j) s += (y[j] > y[i]) - (y[j] < y[i]);
-  const auto n = static_cast<double>(y.size());
-  const double deviation = std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
-  return s == 0 ? 0 : (static_cast<double>(s) - (s > 0 ? 1 : -1)) / deviation;
 }
 
 }  // namespace
@@ -127,8 +104,7 @@ std::optional<Exhaustion> ExhaustionForecast::forecast(Bytes limit) const {
 }
 
 std::optional<SteadyGrowth> ExhaustionForecast::growth() const {
-  std::vector<double> slopes;
-  slopes.reserve(kStretches * (kStretches - 1) / 2);
+  std::array<double, pairs_of(kStretches)> work;
   for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
     const Points points = points_of(*level);
     const std::size_t n = points.count;
@@ -136,7 +112,7 @@ std::optional<SteadyGrowth> ExhaustionForecast::growth() const {
 
     // Does the line of the first three quarters hold for the last one?
     const std::size_t q = n - n / 4;
-    const double early = slope_of(points.xs(0, q), points.ys(0, q), slopes);
+    const double early = theil_sen_slope(points.xs(0, q), points.ys(0, q), work);
     double low = points.y[0] - early * points.x[0], high = low, late_high = points.y[q] - early * points.x[q];
     for (std::size_t i = 0; i < n; ++i) {
       const double rest = points.y[i] - early * points.x[i];
@@ -153,22 +129,21 @@ std::optional<SteadyGrowth> ExhaustionForecast::growth() const {
     // The beginning may be the loading of a model.
     std::size_t from = n / 4;
     const std::size_t half = from + (n - from) / 2;
-    double slope = slope_of(points.xs(from, n), points.ys(from, n), slopes);
-    if (slope <= 0 || certainty_of_growth(points.ys(from, n)) < kCertain) return std::nullopt;
-    const double first = slope_of(points.xs(from, half), points.ys(from, half), slopes);
-    const double second = slope_of(points.xs(half, n), points.ys(half, n), slopes);
+    double slope = theil_sen_slope(points.xs(from, n), points.ys(from, n), work);
+    if (slope <= 0 || mann_kendall_certainty(points.ys(from, n), work) < kCertain) return std::nullopt;
+    const double first = theil_sen_slope(points.xs(from, half), points.ys(from, half), work);
+    const double second = theil_sen_slope(points.xs(half, n), points.ys(half, n), work);
     if (second < kStalled * slope) return std::nullopt;
-    const double of_one = scatter_of(points.xs(from, n), points.ys(from, n), slope, slopes);
-    const double of_two = (scatter_of(points.xs(from, half), points.ys(from, half), first, slopes) +
-                           scatter_of(points.xs(half, n), points.ys(half, n), second, slopes)) /
+    const double of_one = scatter_of(points.xs(from, n), points.ys(from, n), slope, work);
+    const double of_two = (scatter_of(points.xs(from, half), points.ys(from, half), first, work) +
+                           scatter_of(points.xs(half, n), points.ys(half, n), second, work)) /
                           2;
     if (of_one > kBent * of_two) {
       slope = second;
       from = half;
     }
-    std::vector<double>& rests = slopes;
-    rests.clear();
-    for (std::size_t i = from; i < n; ++i) rests.push_back(points.y[i] - slope * points.x[i]);
+    const auto rests = std::span(work).first(n - from);
+    for (std::size_t i = from; i < n; ++i) rests[i - from] = points.y[i] - slope * points.x[i];
     const auto top = rests.begin() + static_cast<std::ptrdiff_t>((rests.size() * 19) / 20);
     std::nth_element(rests.begin(), top, rests.end());
     const double now = static_cast<double>(last_ - begin_) * 1e-9;

@@ -1,52 +1,24 @@
 #include "analysis/series_growth.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <optional>
 #include <vector>
 
+#include "analysis/robust_statistics.h"
+
 namespace headroom::analysis {
 namespace {
-
-double median(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
 
 struct Trend {
   double slope = 0;      // Theil-Sen
   double certainty = 0;  // Mann-Kendall's Z; above 1.645 it grows, with 5 % of error
 };
 
-Trend trend_of(std::span<const std::int64_t> x, std::span<const std::int64_t> y) {
-  const std::size_t n = x.size();
-  std::vector<double> slopes;
-  std::int64_t concordant = 0, discordant = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = i + 1; j < n; ++j) {
-      slopes.push_back((static_cast<double>(y[j]) - static_cast<double>(y[i])) /
-                       static_cast<double>(x[j] - x[i]));
-      if (y[j] > y[i]) ++concordant;
-      if (y[j] < y[i]) ++discordant;
-    }
-  // Variance of S under "no trend", with runs of equal values taken out (Mann 1945, Kendall 1975).
-  const auto term = [](double count) { return count * (count - 1) * (2 * count + 5); };
-  std::vector<std::int64_t> sorted(y.begin(), y.end());
-  std::sort(sorted.begin(), sorted.end());
-  double variance = term(static_cast<double>(n));
-  for (std::size_t i = 0; i < n;) {
-    const auto end = std::upper_bound(sorted.begin(), sorted.end(), sorted[i]) - sorted.begin();
-    variance -= term(static_cast<double>(static_cast<std::size_t>(end) - i));
-    i = static_cast<std::size_t>(end);
-  }
-  const auto s = static_cast<double>(concordant - discordant);
-  Trend trend{median(slopes), 0};
-  if (variance > 0 && s != 0) trend.certainty = (s > 0 ? s - 1 : s + 1) / std::sqrt(variance / 18);
-  return trend;
+Trend trend_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes) {
+  const std::vector<double> x(cycles.begin(), cycles.end()), y(bytes.begin(), bytes.end());
+  std::vector<double> work(std::max(pairs_of(x.size()), x.size()));
+  return {theil_sen_slope(x, y, work), mann_kendall_certainty(y, work)};
 }
 
 // How likely is it that so many points from `first` on are above all before them, if the values came in
