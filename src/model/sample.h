@@ -48,6 +48,7 @@ struct CgroupMemory {
 struct ProcessSample {
   std::int64_t pid = 0, parent = 0;
   std::string name;                   // as the kernel has it: at most 15 characters
+  std::string user;                   // whose it is: a name, or a number without one; empty if not told
   std::optional<double> cpu_percent;  // of one core, since the sample before
   std::optional<Bytes> rss, swapped;
   std::optional<Bytes> pss;  // only where asked for

@@ -80,6 +80,7 @@ void describe(auto& field, a<ProcessSample> auto& process) {
   field("pid", process.pid);
   field("parent", process.parent);
   field("name", process.name);
+  field.unless_zero("user", process.user);
   field("cpu_percent", process.cpu_percent);
   field("rss_bytes", process.rss);
   field("pss_bytes", process.pss);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -51,7 +52,38 @@ bool read_stat(std::string_view text, Process& process) {
 
 }  // namespace
 
+// Names of users from a file, never from a directory service, which may let us wait.
+class UserNames {
+ public:
+  explicit UserNames(const std::filesystem::path& root) {
+    const auto text = read_file(root / "etc/passwd", mebibytes(4));
+    if (!text) return;
+    for (const std::string_view line : split(*text, '\n')) {  // "name:x:1000:…"
+      const auto fields = split(line, ':');
+      const auto id = fields.size() > 2 ? parse_number<std::int64_t>(fields[2]) : std::nullopt;
+      if (id) names_.emplace(*id, fields[0]);
+    }
+  }
+  // Of a line "Uid:\t1000\t…" of a status file.
+  void put(std::string_view status, std::string& user) const {
+    constexpr std::string_view kKey = "\nUid:";
+    const std::size_t at = status.find(kKey);
+    if (at == status.npos) return user.clear();
+    std::string_view rest = status.substr(at + kKey.size());
+    const std::string_view word = take_word(rest);
+    const auto id = parse_number<std::int64_t>(word);
+    const auto known = id ? names_.find(*id) : names_.end();
+    user = known != names_.end() ? std::string_view(known->second) : word;
+  }
+
+ private:
+  std::unordered_map<std::int64_t, std::string> names_;
+};
+
 struct ProcessTable::State {
+  explicit State(const std::filesystem::path& root) : users(root) {}
+
+  UserNames users;
   DIR* folder = nullptr;
   std::vector<Process> now, before;                   // sorted by pid
   std::vector<std::size_t> chosen;                    // indices into `now`
@@ -202,7 +234,9 @@ struct ProcessTable::State {
       row.cpu_percent = 100.0 * static_cast<double>(process.ticks - same->ticks) * tick_seconds /
                         (time - time_before).seconds();
     // The last lines of a long file: the scheduler's masks come behind them.
-    row.swapped = kib_line(read_file(process.pid, "status"), "VmSwap");
+    const std::string_view status = read_file(process.pid, "status");
+    users.put(status, row.user);
+    row.swapped = kib_line(status, "VmSwap");
     row.oom_score = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score")));
     row.oom_score_adj = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score_adj")));
     if (with_pss) row.pss = kib_line(read_file(process.pid, "smaps_rollup"), "Pss");
@@ -210,7 +244,7 @@ struct ProcessTable::State {
   }
 };
 
-ProcessTable::ProcessTable(const std::filesystem::path& root) : state_(std::make_unique<State>()) {
+ProcessTable::ProcessTable(const std::filesystem::path& root) : state_(std::make_unique<State>(root)) {
   state_->folder = ::opendir((root / "proc").c_str());
 }
 ProcessTable::~ProcessTable() = default;

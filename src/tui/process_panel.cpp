@@ -15,12 +15,14 @@ namespace {
 constexpr std::array<std::string_view, kProcessColumns> kNames{"memory", "gpu", "cpu", "swap",
                                                                "oom",    "pid", "name"};
 
+constexpr int kUserWidth = 8;
+
 std::string size_text(const std::optional<Bytes>& size) { return size ? short_size(*size) : "-"; }
 
 bool passes(const ProcessSample& process, const std::string& filter) {
   if (filter.empty()) return true;
   return to_lower(process.name).find(to_lower(filter)) != std::string::npos ||
-         std::to_string(process.pid) == filter;
+         std::to_string(process.pid) == filter || process.user == filter;
 }
 
 // What is absent is last, whichever way it is sorted; equal ones stay in the order of their numbers.
@@ -55,6 +57,11 @@ bool has_pss(const SystemSample& sample) {
                      [](const ProcessSample& process) { return process.pss.has_value(); });
 }
 
+bool has_user(const SystemSample& sample) {
+  return std::any_of(sample.processes.begin(), sample.processes.end(),
+                     [](const ProcessSample& process) { return !process.user.empty(); });
+}
+
 struct HelpLine {
   const char *keys, *what;
 };
@@ -85,6 +92,7 @@ std::vector<const ProcessSample*> rows_of(const SystemSample& sample, const TopC
 void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture, const TopChoice& choice) {
   if (end - row < 2) return;
   const bool pss = has_pss(*picture.sample), threads = canvas.width() >= 100;
+  const bool user = has_user(*picture.sample) && canvas.width() >= (pss ? 90 : 80);
   struct Column {
     std::string name;
     int width;
@@ -111,9 +119,10 @@ void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture,
                {Ink::title, each.sort && *each.sort == choice.sort});
     column += each.width;
   }
-  const int name_column = column + 1;
+  const int user_column = column + 1, name_column = user_column + (user ? kUserWidth + 1 : 0);
   const auto rows = rows_of(*picture.sample, choice);
   const std::size_t known = picture.processes.value_or(picture.sample->processes.size());
+  if (user) canvas.put(user_column, row, "USER", {Ink::title});
   canvas.put(name_column, row, title_of("NAME", ProcessColumn::name), {Ink::title});
   if (known > 0)
     canvas.put_right(row,
@@ -150,6 +159,7 @@ void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture,
     cell(size_text(process.swapped), 9, {process.swapped.value_or(Bytes{}).count > 0 ? Ink::swap : Ink::dim});
     cell(process.oom_score ? std::to_string(*process.oom_score) : "-", 5, {Ink::dim});
     if (threads) cell(process.threads ? std::to_string(*process.threads) : "-", 5, {Ink::dim});
+    if (user) canvas.put(user_column, y, fit_to_width(process.user, kUserWidth), {Ink::dim});
     canvas.put(name_column, y, fit_to_width(process.name, std::max(1, canvas.width() - name_column)));
     if (choice.interactive && choice.selected && process.pid == *choice.selected) canvas.reverse_row(y);
   }
@@ -209,7 +219,7 @@ void draw_help(Canvas& canvas) {
       HelpLine{"?, h, F1", "this page, and back"},
       HelpLine{"1 2 3 4", "memory, machine, charts, processes: on and off"},
       HelpLine{"arrows PgUp PgDn Home End j k", "select a process"},
-      HelpLine{"/", "only processes of this name or number"},
+      HelpLine{"/", "only processes of this name, number or user"},
       HelpLine{"s, F6, r", "sort by the next column; the other way round"},
       HelpLine{"x, F9", "send a signal to the selected process"},
       HelpLine{"p", "PSS of processes (walks page tables), on and off"},

@@ -298,7 +298,7 @@ void add_process(const Tree& tree, int pid, int parent, const std::string& name,
   tree.file(folder + "/stat", std::to_string(pid) + " (" + name + ") S " + std::to_string(parent) +
                                   " 1 1 0 -1 4194560 1 1 1 1 " + std::to_string(ticks) + " 0 0 0 20 0 3 0 " +
                                   std::to_string(started) + " 100000 " + std::to_string(pages) + " 1 1\n");
-  tree.file(folder + "/status", "Name:\tx\nVmSwap:\t   12 kB\n");
+  tree.file(folder + "/status", "Name:\tx\nUid:\t1000\t0\t0\t0\nVmSwap:\t   12 kB\n");
   tree.file(folder + "/oom_score", "667\n");
   tree.file(folder + "/oom_score_adj", "-5\n");
   tree.file(folder + "/smaps_rollup", "x\nRss: 10 kB\nPss:   7 kB\nPss_Anon: 5 kB\n");
@@ -307,6 +307,7 @@ void add_process(const Tree& tree, int pid, int parent, const std::string& name,
 TEST(ProcessTable, TheLargestWithTheirGpuMemory) {
   Tree tree;
   const Bytes page{::sysconf(_SC_PAGESIZE)};
+  tree.file("etc/passwd", "root:x:0:0::/root:/bin/sh\nrobot:x:1000:1000::/home/robot:/bin/sh\nbad\n");
   add_process(tree, 10, 1, "small", 1, 0);
   add_process(tree, 20, 1, "a name) (odd", 300, 0);
   add_process(tree, 30, 1, "on the GPU", 2, 0);
@@ -330,6 +331,7 @@ TEST(ProcessTable, TheLargestWithTheirGpuMemory) {
   EXPECT_EQ(odd.oom_score, 667);
   EXPECT_EQ(odd.oom_score_adj, -5);
   EXPECT_EQ(odd.threads, 3);
+  EXPECT_EQ(odd.user, "robot");
   EXPECT_EQ(odd.gpu, std::nullopt);
 }
 

@@ -20,6 +20,7 @@ ProcessSample process(std::int64_t pid, const std::string& name, double cpu, Byt
   sample.swapped = Bytes{};
   sample.oom_score = oom_score;
   sample.oom_score_adj = 0;
+  sample.user = pid < 1000 ? "root" : "robotics_team";
   sample.threads = 4;
   return sample;
 }
