@@ -76,7 +76,7 @@ Result<watch::WatchOptions> options_from(const std::vector<std::string>& argumen
   }
   if (values.has("interval")) options.interval = *parse_duration(values.text("interval"));
   if (values.has("duration")) options.duration = *parse_duration(values.text("duration"));
-  auto alerts = alert_settings_from(values, "off");
+  auto alerts = alert_settings_from(values, options.from ? "off" : "default");
   if (!alerts) return forward_error(alerts);
   options.alerts = std::move(*alerts);
   if (values.toggle("jsonl")) options.format = watch::Format::jsonl;
@@ -146,7 +146,7 @@ std::vector<Flag> watch_flags() {
       grouped(std::move(sysroot), what),
       grouped(make_flag("jsonl", FlagKind::toggle, "", "print an object a sample"), log),
       grouped(rare(make_flag("csv", FlagKind::toggle, "", "print a row a sample")), log),
-      grouped(alerts_flag("off"), log),
+      grouped(alerts_flag("default, with --from off"), log),
       grouped(rare(make_flag("quiet", FlagKind::toggle, "", "print no samples")), log),
       grouped(make_flag("output", FlagKind::text, "FILE", "log to FILE.csv, FILE.jsonl or FILE.jsonl.gz"),
               log),
