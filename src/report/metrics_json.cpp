@@ -1,7 +1,7 @@
 #include "report/metrics_json.h"
 
 #include "base/text.h"
-#include "report/json_fields.h"
+#include "report/json_field_text.h"
 
 namespace headroom::report {
 
@@ -205,6 +205,15 @@ Json to_json(const SystemSample& sample) {
   writer("unix_time_ns", sample.unix_time);
   describe(writer, sample);
   return document;
+}
+
+void append_json(std::string& text, const SystemSample& sample) {
+  text += '{';
+  FieldText field(text);
+  field("time_ns", sample.time);
+  field("unix_time_ns", sample.unix_time);
+  describe(field, sample);
+  text += '}';
 }
 
 Result<SystemSample> system_sample_from_json(const Json& document) {

@@ -32,6 +32,8 @@ struct MetricsLine {
 nlohmann::ordered_json to_json(const MetricsLine& line);
 // A sample of `headroom watch`, with its times (docs/watch.md).
 nlohmann::ordered_json to_json(const SystemSample& sample);
+// The same behind a text, without a document in between.
+void append_json(std::string& text, const SystemSample& sample);
 Result<SystemSample> system_sample_from_json(const nlohmann::ordered_json& document);
 // Tolerates unknown and absent keys; a wrong type is an error that names the key.
 Result<MetricsLine> metrics_line_from_json(const nlohmann::ordered_json& document);

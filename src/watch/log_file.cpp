@@ -93,7 +93,7 @@ void LogFile::write(const SystemSample& sample, std::span<const AlertEvent> aler
   if (kind_ == Kind::csv)
     csv_.append(pending_, sample);
   else
-    pending_ += json_line(sample, alerts);
+    append_json_line(pending_, sample, alerts);
   ++pending_samples_;
   const Nanoseconds now = monotonic_now();
   if (kind_ != Kind::gzip || pending_.size() >= kGzipAt || now - last_flush_ >= kLongestPending) {

@@ -80,13 +80,14 @@ class Session {
   }
 
   void print(const SystemSample& sample, std::span<const AlertEvent> events) {
-    if (options_.format == Format::csv) {
-      std::string text;
-      csv_.append(text, sample);
-      print_output(text);
-    } else {
-      print_output(options_.format == Format::jsonl ? json_line(sample, events) : line_for_person(sample));
-    }
+    line_.clear();
+    if (options_.format == Format::csv)
+      csv_.append(line_, sample);
+    else if (options_.format == Format::jsonl)
+      append_json_line(line_, sample, events);
+    else
+      line_ = line_for_person(sample);
+    print_output(line_);
   }
 
   void summarise() {
@@ -108,6 +109,7 @@ class Session {
   std::optional<LogFile> file_;
   std::optional<AlertWatch> alerts_;
   CsvRows csv_;
+  std::string line_;  // kept, so that it is allocated once
   analysis::SeriesAccumulator series_;
   MemoryCurves curves_;
   SystemSample last_;

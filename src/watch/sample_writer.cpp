@@ -36,11 +36,22 @@ std::string quoted(const std::string& name) {
 
 }  // namespace
 
+void append_json_line(std::string& text, const SystemSample& sample, std::span<const AlertEvent> alerts) {
+  report::append_json(text, sample);
+  text.pop_back();  // its brace: what is only of a log comes behind
+  if (sample.unknown_tokens.empty()) text += ",\"unknown_tokens\":[]";
+  if (!alerts.empty()) {
+    Json events = Json::array();
+    for (const AlertEvent& event : alerts) events.push_back(to_json(event));
+    text += ",\"alerts\":" + to_line(events);
+  }
+  text += "}\n";
+}
+
 std::string json_line(const SystemSample& sample, std::span<const AlertEvent> alerts) {
-  Json document = report::to_json(sample);
-  if (!document.contains("unknown_tokens")) document["unknown_tokens"] = Json::array();
-  for (const AlertEvent& event : alerts) document["alerts"].push_back(to_json(event));
-  return to_line(document) + "\n";
+  std::string text;
+  append_json_line(text, sample, alerts);
+  return text;
 }
 
 void CsvRows::append(std::string& text, const SystemSample& sample) {

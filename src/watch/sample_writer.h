@@ -12,6 +12,7 @@ namespace headroom::watch {
 
 // An object on a line, with the alerts that began or ended. unknown_tokens is always there: that there are
 // none is a result.
+void append_json_line(std::string& text, const SystemSample& sample, std::span<const AlertEvent> alerts = {});
 std::string json_line(const SystemSample& sample, std::span<const AlertEvent> alerts = {});
 
 // Rows of CSV behind a header. The columns are the figures of the first sample; a figure that comes later has
