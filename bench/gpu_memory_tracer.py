@@ -30,6 +30,7 @@ from gpu_torch_guest import make_model
 
 MODELS = ("resnet50_b1", "resnet50_b32", "fcn_resnet50_b1", "ssdlite320_b1", "vit_b_16_b8", "transformer_b4")
 OURS = ("MemoryTracer", "MemoryTracer, recorded")
+ALLOCATIONS_ALONE = "MemoryTracer, of another module"  # layers pass by; what PyTorch's tracker and the account cost
 
 
 def made(name):
@@ -83,6 +84,7 @@ def sides_of(model):
     return {
         "MemoryTracer": lambda: plain.trace(model),
         "MemoryTracer, recorded": lambda: recording.trace(model),
+        ALLOCATIONS_ALONE: lambda: plain.trace(elsewhere),
         "memory history, no stacks": lambda: history(None),
         "memory history, stacks of Python": lambda: history("python"),
         "memory history, all stacks": lambda: history("all"),
@@ -179,7 +181,7 @@ def save(options, found):
 
 
 def main():
-    global plain, recording
+    global plain, recording, elsewhere
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int, default=40)
@@ -194,6 +196,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         torch.zeros(1, device="cuda")
         prepared = {name: Prepared(name, options) for name in names}
+        elsewhere = torch.nn.Identity()
         plain, recording = MemoryTracer(), MemoryTracer(record_to=f"{folder}/a.hrec")
         for index, name in enumerate(names):
             now = time.monotonic()
