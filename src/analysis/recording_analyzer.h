@@ -242,14 +242,17 @@ inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
     case MemoryEventKind::device_figure:
       ++events_;
       return devices_.visit(event, layers_.layer_of(event.scope), time);
+    case MemoryEventKind::weight:
+      return;  // the reader's own
   }
 }
 
 inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t time) {
   ThreadAccount& thread = thread_of(event);
-  if (event.scope != thread.scope) enter(thread, event.scope, time);  // told by a segment's header
+  if (event.scope != thread.scope && !event.is_weight)
+    enter(thread, event.scope, time);  // told by a segment's header
   LiveBlock block;
-  if (!make_block(event, thread.layer, time, block)) {
+  if (!make_block(event, event.is_weight ? layers_.layer_of(event.scope) : thread.layer, time, block)) {
     ++implausible_;
     return;
   }

@@ -120,7 +120,8 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     layer.path = tree[i].path;
     layer.key = tree[i].key;
     layer.source = tree[i].source;
-    layer.counts_known = full_ || layer.source != recording::ScopeSource::node;
+    layer.counts_known = full_ || (layer.source != recording::ScopeSource::node &&
+                                   layer.source != recording::ScopeSource::weights);
     layer.entries = account.entries;
     layer.self = live_figures(account.self, account.self_peak_variance, account.self_end_variance);
     if (for_tracing_mark_ == peak_mark_ && i < for_tracing_.size())

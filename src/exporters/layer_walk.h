@@ -19,6 +19,7 @@ class LayerWalk {
   // layers before and after have in common, and then enter(layer) from there in.
   template <class Leave, class Enter>
   void go(const MemoryEvent& event, Leave&& leave, Enter&& enter) {
+    if (event.is_weight) return;  // its thread was somewhere else
     analysis::LayerIndex& current = current_[event.thread.index];
     const analysis::LayerIndex next = layers_.of(event.scope);
     if (next == current) return;

@@ -45,6 +45,7 @@ enum class MemoryEventKind : std::uint8_t {
   device_figure = 13,    // what is no allocation comes to `size` bytes from now on
   reserve = 14,          // mmap of `size` bytes of addresses without access: no memory
   make_accessible = 15,  // mprotect of `size` bytes: what of them was reserved is memory from now on
+  weight = 16,  // what was allocated at `address` is a weight, of the scope `count`; the reader's own
 };
 
 // Samples are split at random in two halves, each a sample of its own: half A chooses the moment of a peak,
@@ -60,6 +61,7 @@ struct MemoryEvent {
   SampleHalf half = SampleHalf::both;  // of a sample
   std::uint8_t device = 0;             // its ordinal
   DeviceMemoryKind device_kind = DeviceMemoryKind::device;
+  bool is_weight = false;  // an allocation that `scope` owns, in which its thread was not
   ThreadIndex thread;
   ScopeId scope;  // the thread's scope at the time
   StackId stack;

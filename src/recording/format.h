@@ -108,9 +108,12 @@ enum class ScopeSource : std::uint32_t {
   run = 3,
   node = 4,
   load = 5,
-  module = 6,  // of PyTorch
-  phase = 7,   // of training: backward, optimizer.step
+  module = 6,   // of PyTorch
+  phase = 7,    // of training: backward, optimizer.step
+  weights = 8,  // of the PyTorch module that it lies in; no thread is ever in it
 };
+// What such a scope is called.
+inline constexpr char kWeightsScope[] = "(weights)";
 
 // The scope of what the tracer itself does in the program, such as ending a runtime's profile. It lies in
 // whatever scope the thread is in then.
@@ -203,6 +206,7 @@ enum class ExtensionKind : std::uint8_t {
   device_figure = 4,    // device · kind · bytes: what it is now, for kinds that are no allocations
   reserve = 5,          // address/8 · size · stack: addresses without access (PROT_NONE)
   make_accessible = 6,  // address/8 · size · stack: what of this was reserved is memory from now on
+  weight = 7,  // address/8 · scope id: what lies there belongs to this scope, and did so all the time
 };
 inline constexpr unsigned kInlineTimeLimit = 15;
 

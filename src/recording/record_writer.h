@@ -90,6 +90,9 @@ class RecordWriter {
   void make_accessible(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
     extension(ExtensionKind::make_accessible, time, {address >> kAddressShift, size, stack});
   }
+  void weight(std::uint64_t time, std::uint64_t address, std::uint32_t scope_id) {
+    extension(ExtensionKind::weight, time, {address >> kAddressShift, scope_id});
+  }
   void scope(std::uint64_t time, std::uint32_t scope_id) {
     tag(kTagScope, time);
     at_ = put_varint(at_, scope_id);

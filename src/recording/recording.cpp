@@ -97,6 +97,8 @@ Recording& Recording::operator=(Recording&& other) noexcept {
   weights_ = std::move(other.weights_);
   nodes_ = std::move(other.nodes_);
   places_ = std::move(other.places_);
+  weight_blocks_ = std::move(other.weight_blocks_);
+  has_weights_to_find_ = other.has_weights_to_find_;
   problems_ = std::move(other.problems_);
   open_problems_ = std::move(other.open_problems_);
   return *this;
@@ -273,6 +275,7 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
         *scope = {ScopeId{record.parent}, record.source, with_valid_utf8(payload.rest())};
         // A range may be pushed without a name; an empty name here is that of an id without a record.
         if (scope->name.empty()) scope->name = kUnnamedScope;
+        has_weights_to_find_ |= record.source == ScopeSource::weights;
       }
       return;
     }
@@ -326,6 +329,11 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     }
   }
   // A kind of a later version: not for this reader.
+}
+
+void Recording::find_weights() {
+  walk_records([&](const MemoryEvent& event) { weight_blocks_.look_at(event); });
+  weight_blocks_.end_of_pass();
 }
 
 // Apart from the walk of a recording without such modules, and rare: so its calls need not be inlined.

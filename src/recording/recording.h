@@ -24,6 +24,7 @@
 #include "recording/runtime_profile.h"
 #include "recording/segment_decoder.h"
 #include "recording/stack_table.h"
+#include "recording/weight_blocks.h"
 
 namespace headroom::recording {
 
@@ -139,7 +140,10 @@ class Recording {
   void walk_nodes(Visit&& visit);  // with the nodes of graphs as scopes, with stacks as they were recorded
   void walk_places(const std::function<void(const MemoryEvent&)>& visit);
   template <class Visit>
-  void walk(Visit&& visit);  // the events as they were recorded
+  void walk(Visit&& visit);  // with weights in the scopes of their layers
+  template <class Visit>
+  void walk_records(Visit&& visit);  // the events as they were recorded
+  void find_weights();
   void report_damage(const SegmentDecoder& decoder);
   void let_go_of(const std::uint8_t* begin, const std::uint8_t* end) const;
 
@@ -162,11 +166,14 @@ class Recording {
   SampleWeights weights_;
   NodeRanges nodes_;
   ModulePlaces places_;
+  WeightBlocks weight_blocks_;
+  bool has_weights_to_find_ = false;
   std::vector<std::string> problems_, open_problems_;
 };
 
 template <class Visit>
 void Recording::for_each_event(Visit&& visit) {
+  if (std::exchange(has_weights_to_find_, false)) find_weights();
   if (places_.empty()) return walk_nodes(visit);
   walk_places(std::ref(visit));
 }
@@ -180,6 +187,20 @@ void Recording::walk_nodes(Visit&& visit) {
 
 template <class Visit>
 void Recording::walk(Visit&& visit) {
+  const auto is_for_others = [](const MemoryEvent& event) { return event.kind != MemoryEventKind::weight; };
+  if (weight_blocks_.empty()) {
+    walk_records([&](const MemoryEvent& event) {
+      if (is_for_others(event)) visit(event);
+    });
+    return;
+  }
+  walk_records([&](const MemoryEvent& event) {
+    if (is_for_others(event)) visit(weight_blocks_.settled(event));
+  });
+}
+
+template <class Visit>
+void Recording::walk_records(Visit&& visit) {
   problems_ = open_problems_;
   const std::uint64_t coin_key = mixed(static_cast<std::uint64_t>(info_.started_realtime_ns));
   // One decoder for each segment whose time has come; seldom more than there are threads.

@@ -102,6 +102,7 @@ class SegmentDecoder {
   }
   bool define_stack(const std::uint8_t*& p);
   const char* read_reservation(ExtensionKind kind, const std::uint8_t* at, const std::uint8_t* end);
+  const char* read_weight(const std::uint8_t* at, const std::uint8_t* end);
   // Null, or what is wrong with it. What is of a later version is no event.
   const char* read_extension(const std::uint8_t*& p, bool& is_event);
   bool take_counted();
@@ -156,6 +157,15 @@ inline const char* SegmentDecoder::read_reservation(ExtensionKind kind, const st
   return nullptr;
 }
 
+inline const char* SegmentDecoder::read_weight(const std::uint8_t* at, const std::uint8_t* end) {
+  const std::uint64_t eighths = get_varint(at, end), scope = get_varint(at, end);
+  if (at == nullptr) return "a record of a weight is cut off";
+  event_.kind = MemoryEventKind::weight;
+  event_.address = eighths << kAddressShift;
+  event_.count = scope;
+  return nullptr;
+}
+
 inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& is_event) {
   const std::uint64_t kind = get_varint(p, end_);
   const std::uint64_t bytes = get_varint(p, end_);
@@ -164,8 +174,9 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
   const std::uint8_t* const end = p + bytes;
   const std::uint8_t* at = p;
   p = end;
-  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::make_accessible);
+  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::weight);
   if (!is_event) return nullptr;
+  if (kind == static_cast<std::uint64_t>(ExtensionKind::weight)) return read_weight(at, end);
   if (kind >= static_cast<std::uint64_t>(ExtensionKind::reserve))
     return read_reservation(static_cast<ExtensionKind>(kind), at, end);
   const std::uint64_t device = get_varint(at, end), memory = get_varint(at, end);
@@ -206,6 +217,7 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
       break;
     case ExtensionKind::reserve:
     case ExtensionKind::make_accessible:
+    case ExtensionKind::weight:
       break;  // read above
   }
   if (stack >= local_stacks_.size()) return "a stack is named before it is defined";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/peak_shares.h"
+#include "analysis/peak_uses.h"
 #include "report/process_figures.h"
 #include "report/ranking.h"
 #include "report/recording_devices.h"
@@ -38,6 +39,8 @@ std::string_view name_of(recording::ScopeSource source) {
       return "module";
     case recording::ScopeSource::phase:
       return "phase";
+    case recording::ScopeSource::weights:
+      return "weights";
   }
   return "program";
 }
@@ -96,6 +99,16 @@ Json peak_shares_json(const RecordingReport& report) {
     shares.push_back(std::move(object));
   }
   return shares;
+}
+
+Json peak_uses_json(const RecordingAnalysis& analysis) {
+  Json uses = Json::array();
+  for (const PeakUse& use : peak_uses(analysis)) {
+    Json object = {{"use", use.name}, {"bytes", use.bytes}};
+    set_if(object, "bytes_standard_error", use.standard_error());
+    uses.push_back(std::move(object));
+  }
+  return uses;
 }
 
 // Indices of the stacks that lead in any ranking, by their bytes at the peak.
@@ -379,6 +392,7 @@ Json recording_to_json(const RecordingReport& report) {
   if (analysis.host_recorded) {
     json["mapped"] = mapped_json(report);
     json["peak_shares"] = peak_shares_json(report);
+    if (Json uses = peak_uses_json(analysis); !uses.empty()) json["peak_uses"] = std::move(uses);
   }
   json["layers"] = layers_json(analysis);
   if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);

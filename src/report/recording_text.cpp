@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/peak_shares.h"
+#include "analysis/peak_uses.h"
 #include "analysis/session_memory.h"
 #include "base/display_width.h"
 #include "base/text.h"
@@ -167,6 +168,17 @@ class Screen {
         line(std::string(static_cast<std::size_t>(display_width(figures)), ' ') + own);
     }
     and_more(static_cast<std::int64_t>(shares.size()), shown);
+    uses();
+  }
+
+  // "By use: weights 44.6 MiB, activations 1.8 MiB, other 12.0 MiB".
+  void uses() {
+    std::string words;
+    for (const PeakUse& use : peak_uses(analysis_))
+      words += fmt::format("{} {} {}", words.empty() ? "By use:" : ",",
+                           use.name == "optimizer_state" ? "optimizer's state" : use.name,
+                           format_bytes({use.bytes}));
+    if (!words.empty()) line("  " + wrap(words, width_ - 2, 2));
   }
 
   static std::string words_for_share_name(const PeakShare& share) {
@@ -209,6 +221,7 @@ class Screen {
     if (share.kind != ShareKind::layer) return {};
     for (const LayerFigures& layer : analysis_.layers) {
       if (layer.path != share.name) continue;
+      if (layer.source == recording::ScopeSource::weights) return {};  // nobody enters them
       const std::string own_peak = format_bytes({layer.peak_allocated});
       return {own_peak == format_bytes({share.bytes}) ? "" : fmt::format("own peak {}, ", own_peak),
               fmt::format("entered {}×", grouped(layer.entries))};

@@ -158,6 +158,12 @@ void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size
   done(thread);
 }
 
+void record_weight(ThreadLocal& thread, std::uint64_t address, std::uint32_t scope) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) state->writer.weight(time, address, scope);
+  done(thread);
+}
+
 void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
                               std::uint64_t handle, std::uint64_t size, const CallFrame& caller) {
   record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {

@@ -23,6 +23,8 @@ void record_reservation(ThreadLocal& thread, std::uint64_t address, std::uint64_
 void record_accessible(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                        const CallFrame& caller);
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time);
+// What lies at the address is a weight of the layer whose weights' scope this is.
+void record_weight(ThreadLocal& thread, std::uint64_t address, std::uint32_t scope);
 // Of GPUs. The thread's guard is up; `time` of a release is from before the driver's call.
 void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
                               std::uint64_t handle, std::uint64_t size, const CallFrame& caller);

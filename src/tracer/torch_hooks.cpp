@@ -59,6 +59,15 @@ void hook_module(Object* module) {
   if (process.options.host) replace_attribute(module, "__call__", around_module);
 }
 
+// Those that are called as such, and not by Tensor.backward. Classes of optimizers come after torch.autograd.
+void hook_autograd() {
+  const Owned autograd(api.PyImport_ImportModule("torch.autograd"));
+  api.PyErr_Clear();
+  if (!autograd) return;
+  for (const char* const function : {"backward", "grad"})
+    replace_attribute(autograd.get(), function, around_backward);
+}
+
 // --- finding the classes
 
 struct WantedClass {
@@ -76,6 +85,7 @@ WantedClass wanted_classes[] = {
        // Before PyTorch 2.0, and since.
        replace_attribute(optimizer, "_hook_for_profile", around_patch_of_step);
        replace_attribute(optimizer, "_patch_step_function", around_patch_of_step);
+       hook_autograd();
      },
      false},
 };

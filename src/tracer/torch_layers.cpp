@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tracer/process.h"
+#include "tracer/recorder.h"
 #include "tracer/scopes.h"
 #include "tracer/thread_state.h"
 #include "tracer/torch_module_table.h"
@@ -106,7 +107,7 @@ void name_contents(Object* module, const Object* root, std::uint32_t root_number
     Object* const name = api.PyTuple_GetItem(item, 0);
     Object* const content = api.PyTuple_GetItem(item, 1);
     if (content == api.none || !is_text(name) || find_module(content, root_number) != nullptr) continue;
-    if (add_module({content, nullptr, name, module, root, root_number, 0, 0, 0, 0}) != nullptr)
+    if (add_module({content, nullptr, name, module, root, root_number, 0, 0, 0, 0, false}) != nullptr)
       name_contents(content, root, root_number, depth + 1);
   }
 }
@@ -115,7 +116,7 @@ NamedModule* name_root(Object* module) {
   const Owned name(class_name_of(module));
   if (!name) return nullptr;
   const std::uint32_t number = ++roots_so_far, twin = choose_twin(module, name.get());
-  if (add_module({module, nullptr, name.get(), nullptr, module, number, twin, 0, 0, 0}) == nullptr)
+  if (add_module({module, nullptr, name.get(), nullptr, module, number, twin, 0, 0, 0, false}) == nullptr)
     return nullptr;
   name_contents(module, module, number, 0);
   return find_root(module);
@@ -130,8 +131,8 @@ NamedModule* name_late(Object* module, const OpenModule& inside) {
     if (NamedModule* const again = find_root(inside.root)) ++again->vain_looks;
   }
   const Owned name(class_name_of(module));
-  if (!name || add_module({module, nullptr, name.get(), nullptr, inside.root, inside.root_number, 0, 0, 0,
-                           0}) == nullptr)
+  if (!name || add_module({module, nullptr, name.get(), nullptr, inside.root, inside.root_number, 0, 0, 0, 0,
+                           false}) == nullptr)
     return nullptr;
   name_contents(module, inside.root, inside.root_number, 0);
   return find_module(module, inside.root_number);
@@ -182,6 +183,69 @@ std::uint32_t scope_of(const NamedModule& named, const OpenModule* inside, std::
   return scope;
 }
 
+// --- weights
+
+// The values of a dictionary, or what an iterable gives, in a list of its own: what is done with them may run
+// code that changes it. Null, and no exception, where `object` is neither.
+Object* list_of(Object* object) {
+  const Owned builtins(api.PyImport_ImportModule("builtins"));
+  const Owned list(builtins ? attribute_of(builtins.get(), "list") : nullptr);
+  Object* const made = list ? api.PyObject_CallFunctionObjArgs(list.get(), object, nullptr) : nullptr;
+  api.PyErr_Clear();
+  return made;
+}
+Object* result_of(Object* object, const char* method) {
+  const Owned function(attribute_of(object, method));
+  Object* const result = function ? api.PyObject_CallFunctionObjArgs(function.get(), nullptr) : nullptr;
+  api.PyErr_Clear();
+  return result;
+}
+
+// `tensors` of a layer: where each has its memory. Tensors without (fake ones, on the device "meta") have
+// none.
+void tell_tensors(Object* tensors, std::uint32_t layer) {
+  const Owned list(tensors != nullptr ? list_of(tensors) : nullptr);
+  for (ssize_t i = 0; list && i < api.PyList_Size(list.get()); ++i) {
+    Object* const tensor = api.PyList_GetItem(list.get(), i);
+    const Owned address(tensor != api.none ? result_of(tensor, "data_ptr") : nullptr);
+    const long number = address ? api.PyLong_AsLong(address.get()) : 0;
+    api.PyErr_Clear();
+    if (number <= 0) continue;
+    const std::uint32_t scope = intern_scope(layer, ScopeSource::weights, recording::kWeightsScope,
+                                             sizeof recording::kWeightsScope - 1);
+    ThreadLocal& thread = thread_local_state;
+    const Guard guard(thread);
+    record_weight(thread, static_cast<std::uint64_t>(number), scope);
+  }
+}
+
+// Of a module that is called for the first time, and of all that it contains: parameters and buffers, which
+// were made before. `scope` is the module's.
+void tell_weights(Object* module, std::uint32_t scope, std::uint32_t root_number, int depth) {
+  NamedModule* const named = find_module(module, root_number);
+  if (named == nullptr || named->has_told_weights || depth > kMostContainers) return;
+  named->has_told_weights = true;
+  const Owned modules(attribute_of(module, "_modules"));
+  const bool shows_its_modules = modules && is_dictionary(modules.get());
+  for (const char* const kind : {"_parameters", "_buffers"}) {
+    // TorchScript's have all that is in them, as it has no layers.
+    const Owned own(shows_its_modules ? attribute_of(module, kind) : nullptr);
+    const Owned tensors(shows_its_modules ? (own ? result_of(own.get(), "values") : nullptr)
+                                          : result_of(module, kind + 1));
+    tell_tensors(tensors.get(), scope);
+  }
+  const Owned items(shows_its_modules ? api.PyDict_Items(modules.get()) : nullptr);
+  if (!items) return api.PyErr_Clear();
+  for (ssize_t i = 0; i < api.PyList_Size(items.get()); ++i) {
+    Object* const item = api.PyList_GetItem(items.get(), i);
+    Object* const content = api.PyTuple_GetItem(item, 1);
+    const NamedModule* const inner = content != api.none ? find_module(content, root_number) : nullptr;
+    if (inner == nullptr || inner->container != module) continue;
+    const Text name = text_of(inner->name);
+    tell_weights(content, add_element(scope, name.bytes, name.length), root_number, depth + 1);
+  }
+}
+
 // A module that is called while it is being called, by itself or by others, is one layer.
 const OpenModule* find_open(const Object* module) {
   for (std::uint32_t i = open_modules.depth; i-- > 0;)
@@ -204,7 +268,9 @@ OpenModule look_up(Object* module, std::uint32_t outer) {
     named->scope = scope_of(*named, inside, outer);
     named->outer_scope = outer;
   }
-  return {module, named->root, named->root_number, named->scope};
+  const OpenModule found{module, named->root, named->root_number, named->scope};
+  if (!named->has_told_weights) tell_weights(module, found.scope, found.root_number, 0);
+  return found;
 }
 
 }  // namespace

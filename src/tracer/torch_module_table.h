@@ -24,6 +24,7 @@ struct NamedModule {
   std::uint32_t twin, vain_looks;
   // Where it was called last, and which scope that came to; 0: not known.
   std::uint32_t outer_scope, scope;
+  bool has_told_weights;
   bool is_root() const { return module == root; }
 };
 

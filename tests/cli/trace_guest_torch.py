@@ -1,6 +1,7 @@
 """Runs models of the real PyTorch, with outputs whose sizes are known from their shapes.
 
     trace_guest_torch.py layers    prints what each layer has to allocate in blocks of 64 KiB and more, as JSON
+    trace_guest_torch.py weights   prints what weights and phases come to, as JSON
     trace_guest_torch.py leak      a module keeps what it makes
     trace_guest_torch.py loader    a DataLoader with workers that are forked, and one with workers that are started anew
     trace_guest_torch.py looks     other code that has to do with nn.Module.__call__: the profiler, fx, TorchScript
@@ -74,6 +75,29 @@ def layers():
     parameters = 2 * 512 * 768 * FLOAT
     print(json.dumps({"layers": expected, "parameters": parameters}), flush=True)
     os._exit(0)  # with the model, its gradients and the optimiser's state still there
+
+
+def bytes_of(tensors):
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def weights():
+    model = nn.Sequential(nn.Linear(512, 768), nn.BatchNorm1d(768), nn.Linear(768, 512, bias=False)).eval()
+    model[1].register_buffer("table", torch.zeros(300, 1024))
+    tied = nn.Linear(768, 512, bias=False)
+    tied.weight = model[2].weight
+    model.append(nn.ModuleList([tied])) if hasattr(model, "append") else model.add_module("3", nn.ModuleList([tied]))
+    model.forward = lambda x: model[2](model[1](model[0](x)))
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(600, 300, bias=False)).eval())
+    scripted(torch.zeros(1, 600))
+    x = torch.zeros(BATCH, 512)
+    torch.autograd.backward(model(x).sum())
+    (kept,) = torch.autograd.grad(model(x).sum(), [model[0].weight])
+    expected = {"0": bytes_of([model[0].weight]), "1": bytes_of([model[1].table]), "2": bytes_of([model[2].weight])}
+    print(json.dumps({"weights": {f"Sequential 2/{name}/(weights)": size for name, size in expected.items()} |
+                      {"Sequential/(weights)": 600 * 300 * FLOAT},
+                      "backward": bytes_of([model[0].weight, model[2].weight]) + bytes_of([kept])}), flush=True)
+    os._exit(0)
 
 
 class Keeping(nn.Module):
@@ -162,4 +186,4 @@ def looks():
 
 
 if __name__ == "__main__":
-    {"layers": layers, "leak": leak, "loader": loader, "looks": looks}[sys.argv[1]]()
+    {"layers": layers, "weights": weights, "leak": leak, "loader": loader, "looks": looks}[sys.argv[1]]()

@@ -21,7 +21,7 @@ ALLOCATE, RELEASE, MAP, UNMAP, SCOPE, STACK, SAMPLE, COUNTERS, GAP, THREAD = ran
 EXTENSION = 15
 DEVICE_ALLOCATE, DEVICE_RELEASE, DEVICE_REFUSED, DEVICE_FIGURE = range(1, 5)  # kinds of extensions
 DEVICE_FIELDS = {DEVICE_ALLOCATE: 5, DEVICE_RELEASE: 3, DEVICE_REFUSED: 6, DEVICE_FIGURE: 3}
-RESERVE, MAKE_ACCESSIBLE = 5, 6  # more of them
+RESERVE, MAKE_ACCESSIBLE, WEIGHT = 5, 6, 7  # more of them
 EXTENDED = 16  # an event's kind, here: 16 and the kind of extension
 # Kinds of memory that take up the device's own (where it is not integrated).
 DEVICE_TOTAL = range(1, 7)
@@ -324,6 +324,10 @@ class Recording:
                     if stack >= len(stacks):
                         raise Damage("a stack is named before it is defined")
                     yield time, EXTENDED + what, (thread, scope, eighths * 8 % 2**64, size, stacks[stack])
+                elif what == WEIGHT:
+                    payload = Records(records.content[records.at:end])
+                    eighths, of = payload.varint(), payload.varint()
+                    yield time, EXTENDED + what, (thread, of, eighths * 8 % 2**64)
                 records.at = end
             else:
                 raise Damage("a record of an unknown kind")
@@ -413,11 +417,25 @@ class Device:
                 "refused_count": self.refused_count, "refused_bytes": self.refused_bytes, "figures": self.figures}
 
 
+def weights_in(recording):
+    """The scope of each allocation that is a weight, by its address and time."""
+    live, scopes = {}, {}
+    for time, _, _segment, _, kind, fields in recording.events():
+        if kind in (ALLOCATE, SAMPLE):
+            live[fields[2]] = time
+        elif kind == RELEASE:
+            live.pop(fields[2], None)
+        elif kind == EXTENDED + WEIGHT and fields[2] in live:
+            scopes.setdefault((fields[2], live[fields[2]]), fields[1])
+    return scopes
+
+
 def summary(recording):
     """The figures that every reader must agree on."""
     counts = {"events": 0, "allocations": 0, "deallocations": 0, "total_allocated_bytes": 0, "gap_events": 0}
     live, live_bytes, peak, now = {}, [0, 0, 0], Peak(), 0
     stacks, by_scope, devices = set(), {}, {}
+    weight_scopes = weights_in(recording)
 
     def count(scope, allocations, size):
         counts["allocations"] += allocations
@@ -430,6 +448,8 @@ def summary(recording):
             live_bytes[i] += sign * bytes_by_half[i]
 
     for time, _, segment, _, kind, fields in recording.events():
+        if kind == EXTENDED + WEIGHT:
+            continue
         counts["events"] += 1
         now = int(time * recording.ns_per_unit)
         if kind in (ALLOCATE, SAMPLE):
@@ -443,7 +463,7 @@ def summary(recording):
             live[address] = tuple(int(size * weight + 0.5) for weight in weights)
             change(1, live[address])
             stacks.add(stack)
-            count(scope, 1, size)
+            count(weight_scopes.get((address, time), scope), 1, size)
             peak.changed(now, live_bytes)
         elif kind == RELEASE:
             counts["deallocations"] += 1

@@ -223,6 +223,11 @@ void RecordingBuilder::device_figure(std::uint32_t thread, std::uint64_t time, s
     out->device_figure(time, device, static_cast<std::uint8_t>(kind), bytes);
 }
 
+void RecordingBuilder::weight(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
+                              std::uint32_t scope) {
+  if (RecordWriter* out = writer(thread, time)) out->weight(time, address, scope);
+}
+
 void RecordingBuilder::enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope) {
   if (RecordWriter* out = writer(thread, time)) out->scope(time, scope);
   threads_[thread].scope = scope;

@@ -77,6 +77,7 @@ class RecordingBuilder {
   void make_accessible(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
                        const Frames& stack = {});
   void unmap(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size);
+  void weight(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint32_t scope);
   void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
   void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
                 std::uint64_t bytes, std::uint64_t releases);

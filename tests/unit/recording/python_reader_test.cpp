@@ -164,6 +164,7 @@ std::filesystem::path busy_recording(const std::filesystem::path& path, Recordin
   const auto session = builder.scope("session", 0, ScopeSource::session);
   const std::vector<std::uint32_t> scopes{0, session, builder.scope("conv1", session, ScopeSource::node),
                                           builder.scope("größe", session, ScopeSource::node)};
+  const std::uint32_t weights = builder.scope(kWeightsScope, scopes[2], ScopeSource::weights);
   builder.thread(0, 100, "main");
   builder.module("/usr/lib/libc.so.6", std::string("\x01\xfe", 2), 0x7000, 0x9000, 0x7000);
   std::mt19937_64 random(20261121);
@@ -177,6 +178,7 @@ std::filesystem::path busy_recording(const std::filesystem::path& path, Recordin
     if (i % 701 == 0) builder.map(thread, time, (1ULL << 46) + (random() % 100) * 4096, 8192, {0x70, 0x71});
     if (i % 907 == 0) builder.reserve(thread, time, (1ULL << 45) + (random() % 100) * 4096, 1 << 20, {0x72});
     if (i % 911 == 0) builder.make_accessible(thread, time, 1ULL << 45, 4096, {0x73, 0x71});
+    if (i % 301 == 0 && !live.empty()) builder.weight(thread, time, live[random() % live.size()], weights);
     if (i % 703 == 0) builder.unmap(thread, time, 1ULL << 46, 4096);
     if (i % 5003 == 0) builder.gap(thread, time, 17);
     const bool allocate = live.size() < 10 || (live.size() < 300 && random() % 2 == 0);
