@@ -59,7 +59,7 @@ Result<std::string> token_from(const std::string& file) {
 // What ROS 2's environment variables say, and the command line over it.
 Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues& values) {
   if (!values.toggle("ros2")) {
-    for (const char* flag : {"ros-topic", "ros-domain"})
+    for (const char* flag : {"ros-topic", "ros-domain", "ros-publisher"})
       if (values.has(flag)) return usage_error(fmt::format("--{} needs --ros2", flag), "", "give both");
     return std::nullopt;
   }
@@ -99,6 +99,7 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
   auto ros2 = ros2_options_from(values);
   if (!ros2) return forward_error(ros2);
   options.ros2 = std::move(*ros2);
+  if (values.has("ros-publisher")) options.ros2_publisher = values.text("ros-publisher");
   return options;
 }
 
@@ -125,6 +126,10 @@ std::vector<Flag> serve_flags() {
   ros_domain.minimum = 0;
   ros_domain.maximum = 232;
   ros_domain.common = false;
+  Flag ros_publisher = make_flag("ros-publisher", FlagKind::choice, "WORD", "by which plug-in, for ROS 2");
+  ros_publisher.choices = {"auto", "rclcpp", "cyclonedds"};
+  ros_publisher.default_text = "auto";
+  ros_publisher.common = false;
   Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys of a tree under DIR");
   sysroot.common = false;
   return {
@@ -139,6 +144,7 @@ std::vector<Flag> serve_flags() {
       make_flag("ros2", FlagKind::toggle, "", "also publish DiagnosticArray on /diagnostics (docs/ros2.md)"),
       std::move(ros_topic),
       std::move(ros_domain),
+      std::move(ros_publisher),
       std::move(sysroot)};
 }
 

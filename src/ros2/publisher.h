@@ -33,8 +33,8 @@ class DiagnosticsPublisher {
 using DiagnosticsPublisherFunction = DiagnosticsPublisher* (*)();
 inline constexpr const char* kDiagnosticsPublisherSymbol = "headroom_diagnostics_publisher_v1";
 
-// The first of the two that is there and can be loaded.
-Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher();
+// "rclcpp" or "cyclonedds"; "auto": the first of the two that is there and can be loaded.
+Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::string_view name);
 
 // Options as ROS 2's environment variables have them. Errors: no domain, a range in which nobody can be
 // found.

@@ -12,8 +12,7 @@ namespace headroom::ros2 {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<const char*, 2> kPluginFiles = {"libheadroom_ros2_rclcpp.so",
-                                                     "libheadroom_ros2_cyclonedds.so"};
+constexpr std::array<std::string_view, 2> kNames = {"rclcpp", "cyclonedds"};
 
 Result<std::unique_ptr<DiagnosticsPublisher>> load(const fs::path& file) {
   // Never closed: these libraries leave threads and functions for the end of the process.
@@ -35,11 +34,15 @@ Result<std::unique_ptr<DiagnosticsPublisher>> load(const fs::path& file) {
 
 }  // namespace
 
-Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher() {
+Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::string_view name) {
   std::optional<Error> first_error;
-  for (const char* name : kPluginFiles) {
+  std::string files;
+  for (const std::string_view each : kNames) {
+    if (name != "auto" && name != each) continue;
+    const std::string file_name = fmt::format("libheadroom_ros2_{}.so", each);
+    files += (files.empty() ? "" : " or ") + file_name;
     for (const fs::path& folder : plugin_folders()) {
-      const fs::path file = folder / name;
+      const fs::path file = folder / file_name;
       std::error_code ignored;
       if (!fs::exists(file, ignored)) continue;
       auto publisher = load(file);
@@ -54,8 +57,7 @@ Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher() {
   }
   if (first_error) return tl::unexpected(*first_error);
   return internal_error(
-      "cannot publish for ROS 2",
-      fmt::format("neither {} nor {} is beside the program", kPluginFiles[0], kPluginFiles[1]),
+      "cannot publish for ROS 2", fmt::format("no {} is beside the program", files),
       "install cyclonedds-dev and cyclonedds-tools (Debian and Ubuntu), or set up ROS 2, and build again");
 }
 

@@ -30,7 +30,7 @@ std::string url_of(const HttpAddress& address, int port) {
 // Nothing where it was not asked for.
 Result<std::optional<ros2::DiagnosticsFeed>> start_ros2(const ServeOptions& options) {
   if (!options.ros2) return std::nullopt;
-  auto publisher = ros2::load_diagnostics_publisher();
+  auto publisher = ros2::load_diagnostics_publisher(options.ros2_publisher);
   if (!publisher) return forward_error(publisher);
   if (auto started = (*publisher)->start(*options.ros2); !started) return forward_error(started);
   log::info("publishing {} for ROS 2 in domain {}", options.ros2->topic, options.ros2->domain);

@@ -18,6 +18,7 @@ struct ServeOptions {
   watch::WatchOptions watch;  // interval, sysroot, alerts, how many processes
   Nanoseconds history{3600'000'000'000};
   std::optional<ros2::PublisherOptions> ros2;  // also publish diagnostics for ROS 2
+  std::string ros2_publisher = "auto";         // which plug-in does
 };
 
 // Until a signal comes. Prints where it listens. Errors: an address of other machines without token and TLS,

@@ -1,5 +1,5 @@
-// headroom serve --ros2: other processes on Cyclone DDS and on Fast DDS listen on the loopback interface as
-// ROS 2 nodes would.
+// headroom serve --ros2: other processes listen on the loopback interface, on Cyclone DDS and on Fast DDS as
+// ROS 2 nodes would, and where the build has found ROS 2, as a node.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,10 +19,14 @@ using testing::HasSubstr;
 std::string domain() { return std::to_string(1 + ::getpid() % 100); }
 std::string topic() { return fmt::format("/robot_{}/diagnostics", ::getpid()); }
 
+using Environment = std::vector<std::pair<std::string, std::string>>;
+// No test sends anything anywhere else.
+const Environment kLoopback = {{"ROS_LOCALHOST_ONLY", "1"}};
+
 // A child whose standard output is read a line at a time.
 class Talking {
  public:
-  Talking(std::vector<std::string> command, std::vector<std::pair<std::string, std::string>> environment) {
+  Talking(std::vector<std::string> command, Environment environment) {
     auto pipe = Pipe::create();
     SpawnOptions options;
     options.command = std::move(command);
@@ -101,7 +105,9 @@ std::string subscriber_path(const std::string& name) {
 
 bool has(const std::string& path) { return std::filesystem::exists(path); }
 
-bool has_plugin() { return has(HEADROOM_BINARY_DIR "/bin/libheadroom_ros2_cyclonedds.so"); }
+bool has_plugin(const std::string& name) {
+  return has(HEADROOM_BINARY_DIR "/bin/libheadroom_ros2_" + name + ".so");
+}
 
 // Empty where a message has none.
 Json memory_of(const Json& message) {
@@ -151,13 +157,40 @@ void follow_the_course(Machine& machine, Talking& server, Talking& subscriber) {
   EXPECT_EQ(get_text(memory_of(ended), "message"), "headroom has ended");
 }
 
-TEST(Ros2, AReaderOnCycloneDdsSeesTheLevelsChange) {
-  const std::string path = subscriber_path("cyclonedds");
-  if (!has_plugin() || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
+// By whom it is sent, and by whom received.
+struct Pair {
+  const char *publisher, *subscriber;
+};
+
+class Ros2Pair : public testing::TestWithParam<Pair> {};
+
+TEST_P(Ros2Pair, TheLevelsChange) {
+  const auto [publisher, subscriber_name] = GetParam();
+  const std::string path = subscriber_path(subscriber_name);
+  if (!has_plugin(publisher)) GTEST_SKIP() << absent_message(publisher);
+  if (!has(path)) GTEST_SKIP() << absent_message(subscriber_name);
   Machine machine;
-  Talking subscriber({path, domain(), "rt/diagnostics"}, {});
-  Talking server = machine.serve();
+  Talking subscriber({path, domain(), "rt" + topic()}, kLoopback);
+  Talking server = machine.serve({"--ros-publisher", publisher, "--ros-topic", topic()});
   ASSERT_THAT(server.line(), HasSubstr("http://127.0.0.1:"));
+  follow_the_course(machine, server, subscriber);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ros2, Ros2Pair,
+                         testing::Values(Pair{"cyclonedds", "cyclonedds"}, Pair{"cyclonedds", "fastdds"},
+                                         Pair{"cyclonedds", "rclcpp"}, Pair{"rclcpp", "cyclonedds"},
+                                         Pair{"rclcpp", "fastdds"}, Pair{"rclcpp", "rclcpp"}),
+                         [](const auto& each) {
+                           return fmt::format("{}_to_{}", each.param.publisher, each.param.subscriber);
+                         });
+
+// What tells a ROS 2 node that this is its topic.
+TEST(Ros2, NamesAndQosAreThoseOfARos2Publisher) {
+  const std::string path = subscriber_path("cyclonedds");
+  if (!has_plugin("cyclonedds") || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
+  Machine machine;
+  Talking subscriber({path, domain(), "rt/diagnostics"}, kLoopback);
+  Talking server = machine.serve({"--ros-publisher", "cyclonedds"});
   const Json publisher = subscriber.json();
   ASSERT_TRUE(publisher.is_object());
   EXPECT_EQ(get_text(publisher, "topic"), "rt/diagnostics");
@@ -165,27 +198,17 @@ TEST(Ros2, AReaderOnCycloneDdsSeesTheLevelsChange) {
   EXPECT_THAT(get_text(publisher, "user_data"), testing::MatchesRegex("typehash=RIHS01_[0-9a-f]+;"));
   EXPECT_TRUE(publisher.value("reliable", false));
   EXPECT_TRUE(publisher.value("volatile", false));
-  follow_the_course(machine, server, subscriber);
-}
-
-TEST(Ros2, AReaderOnFastDdsSeesTheSame) {
-  const std::string path = subscriber_path("fastdds");
-  if (!has_plugin() || !has(path)) GTEST_SKIP() << absent_message("Fast DDS");
-  Machine machine;
-  Talking subscriber({path, domain(), "rt" + topic()}, {});
-  Talking server = machine.serve({"--ros-topic", topic()});
-  ASSERT_THAT(server.line(), HasSubstr("http://127.0.0.1:"));
-  follow_the_course(machine, server, subscriber);
 }
 
 // Both at once, one of them held still: the other one and the samples go on.
 TEST(Ros2, AReaderThatHangsHoldsNobodyUp) {
   const std::string path = subscriber_path("cyclonedds");
-  if (!has_plugin() || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
+  if (!has_plugin("cyclonedds") || !has(path)) GTEST_SKIP() << absent_message("Cyclone DDS");
   Machine machine;
-  Talking hanging({path, domain(), "rt" + topic()}, {});
-  Talking other({path, domain(), "rt" + topic()}, {});
-  Talking server = machine.serve({"--ros-topic", topic(), "--ros-domain", domain()});
+  Talking hanging({path, domain(), "rt" + topic()}, kLoopback);
+  Talking other({path, domain(), "rt" + topic()}, kLoopback);
+  Talking server =
+      machine.serve({"--ros-publisher", "cyclonedds", "--ros-topic", topic(), "--ros-domain", domain()});
   ASSERT_FALSE(first_with_level(hanging, 0).is_null());
   ASSERT_FALSE(first_with_level(other, 0).is_null());
   hanging.process().signal(SIGSTOP);
@@ -208,6 +231,7 @@ TEST(Ros2, WrongUseIsOneSentence) {
     const char* said;
   } cases[] = {
       {{"--ros-domain", "3"}, {}, "--ros-domain needs --ros2"},
+      {{"--ros2", "--ros-publisher", "zenoh"}, {}, "is not one of auto, rclcpp, cyclonedds"},
       {{"--ros2", "--ros-domain", "233"}, {}, "ros-domain"},
       {{"--ros2", "--ros-topic", "diagnostics"}, {}, "--ros-topic diagnostics is no topic"},
       {{"--ros2"}, {{"ROS_DOMAIN_ID", "robots"}}, "ROS_DOMAIN_ID=robots is no domain"},
