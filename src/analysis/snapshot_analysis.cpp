@@ -143,12 +143,61 @@ class FirstPass {
   std::vector<std::size_t> oom_positions_;
 };
 
+// What the leading places held over the trace, while it is gone through again: the highest moment of each
+// stretch is known by then.
+class PlaceCurves {
+ public:
+  PlaceCurves(DeviceAnalysis& device, std::size_t most, const DeviceState& before) : device_(device) {
+    std::vector<std::pair<std::int64_t, std::uint32_t>> order;
+    for (const PlaceFigures& figures : device.figures)
+      order.emplace_back(-std::max(figures.peak_bytes, figures.live_bytes), figures.place.index);
+    std::ranges::sort(order);
+    order.resize(std::min(order.size(), device.timeline.points.empty() ? 0 : most));
+    for (const auto& [held, place] : order)
+      if (held < 0) device.timeline.places.push_back({place});
+    if (device.timeline.places.empty()) return;
+    row_of_.assign(device.places.size(), kNone);
+    for (std::size_t i = 0; i < device.timeline.places.size(); ++i)
+      row_of_[device.timeline.places[i].index] = static_cast<std::uint32_t>(i);
+    held_.resize(device.timeline.places.size());
+    device.timeline.place_bytes.resize(device.timeline.points.size());
+    for (const auto* blocks : {&before.blocks, &before.loose})
+      for (const HeldBlock& block : *blocks)
+        if (block.state == BlockState::active_allocated) change(block.stack, block.requested, block.size);
+  }
+
+  void apply(const SnapshotReplay::Change& step, std::size_t position, std::int64_t allocated) {
+    if (held_.empty()) return;
+    if (step.block_bytes > 0)
+      change(step.stack, step.requested,
+             step.entry->action == Action::alloc ? step.block_bytes : -step.block_bytes);
+    const std::size_t point = (position - 1) / static_cast<std::size_t>(device_.timeline.entries_per_point);
+    auto& bytes = device_.timeline.place_bytes[point];
+    if (bytes.empty() && allocated == device_.timeline.points[point].highest) bytes = held_;
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  void change(snapshot::StackIndex stack, std::int64_t requested, std::int64_t bytes) {
+    const PlaceIndex place = device_.places.of(stack, requested);
+    if (place.index < row_of_.size() && row_of_[place.index] != kNone) held_[row_of_[place.index]] += bytes;
+  }
+
+  DeviceAnalysis& device_;
+  std::vector<std::uint32_t> row_of_;  // by place
+  std::vector<std::int64_t> held_;
+};
+
 // The second pass: what lay where at chosen moments.
 class MomentPass {
  public:
   MomentPass(const Snapshot& snapshot, const SnapshotOptions& options, SnapshotReplay replay,
              DeviceAnalysis& device)
-      : snapshot_(snapshot), options_(options), replay_(std::move(replay)), device_(device) {}
+      : snapshot_(snapshot),
+        options_(options),
+        replay_(std::move(replay)),
+        device_(device),
+        curves_(device, options.timeline_places, replay_.state()) {}
 
   // `worst_position`: after so many entries most lay idle.
   void run(std::size_t worst_position, std::vector<std::size_t> ooms) {
@@ -160,7 +209,11 @@ class MomentPass {
     stops.insert(ooms.begin(), ooms.end());
     time_us_ = device_.first_time_us;
     for (const std::size_t position : stops) {
-      while (replay_.position() < position) time_us_ = std::max(time_us_, replay_.step().entry->time_us);
+      while (replay_.position() < position) {
+        const SnapshotReplay::Change change = replay_.step();
+        time_us_ = std::max(time_us_, change.entry->time_us);
+        curves_.apply(change, replay_.position(), replay_.totals().allocated);
+      }
       const DeviceState state = replay_.state();
       if (std::ranges::binary_search(ooms, position)) examine_oom(state);
       if (wanted.contains(position)) look_at(state);
@@ -199,6 +252,7 @@ class MomentPass {
   const SnapshotOptions& options_;
   SnapshotReplay replay_;
   DeviceAnalysis& device_;
+  PlaceCurves curves_;
   std::int64_t time_us_ = 0;
 };
 

@@ -40,6 +40,10 @@ struct SnapshotTimeline {
     std::int64_t reserved = 0;             // most in the stretch
   };
   std::vector<Point> points;
+  // Those that held most at the peak or at the end, and what each held when most was allocated in the
+  // stretch; empty where nobody asked.
+  std::vector<PlaceIndex> places;
+  std::vector<std::vector<std::int64_t>> place_bytes;  // of each point, of each of `places`
 };
 
 struct DeviceAnalysis {
@@ -72,6 +76,7 @@ inline constexpr std::size_t kMostOoms = 16;
 struct SnapshotOptions {
   std::size_t timeline_points = 1000;
   std::size_t moments = 48;
+  std::size_t timeline_places = 0;
   // Called with each of the moments, in order.
   std::function<void(DeviceAnalysis& device, const SnapshotMoment& moment, const DeviceState& state)> visit =
       {};

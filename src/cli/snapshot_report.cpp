@@ -25,9 +25,8 @@ Result<int> report_snapshot(const std::filesystem::path& file, const FlagValues&
   auto snapshot = snapshot::open_snapshot(file);
   if (!snapshot) return forward_error(snapshot);
   report::SnapshotLive live;
-  analysis::SnapshotOptions options;
-  if (as_page) options.visit = live.visitor();
-  const auto devices = analysis::analyze_snapshot(*snapshot, options);
+  const auto devices =
+      analysis::analyze_snapshot(*snapshot, as_page ? live.options() : analysis::SnapshotOptions{});
   const report::SnapshotReport report{file.string(), *snapshot, devices};
   if (as_page) {
     auto page = report::snapshot_to_html(report, live);

@@ -25,6 +25,7 @@ constexpr std::size_t kMostPlaces = 4000;
 constexpr std::size_t kDeepestStack = 400;
 constexpr std::size_t kLongestText = 2000;
 constexpr int kCellsOfSegment = 120;
+constexpr std::size_t kPlacesOverTime = 12;  // as the page has colours
 
 // Live bytes by place; what waits for another stream is not allocated any more.
 SnapshotLive::Moment live_of(const DeviceState& state, AllocationPlaces& places) {
@@ -187,6 +188,16 @@ void add_to_device(Json& json, const SnapshotReport& report, const DeviceAnalysi
   json["live"] = std::move(live);
 }
 
+// {"places": [a node, or null where the page is full], "places_bytes": [[] a point]}
+void add_places_over_time(Json& timeline, const DeviceAnalysis& device, PlaceTree& tree) {
+  timeline["places"] = Json::array();
+  for (const PlaceIndex place : device.timeline.places) {
+    const auto node = tree.node_of(device.places[place]);
+    timeline["places"].push_back(node ? Json(*node) : Json());
+  }
+  timeline["places_bytes"] = device.timeline.place_bytes;
+}
+
 }  // namespace
 
 const std::vector<SnapshotLive::Moment>& SnapshotLive::of(std::int64_t device) const {
@@ -195,11 +206,14 @@ const std::vector<SnapshotLive::Moment>& SnapshotLive::of(std::int64_t device) c
   return found == moments_.end() ? kNone : found->second;
 }
 
-decltype(SnapshotOptions::visit) SnapshotLive::visitor() {
-  return [this](DeviceAnalysis& device, const SnapshotMoment&, const DeviceState& state) {
+SnapshotOptions SnapshotLive::options() {
+  SnapshotOptions options;
+  options.timeline_places = kPlacesOverTime;
+  options.visit = [this](DeviceAnalysis& device, const SnapshotMoment&, const DeviceState& state) {
     if (moments_.size() >= kMostDevices && !moments_.contains(device.device)) return;
     moments_[device.device].push_back(live_of(state, device.places));
   };
+  return options;
 }
 
 Result<std::string> snapshot_to_html(const SnapshotReport& report, const SnapshotLive& live) {
@@ -216,9 +230,11 @@ Result<std::string> snapshot_to_html(const SnapshotReport& report, const Snapsho
   if (auto text = json["settings"].find("text"); text != json["settings"].end())
     *text = without_terminal_control(report.snapshot.settings.text.substr(0, kLongestText));
   if (report.devices.size() > shown) json["devices_left_out"] = report.devices.size() - shown;
-  for (std::size_t i = 0; i < shown; ++i)
+  for (std::size_t i = 0; i < shown; ++i) {
     add_to_device(json["devices"][i], part, devices[i],
                   live_json(devices[i], live.of(devices[i].device), kMostPlaces / shown, tree));
+    add_places_over_time(json["devices"][i]["timeline"], devices[i], tree);
+  }
   return page_with_data(snapshot_html_page(), data_element("snapshot", to_line(json)) +
                                                   data_element("calls", to_line(tree.json())));
 }

@@ -14,7 +14,7 @@ namespace headroom::report {
 
 // What was live at the moments of the analysis, by place. To be filled while the analysis runs:
 //   SnapshotLive live;
-//   analyze_snapshot(snapshot, {.visit = live.visitor()})
+//   analyze_snapshot(snapshot, live.options())
 class SnapshotLive {
  public:
   // Live bytes of the places that held most, most first.
@@ -24,8 +24,8 @@ class SnapshotLive {
   };
   // Of each device, one for each of DeviceAnalysis::moments.
   const std::vector<Moment>& of(std::int64_t device) const;
-  // It must not outlive this.
-  decltype(analysis::SnapshotOptions::visit) visitor();
+  // Of an analysis for the page; they must not outlive this.
+  analysis::SnapshotOptions options();
 
  private:
   std::map<std::int64_t, std::vector<Moment>> moments_;

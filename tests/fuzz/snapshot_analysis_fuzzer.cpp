@@ -102,12 +102,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (read.error().why.empty()) std::abort();
     return 0;
   }
-  const auto devices = analysis::analyze_snapshot(*read, {});
+  analysis::SnapshotOptions options;
+  options.timeline_places = 12;
+  const auto devices = analysis::analyze_snapshot(*read, options);
   for (const analysis::DeviceAnalysis& device : devices) {
     std::int64_t live = 0;
     for (const analysis::PlaceFigures& place : device.figures) {
       if (place.live_bytes < 0 || place.peak_bytes < 0 || place.allocations < 0) std::abort();
       live += place.live_bytes;
+    }
+    for (std::size_t point = 0; point < device.timeline.place_bytes.size(); ++point) {
+      const auto& held = device.timeline.place_bytes[point];
+      if (held.size() != device.timeline.places.size()) std::abort();
+      if (!device.doubt.empty()) continue;
+      std::int64_t sum = 0;
+      for (const std::int64_t of_place : held) {
+        if (of_place < 0) std::abort();
+        sum += of_place;
+      }
+      if (sum > device.timeline.points[point].highest) std::abort();
     }
     // A trace that does not lead to the segments is doubted; one that is not must add up to them.
     if (!device.doubt.empty()) continue;

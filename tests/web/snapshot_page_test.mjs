@@ -18,13 +18,14 @@ async function check_words(page) {
   assert.match(await page.textContent('.figures'), /Peak allocated.*Peak reserved.*Live at the end.*Trace/);
   assert.match(await page.textContent('#oom'), /Out of memory 3 times230\.0 MiB were asked for .*Asked by attention \(model\.py:33\).*What would have made room.*What held the memory.*to \(module\.py:1300\)/);
   assert.match(await page.textContent('#leaks'), /Leak: .*Places that grow.*All of them below train \(train\.py:41\).*keep_history \(history\.py:12\)/);
+  assert.match(await page.textContent('#time'), /Who had it: at the highest moment of each stretch, by place.*all other places/);
   assert.match(await page.textContent('#fragmentation'), /At the peak .* were free in \d+ piece/);
   assert.match(await page.textContent('#segments'), /waiting for another stream/);
 }
 
 async function check_charts(page) {
   const canvases = await page.$$('canvas');
-  assert.equal(canvases.length, 3, 'memory, what was live, fragmentation over time');
+  assert.equal(canvases.length, 4, 'memory, who had it, what was live, fragmentation over time');
   for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
   assert.ok(await page.locator('#segments svg rect.live').count() > 2, 'segments have blocks');
   assert.equal(await page.locator('#segments svg rect.waiting').count(), 1);
@@ -44,7 +45,7 @@ async function check_moments(page) {
   assert.match(await page.textContent('.flame-words'), /found in [\d.]+ MiB, /);
   await page.getByRole('searchbox', {name: 'Search'}).fill('');
   await page.getByRole('button', {name: 'By entry'}).click();
-  assert.ok(await page.locator('#time canvas').evaluate(colors_of_canvas) > 3, 'the chart by entries is blank');
+  assert.ok(await page.locator('#time canvas').first().evaluate(colors_of_canvas) > 3, 'the chart by entries is blank');
 }
 
 for (const kind of ['training', 'state', 'empty']) {

@@ -38,6 +38,18 @@ test('a trace is drawn from left to right, whatever its clock did, and to its en
   assert.deepEqual(axis.trace_curve(device, 'time').reserved, [10, 10, 20, 20]);
 });
 
+test('places are stacked as they held the memory at the highest moment of each stretch, and at the end', () => {
+  const traced = {...device, live: [{stack: [4], stack_bytes: [5]}], timeline: {...device.timeline, places: [4, null], places_bytes: [[1, 2], [3, 2], [3, 0]]}};
+  const curves = axis.place_curves(traced, axis.trace_curve(traced, 'time'));
+  assert.deepEqual(curves.map(({place, rank, own}) => ({place, rank, own})), [
+    {place: undefined, rank: 2, own: [1, 0, 3, 2]},
+    {place: undefined, rank: 1, own: [2, 2, 0, 0]},
+    {place: 4, rank: 0, own: [1, 3, 3, 5]},
+  ]);
+  assert.deepEqual(curves.map(({sum}) => sum), [[4, 5, 6, 7], [3, 5, 3, 5], [1, 3, 3, 5]]);
+  assert.deepEqual(axis.place_curves({...traced, timeline: {...traced.timeline, places: []}}, axis.trace_curve(traced, 'time')), []);
+});
+
 test('moments are told by time where times were recorded', () => {
   assert.equal(axis.has_times(device), true);
   assert.equal(axis.moment_words(device, {entry: 4, time_us: 1_250_000}), '250.00 ms after the first entry');

@@ -55,6 +55,34 @@ TEST(SnapshotAnalysis, TellsWhoHeldThePeakAndWhoHoldsTheRest) {
   EXPECT_EQ(highest, 42 * kMiB) << "no peak is lost in the timeline";
 }
 
+TEST(SnapshotAnalysis, TellsWhatEachPlaceHeldOverTheTrace) {
+  CachingAllocatorModel model;
+  const auto weights = model.allocate(30 * kMiB, 1);
+  for (int i = 0; i < 40; ++i) {
+    const auto a = model.allocate((4 + i % 3) * kMiB, 2), b = model.allocate(2 * kMiB, 3);
+    model.release(*a);
+    model.release(*b);
+  }
+  (void)weights;
+  const snapshot::Snapshot snapshot = model.take(120);  // its beginning is lost
+  SnapshotOptions options;
+  options.timeline_points = 7;
+  options.timeline_places = 2;
+  auto devices = analyze_snapshot(snapshot, options);
+  const DeviceAnalysis& device = devices.at(0);
+  const SnapshotTimeline& timeline = device.timeline;
+  ASSERT_EQ(timeline.places.size(), 2U);
+  EXPECT_EQ(device.places[timeline.places[0]].stack.index, 1U);
+  EXPECT_EQ(device.places[timeline.places[1]].stack.index, 2U);
+  ASSERT_EQ(timeline.place_bytes.size(), timeline.points.size());
+  for (std::size_t i = 0; i < timeline.points.size(); ++i) {
+    const auto& held = timeline.place_bytes[i];
+    EXPECT_EQ(held.at(0), 30 * kMiB);
+    EXPECT_EQ(timeline.points[i].highest - held.at(0) - held.at(1), 2 * kMiB) << "of the third place";
+  }
+  EXPECT_THAT(analyze(model).timeline.places, IsEmpty()) << "nobody asked";
+}
+
 TEST(SnapshotAnalysis, ThePeakMayLieBeforeTheFirstEntry) {
   CachingAllocatorModel model;
   const auto a = model.allocate(64 * kMiB, 1);

@@ -12,6 +12,7 @@ export interface Line {
   color: string;  // a CSS variable, "--series-1"
   values: Value[];
   fill?: boolean;
+  own?: Value[];  // of one that is stacked on those below it: `values` are the sum, this is its own, and the area is opaque
 }
 
 interface Props {
@@ -88,7 +89,7 @@ export function TimeChart(props: Props) {
       <div class="readout" aria-live="off">
         {cursor !== null && <span>{props.x_words ? props.x_words(props.seconds[cursor]!, true) : `${props.seconds[cursor]!.toFixed(2)} s`}</span>}
         {(props.lines.length > 1 || cursor !== null) && props.lines.map((line) => {
-          const value = cursor === null ? null : line.values[cursor];
+          const value = cursor === null ? null : (line.own ?? line.values)[cursor];
           return (
             <span class="key">
               <i style={{background: `var(${line.color})`}} />
@@ -157,11 +158,11 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
       ...props.lines.map((line): uPlot.Series => ({
         label: line.label,
         stroke: () => css_color(line.color),
-        width: 1.75,
+        width: line.own ? 0 : 1.75,
         spanGaps: false,
         ...(props.stepped ? {paths: uPlot.paths.stepped!({align: 1})} : {}),
         points: {show: props.seconds.length < 3, filter: (_plot, _series, all) => (all ? null : alone_in(line.values))},
-        ...(line.fill ? {fill: () => css_color(line.color) + FILL_ALPHA} : {}),
+        ...(line.fill ? {fill: () => css_color(line.color) + (line.own ? '' : FILL_ALPHA)} : {}),
       })),
     ],
     hooks: {

@@ -17,6 +17,9 @@ export interface Timeline {
   lowest_bytes: number[];
   highest_bytes: number[];
   reserved_bytes: number[];
+  // What the places that held most had when most was allocated in each stretch: [point][place].
+  places: (number | null)[];
+  places_bytes: number[][];
 }
 
 export interface Moment {

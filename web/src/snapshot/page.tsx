@@ -31,7 +31,7 @@ function DevicePage({device, data: {calls}}: {device: Device; data: SnapshotData
     <main>
       <DeviceFigures device={device} />
       <OutOfMemory device={device} calls={calls} />
-      <MemoryOverTime device={device} />
+      <MemoryOverTime device={device} calls={calls} />
       <LiveAt device={device} calls={calls} chosen={moment} choose={set_moment} />
       <Leaks device={device} calls={calls} />
       <Fragmentation device={device} calls={calls} />

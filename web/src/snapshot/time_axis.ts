@@ -49,6 +49,28 @@ export function trace_curve(device: Device, axis: Axis): TraceCurve {
   };
 }
 
+export interface PlaceCurve {
+  place?: number;  // absent: all others
+  rank: number;    // among those told apart, by what they held most; the others have the last
+  own: number[];
+  sum: number[];   // with all that lie below it
+}
+
+// What each place held over the trace, from the top of the stack to its bottom: what stays lies below what comes and goes.
+export function place_curves(device: Device, curve: TraceCurve): PlaceCurve[] {
+  const {places, places_bytes} = device.timeline;
+  if (places.length === 0) return [];
+  const last = device.live[device.live.length - 1];
+  const at_end = (place: number | null) => last ? last.stack.reduce((sum, node, i) => node === place ? sum + last.stack_bytes[i]! : sum, 0) : 0;
+  const curves: PlaceCurve[] = places.map((place, rank) => ({...(place === null ? {} : {place}), rank, own: [...places_bytes.map((held) => held[rank] ?? 0), at_end(place)], sum: []}));
+  curves.push({rank: places.length, own: curve.highest.map((total, i) => Math.max(0, total - curves.reduce((sum, {own}) => sum + own[i]!, 0))), sum: []});
+  // Few bytes at the least moment: it comes and goes.
+  const least = ({own}: PlaceCurve) => own.reduce((low, held) => Math.min(low, held), Infinity);
+  curves.sort((a, b) => (a.place === undefined ? -1 : 0) - (b.place === undefined ? -1 : 0) || least(a) - least(b) || b.rank - a.rank);
+  curves.forEach((one, i) => { one.sum = one.own.map((_, point) => curves.slice(i).reduce((sum, {own}) => sum + own[point]!, 0)); });
+  return curves.filter(({own}) => own.some((held) => held > 0));
+}
+
 export function moments_on(device: Device, moments: Moment[], axis: Axis): number[] {
   return ascending(moments.map((moment) => axis === 'time' ? seconds_since_first(device, moment.time_us) : moment.entry));
 }

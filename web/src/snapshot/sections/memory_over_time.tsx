@@ -2,10 +2,12 @@
 import {useMemo, useState} from 'preact/hooks';
 import {type Line, TimeChart} from '../../charts/time_chart';
 import {bytes, number} from '../../format';
-import type {Device} from '../data';
-import {type Axis, axis_words, has_times, trace_curve} from '../time_axis';
+import {layer_color} from '../../recording/stacked_points';
+import type {Calls, Device} from '../data';
+import {frames_of} from '../frames';
+import {type Axis, axis_words, has_times, place_curves, trace_curve} from '../time_axis';
 
-export function MemoryOverTime({device}: {device: Device}) {
+export function MemoryOverTime({device, calls}: {device: Device; calls: Calls}) {
   const [axis, set_axis] = useState<Axis>(has_times(device) ? 'time' : 'entry');
   const curve = useMemo(() => trace_curve(device, axis), [device, axis]);
   const lines = useMemo((): Line[] => [
@@ -13,6 +15,11 @@ export function MemoryOverTime({device}: {device: Device}) {
     {label: 'allocated, highest', color: '--series-1', values: curve.highest, fill: true},
     {label: 'allocated, lowest', color: '--series-2', values: curve.lowest},
   ], [curve]);
+  const stacked = useMemo(() => place_curves(device, curve).map(({place, rank, own, sum}): Line => ({
+    label: place === undefined ? rank < device.timeline.places.length ? '(no stack)' : 'all other places' : frames_of(calls, place).telling.slice(0, 2).join(' ← '),
+    color: layer_color(place === undefined ? device.timeline.places.length : rank, device.timeline.places.length + 1),
+    values: sum, own, fill: true,
+  })), [device, calls, curve]);
   if (device.entries === 0) return null;
   return (
     <section id="time" aria-labelledby="time-title">
@@ -20,6 +27,8 @@ export function MemoryOverTime({device}: {device: Device}) {
       {has_times(device) && <AxisTabs axis={axis} choose={set_axis} />}
       <TimeChart key={axis} title={`Each point is ${number(device.timeline.entries_per_point)} ${device.timeline.entries_per_point === 1 ? 'entry' : 'entries'} of the trace`} seconds={curve.x} x_words={axis_words(axis)} lines={lines}
         format={bytes} byte_axis stepped height={280} summary={`At most ${bytes(device.peak_allocated_bytes)} allocated and ${bytes(device.peak_reserved_bytes)} reserved.`} />
+      {stacked.length > 1 && <TimeChart key={`places ${axis}`} title="Who had it: at the highest moment of each stretch, by place" seconds={curve.x} x_words={axis_words(axis)} lines={stacked}
+        format={bytes} byte_axis stepped height={280} summary={`At the end ${stacked.slice(-3).reverse().map(({label, own}) => `${label} ${bytes(own!.at(-1) ?? 0)}`).join(', ')}.`} />}
     </section>
   );
 }
