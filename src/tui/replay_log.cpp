@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -18,6 +20,48 @@ namespace {
 
 constexpr std::int64_t kLongestLine = 16 << 20;
 
+bool is_gzip(int file) {
+  char begin[2];
+  return ::pread(file, begin, sizeof begin, 0) == 2 && begin[0] == '\x1f' && begin[1] == '\x8b';
+}
+
+// A file without a name, which goes when it is closed.
+UniqueFd temporary_file() {
+  std::error_code code;
+  const auto folder = std::filesystem::temp_directory_path(code);
+  UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file) return file;
+  std::string name = (folder / "headroom-XXXXXX").string();  // of a file system that has no such files
+  file.reset(::mkostemp(name.data(), O_CLOEXEC));
+  if (file) ::unlink(name.c_str());
+  return file;
+}
+
+// Lines are read at their places, so all of it is unpacked. What a killed watch did not write to the end is
+// left out.
+Result<UniqueFd> unpacked(const UniqueFd& packed, const std::filesystem::path& path) {
+  UniqueFd file = temporary_file();
+  if (!file)
+    return failure(fmt::format("cannot unpack {}", path.string()), errno_text(errno),
+                   "set TMPDIR to a folder with room, or unpack it with gunzip --keep");
+  UniqueFd input(::fcntl(packed.get(), F_DUPFD_CLOEXEC, 0));
+  const gzFile stream = ::gzdopen(input.get(), "rb");
+  if (stream == nullptr)
+    return internal_error(fmt::format("cannot unpack {}", path.string()), "out of memory");
+  input.release();
+  ::gzbuffer(stream, 256 << 10);
+  std::vector<char> buffer(256 << 10);
+  Status written;
+  for (int got = 0;
+       written && (got = ::gzread(stream, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0;)
+    written = write_all(file.get(), std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+  ::gzclose_r(stream);
+  if (!written)
+    return failure(fmt::format("cannot unpack {}", path.string()), written.error().why,
+                   "set TMPDIR to a folder with room");
+  return file;
+}
+
 }  // namespace
 
 Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
@@ -29,8 +73,12 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   struct stat facts {};
   if (::fstat(log.file_.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
     return input_error(fmt::format("cannot replay {}", path.string()), "it is no regular file", fix);
+  if (is_gzip(log.file_.get())) {
+    auto plain = unpacked(log.file_, path);
+    if (!plain) return forward_error(plain);
+    log.file_ = std::move(*plain);
+  }
   std::vector<char> buffer(256 << 10);
-  constexpr std::string_view kGzip = "\x1f\x8b";
   std::int64_t offset = 0, number = 1;
   Line line;
   line.number = number;
@@ -48,9 +96,6 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
     if (got == 0) break;
-    if (offset == 0 && std::string_view(buffer.data(), static_cast<std::size_t>(got)).starts_with(kGzip))
-      return input_error(fmt::format("cannot replay {}", path.string()), "it is compressed",
-                         "unpack it first, with gunzip --keep");
     for (ssize_t i = 0; i < got; ++i) {
       const auto* const found =
           static_cast<const char*>(std::memchr(buffer.data() + i, '\n', static_cast<std::size_t>(got - i)));
