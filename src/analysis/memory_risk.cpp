@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, kRiskFigures> kNames = {"ram_used_percent
                                                                "oom_kills",
                                                                "throttled"};
 
+constexpr std::string_view kLargeBlocks = "memory in large blocks";
 constexpr Nanoseconds kSecond{1'000'000'000};
 constexpr std::size_t kLongestDetail = 200;  // of a log, a sensor's name may be of any length
 // No machine has more, a log may say anything, and sums must fit.
@@ -54,6 +55,13 @@ std::optional<Bytes> used_of(const GpuSample& gpu) {
   if (!is_sane(gpu.memory_used) || (gpu.memory_reserved && !is_sane(gpu.memory_reserved)))
     return std::nullopt;
   return Bytes{gpu.memory_used->count + gpu.memory_reserved.value_or(Bytes{}).count};
+}
+
+// A GPU that tells its load and has no memory of its own is a Jetson's.
+bool shares_memory_with_gpu(const SystemSample& sample) {
+  return (sample.gpu_percent || sample.nvmap_used) &&
+         std::none_of(sample.gpus.begin(), sample.gpus.end(),
+                      [](const GpuSample& gpu) { return gpu.memory_total.has_value(); });
 }
 
 // What it is called in a sentence: "GPU 0".
@@ -108,8 +116,27 @@ void MemoryRisk::add_memories(const SystemSample& sample) {
     add_memory("free memory", difference(sample.ram_total, sample.ram_free), sample.ram_total, sample, true);
     add_memory("CMA", difference(sample.cma_total, sample.cma_free), sample.cma_total, sample, true);
   }
+  add_large_blocks(sample);
   for (const GpuSample& gpu : sample.gpus)
     if (gpu.memory_total) add_memory(label_of(gpu), used_of(gpu), gpu.memory_total, sample);
+}
+
+// The largest free block falls in steps, from 4 MiB to 2 when the last of 4 MiB is gone; what can be forecast
+// is how much lies in blocks of its size.
+void MemoryRisk::add_large_blocks(const SystemSample& sample) {
+  if (!shares_memory_with_gpu(sample) || !is_sane(sample.ram_total) || !is_sane(sample.largest_free_block) ||
+      !sample.largest_free_blocks)
+    return;
+  const Bytes size = *sample.largest_free_block;
+  if (size > large_block_) {  // larger ones than were known: another figure
+    large_block_ = size;
+    std::erase_if(memories_, [](const Memory& memory) { return memory.name == kLargeBlocks; });
+  }
+  const std::int64_t most = size.count > 0 ? sample.ram_total->count / size.count : 0;
+  const std::int64_t count =
+      std::clamp<std::int64_t>(*sample.largest_free_blocks, 0, std::max<std::int64_t>(most, 0));
+  const Bytes in_blocks = size == large_block_ ? Bytes{size.count * count} : Bytes{};
+  add_memory(kLargeBlocks, *sample.ram_total - in_blocks, sample.ram_total, sample, true);
 }
 
 const MemoryRisk::Memory* MemoryRisk::first_to_run_out(bool is_nvmap) const {
@@ -145,15 +172,12 @@ void MemoryRisk::ask_the_forecasts(Nanoseconds now) {
 
 void MemoryRisk::add_gpu_share(const SystemSample& sample) {
   set(RiskFigure::gpu_memory_used_percent, std::nullopt);
-  bool has_own = false;
   for (const GpuSample& gpu : sample.gpus) {
     const std::optional<double> share = percent(used_of(gpu), gpu.memory_total);
-    has_own = has_own || gpu.memory_total.has_value();
     const auto& most = at(RiskFigure::gpu_memory_used_percent).value;
     if (share && (!most || *share > *most)) set(RiskFigure::gpu_memory_used_percent, share, label_of(gpu));
   }
-  // A GPU that tells its load and has no memory of its own is a Jetson's.
-  if (!has_own && (sample.gpu_percent || sample.nvmap_used))
+  if (shares_memory_with_gpu(sample))
     set(RiskFigure::gpu_memory_used_percent, percent(sample.ram_used, sample.ram_total), "unified memory");
 }
 

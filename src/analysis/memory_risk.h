@@ -47,6 +47,8 @@ struct RiskValue {
 // and where NvMap is, which takes what is free and reclaims nothing (nvmap_seconds_left):
 //   free memory     what is not MemFree, of MemTotal
 //   CMA             what is not CmaFree, of CmaTotal
+//   memory in large blocks   what does not lie in blocks of the largest size that was seen, of MemTotal; also
+//                   where the GPU has no memory of its own and tegrastats tells the blocks
 class MemoryRisk {
  public:
   // `interval`: the usual time between two samples.
@@ -76,6 +78,7 @@ class MemoryRisk {
   void add_memory(std::string_view name, std::optional<Bytes> used, std::optional<Bytes> limit,
                   const SystemSample& sample, bool is_nvmap = false);
   void add_memories(const SystemSample& sample);
+  void add_large_blocks(const SystemSample& sample);
   void ask_the_forecasts(Nanoseconds now);
   const Memory* first_to_run_out(bool is_nvmap) const;
   void add_gpu_share(const SystemSample& sample);
@@ -88,6 +91,7 @@ class MemoryRisk {
   std::optional<Nanoseconds> asked_, before_;
   double thrash_ = 0;  // smoothed over two seconds
   std::vector<FreeBlock> blocks_;
+  Bytes large_block_;  // the largest that was seen
   std::array<RiskValue, kRiskFigures> values_;
 };
 

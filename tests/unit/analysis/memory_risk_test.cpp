@@ -129,6 +129,32 @@ TEST(MemoryRiskTest, NvMapRunsOutOfWhatIsFree) {
   EXPECT_FALSE(risk[RiskFigure::memory_seconds_left].value);
 }
 
+// As much is free all the time, but fewer and fewer of the largest blocks.
+TEST(MemoryRiskTest, LargeBlocksAreUsedUpWhileAsMuchIsFree) {
+  const auto risk_at = [](int last, bool is_jetson) {
+    MemoryRisk risk({1'000'000'000});
+    for (int second = 0; second <= last; ++second) {
+      SystemSample sample;
+      sample.time = {second * 1'000'000'000LL};
+      sample.ram_total = gibibytes(8);
+      sample.ram_free = gibibytes(4);
+      sample.ram_used = gibibytes(3);
+      if (is_jetson) sample.gpu_percent = 40;
+      sample.largest_free_block = mebibytes(second < 200 ? 4 : 2);
+      sample.largest_free_blocks = second < 200 ? 1000 - 5 * second : 2000;
+      risk.add(sample);
+    }
+    return risk[RiskFigure::nvmap_seconds_left];
+  };
+  const RiskValue half_way = risk_at(100, true);
+  ASSERT_TRUE(half_way.value);
+  EXPECT_EQ(half_way.detail, "memory in large blocks");
+  EXPECT_NEAR(*half_way.value, 100, 10);
+  EXPECT_FALSE(risk_at(100, false).value) << "elsewhere the page cache takes them as a matter of course";
+  EXPECT_LT(risk_at(203, true).value.value_or(1e9), 3) << "there is none of 4 MiB any more";
+  EXPECT_FALSE(risk_at(500, true).value) << "it does not get worse";
+}
+
 TEST(MemoryRiskTest, RefaultsAreThrashOnlyWhileTasksWait) {
   for (const double pressure : {0.0, 40.0}) {
     MemoryRisk risk(at_second(1));
