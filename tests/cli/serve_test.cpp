@@ -136,7 +136,42 @@ TEST(Serve, TheMetricsPleasePromtool) {
   EXPECT_EQ(promtool->wait().exit_code, 0) << "its output is above";
 }
 
-// A real Prometheus scrapes it with the example files, evaluates the rules, and an alert fires.
+// What the panels of the dashboard ask, of every machine.
+std::vector<std::string> dashboard_queries() {
+  std::vector<std::string> queries;
+  const auto dashboard = parse_json(read_text(HEADROOM_SOURCE_DIR "/packaging/grafana/headroom.json"));
+  if (!dashboard) return queries;
+  for (const Json& panel : dashboard->value("panels", Json::array()))
+    for (const Json& target : panel.value("targets", Json::array())) {
+      std::string query = get_text(target, "expr");
+      if (const std::size_t at = query.find("$instance"); at != std::string::npos) query.replace(at, 9, ".+");
+      queries.push_back(std::move(query));
+    }
+  return queries;
+}
+
+// Prometheus understands what the dashboard asks, and has data where this machine tells the figure (of
+// forecasts now and then).
+void expect_answers_for_the_dashboard(const std::string& ask, const std::string& server_url) {
+  const std::vector<std::string> queries = dashboard_queries();
+  EXPECT_FALSE(queries.empty());
+  for (const std::string& query : queries) {
+    const std::size_t name = query.find("headroom_");
+    const std::string series = "\n" + query.substr(name, query.find('{') - name);
+    Json answer;
+    const bool is_answered = eventually([&] {  // a rate needs two scrapes
+      auto parsed = parse_json(curl(ask + "query", {"--get", "--data-urlencode", "query=" + query}).body);
+      if (!parsed) return false;
+      answer = std::move(*parsed);
+      const bool is_told = curl(server_url + "metrics").body.find(series) != std::string::npos;
+      return get_text(answer, "status") == "success" && (!is_told || !answer["data"]["result"].empty());
+    });
+    EXPECT_TRUE(is_answered) << query << ": " << answer.dump();
+  }
+}
+
+// A real Prometheus scrapes it with the example files, evaluates the rules, an alert fires, and the
+// dashboard's questions are answered.
 TEST(Serve, PrometheusScrapesAndFires) {
   if (run({"prometheus", "--version"}) != 0) GTEST_SKIP() << absent_message("prometheus");
   TemporaryFolder folder;
@@ -178,6 +213,7 @@ TEST(Serve, PrometheusScrapesAndFires) {
     return alerts.find("HeadroomAlert") != std::string::npos &&
            alerts.find("\"firing\"") != std::string::npos;
   })) << curl(ask + "alerts").body;
+  expect_answers_for_the_dashboard(ask, server.url());
 }
 
 TEST(Serve, ClientsThatHangKeepNobodyElseFromAnAnswer) {
