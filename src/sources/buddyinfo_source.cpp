@@ -1,6 +1,8 @@
 // The largest block of free pages that hang together: what NvMap and other devices need of MemFree.
 #include <unistd.h>
 
+#include <cmath>
+
 #include "base/text.h"
 #include "sources/metric_source.h"
 
@@ -10,7 +12,7 @@ namespace {
 class BuddyinfoSource : public MetricSource {
  public:
   explicit BuddyinfoSource(const std::filesystem::path& root)
-      : file_(root / "proc/buddyinfo"), page_(::sysconf(_SC_PAGESIZE)) {}
+      : file_(root / "proc/buddyinfo"), is_this_machine_(root == "/") {}
   bool exists() const { return file_.exists(); }
   std::string describe() const override { return "buddyinfo"; }
 
@@ -20,6 +22,7 @@ class BuddyinfoSource : public MetricSource {
     std::string_view text = file_.read();
     int largest = -1;
     std::int64_t blocks = 0;
+    double pages = 0;
     bool has_zone = false;
     while (!text.empty()) {
       const std::size_t end = std::min(text.find('\n'), text.size());
@@ -34,20 +37,30 @@ class BuddyinfoSource : public MetricSource {
         const auto count = parse_number<std::int64_t>(take_word(line));
         if (!count) break;
         has_zone = true;
+        pages += std::ldexp(static_cast<double>(*count), order);
         if (*count <= 0 || order < largest) continue;
         blocks = order > largest ? *count : blocks + *count;
         largest = order;
       }
     }
     if (!has_zone) return false;
-    sample.largest_free_block = largest < 0 ? Bytes{} : Bytes{page_ << largest};
+    sample.largest_free_block = largest < 0 ? Bytes{} : Bytes{page_size(sample, pages) << largest};
     sample.largest_free_blocks = blocks;
     return true;
   }
 
  private:
+  // A tree does not tell of its machine's pages, which have 4, 16 or 64 KiB on arm64: the size with which its
+  // free blocks come nearest to its MemFree.
+  std::int64_t page_size(const SystemSample& sample, double pages) const {
+    if (is_this_machine_ || !sample.ram_free || pages <= 0) return ::sysconf(_SC_PAGESIZE);
+    const double bytes = static_cast<double>(sample.ram_free->count) / pages;
+    if (bytes > 32768) return 65536;
+    return bytes > 8192 ? 16384 : 4096;
+  }
+
   RereadFile file_;
-  std::int64_t page_;
+  bool is_this_machine_;
 };
 
 }  // namespace

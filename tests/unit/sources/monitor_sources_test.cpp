@@ -35,6 +35,17 @@ TEST(MonitorSources, TheLargestBlockOfAllZones) {
   EXPECT_EQ(sampler.sample().largest_free_block, std::nullopt);
 }
 
+TEST(MonitorSources, TheLargestBlockOfAnotherMachineHasItsPages) {
+  for (const int page_kib : {4, 16, 64}) {
+    Tree tree;
+    // 100 + 2 * 50 + 4 * 10 = 240 pages; 10 more are on lists of a processor.
+    tree.file("proc/buddyinfo", "Node 0, zone Normal 100 50 10\n");
+    tree.file("proc/meminfo", "MemTotal: 999999 kB\nMemFree: " + std::to_string(250 * page_kib) + " kB\n");
+    SystemSampler sampler(tree.root());
+    EXPECT_EQ(sampler.sample().largest_free_block, Bytes{4 * page_kib * 1024});
+  }
+}
+
 TEST(MonitorSources, Zram) {
   Tree tree;
   tree.file("sys/block/zram0/mm_stat", "1000000 300000 350000 0 360000 5 0 0\n");
