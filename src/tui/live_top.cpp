@@ -16,6 +16,7 @@
 #include "tui/top_feed.h"
 #include "tui/top_keys.h"
 #include "tui/top_session.h"
+#include "watch/survive.h"
 
 namespace headroom::tui {
 namespace {
@@ -314,6 +315,7 @@ Result<int> run_live_top(TopOptions options) {
     options.choice.is_replay = true;
   } else {
     stream = std::make_unique<MachineStream>(options);
+    watch::survive_shortage_of_memory();
   }
   options.choice.ascii = options.choice.ascii || wants_ascii();
   auto interrupt = bench::Interrupt::listen();

@@ -1,6 +1,5 @@
 #include "watch/live_input.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,6 +16,7 @@
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
 #include "watch/clock_watch.h"
+#include "watch/survive.h"
 
 namespace headroom::watch {
 namespace {
@@ -38,13 +38,6 @@ bool wait_until(Nanoseconds deadline, bench::Interrupt& interrupt) {
     ::ppoll(&polled, 1, &timeout, nullptr);
     if (interrupt.requested()) return false;
   }
-}
-
-// Root's watch outlives what it watches: the kernel's killer takes others first.
-void ask_to_be_spared() {
-  const UniqueFd fd(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-  if (fd) [[maybe_unused]]
-    const auto asked = write_all(fd.get(), "-900");
 }
 
 Result<Subprocess> start_command(const std::vector<std::string>& command) {
@@ -74,7 +67,8 @@ class Sampler {
     choice_.roots = options.pids;
     choice_.name = options.name;
     choice_.largest = options.follows() ? 0 : options.largest_processes;
-    choice_.with_pss =
+    interval_ = options.interval;
+    wants_pss_ =
         options.pss &&
         (options.baseline || options.interval >= (options.follows() ? kPssInterval : kPssIntervalOfTable));
   }
@@ -83,14 +77,26 @@ class Sampler {
   void sample_into(SystemSample& sample) {
     system_.sample_into(sample);
     if (gpus_) gpus_->add_to(sample);
-    if (choice_.follows() || choice_.largest > 0) table_.read(sample, choice_);
+    if (choice_.follows() || choice_.largest > 0) read_processes(sample);
     if (choice_.follows()) add_followed_sums(sample);
   }
 
  private:
+  // Of large processes, or where memory is so short that walking page tables takes longer, the table with PSS
+  // may make samples late: then it has a tenth of the time at most, and samples between are without.
+  void read_processes(SystemSample& sample) {
+    const Nanoseconds begin = monotonic_now();
+    choice_.with_pss = wants_pss_ && begin >= pss_again_;
+    table_.read(sample, choice_);
+    const Nanoseconds end = monotonic_now(), took = end - begin;
+    if (choice_.with_pss && 4 * took.count > interval_.count) pss_again_ = end + Nanoseconds{9 * took.count};
+  }
+
   sources::SystemSampler system_;
   sources::ProcessTable table_;
   sources::ProcessChoice choice_;
+  Nanoseconds interval_, pss_again_;
+  bool wants_pss_ = false;
   std::optional<bench::GpuSampler> gpus_;
 };
 
@@ -135,11 +141,20 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
     sampler.follow(child->pid());
     command = std::move(*child);
   }
-  ask_to_be_spared();  // after the command has started: it must not inherit it
+  survive_shortage_of_memory();  // after the command has started: it must not inherit it
   ClockWatch clock;
   bool has_followed = false;
   const Nanoseconds over =
       options.duration ? start + *options.duration : Nanoseconds{std::numeric_limits<std::int64_t>::max()};
+  const auto take_sample = [&] {
+    sampler.sample_into(sample);
+    sample.time = sample.time - start;
+    if (sample.unix_time)
+      if (const std::string said = clock.look(sample.time, *sample.unix_time, time_suspended());
+          !said.empty())
+        log::warning("{}", said);
+    return on_sample(sample);
+  };
   for (;;) {
     while (command && std::min(next, over) - monotonic_now() > kCommandSlice) {
       if (!wait_until(monotonic_now() + kCommandSlice, interrupt)) break;
@@ -149,13 +164,7 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
     if (!interrupt.requested() && !wait_until(std::min(next, over), interrupt) && !command) break;
     if (over < next) break;
     const Nanoseconds late = monotonic_now() - next;
-    sampler.sample_into(sample);
-    sample.time = sample.time - start;
-    if (sample.unix_time)
-      if (const std::string said = clock.look(sample.time, *sample.unix_time, time_suspended());
-          !said.empty())
-        log::warning("{}", said);
-    if (!on_sample(sample) && !command) break;
+    if (!take_sample() && !command) break;
     if (late > options.interval) {
       ++end.samples_late;
       const std::int64_t missed = late.count / options.interval.count;
@@ -186,6 +195,8 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
     }
     end.command = command->poll();
   }
+  // What ended it may have been said only just now: a kill for want of memory is in this one.
+  if (end.command && monotonic_now() < over) take_sample();
   return end;
 }
 

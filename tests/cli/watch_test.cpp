@@ -165,7 +165,9 @@ TEST(Watch, TheBaselineOfThisMachine) {
 TEST(Watch, ALogOfItsOwnIsReadAgain) {
   TemporaryFolder folder;
   const std::string log = (folder / "a.jsonl").string();
-  ASSERT_EQ(run_headroom({"watch", "--interval", "10ms", "--duration", "100ms", "--quiet", "--output", log})
+  // What another test fills may be an alert here.
+  ASSERT_EQ(run_headroom({"watch", "--interval", "10ms", "--duration", "100ms", "--quiet", "--alerts", "off",
+                          "--output", log})
                 .exit_code,
             0);
   const auto again = run_headroom({"watch", "--from", "headroom:" + log, "--jsonl"});
@@ -236,6 +238,51 @@ TEST(Watch, AKillByTheKernelIsNamedWithItsVictim) {
   EXPECT_THAT(log, HasSubstr("\"kind\":\"oom_kill\""));
   EXPECT_THAT(log, HasSubstr("\"process\":\"perl\""));
   EXPECT_EQ(log.back(), '\n');
+}
+
+// In the same group as what fills it, lets it thrash on pages of a file and is killed at last. How late
+// samples are is measured by bench/monitor_survives.py.
+TEST(Watch, ItSurvivesAGroupThatThrashesAndAKill) {
+  if (!hard_limits_work()) GTEST_SKIP() << "this machine lets us make no control group";
+  if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log may not be read here";
+  TemporaryFolder folder;
+  write_text(folder / "data", std::string(160 << 20, 'x'));
+  write_text(folder / "victim.py",
+             "import mmap, random, sys, time\n"
+             "held = []\n"
+             "def fill():\n"
+             "    held.append(bytearray(b'x' * (4 << 20)))\n"
+             "    time.sleep(0.8)\n"
+             "while len(held) < 20: fill()\n"
+             "end = time.monotonic() + 8\n"
+             "file = open(sys.argv[1], 'rb')\n"
+             "pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
+             "while time.monotonic() < end: pages[random.randrange(len(pages))]\n"
+             "while True: fill()\n");
+  const std::string headroom = (executable_folder() / "../bin/headroom").string();
+  const std::string path = (folder / "a.jsonl").string();
+  const auto result =
+      run_headroom({"run", "--limit", "112MiB", "--", headroom, "watch", "--interval", "100ms", "--output",
+                    path, "--", "python3", (folder / "victim.py").string(), (folder / "data").string()});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("the kernel killed python3"));
+  const std::string log = read_text(path);
+  ASSERT_FALSE(log.empty());
+  EXPECT_EQ(log.back(), '\n');
+  std::int64_t last = -1, alert = -1, kill = -1;
+  for (const std::string_view line : split(trim(log), '\n')) {
+    const auto sample = parse_json(line);
+    ASSERT_TRUE(sample) << line;
+    const std::int64_t time = get_integer(*sample, "time_ns").value_or(-1);
+    EXPECT_GT(time, last);
+    last = time;
+    for (const Json& event : get_member(*sample, "alerts"))
+      if (alert < 0 && get_text(event, "alert") == "memory_runs_out") alert = time;
+    for (const Json& event : get_member(*sample, "kernel_events"))
+      if (kill < 0 && get_text(event, "process") == "python3") kill = time;
+  }
+  EXPECT_GE(alert, 0) << result.err;
+  EXPECT_GT(kill, alert) << result.err;
 }
 
 TEST(Watch, WhatDoesNotGoTogether) {
