@@ -94,9 +94,10 @@ def sides_of(model):
     }
 
 
-def seconds_of(side, run, passes):
+def seconds_of(side, run, passes, warm_up=1):
     with side():
-        run()
+        for _ in range(warm_up):
+            run()
         torch.cuda.synchronize()
         begin = time.perf_counter_ns()
         for _ in range(passes):
@@ -141,7 +142,7 @@ def measure(prepared, options, until):
         order = [side for side in sides if with_peers or side in OURS or side.startswith("untraced")]
         turn = len(rounds) % len(order)
         # Hooks are the slow ones by far; fewer passes tell as much of them.
-        rounds.append({side: seconds_of(sides[side], run, max(2, passes // 5) if side.startswith("forward") else passes)
+        rounds.append({side: seconds_of(sides[side], run, max(2, passes // 5) if side.startswith("forward") else passes, options.warm_up)
                        for side in order[turn:] + order[:turn]})
     ratios = {side: [one[side] / ((one["untraced"] + one["untraced again"]) / 2) for one in rounds if side in one]
               for side in (*OURS, *(side for side in sides if side not in OURS)) if not side == "untraced again"}
@@ -164,10 +165,11 @@ def save(options, found):
             cells += [f"{statistics.median(one['ratios'][side]):.4f}", f"{low:.4f}–{high:.4f}"]
         lines.append(f"| {name} | {one['untraced_ms']:.3f} | {one['figures']['layer_calls']} | {one['figures']['allocations']} | " + " | ".join(cells) +
                      f" | {len(one['ratios'][OURS[0]])} |")
-    peers = [side for side in next(iter(found.values()))["ratios"] if side not in OURS and not side.startswith("untraced")]
-    lines += ["", "PyTorch's own, in the same rounds (the first ones), medians and lowest to highest:", "", "| model | " + " | ".join(peers) + " | rounds |",
-              "|---|" + "--:|" * (len(peers) + 1)]
-    for name, one in found.items():
+    peers = [side for side, ratios in next(iter(found.values()))["ratios"].items() if ratios and side not in OURS and not side.startswith("untraced")]
+    if peers:
+        lines += ["", "PyTorch's own, in the same rounds (the first ones), medians and lowest to highest:", "", "| model | " + " | ".join(peers) + " | rounds |",
+                  "|---|" + "--:|" * (len(peers) + 1)]
+    for name, one in found.items() if peers else ():
         cells = [f"{statistics.median(one['ratios'][side]):.3f} ({min(one['ratios'][side]):.3f}–{max(one['ratios'][side]):.3f})" for side in peers]
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {len(one['ratios'][peers[0]])} |")
     lines += ["", "The figures, beside the allocator's own (`requested_bytes.all.peak`), and an untraced pass before the first trace of the process and after:", "",
@@ -187,6 +189,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--peer-rounds", type=int, default=10)
     parser.add_argument("--slice", type=float, default=0.06)
+    parser.add_argument("--warm-up", type=int, default=1, help="passes of each side that are not in its time; Python specialises its code for "
+                        "a class anew after each change of it, in some 50 calls of a place")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for all models")
     parser.add_argument("--model", action="append", choices=MODELS)
     options = parser.parse_args()
