@@ -21,7 +21,7 @@
 namespace headroom::ledger {
 
 inline constexpr unsigned kMostDevices = 64;
-inline constexpr unsigned kMostMembers = 128;
+inline constexpr unsigned kMostMembers = 1024;
 inline constexpr unsigned kMostAccounts = 8;  // one within the other
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 

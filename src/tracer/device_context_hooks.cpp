@@ -4,7 +4,11 @@
 // are figures of their own and never a part of what was recorded. Where NVML tells what this process has, a
 // thread follows what its contexts grow by later (device_watch.h): a module that is loaded by the launch of
 // its first kernel is in that.
+#include <algorithm>
+#include <iterator>
+
 #include "tracer/device_watch.h"
+#include "tracer/lock.h"
 
 namespace headroom::tracer::driver {
 namespace {
@@ -12,7 +16,56 @@ namespace {
 std::atomic<std::uint64_t> primary_contexts[ledger::kMostDevices];
 std::atomic<std::int64_t> context_bytes[ledger::kMostDevices], module_bytes[ledger::kMostDevices];
 
+// Those that are there, with what was in use for each when it was made.
+struct Context {
+  std::uint64_t number = 0;  // 0: none
+  unsigned device = 0;
+  std::int64_t bytes = 0;
+};
+constexpr std::size_t kMostContexts = 256;  // more are not told apart
+Context contexts[kMostContexts];
+Lock contexts_lock;
+
+void note_context(std::uint64_t number, unsigned device, std::int64_t bytes) {
+  const Locked locked(contexts_lock);
+  for (Context& context : contexts) {
+    if (context.number != 0) continue;
+    context = {number, device, bytes};
+    return;
+  }
+}
+
+// With the last context of a device all that the driver had for them is gone, and their modules, too.
+void note_context_gone(DriverHook& hook, std::uint64_t number) {
+  Context gone;
+  bool is_last = true;
+  {
+    const Locked locked(contexts_lock);
+    for (Context& context : contexts)
+      if (context.number == number && number != 0) std::swap(gone, context);
+    for (const Context& context : contexts)
+      is_last = is_last && (context.number == 0 || context.device != gone.device);
+  }
+  if (gone.number == 0) return;
+  std::int64_t left = 0;
+  if (is_last) {
+    context_bytes[gone.device] = 0;
+    if (module_bytes[gone.device].exchange(0) != 0)
+      hook.record_figure(gone.device, DeviceMemoryKind::overhead, 0);
+  } else {
+    left = context_bytes[gone.device].fetch_sub(gone.bytes) - gone.bytes;
+  }
+  hook.record_figure(gone.device, DeviceMemoryKind::context, static_cast<std::uint64_t>(left > 0 ? left : 0));
+}
+
+bool has_context(unsigned device) {
+  const Locked locked(contexts_lock);
+  return std::any_of(std::begin(contexts), std::end(contexts),
+                     [&](const Context& context) { return context.number != 0 && context.device == device; });
+}
+
 void forget(DriverHook& hook, std::uint64_t context) {
+  note_context_gone(hook, context);
   Entry dropped;
   ledger::Ledger::Pass pass;
   while (device_ledger.drop_from_context(context, pass, dropped)) hook.record_release(dropped);
@@ -62,7 +115,7 @@ bool is_active(Device device) {
 }
 
 template <class Call>
-Result make_context(Device ordinal, const Call& call) {
+Result make_context(Opaque* context, Device ordinal, const Call& call) {
   DriverHook hook;
   const auto device = static_cast<unsigned>(ordinal);
   std::uint64_t before = 0, after = 0;
@@ -71,11 +124,13 @@ Result make_context(Device ordinal, const Call& call) {
   const Result result = call();
   if (result != kSuccess) return result;
   hook.meet(device);
+  std::int64_t grown = 0;
   if (is_told && hook.used_of_device(device, after) && after > before) {
-    const auto grown = static_cast<std::int64_t>(after - before);
+    grown = static_cast<std::int64_t>(after - before);
     hook.record_figure(device, DeviceMemoryKind::context,
                        static_cast<std::uint64_t>(context_bytes[device].fetch_add(grown) + grown));
   }
+  if (context != nullptr) note_context(number_of(*context), device, grown);
   watch_device(device);
   return result;
 }
@@ -86,7 +141,9 @@ Result change_modules(const Call& call) {
   DriverHook hook;
   CurrentDevice where;
   std::size_t before = 0, after = 0, total = 0;
-  if (!hook.counts() || !hook.get_current(where) || where.device >= ledger::kMostDevices ||
+  // On an integrated GPU what is free is the machine's, and moves with everything else.
+  if (!hook.counts() || !hook.records() || !hook.get_current(where) || where.device >= ledger::kMostDevices ||
+      device_ledger.is_charged(where.device, DeviceMemoryKind::pinned_host) ||
       real.cuMemGetInfo_v2 == nullptr || real.cuMemGetInfo_v2(&before, &total) != kSuccess)
     return call();
   const auto charged = [&] {
@@ -106,11 +163,24 @@ Result change_modules(const Call& call) {
 
 }  // namespace
 
-// While NVML was asked nothing may have been given or taken back.
+void reset_contexts_in_child() {
+  contexts_lock.reset();
+  for (Context& context : contexts) context = {};
+  for (auto& bytes : context_bytes) bytes = 0;
+  for (auto& bytes : module_bytes) bytes = 0;
+  for (auto& context : primary_contexts) context = 0;
+}
+
+// While NVML was asked no other call of the driver may have been under way: it gives before or after the
+// ledger knows.
 void look_at_contexts(DriverHook& hook, unsigned device) {
-  const std::int64_t given = hook.given_bytes(device);
+  if (!has_context(device)) return;
+  const std::uint64_t ended = driver_calls.ended, begun = driver_calls.begun;
+  constexpr std::uint64_t kOwn = 1;
   std::uint64_t used = 0;
-  if (!hook.used_by_this_process(device, used) || hook.given_bytes(device) != given) return;
+  if (begun != ended + kOwn) return;
+  const std::int64_t given = hook.given_bytes(device);
+  if (!hook.used_by_this_process(device, used) || driver_calls.begun != begun) return;
   const std::int64_t bytes = static_cast<std::int64_t>(used) - given - module_bytes[device];
   if (bytes > 0 && context_bytes[device].exchange(bytes) != bytes)
     hook.record_figure(device, DeviceMemoryKind::context, static_cast<std::uint64_t>(bytes));
@@ -120,7 +190,7 @@ HEADROOM_HOOK Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   const auto call = HEADROOM_REAL(cuDevicePrimaryCtxRetain);
   if (call == nullptr) return kNotFound;
   const auto retain = [&] { return call(context, device); };
-  const Result result = is_active(device) ? retain() : make_context(device, retain);
+  const Result result = is_active(device) ? retain() : make_context(context, device, retain);
   if (result == kSuccess && context != nullptr && device >= 0 &&
       device < static_cast<int>(ledger::kMostDevices))
     primary_contexts[device] = number_of(*context);
@@ -148,23 +218,23 @@ HEADROOM_HOOK Result cuCtxDestroy_v2(Opaque context) {
 HEADROOM_HOOK Result cuCtxCreate(Opaque* context, unsigned flags, Device device) {
   const auto call = HEADROOM_REAL(cuCtxCreate);
   if (call == nullptr) return kNotFound;
-  return make_context(device, [&] { return call(context, flags, device); });
+  return make_context(context, device, [&] { return call(context, flags, device); });
 }
 HEADROOM_HOOK Result cuCtxCreate_v2(Opaque* context, unsigned flags, Device device) {
   const auto call = HEADROOM_REAL(cuCtxCreate_v2);
   if (call == nullptr) return kNotFound;
-  return make_context(device, [&] { return call(context, flags, device); });
+  return make_context(context, device, [&] { return call(context, flags, device); });
 }
 HEADROOM_HOOK Result cuCtxCreate_v3(Opaque* context, void* affinity, int count, unsigned flags,
                                     Device device) {
   const auto call = HEADROOM_REAL(cuCtxCreate_v3);
   if (call == nullptr) return kNotFound;
-  return make_context(device, [&] { return call(context, affinity, count, flags, device); });
+  return make_context(context, device, [&] { return call(context, affinity, count, flags, device); });
 }
 HEADROOM_HOOK Result cuCtxCreate_v4(Opaque* context, void* parameters, unsigned flags, Device device) {
   const auto call = HEADROOM_REAL(cuCtxCreate_v4);
   if (call == nullptr) return kNotFound;
-  return make_context(device, [&] { return call(context, parameters, flags, device); });
+  return make_context(context, device, [&] { return call(context, parameters, flags, device); });
 }
 
 HEADROOM_HOOK Result cuModuleLoad(Opaque* module, const char* file) {

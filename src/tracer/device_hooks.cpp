@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tracer/clock.h"
+#include "tracer/device_watch.h"
 #include "tracer/lock.h"
 #include "tracer/memory.h"
 #include "tracer/nvml.h"
@@ -29,6 +30,7 @@ constinit NeverDestroyedAccounts outer;
 }  // namespace
 
 constinit ledger::Ledger& device_ledger = ledger_of_process.ledger;
+constinit DriverCalls driver_calls;
 
 namespace {
 
@@ -46,6 +48,11 @@ void forget_in_child() {
   for (auto& met : is_met) met = false;
   for (auto& recorded : is_recorded) recorded = false;
   for (auto& kept : kept_for_graphs) kept = 0;
+  driver_calls.ended = driver_calls.begun.load();
+  nvml::reset_in_child();
+  reset_watch_in_child();
+  driver::reset_contexts_in_child();
+  driver::reset_lock_in_child();
 }
 
 // A limit that cannot be shared is kept to alone: never none at all.

@@ -21,8 +21,20 @@ using ledger::Space;
 
 extern ledger::Ledger& device_ledger;
 
+namespace driver {
+// After fork, in the child: a parent's contexts are not its own.
+void reset_contexts_in_child();
+}  // namespace driver
+
 // A driver was loaded where no hook stands in front of it: the account says so.
 void note_driver_out_of_reach();
+
+// Hooks that stand, of all threads: while none does, what the ledger has and what the driver gave are the
+// same.
+struct DriverCalls {
+  std::atomic<std::uint64_t> begun{0}, ended{0};
+};
+extern constinit DriverCalls driver_calls;
 
 // The context that is current, and its device.
 struct CurrentDevice {
@@ -33,8 +45,14 @@ struct CurrentDevice {
 // Stands in a hook for as long as it runs.
 class DriverHook {
  public:
-  DriverHook() : thread_(thread_local_state) { ++thread_.driver_depth; }
-  ~DriverHook() { --thread_.driver_depth; }
+  DriverHook() : thread_(thread_local_state) {
+    ++thread_.driver_depth;
+    driver_calls.begun.fetch_add(1, std::memory_order_acq_rel);
+  }
+  ~DriverHook() {
+    driver_calls.ended.fetch_add(1, std::memory_order_acq_rel);
+    --thread_.driver_depth;
+  }
   DriverHook(const DriverHook&) = delete;
   DriverHook& operator=(const DriverHook&) = delete;
 
@@ -49,6 +67,8 @@ class DriverHook {
   // What is in use on it, by all processes, as NVML tells; asked where a recording has the answer. False if
   // it is not known.
   bool used_of_device(unsigned device, std::uint64_t& bytes);
+  // Whether somebody reads the figures: a recording, not the ledger alone.
+  bool records() { return is_recording(thread_); }
   // The same of this process.
   bool used_by_this_process(unsigned device, std::uint64_t& bytes);
   // What the driver gave this process of the device, for all that is known of graphs and pools.

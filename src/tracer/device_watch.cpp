@@ -1,5 +1,6 @@
 #include "tracer/device_watch.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@ namespace headroom::tracer {
 namespace {
 
 constexpr std::int64_t kFirstNs = 100'000'000, kIntervalNs = 1'000'000'000;
-constexpr std::size_t kStackBytes = 256 * 1024;
 
 struct Watch {
   Lock lock;
@@ -78,19 +78,25 @@ void stop() {
   pthread_cond_signal(&watch.stop_sign);
   pthread_mutex_unlock(&watch.stop_lock);
   const timespec until = in(2'000'000'000, CLOCK_REALTIME);
-  pthread_timedjoin_np(watch.thread, nullptr, &until);
+  if (pthread_timedjoin_np(watch.thread, nullptr, &until) != 0) return;
+  const Guard guard(thread_local_state);
+  look_at_all();  // what came in the last second
+}
+
+// A program that closes the driver would leave the thread with functions that are gone.
+void keep_driver() {
+  Dl_info driver{};
+  if (::dladdr(reinterpret_cast<void*>(driver::real.cuCtxGetCurrent), &driver) != 0 &&
+      driver.dli_fname != nullptr)
+    next_dlopen.get()(driver.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 bool start() {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, kStackBytes);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool is_started = pthread_create(&watch.thread, &attributes, run, nullptr) == 0;
+  const bool is_started = pthread_create(&watch.thread, nullptr, run, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
   return is_started;
 }
 
@@ -101,6 +107,7 @@ void watch_device(unsigned device) {
   if (device >= ledger::kMostDevices || !is_recording(thread)) return;
   const Guard guard(thread);
   watch.devices.fetch_or(std::uint64_t{1} << device);
+  keep_driver();  // before the lock: it takes the loader's
   const Locked locked(watch.lock);
   if (watch.of_process == getpid()) return;
   const bool is_first = watch.of_process == 0;
@@ -111,7 +118,15 @@ void watch_device(unsigned device) {
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&watch.stop_sign, &attributes);
   pthread_condattr_destroy(&attributes);
-  if (start() && is_first) std::atexit(stop);
+  if (!start())
+    return process.file.note(
+        "no thread could be started: what the driver takes for itself is told as when each context was made");
+  if (is_first) std::atexit(stop);
+}
+
+void reset_watch_in_child() {
+  watch.lock.reset();
+  watch.devices = 0;
 }
 
 }  // namespace headroom::tracer

@@ -13,6 +13,8 @@ namespace headroom::tracer {
 
 // From now on, in this process, once; where there is a recording. For a device with a context.
 void watch_device(unsigned device);
+// After fork, in the child.
+void reset_watch_in_child();
 
 namespace driver {
 // What NVML says that this process has of the device, beyond what it was given and its modules: the figure of

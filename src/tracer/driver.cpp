@@ -52,6 +52,8 @@ int take_from_driver(dl_phdr_info* module, std::size_t, void* found) {
 
 }  // namespace
 
+void reset_lock_in_child() { lock.reset(); }
+
 bool find_driver() {
   if (__builtin_expect(is_found.load(std::memory_order_acquire), 1)) return true;
   const Locked locked(lock);

@@ -156,6 +156,8 @@ HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_DECLARE)
 
 // Looks the driver's functions up, if it is in the process. Loads nothing.
 bool find_driver();
+// After fork, in the child.
+void reset_lock_in_child();
 // What stands in for this function of the driver: our hook, or `function` itself.
 void* substitute(const char* name, void* function);
 // Whether this address is one of our hooks.

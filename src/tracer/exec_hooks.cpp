@@ -8,10 +8,12 @@
 // here.
 #include <spawn.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
+#include <cstdio>
 
 #include "tracer/call_frame.h"
 #include "tracer/limit_environment.h"
@@ -29,6 +31,9 @@ NextFunction<int (*)(int, Arguments, Arguments)> next_fexecve("fexecve");
 NextFunction<int (*)(int, const char*, Arguments, Arguments, int)> next_execveat("execveat");
 using Spawn = int (*)(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*,
                       Arguments, Arguments);
+NextFunction<int (*)(const char*)> next_system("system");
+NextFunction<FILE* (*)(const char*, const char*)> next_popen("popen");
+NextFunction<int (*)(const char*, wordexp_t*, int)> next_wordexp("wordexp");
 NextFunction<Spawn> next_posix_spawn("posix_spawn"), next_posix_spawnp("posix_spawnp");
 
 // Before a fork: the look-up takes the loader's lock, which a child must not wait for.
@@ -39,6 +44,9 @@ NextFunction<Spawn> next_posix_spawn("posix_spawn"), next_posix_spawnp("posix_sp
   next_execveat.get();
   next_posix_spawn.get();
   next_posix_spawnp.get();
+  next_system.get();
+  next_popen.get();
+  next_wordexp.get();
 }
 
 // It returns only if it failed, and then the recording goes on. A runtime's profile that was ended for it is
@@ -105,6 +113,20 @@ HEADROOM_HOOK int posix_spawnp(pid_t* pid, const char* name, const posix_spawn_f
   return with_limit_kept(environment, [&](Arguments kept) {
     return next_posix_spawnp.get()(pid, name, actions, attributes, arguments, kept);
   });
+}
+
+// These start a shell by functions of the C library's own, which nobody can stand in front of.
+HEADROOM_HOOK int system(const char* command) {
+  put_limit_back();
+  return next_system.get()(command);
+}
+HEADROOM_HOOK FILE* popen(const char* command, const char* type) {
+  put_limit_back();
+  return next_popen.get()(command, type);
+}
+HEADROOM_HOOK int wordexp(const char* words, wordexp_t* result, int flags) {
+  put_limit_back();
+  return next_wordexp.get()(words, result, flags);
 }
 
 // The arguments of execl and its kin as an array on the stack, as the C library's own are; `list` is left

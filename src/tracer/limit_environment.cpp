@@ -1,6 +1,7 @@
 #include "tracer/limit_environment.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <climits>
 #include <cstdlib>
@@ -89,6 +90,23 @@ Strings keep_limit(Strings environment, char* memory) {
   }
   kept[count] = nullptr;
   return kept;
+}
+
+void put_limit_back() {
+  if (!has_limit) return;
+  if (!has_our_library(environ)) {
+    const char* theirs = value_in(environ, kPreload);
+    char both[2 * PATH_MAX];
+    const bool has_more =
+        theirs != nullptr && *theirs != 0 && std::strlen(library) + std::strlen(theirs) + 2 < sizeof both;
+    std::strcpy(both, library);
+    if (has_more) std::strcat(std::strcat(both, ":"), theirs);
+    ::setenv("LD_PRELOAD", both, 1);
+  }
+  if (has_options(environ)) return;
+  ::setenv("HEADROOM_TRACE_OPTIONS", options + std::strlen(kOptions), 1);
+  if (file[0] != 0 && value_in(environ, kFile) == nullptr)
+    ::setenv("HEADROOM_TRACE_FILE", file + std::strlen(kFile), 1);
 }
 
 }  // namespace headroom::tracer

@@ -16,6 +16,10 @@ std::size_t bytes_to_keep_limit(Strings environment);
 // The environment with what was missing. It points into the old one, and into `memory`.
 Strings keep_limit(Strings environment, char* memory);
 
+// The same for calls of the C library that start a program with the environment of this process (system,
+// popen): what is missing is put back into it. These may allocate.
+void put_limit_back();
+
 // The frame of this function holds the environment until the call is over.
 template <class Call>
 int with_limit_kept(Strings environment, const Call& call) {

@@ -6,13 +6,16 @@
 
 namespace headroom::tracer::nvml {
 
-// By all processes together. False where there is no NVML, or it does not know the device. The library is
-// loaded by the first call and stays (tens of milliseconds): for the moments when a context is made.
+// By all processes together. False where there is no NVML, it does not know the device, or another thread is
+// asking. The library is loaded by the first call and stays (tens of milliseconds): for the moments when a
+// context is made.
 bool used_bytes(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
 
-// By this process. False, too, where NVML tells nothing by process (a Jetson's GPU), or does not have this
-// one, as in a container that it numbers otherwise; there a process alone on the device is taken for this
-// one.
+// By this process. False, too, where NVML tells nothing by process (a Jetson's GPU), or knows it by another
+// number, as in a container with process numbers of its own.
 bool used_by_this_process(const std::uint8_t (&uuid)[16], std::uint64_t& bytes);
+
+// After fork, in the child.
+void reset_in_child();
 
 }  // namespace headroom::tracer::nvml

@@ -143,6 +143,8 @@ TEST_F(Run, NoWayToTheDriverPassesTheLimit) {
       {guests + "trace_guest_cuda_ways", "apart", wrapper},
       {guests + "trace_guest_cuda_ways", "spawn", wrapper},
       {guests + "trace_guest_cuda_ways", "execle", wrapper},
+      {guests + "trace_guest_cuda_ways", "system", wrapper},
+      {guests + "trace_guest_cuda_ways", "popen", wrapper},
       {"env", "-i", libraries, guests + "trace_guest_cuda_ways", "plain", wrapper},
       {"env", "LD_PRELOAD=", guests + "trace_guest_cuda_ways", "plain", wrapper},
       {"env", "-i", libraries, "sh", "-c", guests + "trace_guest_cuda_ways plain " + wrapper}};

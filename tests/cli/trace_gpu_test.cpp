@@ -368,6 +368,26 @@ TEST_F(TraceGpu, AnotherLibrarysConstructorMayAskForTheDriver) {
   EXPECT_EQ(get_integer(get_member(*document, "devices").at(0), "peak_bytes"), 1 << 20);
 }
 
+TEST_F(TraceGpu, ContextsThatAreGoneAreCountedNoMore) {
+  CommandOptions options;
+  options.folder = folder_.path();
+  options.environment = {
+      {"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml"},
+      {"FAKE_CUDA_CONTEXT", "500000000"}};
+  const auto ends_well = [&](const char* way) {
+    const CommandResult traced =
+        run_headroom({"trace", "--force", "--out", recording().string(), "--",
+                      HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", way, "none"},
+                     options);
+    EXPECT_EQ(traced.exit_code, 0) << way << traced.err;
+  };
+  ends_well("contexts");
+  const auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
+  ASSERT_TRUE(document);
+  EXPECT_EQ(get_integer(get_member(*document, "devices").at(0), "context_bytes"), 500'000'000);
+  ends_well("closes");
+}
+
 // Launches are not hooked; what they brought is found soon after.
 TEST_F(TraceGpu, WhatLaunchesTakeIsFoundLater) {
   CommandOptions options;

@@ -5,7 +5,9 @@
 //
 // `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
 // that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
-// waits until NVML was asked of it.
+// waits until NVML was asked of it. `contexts` makes and gives up the primary context three times; `closes`
+// gives the driver back while it is traced, and goes on for half a second. `system` and `popen` start `plain`
+// after taking LD_PRELOAD out of the environment.
 //
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
@@ -115,6 +117,34 @@ int launch(void* library) {
   return 0;
 }
 
+int make_contexts(void* library) {
+  void* context = nullptr;
+  find<int (*)(unsigned)>(library, "cuInit")(0);
+  for (int i = 0; i < 3; ++i) {
+    find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
+    find<int (*)(int)>(library, "cuDevicePrimaryCtxRelease_v2")(0);
+  }
+  return 0;
+}
+
+int close_driver(void* library) {
+  void* context = nullptr;
+  find<int (*)(unsigned)>(library, "cuInit")(0);
+  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
+  dlclose(library);
+  usleep(500'000);
+  return 0;
+}
+
+int start_by_shell(const std::string& way, const std::string& command) {
+  unsetenv("LD_PRELOAD");
+  if (way == "system") return std::system(command.c_str());
+  std::FILE* const output = popen(command.c_str(), "r");
+  if (output == nullptr) return 2;
+  for (int letter = 0; (letter = std::fgetc(output)) != EOF;) std::putchar(letter);
+  return pclose(output);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -128,6 +158,10 @@ int main(int count, char** arguments) {
     return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
   if (way == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "contexts") return make_contexts(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "closes") return close_driver(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "system" || way == "popen")
+    return start_by_shell(way, std::string(arguments[0]) + " plain " + wrapper);
   if (way == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));
   if (way == "apart") return take_from_driver(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), 0);
   if (way == "apart-wrapper") return take_from_wrapper(dlmopen(LM_ID_NEWLM, wrapper, RTLD_NOW));

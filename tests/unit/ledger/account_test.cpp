@@ -172,6 +172,23 @@ TEST_F(SharedAccount, ProcessesShareTheLimitAndADeadOnesChargeIsTakenBack) {
   EXPECT_EQ(account.members(), 1u);
 }
 
+// Its memory is given back when it ends, whether its parent asks for its end or not.
+TEST_F(SharedAccount, AZombieHoldsNothing) {
+  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Account account;
+    ::_exit(account.open_shared(path().c_str()) && account.charge(0, 700) ? 0 : 1);
+  }
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(info.si_status, 0);
+  Account account;
+  ASSERT_TRUE(account.open_shared(path().c_str()));
+  EXPECT_TRUE(account.charge(0, 1000));
+  ::waitpid(child, nullptr, 0);
+}
+
 TEST_F(SharedAccount, AForkedChildIsAMemberOfItsOwn) {
   if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
   Account account;
