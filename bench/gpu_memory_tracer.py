@@ -205,7 +205,7 @@ def main():
         for index, name in enumerate(names):
             now = time.monotonic()
             found[name] = measure(prepared[name], options, now + (until - now) / (len(names) - index))
-            print(name, {side: round(statistics.median(ratios), 4) for side, ratios in found[name]["ratios"].items()}, file=sys.stderr, flush=True)
+            print(name, {side: round(statistics.median(ratios), 4) for side, ratios in found[name]["ratios"].items() if ratios}, file=sys.stderr, flush=True)
             text = save(options, found)
     print(text)
 
