@@ -62,7 +62,12 @@ TEST(SnapshotHtml, HoldsTheFigures) {
   const snapshot::Snapshot snapshot = sample_snapshot(SampleSnapshot::training);
   const auto page = page_of(snapshot);
   ASSERT_TRUE(page.has_value());
-  const Json device = data_of(*page, "snapshot")["devices"][0];
+  Json device = data_of(*page, "snapshot")["devices"][0];
+  // What the page alone has: the bytes of its largest places at each point.
+  EXPECT_EQ(device["timeline"]["places_bytes"].size(), device["timeline"]["time_us"].size());
+  for (const Json& of_point : device["timeline"]["places_bytes"])
+    EXPECT_EQ(of_point.size(), device["timeline"]["places"].size());
+  for (const char* key : {"places", "places_bytes"}) EXPECT_EQ(device["timeline"].erase(key), 1U) << key;
   const auto devices = analysis::analyze_snapshot(snapshot, {});
   const Json expected = snapshot_to_json({"", snapshot, devices})["devices"][0];
   for (const char* key : {"peak_allocated_bytes", "live_bytes", "timeline", "entries", "oom_count"})
