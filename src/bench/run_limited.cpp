@@ -33,6 +33,8 @@ std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& lim
 
 std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& account) {
   std::string text;
+  if (proved.type == LimitType::unavailable && account.peak(0) == 0 && account.limits().any())
+    return "no GPU was limited" + (proved.note.empty() ? "" : ": " + proved.note);
   for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
     const std::uint64_t limit = account.limits().bytes[device], peak = account.peak(device);
     const std::uint64_t refused = account.refused(device);

@@ -11,7 +11,8 @@
 namespace headroom::cuda {
 namespace {
 
-constexpr const char* kOrUseTheCpu = "install or load NVIDIA's driver, or use --device cpu";
+constexpr const char* kOrUseTheCpu =
+    "install or load NVIDIA's driver, or do without the GPU (bench --device cpu)";
 constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 template <class Function>
@@ -71,13 +72,13 @@ Result<const Driver*> Driver::open() {
   }
   if (const char* missing = take_functions(library, driver.functions_))
     return input_error("the CUDA driver is too old", fmt::format("it has no {}", missing),
-                       "install a newer driver, or use --device cpu");
+                       "install a newer driver, or do without the GPU (bench --device cpu)");
   const Code code = driver.functions_.cuInit(0);
   if (code == kNoDevice)
     return input_error("the CUDA driver sees no GPU", driver.name_of(code),
                        std::getenv("CUDA_VISIBLE_DEVICES") != nullptr
-                           ? "CUDA_VISIBLE_DEVICES may hide it; or use --device cpu"
-                           : "check nvidia-smi, or use --device cpu");
+                           ? "CUDA_VISIBLE_DEVICES may hide it; or do without the GPU (bench --device cpu)"
+                           : "check nvidia-smi, or do without the GPU (bench --device cpu)");
   if (code != kSuccess || driver.functions_.cuDeviceGetCount(&driver.devices_) != kSuccess)
     return input_error("the CUDA driver does not start", driver.name_of(code), kOrUseTheCpu);
   is_open = true;
