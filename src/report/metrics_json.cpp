@@ -1,5 +1,7 @@
 #include "report/metrics_json.h"
 
+#include <cmath>
+
 #include "base/text.h"
 #include "report/json_field_text.h"
 
@@ -216,6 +218,23 @@ void append_json(std::string& text, const SystemSample& sample) {
   text += '}';
 }
 
+// Logs come from anywhere, and what is done with their figures adds and multiplies them. So figures are
+// refused that no machine has: 64 PiB and more of bytes, counts, hertz and all else, 36 years of time since
+// the start, a wall clock beyond 2116.
+static void expect_real_figures(const Json& value, const Place& place, std::string& problem) {
+  if (value.is_object())
+    for (const auto& [key, member] : value.items()) expect_real_figures(member, Place{&place, key}, problem);
+  if (value.is_array())
+    for (std::size_t i = 0; i < value.size(); ++i)
+      expect_real_figures(value[i], Place{&place, {}, i}, problem);
+  if (!value.is_number() || !problem.empty()) return;
+  const bool is_time = place.key.ends_with("_ns");
+  const int bits = place.key == "unix_time_ns" ? 62 : is_time ? 60 : 56;
+  const double most = std::ldexp(1.0, bits), number = value.get<double>();
+  if (number < most && number > (is_time ? -1 : -most)) return;
+  problem = fmt::format("{} is beyond what a machine has", place.pointer());
+}
+
 Result<SystemSample> system_sample_from_json(const Json& document) {
   SystemSample sample;
   std::string problem;
@@ -224,6 +243,7 @@ Result<SystemSample> system_sample_from_json(const Json& document) {
   reader("time_ns", sample.time);
   reader("unix_time_ns", sample.unix_time);
   describe(reader, sample);
+  if (problem.empty()) expect_real_figures(document, root, problem);
   if (!document.is_object()) problem = "it is not an object";
   if (problem.empty() && !get_integer(document, "time_ns")) problem = "it has no time_ns";
   if (!problem.empty()) return input_error("the sample is not usable", problem);

@@ -34,6 +34,7 @@ nlohmann::ordered_json to_json(const MetricsLine& line);
 nlohmann::ordered_json to_json(const SystemSample& sample);
 // The same behind a text, without a document in between.
 void append_json(std::string& text, const SystemSample& sample);
+// Of a log from anywhere: a figure that no machine has is an error, as a wrong type is.
 Result<SystemSample> system_sample_from_json(const nlohmann::ordered_json& document);
 // Tolerates unknown and absent keys; a wrong type is an error that names the key.
 Result<MetricsLine> metrics_line_from_json(const nlohmann::ordered_json& document);

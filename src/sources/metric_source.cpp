@@ -36,7 +36,7 @@ std::optional<std::int64_t> RereadFile::read_integer() const {
 
 std::optional<Bytes> RereadFile::read_bytes() const {
   const auto number = read_integer();
-  if (!number || *number < 0 || *number >= std::int64_t{1} << 62) return std::nullopt;
+  if (!number || *number < 0 || *number >= std::int64_t{1} << 56) return std::nullopt;
   return Bytes{*number};
 }
 

@@ -102,6 +102,36 @@ TEST(MetricsJson, AForeignLineIsAnErrorWithItsNumber) {
   EXPECT_THAT(read_metrics("[]\n").error().why, HasSubstr("not an object"));
 }
 
+// What is done with the figures of a log (sums, ten times as much, a cast) must not overflow.
+TEST(MetricsJson, AFigureThatNoMachineHasIsRefused) {
+  const auto read = [](const std::string& fields) {
+    return system_sample_from_json(*parse_json("{\"time_ns\":1," + fields + "}"));
+  };
+  for (const char* const bearable :
+       {R"("unix_time_ns":1784000000000000000)", R"("ram_total_bytes":72057594037927000)",
+        R"("temperature_celsius":{"cpu":-256})", R"("psi_some_stalled_ns":90000000000000000)"})
+    EXPECT_TRUE(read(bearable)) << bearable;
+  const struct {
+    const char *fields, *place;
+  } cases[] = {
+      {R"("ram_free_bytes":9223372036854775807)", "/ram_free_bytes"},
+      {R"("ram_total_bytes":-9223372036854775808)", "/ram_total_bytes"},
+      {R"("ram_used_bytes":72057594037927936)", "/ram_used_bytes"},
+      {R"("refaults":18446744073709551615)", "/refaults"},
+      {R"("cpu_percent":1e300)", "/cpu_percent"},
+      {R"("power_watts":{"VDD_IN":-1e17})", "/power_watts/VDD_IN"},
+      {R"("gpus":[{"index":0,"memory_used_bytes":4611686018427387904}])", "/gpus/0/memory_used_bytes"},
+      {R"("unix_time_ns":4611686018427387904)", "/unix_time_ns"},
+      {R"("unix_time_ns":-5)", "/unix_time_ns"},
+  };
+  for (const auto& each : cases) {
+    const auto sample = read(each.fields);
+    ASSERT_FALSE(sample) << each.fields;
+    EXPECT_THAT(sample.error().why, HasSubstr(each.place));
+  }
+  EXPECT_FALSE(system_sample_from_json(*parse_json(R"({"time_ns":9223372036854775807})")));
+}
+
 TEST(MetricsJson, NothingIsNoLines) {
   EXPECT_TRUE(read_metrics("")->empty());
   EXPECT_TRUE(read_metrics("\n\n")->empty());
