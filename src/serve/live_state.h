@@ -40,7 +40,8 @@ class LiveState {
   std::shared_ptr<const std::string> sample_json();
   // The active alerts and the last hundred events.
   std::string alerts_json();
-  // Points after `since` (milliseconds since 1970), a column a figure; absent figures are null.
+  // Points after `since` (milliseconds since 1970), a column a figure; absent figures are null. Of more than
+  // 3,600 every n-th, the newest among them.
   std::string history_json(std::int64_t since);
   // Seconds since the last sample; absent before the first.
   std::optional<double> age_seconds();
@@ -55,7 +56,7 @@ class LiveState {
 
   const std::vector<AlertRule> rules_;
   const std::size_t keep_;
-  std::mutex mutex_;
+  std::mutex mutex_, history_answer_;
   std::optional<Last> last_;
   std::optional<Nanoseconds> updated_;
   Counters counters_;

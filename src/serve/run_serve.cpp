@@ -1,6 +1,7 @@
 #include "serve/run_serve.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -47,6 +48,7 @@ Result<int> run_serve(const ServeOptions& options) {
                        "", "give --token-file, or --tls-cert and --tls-key");
   if (!is_local && !options.address.tls)
     log::warning("the token goes over the network as it is; --tls-cert and --tls-key hide it");
+  ::mallopt(M_ARENA_MAX, 2);  // each of 64 threads would keep what its largest answer took
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   watch::AlertSettings settings = options.watch.alerts.value_or(watch::AlertSettings{});

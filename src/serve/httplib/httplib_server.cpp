@@ -167,10 +167,11 @@ class HttplibServer : public HttpServer {
     server_->set_pre_routing_handler([handler](const httplib::Request& from, httplib::Response& to) {
       // A part of an answer for each of a thousand ranges would be made at once.
       const_cast<httplib::Request&>(from).ranges.clear();
-      const HttpResponse response = handler(request_of(from));
+      HttpResponse response = handler(request_of(from));
       to.status = response.status;
       for (const auto& [name, value] : response.headers) to.set_header(name, value);
-      to.set_content(response.body, response.content_type);
+      to.body = std::move(response.body);  // set_content would copy it
+      to.set_header("Content-Type", response.content_type);
       return httplib::Server::HandlerResponse::Handled;
     });
     int port = address.port;
