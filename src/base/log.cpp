@@ -1,8 +1,10 @@
 #include "base/log.h"
 
+#include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -25,12 +27,13 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::info;
 }
 
+constexpr const char* kConsolePattern = "%^%l:%$ %v";
+
 struct Sinks {
-  std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> console =
-      std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  std::shared_ptr<spdlog::sinks::sink> console = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("headroom", console);
   Sinks() {
-    console->set_pattern("%^%l:%$ %v");
+    console->set_pattern(kConsolePattern);
     console->set_level(spdlog::level::info);
     logger->set_level(spdlog::level::debug);
     logger->flush_on(spdlog::level::info);
@@ -47,6 +50,18 @@ Sinks& sinks() {
 }  // namespace
 
 void set_console_level(Level level) { sinks().console->set_level(to_spdlog(level)); }
+
+void set_console_file(std::FILE* file) {
+  using FileSink = spdlog::sinks::ansicolor_sink<spdlog::details::console_mutex>;
+  const auto mode =
+      use_color(ColorMode::automatic, STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never;
+  std::shared_ptr<spdlog::sinks::sink> console = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  if (file != nullptr) console = std::make_shared<FileSink>(file, mode);
+  console->set_pattern(kConsolePattern);
+  console->set_level(sinks().console->level());
+  sinks().logger->sinks().front() = console;
+  sinks().console = std::move(console);
+}
 
 Status open_file(const std::filesystem::path& path) {
   try {

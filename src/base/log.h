@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ enum class Level { debug, info, warning, error };
 
 // Which levels reach stderr (run.log always gets all of them).
 void set_console_level(Level level);
+// Messages for the person go to this file in place of stderr, with its colours; nullptr: to stderr again.
+void set_console_file(std::FILE* file);
 // Starts run.log; messages before this went to stderr alone. A log that cannot be written is an error here
 // and never later: a full disk must not end a measurement.
 Status open_file(const std::filesystem::path& path);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 
@@ -14,8 +15,8 @@
 namespace headroom {
 namespace {
 
-// The first errno value of print_output, or 0. Only the conductor's one thread prints.
-int output_error = 0;
+// The first errno value of print_output, or 0. One thread prints; another may ask what became of it.
+std::atomic<int> output_error = 0;
 
 constexpr char kEscape = '\033', kBell = '\a';
 

@@ -189,7 +189,8 @@ const Verb& watch_verb() {
 int run_watch_verb(const std::vector<std::string>& arguments) {
   auto options = options_from(arguments);
   if (!options) return exit_code_of(options.error());
-  return exit_code_of(watch::run_watch(*options));
+  watch::Console console;  // until the last word was said
+  return exit_code_of(watch::run_watch(*options, console));
 }
 
 }  // namespace headroom::cli

@@ -1,6 +1,7 @@
 #include "watch/run_watch.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <optional>
@@ -21,10 +22,21 @@
 namespace headroom::watch {
 namespace {
 
+// Whether samples go on while their reader stands still. A file can wait, and where standard output is all
+// there is, it is better late than left out.
+bool may_leave_out(const WatchOptions& options) {
+  struct stat status {};
+  if (options.from && !options.from->file.empty() && ::stat(options.from->file.c_str(), &status) == 0 &&
+      S_ISREG(status.st_mode))
+    return false;
+  return !options.output.empty() || options.alerts;
+}
+
 // Everything that a sample goes to.
 class Session {
  public:
-  explicit Session(const WatchOptions& options) : options_(options) {
+  Session(const WatchOptions& options, Console& console, bench::Interrupt& interrupt)
+      : options_(options), console_(console), interrupt_(interrupt), may_leave_out_(may_leave_out(options)) {
     if (options.alerts) alerts_.emplace(*options.alerts, options.interval);
   }
 
@@ -50,13 +62,18 @@ class Session {
 
   std::int64_t samples() const { return samples_; }
 
-  // What it showed, and the pictures; the file last: its problem is the error.
+  // The file, the pictures, and what it showed, for which a reader may have us wait: the rest is there by
+  // then.
   Status finish() {
     if (alerts_) alerts_->finish();
+    Status whole;
+    if (file_) whole = file_->finish();
     if (unknown_ > 0)
       log::warning("{} words in {} samples were not understood; --jsonl keeps them in unknown_tokens",
                    unknown_, samples_);
-    if (samples_ > 0) summarise();
+    if (not_shown_ > 0)
+      log::warning("{} of {} samples were not shown, as standard output was not read meanwhile", not_shown_,
+                   samples_);
     Status drawn;
     for (const auto& path : options_.plots) {
       const std::string title = options_.from ? options_.from->file.filename().string() : "Memory over time";
@@ -65,9 +82,8 @@ class Session {
           write_file_atomically(path, html ? plot_as_html(curves_, title) : plot_as_svg(curves_, title));
       if (!written) drawn = std::move(written);
     }
-    if (file_)
-      if (auto whole = file_->finish(); !whole) return whole;
-    return drawn;
+    if (samples_ > 0) summarise();
+    return whole ? drawn : whole;
   }
 
  private:
@@ -87,7 +103,9 @@ class Session {
       append_json_line(line_, sample, events);
     else
       line_ = line_for_person(sample);
-    print_output(line_);
+    if (may_leave_out_ ? console_.print(line_) : console_.print_or_wait(line_, interrupt_)) return;
+    if (not_shown_++ == 0)
+      log::warning("standard output is not read: samples are left out there until it is");
   }
 
   void summarise() {
@@ -101,11 +119,17 @@ class Session {
              plot_for_terminal(curves_, std::min(width, 120));
     }
     // Data that is printed stays data, and a command's output its own.
-    if (options_.format == Format::lines && options_.command.empty()) return print_output(text);
-    [[maybe_unused]] const auto said = write_all(STDERR_FILENO, text);
+    if (options_.format == Format::lines && options_.command.empty()) {
+      console_.print_or_wait(text, interrupt_, Console::kLastWords);
+      return;
+    }
+    console_.say(text);
   }
 
   const WatchOptions& options_;
+  Console& console_;
+  bench::Interrupt& interrupt_;
+  bool may_leave_out_;
   std::optional<LogFile> file_;
   std::optional<AlertWatch> alerts_;
   CsvRows csv_;
@@ -113,7 +137,7 @@ class Session {
   analysis::SeriesAccumulator series_;
   MemoryCurves curves_;
   SystemSample last_;
-  std::int64_t samples_ = 0, unknown_ = 0;
+  std::int64_t samples_ = 0, unknown_ = 0, not_shown_ = 0;
 };
 
 Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt, Session& session) {
@@ -151,13 +175,15 @@ Result<int> watch_machine(const WatchOptions& options, bench::Interrupt& interru
 
 }  // namespace
 
-Result<int> run_watch(const WatchOptions& options) {
+Result<int> run_watch(const WatchOptions& options, Console& console) {
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
-  Session session(options);
+  Session session(options, console, *interrupt);
   if (auto opened = session.open_log(); !opened) return forward_error(opened);
-  return options.from ? watch_text(options, *interrupt, session)
-                      : watch_machine(options, *interrupt, session);
+  auto code =
+      options.from ? watch_text(options, *interrupt, session) : watch_machine(options, *interrupt, session);
+  console.finish(*interrupt);
+  return code;
 }
 
 }  // namespace headroom::watch

@@ -1,4 +1,5 @@
 // headroom watch, as a person would run it.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -221,6 +222,105 @@ TEST(Watch, AWatchThatWasStopped) {
     last = time;
   }
   EXPECT_LE(lines.size(), 60U);  // those that were missed were not made up
+}
+
+// ssh without a network, Ctrl-S, `| less`: one that stands still on standard output and standard error stops
+// neither the log nor the alerts nor the answer to a signal.
+TEST(Watch, AReaderThatStandsStill) {
+  TemporaryFolder folder;
+  write_text(
+      folder / "rules.toml",
+      "[[rule]]\nname = \"always\"\nfigure = \"ram_used_percent\"\nabove = 0\nseverity = \"critical\"\n"
+      "[[action]]\nfile = \"" +
+          (folder / "told").string() + "\"\n");
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  ASSERT_GT(::fcntl(pipe->write_end.get(), F_SETPIPE_SZ, 4096), 0);
+  SpawnOptions spawn;
+  spawn.command = {(executable_folder() / "../bin/headroom").string(),
+                   "watch",
+                   "--interval",
+                   "5ms",
+                   "--jsonl",
+                   "--processes",
+                   "30",
+                   "--alerts",
+                   (folder / "rules.toml").string(),
+                   "--output",
+                   (folder / "a.jsonl").string()};
+  spawn.stdout_fd = spawn.stderr_fd = pipe->write_end.get();
+  auto child = Subprocess::spawn(spawn);
+  ASSERT_TRUE(child);
+  constexpr std::uintmax_t kBeyondAllBuffers = 600 << 10;
+  std::error_code code;
+  int tries = 0;  // 60 s, which only end a hang
+  const auto size = [&] {
+    const auto bytes = std::filesystem::file_size(folder / "a.jsonl", code);
+    return code ? 0 : bytes;
+  };
+  while (size() < kBeyondAllBuffers && ++tries < 600) ::usleep(100'000);
+  EXPECT_GE(size(), kBeyondAllBuffers);
+  EXPECT_THAT(read_text(folder / "told"), HasSubstr("\"alert\":\"always\""));
+  child->signal(SIGTERM);
+  const auto end = child->wait_for(Nanoseconds{60'000'000'000});
+  ASSERT_TRUE(end) << "it did not end";
+  EXPECT_TRUE(end->success()) << end->describe();
+  const std::string log = read_text(folder / "a.jsonl");
+  EXPECT_EQ(log.back(), '\n');
+}
+
+// Standard output alone stands still: what is missing there is said and counted.
+TEST(Watch, SamplesThatWereNotShownAreCounted) {
+  TemporaryFolder folder;
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  CommandOptions options;
+  options.stdout_fd = pipe->write_end.get();
+  options.while_running = [&](int pid) {
+    const auto log = folder / "a.jsonl";
+    if (!std::filesystem::exists(log) || std::filesystem::file_size(log) < 900'000) return true;
+    ::kill(pid, SIGTERM);
+    return false;
+  };
+  const auto result = run_headroom({"watch", "--interval", "5ms", "--jsonl", "--processes", "30", "--output",
+                                    (folder / "a.jsonl").string()},
+                                   options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("standard output is not read: samples are left out"));
+  EXPECT_THAT(result.err, HasSubstr("samples were not shown"));
+}
+
+// Where standard output is all there is, nothing is left out however late it is read; and a signal ends it.
+TEST(Watch, AFileWaitsForItsReader) {
+  TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "RAM " + std::to_string(i) + "/7620MB\n";
+  write_text(folder / "log", text);
+  const std::vector<std::string> command{"watch", "--from", "tegrastats:" + (folder / "log").string(),
+                                         "--jsonl"};
+  const std::string program = (executable_folder() / "../bin/headroom").string();
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  SpawnOptions spawn;
+  spawn.command = {"sh", "-c", "\"$@\" | (sleep 1; wc -l)", "sh", program};
+  spawn.command.insert(spawn.command.end(), command.begin(), command.end());
+  spawn.stdout_fd = pipe->write_end.get();
+  auto late = Subprocess::spawn(spawn);
+  ASSERT_TRUE(late);
+  EXPECT_TRUE(late->wait().success());
+  char lines[16]{};
+  ASSERT_GT(::read(pipe->read_end.get(), lines, sizeof lines - 1), 0);
+  EXPECT_EQ(trim(lines), "20000");
+
+  CommandOptions options;  // nobody reads any more
+  int calls = 0;
+  options.stdout_fd = pipe->write_end.get();
+  options.while_running = [&calls](int pid) {
+    if (++calls < 25) return true;
+    ::kill(pid, SIGTERM);
+    return false;
+  };
+  EXPECT_EQ(run_headroom(command, options).exit_code, 0);
 }
 
 // A real kill by the kernel, in a control group: its victim is named, and the log goes on to the end.
