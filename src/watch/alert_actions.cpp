@@ -149,8 +149,10 @@ void AlertActions::act_on(const AlertEvent& event) {
 }
 
 void AlertActions::append_to_file(std::size_t action, const AlertEvent& event) {
-  const UniqueFd file(::open(actions_[action].file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file) return warn(action, errno_text(errno));
+  // A FIFO that nobody reads must not hold the monitor up.
+  const UniqueFd file(
+      ::open(actions_[action].file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
+  if (!file) return warn(action, errno == ENXIO ? "it is a pipe that nobody reads" : errno_text(errno));
   if (auto written = write_all(file.get(), message_of(event) + "\n"); !written)
     warn(action, written.error().sentence());
 }

@@ -73,7 +73,9 @@ struct Opened {
 Result<Opened> open_file(const TextInput& input) {
   Opened opened;
   if (input.file == "-") return opened;
-  opened.file.reset(::open(input.file.c_str(), O_RDONLY | O_CLOEXEC));
+  // A FIFO whose writer has not come yet is waited for by poll(), which a signal ends; open() would go on
+  // waiting.
+  opened.file.reset(::open(input.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!opened.file)
     return input_error(fmt::format("cannot open {}", input.file.string()), errno_text(errno),
                        "check the path given to --from");

@@ -1,7 +1,9 @@
 // Alerts of headroom watch, with the programs that are really told of them.
 #include <gmock/gmock.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -112,6 +114,26 @@ TEST_F(Alerts, AnActionThatFailsIsNamedOnceAndTheRestGoesOn) {
 }
 
 // A message may be longer than a pipe holds, and nobody may read it.
+TEST_F(Alerts, APipeThatNobodyReadsHoldsNothingUp) {
+  const std::string fifo = (folder_ / "fifo").string();
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  write_text(folder_ / "rules.toml",
+             "[[rule]]\nname = \"used\"\nfigure = \"ram_used_percent\"\nabove = 60\nseverity = \"critical\"\n"
+             "[[action]]\nfile = \"" +
+                 fifo + "\"\n");
+  CommandOptions options;
+  int calls = 0;
+  options.while_running = [&calls](int pid) {  // 60 s, which only end a hang
+    if (++calls == 3000) ::kill(pid, SIGKILL);
+    return calls < 3000;
+  };
+  const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder_ / "stats.log").string(),
+                                    "--alerts", (folder_ / "rules.toml").string()},
+                                   options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("failed: it is a pipe that nobody reads"));
+}
+
 TEST_F(Alerts, ASensorWithANameOfAnyLengthHoldsNothingUp) {
   std::string log;
   for (int second = 0; second < 30; ++second) log += "RAM 4000/7620MB " + std::string(60'000, 'x') + "@99C\n";

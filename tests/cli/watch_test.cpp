@@ -1,6 +1,8 @@
 // headroom watch, as a person would run it.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -290,6 +292,32 @@ TEST(Watch, SamplesThatWereNotShownAreCounted) {
   EXPECT_THAT(result.err, HasSubstr("samples were not shown"));
 }
 
+// A pipe that has a name: its writer may come late, and a signal ends the wait for one that does not come.
+TEST(Watch, AFifo) {
+  TemporaryFolder folder;
+  const std::string fifo = (folder / "fifo").string();
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  CommandOptions options;
+  int calls = 0;  // 60 s, which only end a hang
+  options.while_running = [&calls](int pid) {
+    ++calls;
+    if (calls == 10) ::kill(pid, SIGTERM);
+    if (calls == 3000) ::kill(pid, SIGKILL);
+    return calls < 3000;
+  };
+  const auto none = run_headroom({"watch", "--from", "tegrastats:" + fifo}, options);
+  EXPECT_NE(none.signal, SIGKILL);
+
+  SpawnOptions spawn;
+  spawn.command = {"sh", "-c", "sleep 0.3; { echo 'RAM 1/2MB'; sleep 0.3; echo 'RAM 2/2MB'; } > \"$1\"", "sh",
+                   fifo};
+  auto writer = Subprocess::spawn(spawn);
+  ASSERT_TRUE(writer);
+  const auto late = run_headroom({"watch", "--from", "tegrastats:" + fifo, "--jsonl"});
+  EXPECT_EQ(late.exit_code, 0) << late.err;
+  EXPECT_EQ(std::count(late.out.begin(), late.out.end(), '\n'), 2) << late.out;
+}
+
 // Where standard output is all there is, nothing is left out however late it is read; and a signal ends it.
 TEST(Watch, AFileWaitsForItsReader) {
   TemporaryFolder folder;
@@ -313,10 +341,10 @@ TEST(Watch, AFileWaitsForItsReader) {
   EXPECT_EQ(trim(lines), "20000");
 
   CommandOptions options;  // nobody reads any more
-  int calls = 0;
   options.stdout_fd = pipe->write_end.get();
-  options.while_running = [&calls](int pid) {
-    if (++calls < 25) return true;
+  options.while_running = [&pipe](int pid) {
+    int waiting = 0;
+    if (::ioctl(pipe->read_end.get(), FIONREAD, &waiting) != 0 || waiting == 0) return true;
     ::kill(pid, SIGTERM);
     return false;
   };
