@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <limits>
 
 #include "base/log.h"
@@ -125,6 +126,11 @@ void add_followed_sums(SystemSample& sample) {
 
 Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
                             const std::function<bool(SystemSample& sample)>& on_sample) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(options.sysroot / "proc", code) &&
+      !std::filesystem::is_directory(options.sysroot / "sys", code))
+    return usage_error(fmt::format("{} is no tree of a machine", options.sysroot.string()),
+                       "it has neither proc nor sys", "give the folder that has them to --sysroot");
   for (const pid_t pid : options.pids)
     if (::access((options.sysroot / fmt::format("proc/{}/stat", pid)).c_str(), R_OK) != 0)
       return usage_error(fmt::format("there is no process {}", pid), "", "check the number given to --pid");

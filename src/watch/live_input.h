@@ -24,8 +24,8 @@ struct LiveEnd {
 // Takes a sample at each interval from the start on, for as long as `on_sample` says true; one that comes too
 // late is taken at once and the missed ones are counted, so samples never bunch up. Until the duration is
 // over, a signal comes, or what is followed ends; with a last one when a command has ended. The wall clock
-// may jump: time is the steady clock's since the start. Errors: a process that is not there, a command that
-// cannot be started.
+// may jump: time is the steady clock's since the start. Errors: a tree without /proc and /sys, a process
+// that is not there, a command that cannot be started.
 Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
                             const std::function<bool(SystemSample& sample)>& on_sample);
 

@@ -61,6 +61,8 @@ class Session {
   }
 
   std::int64_t samples() const { return samples_; }
+  // Samples, and of them not one figure.
+  bool is_all_unknown() const { return unknown_ > 0 && series_.summaries().empty(); }
 
   // The file, the pictures, and what it showed, for which a reader may have us wait: the rest is there by
   // then.
@@ -148,8 +150,13 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   auto finished = session.finish();
   if (!read) return forward_error(read);
   if (!finished) return forward_error(finished);
-  if (session.samples() == 0)
+  if (session.samples() == 0 && !interrupt.requested())
     return input_error(fmt::format("{} has no sample", options.from->file.string()), "it is empty");
+  if (session.is_all_unknown())
+    return input_error(fmt::format("{} has no sample of {}", options.from->file.string(), options.from->kind),
+                       "none of its words was understood",
+                       "check the kind in --from KIND:FILE; a log that is compressed is read by zcat FILE | "
+                       "headroom watch --from headroom:-");
   return 0;
 }
 

@@ -51,6 +51,27 @@ TEST(Watch, WhatCannotBeReadIsSaidInOneSentence) {
   EXPECT_THAT(directory.err, HasSubstr("it is a folder"));
 }
 
+// A script must not take an empty table for a machine in order.
+TEST(Watch, WhereNothingWasUnderstoodIsAnError) {
+  TemporaryFolder folder;
+  write_text(folder / "words", "MemTotal:  8000000 kB\nMemFree: 1000000 kB\n");
+  for (const char* kind : {"tegrastats:", "nvidia-smi:", "headroom:"}) {
+    const auto result = run_headroom({"watch", "--from", kind + (folder / "words").string()});
+    EXPECT_EQ(result.exit_code, 2) << kind << result.out;
+    EXPECT_THAT(result.err, HasSubstr("none of its words was understood")) << kind;
+  }
+  EXPECT_EQ(run_headroom({"watch", "--from", "meminfo:" + (folder / "words").string()}).exit_code, 0);
+  const auto packed = run_headroom({"watch", "--duration", "20ms", "--interval", "5ms", "--quiet", "--output",
+                                    (folder / "a.jsonl.gz").string()});
+  ASSERT_EQ(packed.exit_code, 0) << packed.err;
+  const auto again = run_headroom({"watch", "--from", "headroom:" + (folder / "a.jsonl.gz").string()});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("zcat FILE | headroom watch --from headroom:-"));
+  const auto nowhere = run_headroom({"watch", "--sysroot", (folder / "none").string(), "--duration", "20ms"});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("has neither proc nor sys"));
+}
+
 // A line that never ends does not fill the memory, and what comes after it is read.
 TEST(Watch, ALineOfManyKilobytes) {
   TemporaryFolder folder;
