@@ -151,9 +151,9 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   if (!read) return forward_error(read);
   if (!finished) return forward_error(finished);
   if (session.samples() == 0 && !interrupt.requested())
-    return input_error(fmt::format("{} has no sample", options.from->file.string()), "it is empty");
+    return input_error(fmt::format("{} has no sample", name_of(*options.from)), "it is empty");
   if (session.is_all_unknown())
-    return input_error(fmt::format("{} has no sample of {}", options.from->file.string(), options.from->kind),
+    return input_error(fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
                        "none of its words was understood",
                        "check the kind in --from KIND:FILE; a log that is compressed is read by zcat FILE | "
                        "headroom watch --from headroom:-");

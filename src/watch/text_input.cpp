@@ -16,11 +16,13 @@
 #include "base/text.h"
 #include "report/metrics_json.h"
 #include "watch/line_pump.h"
+#include "watch/survive.h"
 
 namespace headroom::watch {
 namespace {
 
 constexpr double kDay = 86400;
+constexpr Nanoseconds kToolEnds{5'000'000'000};  // after the last of its output; then it is killed
 
 // A time for each sample, from the texts before them. Two samples of the same second are the same moment's: a
 // tool that prints ten a second tells no more.
@@ -102,10 +104,21 @@ Result<Opened> start_tool(const TextInput& input, Nanoseconds interval) {
   Opened opened;
   opened.file = std::move(pipe->read_end);
   opened.tool = std::move(*tool);
+  survive_shortage_of_memory();  // after it has started: it must not inherit it
   return opened;
 }
 
+// A source that ended by itself, which a monitor must not take for the end of its work.
+Status end_of_tool(Subprocess& tool, const TextInput& input) {
+  const auto end = tool.wait_for(kToolEnds);
+  if (!end || end->success()) return {};
+  return failure(fmt::format("{} ended", input.kind), end->describe(),
+                 fmt::format("run it by hand: {} --interval 1000", input.kind));
+}
+
 }  // namespace
+
+std::string name_of(const TextInput& input) { return input.file.empty() ? input.kind : input.file.string(); }
 
 std::optional<double> second_of_day(std::string_view clock_text) {
   const std::size_t space = clock_text.find(' ');
@@ -144,11 +157,14 @@ Status read_text_input(const TextInput& input, Nanoseconds interval, const sourc
     if (should_stop()) break;
     auto more = pump.read_some([&](std::string_view line) { reader->read_line(line, with_time); });
     if (!more) {
-      more.error().what = fmt::format("cannot read {}", input.file.string());
+      more.error().what = fmt::format("cannot read {}", name_of(input));
       reader->finish(with_time);
       return forward_error(more);
     }
-    if (!*more) break;
+    if (!*more) {
+      reader->finish(with_time);
+      return input.file.empty() ? end_of_tool(opened->tool, input) : Status{};
+    }
   }
   reader->finish(with_time);
   return {};

@@ -11,9 +11,12 @@ inline constexpr const char* kOwnLog = "headroom";  // the kind of FILE.jsonl
 
 // Reads the text to its end, or until `should_stop()`. The time of a sample is what its line says (to the
 // second, without the date's order mattering), else `interval` after the sample before. Errors: the file
-// cannot be opened or read.
+// cannot be opened or read, the tool that was started for it ended with an error.
 Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
                        const std::function<bool()>& should_stop, int wake_fd);
+
+// For messages: the file, or the tool that is started.
+std::string name_of(const TextInput& input);
 
 // Seconds of the day in "04-11-2025 10:36:27" or "2026/08/10 00:00:00.000".
 std::optional<double> second_of_day(std::string_view clock_text);

@@ -223,6 +223,30 @@ TEST(Watch, StartsTegrastatsItself) {
   EXPECT_THAT(none.err, HasSubstr("cannot start tegrastats"));
 }
 
+// One that lost its source does not end as if its work were done; what came before is whole.
+TEST(Watch, TegrastatsThatEndsWithAnErrorIsAnError) {
+  TemporaryFolder folder;
+  CommandOptions options;
+  options.environment = {{"PATH", folder.path().string() + ":/usr/bin:/bin"}};
+  write_text(folder / "tegrastats", "#!/bin/sh\nexit 3\n");
+  std::filesystem::permissions(folder / "tegrastats", std::filesystem::perms::owner_all);
+  const auto at_once = run_headroom({"watch", "--from", "tegrastats"}, options);
+  EXPECT_EQ(at_once.exit_code, 1) << at_once.err;
+  EXPECT_THAT(at_once.err, HasSubstr("tegrastats ended: exit code 3"));
+
+  write_text(folder / "tegrastats", "#!/bin/sh\necho 'RAM 1/2MB'\nkill -9 $$\n");
+  const std::string log = (folder / "a.jsonl").string();
+  const auto later = run_headroom({"watch", "--from", "tegrastats", "--output", log}, options);
+  EXPECT_EQ(later.exit_code, 1) << later.err;
+  EXPECT_THAT(later.err, HasSubstr("SIGKILL"));
+  EXPECT_THAT(later.out, HasSubstr("RAM used"));
+  EXPECT_THAT(read_text(log), HasSubstr("\"ram_used_bytes\":1048576"));
+
+  write_text(folder / "tegrastats", "#!/bin/sh\nexit 0\n");
+  EXPECT_THAT(run_headroom({"watch", "--from", "tegrastats"}, options).err,
+              HasSubstr("tegrastats has no sample"));
+}
+
 // Stopped for many intervals, it goes on at its pace and says how many samples there are not.
 TEST(Watch, AWatchThatWasStopped) {
   CommandOptions options;
