@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -238,6 +239,57 @@ TEST(Serve, MoreThanItServesAtOnceWait) {
   for (int i = 0; i < 100; ++i) hanging.push_back(connect_to(server.port()));
   // Those that say nothing are hung up on after five seconds.
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
+}
+
+// As many as are served at once ask for something that needs no token, again and again: each would have its
+// place for 100 requests.
+TEST(Serve, WhoKeepsAConnectionMakesRoom) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  const std::string_view request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  std::vector<UniqueFd> kept;
+  for (int i = 0; i < 64; ++i) {
+    kept.push_back(connect_to(server.port()));
+    ASSERT_TRUE(write_all(kept.back().get(), request));
+    char answer[4096];
+    ASSERT_GT(::recv(kept.back().get(), answer, sizeof answer, 0), 0);
+  }
+  std::atomic<bool> stop = false;
+  std::thread asking([&] {
+    for (; !stop; std::this_thread::sleep_for(500ms))
+      for (const UniqueFd& fd : kept)
+        static_cast<void>(::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL));
+  });
+  EXPECT_EQ(curl(server.url() + "metrics").status, 200);
+  stop = true;
+  asking.join();
+}
+
+TEST(Serve, ARefusalEndsTheConnection) {
+  TemporaryFolder folder;
+  write_text(folder / "token", "0123456789abcdef\n");
+  Served server({"--token-file", (folder / "token").string()});
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  const std::string next = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const struct {
+    std::string request, answer;
+  } cases[] = {
+      {"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 401"},
+      {"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 403"},
+      {"this is no request\r\n\r\n", "HTTP/1.1 400"},
+      {"GET /" + std::string(9'000, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 414"},
+  };
+  for (const auto& each : cases) {
+    const UniqueFd fd = connect_to(server.port());
+    ASSERT_TRUE(write_all(fd.get(), each.request + next));
+    std::string answer;
+    char buffer[4096];
+    for (ssize_t got; (got = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
+      answer.append(buffer, static_cast<std::size_t>(got));
+    EXPECT_THAT(answer, HasSubstr(each.answer));
+    EXPECT_THAT(answer, HasSubstr("Connection: close"));
+    EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK"))) << "what came after it was answered";
+  }
 }
 
 // Clients that send a byte now and then do not keep it from its end.

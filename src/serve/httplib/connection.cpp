@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <string_view>
 
 namespace headroom::serve {
 namespace {
@@ -37,14 +38,15 @@ bool Connection::wait(short wanted, Nanoseconds deadline) {
     const Nanoseconds left = deadline - monotonic_now();
     if (left.count <= 0) return false;
     const timespec timeout{left.count / 1'000'000'000, left.count % 1'000'000'000};
-    pollfd polled[]{{socket_, wanted, 0}, {ending_, POLLIN, 0}};
-    if (::ppoll(polled, looks_for_the_end ? 2 : 1, &timeout, nullptr) < 0 && errno != EINTR) return false;
-    if (looks_for_the_end && (polled[1].revents & POLLIN) != 0) {
+    pollfd polled[]{{socket_, wanted, 0}, {crowd_, POLLIN, 0}, {ending_, POLLIN, 0}};
+    if (::ppoll(polled, looks_for_the_end ? 3 : 2, &timeout, nullptr) < 0 && errno != EINTR) return false;
+    if (looks_for_the_end && (polled[2].revents & POLLIN) != 0) {
       if (wanted == POLLIN) return false;
       looks_for_the_end = false;
       deadline = std::min(deadline, monotonic_now() + kLastWords);
     }
     if (polled[0].revents != 0) return true;
+    if (polled[1].revents != 0) return false;
   }
 }
 
@@ -98,10 +100,13 @@ ssize_t Connection::fill(Nanoseconds deadline) {
   }
 }
 
-bool Connection::wait_for_request() {
+bool Connection::wait_for_request(int crowd) {
   answered_ = 0;
   head_left_ = kMostHeadBytes;
-  if (read_ == filled_ && fill(monotonic_now() + kPatience) <= 0) return false;
+  crowd_ = crowd;
+  const bool is_there = read_ < filled_ || fill(monotonic_now() + kPatience) > 0;
+  crowd_ = -1;
+  if (!is_there) return false;
   head_deadline_ = monotonic_now() + kPatience;
   return true;
 }
@@ -119,7 +124,10 @@ ssize_t Connection::read(char* data, size_t size) {
 
 ssize_t Connection::write(const char* data, size_t size) {
   if (size == 0) return 0;
-  if (answered_ == 0) answer_began_ = monotonic_now();
+  if (answered_ == 0) {
+    answer_began_ = monotonic_now();
+    has_refused_ = std::string_view(data, size).starts_with("HTTP/1.1 4");
+  }
   for (;;) {
     short wanted = POLLOUT;
     ssize_t sent = 0;

@@ -31,8 +31,10 @@ class Connection final : public httplib::Stream {
   Connection& operator=(const Connection&) = delete;
 
   bool start_tls(SSL_CTX* context);
-  // Until the first byte of a request is there. False: there is none.
-  bool wait_for_request();
+  // Until the first byte of a request is there, or `crowd` is readable. False: there is none.
+  bool wait_for_request(int crowd = -1);
+  // What was answered last is that the request is wrong (400 to 499).
+  bool has_refused() const { return has_refused_; }
   // The other side is not asked for what it still sends, but gets to read its answer.
   void refuse_the_rest();
 
@@ -54,6 +56,8 @@ class Connection final : public httplib::Stream {
   ssize_t fill(Nanoseconds deadline);
 
   int socket_, ending_;
+  int crowd_ = -1;  // ends the wait for a request
+  bool has_refused_ = false;
   std::unique_ptr<SSL, FreeTls> tls_;
   std::array<char, 4096> buffer_;
   std::size_t read_ = 0, filled_ = 0;  // of the buffer

@@ -19,14 +19,36 @@ namespace headroom::serve {
 namespace {
 
 constexpr std::size_t kMostConnections = 64;
+constexpr std::size_t kCrowd = 48;  // more than these leave little room
 constexpr int kMostRequests = 100;  // of a connection
+
+// Whether nearly as many are served as can be. Then nobody keeps a connection that it does not use, for those
+// who come have to wait.
+class Crowd {
+ public:
+  // By one thread at a time.
+  void set(bool is_there) {
+    if (is_there_.exchange(is_there) == is_there) return;
+    eventfd_t count = 0;
+    if (is_there)
+      ::eventfd_write(event_.get(), 1);
+    else
+      ::eventfd_read(event_.get(), &count);
+  }
+  bool is_there() const { return is_there_; }
+  int fd() const { return event_.get(); }  // readable while it is there
+
+ private:
+  std::atomic<bool> is_there_ = false;
+  UniqueFd event_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+};
 
 // Threads come as they are needed. Beyond the most the accepting thread waits, and so do newer connections,
 // in the kernel.
 class GrowingPool : public httplib::TaskQueue {
  public:
   // `is_ending`: set before the server is told to stop, as the thread that would tell us may wait for room.
-  explicit GrowingPool(const std::atomic<bool>& is_ending) : is_ending_(is_ending) {}
+  GrowingPool(const std::atomic<bool>& is_ending, Crowd& crowd) : is_ending_(is_ending), crowd_(crowd) {}
 
   void enqueue(std::function<void()> job) override {
     std::unique_lock lock(mutex_);
@@ -34,6 +56,7 @@ class GrowingPool : public httplib::TaskQueue {
     while (!room_.wait_for(lock, std::chrono::milliseconds(100), has_room))
       if (is_ending_) return;
     jobs_.push_back(std::move(job));
+    crowd_.set(jobs_.size() + busy_ > kCrowd);
     if (jobs_.size() + busy_ > threads_.size()) threads_.emplace_back([this] { work(); });
     wake_.notify_one();
   }
@@ -61,11 +84,13 @@ class GrowingPool : public httplib::TaskQueue {
       job();
       lock.lock();
       --busy_;
+      crowd_.set(jobs_.size() + busy_ > kCrowd);
       room_.notify_one();
     }
   }
 
   const std::atomic<bool>& is_ending_;
+  Crowd& crowd_;  // set under the mutex
   std::mutex mutex_;
   std::condition_variable wake_, room_;
   std::deque<std::function<void()>> jobs_;
@@ -78,53 +103,60 @@ class GrowingPool : public httplib::TaskQueue {
 using AnswerRequest = std::function<bool(httplib::Stream& stream, bool is_last, bool& closed,
                                          const std::function<void(httplib::Request&)>& look_at)>;
 
-bool serve_requests(Connection& connection, const AnswerRequest& answer) {
+bool serve_requests(Connection& connection, const Crowd& crowd, const AnswerRequest& answer) {
   for (int left = kMostRequests; left > 0; --left) {
-    if (!connection.wait_for_request()) return false;
+    const bool is_kept = left < kMostRequests;
+    if (!connection.wait_for_request(is_kept ? crowd.fd() : -1)) return false;
+    const bool is_last = left == 1 || crowd.is_there();
     bool closed = false, has_body = false;
     const auto look_at = [&has_body](httplib::Request& request) {
       const std::string length = request.get_header_value("Content-Length");
       has_body = request.has_header("Transfer-Encoding") || (!length.empty() && length != "0");
     };
-    const bool answered = answer(connection, left == 1, closed, look_at);
-    // A body is not read, so what comes next would be taken for a request.
-    if (!answered || has_body) {
+    const bool answered = answer(connection, is_last, closed, look_at);
+    // A body is not read, so what comes next would be taken for a request; so is what follows something that
+    // was none. And whoever has no token is to give room to those who have.
+    if (!answered || has_body || connection.has_refused()) {
       connection.refuse_the_rest();
       return false;
     }
-    if (closed) return true;
+    if (closed || is_last) return true;
   }
   return true;
 }
 
 class PlainServer final : public httplib::Server {
  public:
-  explicit PlainServer(int ending) : ending_(ending) {}
+  PlainServer(int ending, const Crowd& crowd) : ending_(ending), crowd_(crowd) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
     Connection connection(socket, ending_);
-    return serve_requests(connection, [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
-      return process_request(stream, is_last, closed, look_at);
-    });
+    return serve_requests(connection, crowd_,
+                          [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
+                            return process_request(stream, is_last, closed, look_at);
+                          });
   }
   int ending_;
+  const Crowd& crowd_;
 };
 
 class TlsServer final : public httplib::SSLServer {
  public:
-  TlsServer(const TlsFiles& files, int ending)
-      : SSLServer(files.certificate.c_str(), files.key.c_str()), ending_(ending) {}
+  TlsServer(const TlsFiles& files, int ending, const Crowd& crowd)
+      : SSLServer(files.certificate.c_str(), files.key.c_str()), ending_(ending), crowd_(crowd) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
     Connection connection(socket, ending_);
     if (!connection.start_tls(ssl_context())) return false;
-    return serve_requests(connection, [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
-      return process_request(stream, is_last, closed, look_at);
-    });
+    return serve_requests(connection, crowd_,
+                          [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
+                            return process_request(stream, is_last, closed, look_at);
+                          });
   }
   int ending_;
+  const Crowd& crowd_;
 };
 
 HttpRequest request_of(const httplib::Request& from) {
@@ -148,14 +180,14 @@ class HttplibServer : public HttpServer {
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
     if (!ending_) return internal_error("cannot serve", errno_text(errno));
     if (address.tls)
-      server_ = std::make_unique<TlsServer>(*address.tls, ending_.get());
+      server_ = std::make_unique<TlsServer>(*address.tls, ending_.get(), crowd_);
     else
-      server_ = std::make_unique<PlainServer>(ending_.get());
+      server_ = std::make_unique<PlainServer>(ending_.get(), crowd_);
     if (!server_->is_valid())
       return input_error(fmt::format("cannot use the certificate {} with the key {}",
                                      address.tls->certificate.string(), address.tls->key.string()),
                          "they are no pair of PEM files", "check the files");
-    server_->new_task_queue = [this] { return new GrowingPool(is_ending_); };
+    server_->new_task_queue = [this] { return new GrowingPool(is_ending_, crowd_); };
     server_->set_payload_max_length(0);
     server_->set_tcp_nodelay(true);
     // The library's own options let two servers share a port, each with half of the answers.
@@ -173,6 +205,13 @@ class HttplibServer : public HttpServer {
       to.body = std::move(response.body);  // set_content would copy it
       to.set_header("Content-Type", response.content_type);
       return httplib::Server::HandlerResponse::Handled;
+    });
+    // As serve_requests does it, also for what the library answers by itself.
+    server_->set_post_routing_handler([](const httplib::Request&, httplib::Response& to) {
+      if (to.status < 400 || to.status >= 500) return;
+      to.headers.erase("Keep-Alive");
+      to.headers.erase("Connection");
+      to.set_header("Connection", "close");
     });
     int port = address.port;
     if (port == 0)
@@ -207,6 +246,7 @@ class HttplibServer : public HttpServer {
  private:
   std::atomic<bool> is_ending_ = false;
   UniqueFd ending_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Crowd crowd_;
   std::promise<void> ended_;
   std::future<void> has_ended_ = ended_.get_future();
   std::unique_ptr<httplib::Server> server_;
