@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "report/metrics_json.h"
 
@@ -37,29 +39,47 @@ UniqueFd temporary_file() {
   return file;
 }
 
-// Lines are read at their places, so all of it is unpacked. What a killed watch did not write to the end is
-// left out.
-Result<UniqueFd> unpacked(const UniqueFd& packed, const std::filesystem::path& path) {
-  UniqueFd file = temporary_file();
-  if (!file)
+struct Unpacked {
+  UniqueFd file;
+  bool is_damaged = false;  // more follows what could be unpacked
+};
+
+// Lines are read at their places, so all of it is unpacked: gzip members behind each other, as headroom watch
+// writes them. What a killed watch did not write to the end is left out. What comes before damage is kept, to
+// the byte, for which gzread is no good: it drops what it has unpacked when it finds an error.
+Result<Unpacked> unpacked(int packed, const std::filesystem::path& path) {
+  Unpacked plain{temporary_file()};
+  if (!plain.file)
     return failure(fmt::format("cannot unpack {}", path.string()), errno_text(errno),
                    "set TMPDIR to a folder with room, or unpack it with gunzip --keep");
-  UniqueFd input(::fcntl(packed.get(), F_DUPFD_CLOEXEC, 0));
-  const gzFile stream = ::gzdopen(input.get(), "rb");
-  if (stream == nullptr)
+  z_stream stream{};
+  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
     return internal_error(fmt::format("cannot unpack {}", path.string()), "out of memory");
-  input.release();
-  ::gzbuffer(stream, 256 << 10);
-  std::vector<char> buffer(256 << 10);
-  Status written;
-  for (int got = 0;
-       written && (got = ::gzread(stream, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0;)
-    written = write_all(file.get(), std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-  ::gzclose_r(stream);
-  if (!written)
-    return failure(fmt::format("cannot unpack {}", path.string()), written.error().why,
-                   "set TMPDIR to a folder with room");
-  return file;
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end_of_stream(&stream, ::inflateEnd);
+  std::vector<unsigned char> input(256 << 10), output(256 << 10);
+  for (std::int64_t offset = 0; !plain.is_damaged;) {
+    const ssize_t got = ::pread(packed, input.data(), input.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
+    if (got == 0) break;
+    offset += got;
+    stream.next_in = input.data();
+    stream.avail_in = static_cast<unsigned>(got);
+    do {
+      stream.next_out = output.data();
+      stream.avail_out = static_cast<unsigned>(output.size());
+      const int result = ::inflate(&stream, Z_NO_FLUSH);
+      const std::size_t size = output.size() - stream.avail_out;
+      if (auto written = write_all(plain.file.get(), {reinterpret_cast<const char*>(output.data()), size});
+          !written)
+        return failure(fmt::format("cannot unpack {}", path.string()), written.error().why,
+                       "set TMPDIR to a folder with room");
+      if (result == Z_STREAM_END) ::inflateReset(&stream);
+      // Z_BUF_ERROR: it wants more than is here.
+      plain.is_damaged = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR;
+    } while (!plain.is_damaged && (stream.avail_in > 0 || stream.avail_out == 0));
+  }
+  return plain;
 }
 
 }  // namespace
@@ -73,10 +93,12 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   struct stat facts {};
   if (::fstat(log.file_.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
     return input_error(fmt::format("cannot replay {}", path.string()), "it is no regular file", fix);
+  bool is_damaged = false;
   if (is_gzip(log.file_.get())) {
-    auto plain = unpacked(log.file_, path);
+    auto plain = unpacked(log.file_.get(), path);
     if (!plain) return forward_error(plain);
-    log.file_ = std::move(*plain);
+    log.file_ = std::move(plain->file);
+    is_damaged = plain->is_damaged;
   }
   std::vector<char> buffer(256 << 10);
   std::int64_t offset = 0, number = 1;
@@ -108,8 +130,13 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   end_line(offset);  // a line without its newline
   // Of a watch that was killed while it wrote.
   if (log.size() > 1 && !log.read(log.size() - 1)) log.lines_.pop_back();
-  if (log.size() == 0) return input_error(fmt::format("{} has no sample", path.string()), "it is empty", fix);
+  if (log.size() == 0)
+    return input_error(fmt::format("{} has no sample", path.string()),
+                       is_damaged ? "it is damaged at its begin" : "it is empty", fix);
   if (auto first = log.read(0); !first) return forward_error(first);
+  if (is_damaged)
+    log::warning("{} is damaged after {} samples: what follows cannot be unpacked", path.string(),
+                 log.size());
   return log;
 }
 
@@ -126,7 +153,7 @@ Result<SystemSample> ReplayLog::read(std::size_t index) const {
   if (!document) return fail(document.error().why.empty() ? document.error().what : document.error().why);
   if (!document->is_object() || !document->contains("time_ns")) return fail("it has no time_ns");
   auto sample = report::system_sample_from_json(*document);
-  if (!sample) return fail(sample.error().what);
+  if (!sample) return fail(sample.error().why);
   return sample;
 }
 

@@ -38,6 +38,37 @@ TEST(ReplayLog, ACompressedLog) {
   for (std::size_t i = 0; i < log->size(); ++i) EXPECT_TRUE(log->read(i)) << i;
 }
 
+// What a flash card did to it.
+TEST(ReplayLog, WhatComesBeforeDamageIsShown) {
+  test::TemporaryFolder folder;
+  const auto member = [](int from) {
+    std::string lines;
+    for (int i = from; i < from + 10; ++i) lines += "{\"time_ns\":" + std::to_string(i) + "}\n";
+    return watch::gzip(lines);
+  };
+  std::string text;
+  for (int i = 0; i < 5; ++i) text += member(10 * i);
+  std::string bad = member(50);
+  bad[3] = '\x7f';  // flags that no gzip has
+  test::write_text(folder / "a.jsonl.gz", text + bad + member(60));
+  ::testing::internal::CaptureStderr();
+  const auto log = ReplayLog::open(folder / "a.jsonl.gz");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(log) << log.error().sentence();
+  EXPECT_EQ(log->size(), 50U);
+  EXPECT_EQ(log->read(49)->time, Nanoseconds{49});
+  EXPECT_THAT(said, HasSubstr("is damaged after 50 samples"));
+  // Damage within what is packed: the lines before it are whole.
+  std::string middle = watch::gzip(std::string(100'000, '\n') + "{\"time_ns\":7}\n");
+  middle[middle.size() - 6] ^= 0x55;  // its checksum
+  test::write_text(folder / "b.jsonl.gz", member(0) + middle + member(10));
+  const auto other = ReplayLog::open(folder / "b.jsonl.gz");
+  ASSERT_TRUE(other) << other.error().sentence();
+  EXPECT_GE(other->size(), 10U);
+  test::write_text(folder / "c.jsonl.gz", bad);
+  EXPECT_THAT(ReplayLog::open(folder / "c.jsonl.gz").error().sentence(), HasSubstr("it is damaged"));
+}
+
 TEST(ReplayLog, WhatIsNoLogIsSaid) {
   test::TemporaryFolder folder;
   EXPECT_FALSE(ReplayLog::open(folder / "none"));
