@@ -10,21 +10,23 @@
 
 #include "base/display_width.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "tui/replay_log.h"
 #include "tui/top_session.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headroom;
+  log::set_console_level(log::Level::error);  // each damaged one would be said
   const UniqueFd file(::memfd_create("log", MFD_CLOEXEC));
   if (!write_all(file.get(), {reinterpret_cast<const char*>(data), size})) return 0;
-  const auto log = tui::ReplayLog::open("/proc/self/fd/" + std::to_string(file.get()));
-  if (!log) return 0;
+  const auto replay = tui::ReplayLog::open("/proc/self/fd/" + std::to_string(file.get()));
+  if (!replay) return 0;
   tui::SessionOptions options;
   options.alerts = watch::default_alert_settings();
   tui::TopSession session(options);
-  for (std::size_t i = 0; i < log->size(); ++i)
-    if (auto sample = log->read(i)) session.take(*sample);
+  for (std::size_t i = 0; i < replay->size(); ++i)
+    if (auto sample = replay->read(i)) session.take(*sample);
   for (const int width : {9, 80, 200}) {
     const auto canvas = draw_top(session.picture(), {}, width, width / 3);
     const std::string text = to_text(canvas, tui::ColorDepth::none);
