@@ -188,6 +188,81 @@ void print_launches() {
   std::printf("}, \"cuMemAlloc_v2\": \"%s\"", library_of(dlsym(library, "cuMemAlloc_v2")).c_str());
 }
 
+// The calls that a program makes seldom: by name, with what `take(allocate)` asks for.
+template <class Allocate, class Release, class Take>
+void compare_seldom(const char* name, int pairs, const char* allocate, const char* release,
+                    const Take& take) {
+  const auto side = [&](Allocate allocating, Release releasing) {
+    return Side{[=] { return take(allocating); },
+                [=](std::uint64_t memory) { check(releasing(memory), release); }};
+  };
+  compare(name, pairs, 0,
+          side(reinterpret_cast<Allocate>(own_address(allocate)),
+               reinterpret_cast<Release>(own_address(release))),
+          side(find<Allocate>(allocate), find<Release>(release)));
+}
+
+void compare_all_seldom(int pairs) {
+  using headroom::tracer::driver::Array3dDescriptor;
+  using headroom::tracer::driver::ArrayDescriptor;
+  constexpr std::size_t kBytes = std::size_t{2} << 20;
+  constexpr int kFloats = 0x20;  // CU_AD_FORMAT_FLOAT
+  using Pitch = Result (*)(std::uint64_t*, std::size_t*, std::size_t, std::size_t, unsigned);
+  compare_seldom<Pitch, ReleaseCall>("cuMemAllocPitch 2 MiB", pairs, "cuMemAllocPitch_v2", "cuMemFree_v2",
+                                     [](Pitch allocate) {
+                                       std::uint64_t pointer = 0;
+                                       std::size_t pitch = 0;
+                                       check(allocate(&pointer, &pitch, 2048, 1024, 4), "cuMemAllocPitch");
+                                       return pointer;
+                                     });
+  using Managed = Result (*)(std::uint64_t*, std::size_t, unsigned);
+  compare_seldom<Managed, ReleaseCall>("cuMemAllocManaged 2 MiB", pairs, "cuMemAllocManaged", "cuMemFree_v2",
+                                       [](Managed allocate) {
+                                         std::uint64_t pointer = 0;
+                                         check(allocate(&pointer, kBytes, 1), "cuMemAllocManaged");
+                                         return pointer;
+                                       });
+  using Pinned = Result (*)(std::uint64_t*, std::size_t, unsigned);
+  compare_seldom<Pinned, ReleaseCall>("cuMemHostAlloc 2 MiB", pairs, "cuMemHostAlloc", "cuMemFreeHost",
+                                      [](Pinned allocate) {
+                                        std::uint64_t pointer = 0;
+                                        check(allocate(&pointer, kBytes, 0), "cuMemHostAlloc");
+                                        return pointer;
+                                      });
+  using Create = Result (*)(std::uint64_t*, std::size_t, const void*, unsigned long long);
+  compare_seldom<Create, ReleaseCall>(
+      "cuMemCreate 2 MiB", pairs, "cuMemCreate", "cuMemRelease", [](Create create) {
+        const headroom::tracer::driver::AllocationProperties properties = device_memory();
+        std::uint64_t handle = 0;
+        check(create(&handle, kBytes, &properties, 0), "cuMemCreate");
+        return handle;
+      });
+  using Array = Result (*)(std::uint64_t*, const ArrayDescriptor*);
+  compare_seldom<Array, ReleaseCall>("cuArrayCreate 4 MiB", pairs, "cuArrayCreate_v2", "cuArrayDestroy",
+                                     [](Array create) {
+                                       const ArrayDescriptor shape{1024, 1024, kFloats, 1};
+                                       std::uint64_t array = 0;
+                                       check(create(&array, &shape), "cuArrayCreate");
+                                       return array;
+                                     });
+  using Array3d = Result (*)(std::uint64_t*, const Array3dDescriptor*);
+  compare_seldom<Array3d, ReleaseCall>("cuArray3DCreate 4 MiB", pairs, "cuArray3DCreate_v2", "cuArrayDestroy",
+                                       [](Array3d create) {
+                                         const Array3dDescriptor shape{128, 128, 64, kFloats, 1, 0};
+                                         std::uint64_t array = 0;
+                                         check(create(&array, &shape), "cuArray3DCreate");
+                                         return array;
+                                       });
+  using Mipmap = Result (*)(std::uint64_t*, const Array3dDescriptor*, unsigned);
+  compare_seldom<Mipmap, ReleaseCall>("cuMipmappedArrayCreate 5 MiB", pairs, "cuMipmappedArrayCreate",
+                                      "cuMipmappedArrayDestroy", [](Mipmap create) {
+                                        const Array3dDescriptor shape{1024, 1024, 0, kFloats, 1, 0};
+                                        std::uint64_t mipmap = 0;
+                                        check(create(&mipmap, &shape, 4), "cuMipmappedArrayCreate");
+                                        return mipmap;
+                                      });
+}
+
 int print_all_added(int pairs) {
   print_launches();
   const auto plain = [&](auto allocate, auto release, std::size_t bytes) {
@@ -255,6 +330,7 @@ int print_all_added(int pairs) {
             in_order(allocate_async, release_async, 64 << 10));
     compare("cuMemMap 2 MiB" + deep, pairs, depth, mapped(own_map, own_unmap), mapped(map, unmap));
   }
+  compare_all_seldom(pairs / 4);
   std::printf("}\n");
   return 0;
 }

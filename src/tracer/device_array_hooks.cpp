@@ -1,7 +1,10 @@
 // Arrays and mipmapped arrays. How much memory the driver needs for one is known only to the driver, and it
 // tells for an array whose memory is mapped later: so one of the same shape is made, which takes no memory,
 // is asked about, and goes again.
+#include <mutex>
+
 #include "tracer/device_hooks.h"
+#include "tracer/lock.h"
 
 namespace headroom::tracer::driver {
 namespace {
@@ -20,20 +23,58 @@ std::uint64_t bytes_of(const Array3dDescriptor& shape, unsigned levels) {
   return all;
 }
 
-std::uint64_t needed_for_array(const Array3dDescriptor& shape, unsigned device) {
+// A trial costs as much as the array itself, and programs make arrays of few shapes. Whoever finds another
+// thread at the table asks the driver, too, so nobody waits, and a child after fork neither.
+class KnownNeeds {
+ public:
+  // `ask` tells the bytes of what is not known yet; 0: the driver does not say.
+  template <class Ask>
+  std::uint64_t find(const Array3dDescriptor& shape, unsigned levels, unsigned device, const Ask& ask) {
+    std::unique_lock held(lock_, std::try_to_lock);
+    if (!held) return ask();
+    for (const Need& need : needs_)
+      if (need.bytes != 0 && need.levels == levels && need.device == device && is_same(need.shape, shape))
+        return need.bytes;
+    const std::uint64_t bytes = ask();
+    if (bytes != 0) needs_[next_++ % kShapes] = {shape, levels, device, bytes};
+    return bytes;
+  }
+
+ private:
+  static constexpr unsigned kShapes = 16;
+  struct Need {
+    Array3dDescriptor shape;
+    unsigned levels, device;
+    std::uint64_t bytes;
+  };
+  static bool is_same(const Array3dDescriptor& a, const Array3dDescriptor& b) {
+    return a.width == b.width && a.height == b.height && a.depth == b.depth && a.format == b.format &&
+           a.channels == b.channels && a.flags == b.flags;
+  }
+  Lock lock_;
+  Need needs_[kShapes] = {};
+  unsigned next_ = 0;
+};
+constinit KnownNeeds known_needs;
+
+std::uint64_t ask_for_array(const Array3dDescriptor& shape, unsigned device) {
   Array3dDescriptor later = shape;
   later.flags |= kArrayDeferred;
   Opaque trial = nullptr;
   MemoryRequirements needs{};
   if (real.cuArrayGetMemoryRequirements == nullptr || real.cuArray3DCreate_v2 == nullptr ||
       real.cuArrayDestroy == nullptr || real.cuArray3DCreate_v2(&trial, &later) != kSuccess)
-    return bytes_of(shape, 1);
+    return 0;
   const Result result = real.cuArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
   real.cuArrayDestroy(trial);
-  return result == kSuccess && needs.size > 0 ? needs.size : bytes_of(shape, 1);
+  return result == kSuccess ? needs.size : 0;
+}
+std::uint64_t needed_for_array(const Array3dDescriptor& shape, unsigned device) {
+  const std::uint64_t told = known_needs.find(shape, 0, device, [&] { return ask_for_array(shape, device); });
+  return told != 0 ? told : bytes_of(shape, 1);
 }
 
-std::uint64_t needed_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
+std::uint64_t ask_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
   Array3dDescriptor later = shape;
   later.flags |= kArrayDeferred;
   Opaque trial = nullptr;
@@ -41,11 +82,16 @@ std::uint64_t needed_for_mipmap(const Array3dDescriptor& shape, unsigned levels,
   if (real.cuMipmappedArrayGetMemoryRequirements == nullptr || real.cuMipmappedArrayCreate == nullptr ||
       real.cuMipmappedArrayDestroy == nullptr ||
       real.cuMipmappedArrayCreate(&trial, &later, levels) != kSuccess)
-    return bytes_of(shape, levels);
+    return 0;
   const Result result =
       real.cuMipmappedArrayGetMemoryRequirements(&needs, trial, static_cast<Device>(device));
   real.cuMipmappedArrayDestroy(trial);
-  return result == kSuccess && needs.size > 0 ? needs.size : bytes_of(shape, levels);
+  return result == kSuccess ? needs.size : 0;
+}
+std::uint64_t needed_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
+  const std::uint64_t told =
+      known_needs.find(shape, levels, device, [&] { return ask_for_mipmap(shape, levels, device); });
+  return told != 0 ? told : bytes_of(shape, levels);
 }
 
 // Those that are mapped later take what is mapped, by handle (cuMemMapArrayAsync).
