@@ -86,19 +86,6 @@ if command -v compute-sanitizer >/dev/null; then
     try trace_of_sanitizer_$tool TRACE compute-sanitizer --tool $tool "${guest[@]}"
     try sanitizer_of_trace_$tool compute-sanitizer --tool $tool --target-processes all TRACE "${guest[@]}"
   done
-  # What stands in its way, if it does: the library without a recording, and where a program hangs.
-  try sanitizer_passive_library compute-sanitizer --tool memcheck env LD_PRELOAD="$bin/libheadroom_trace.so" "${calls[@]}"
-  tracing sanitizer_ld TRACE compute-sanitizer --tool memcheck "${guest[@]}"
-  env LD_DEBUG=libs,files,versions LD_DEBUG_OUTPUT="$work/ld" timeout 40 "${command[@]}" >/dev/null 2>&1 </dev/null
-  for file in "$work"/ld.*; do [ -e "$file" ] && { echo "== $file"; tail -n 40 "$file"; } ; done >"$out/sanitizer_loader.txt" 2>/dev/null
-  tracing sanitizer_hang TRACE compute-sanitizer --tool memcheck "${guest[@]}"
-  timeout 40 "${command[@]}" >/dev/null 2>&1 </dev/null &
-  sleep 15
-  for pid in $(pgrep -f 'trace_guest_cuda proc plain'); do
-    echo "== $pid $(tr '\0' ' ' <"/proc/$pid/cmdline") state $(awk '/^State/ {print $2}' "/proc/$pid/status") preload $(tr '\0' '\n' <"/proc/$pid/environ" | grep -E '^(LD_PRELOAD|CUDA_INJ|NV|HEADROOM)' | tr '\n' ' ')"
-    command -v cuda-gdb >/dev/null && timeout 20 cuda-gdb -batch -p "$pid" -ex 'thread apply all bt 25' 2>&1 | tail -n 80
-  done >"$out/sanitizer_hang.txt"
-  wait
 fi
 if command -v cuda-gdb >/dev/null; then
   run=(-ex 'set pagination off' -ex 'set confirm off' -ex run -ex bt)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What the ledger of GPU memory is worth on a real GPU: limits by every route, the ledger against NVML, and the cost.
 
-    gpu_ledger.py --tracer libheadroom_trace.so --tools FOLDER --out FOLDER
+    gpu_ledger.py --tracer libheadroom_trace.so --tools FOLDER --out FOLDER [--onnxruntime BIN --model FILE.onnx]
 
-FOLDER of tools is build/gpu/bin (gpu_call_cost, make_account; trace_guest_cuda lies in build/gpu/tests); PyTorch is python3's. Writes results.json, and the recordings,
+FOLDER of tools is build/gpu/bin (gpu_call_cost, make_account; trace_guest_cuda lies in build/gpu/tests); PyTorch is python3's; BIN has
+bare_onnxruntime_loop and ONNX Runtime with its CUDA provider. Writes results.json, and the recordings, and what NVML said meanwhile (gpu_ledger_compare.py),
 into --out. Needs no build of Headroom but the preload library, so it runs where the GPU is.
 """
 import argparse
@@ -15,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from nvml_sampler import Sampler
 
 HERE = pathlib.Path(__file__).resolve().parent
 GIB = 1 << 30
@@ -67,6 +70,31 @@ def torch_runs(arguments):
     return result
 
 
+def driver_runs(arguments):
+    environment = traced(arguments, arguments.out / "driver.hrec", "full=0")
+    return run([sys.executable, HERE / "gpu_driver_guest.py", arguments.out / "driver.json"], environment)
+
+
+def onnxruntime_runs(arguments):
+    if arguments.onnxruntime is None or arguments.model is None or not arguments.model.exists():
+        return {"skipped": "no --onnxruntime, or no such --model"}
+    command = [arguments.onnxruntime / "bare_onnxruntime_loop", "--model", arguments.model, "--threads", "1", "--device", "cuda:0", "--on-command", "on"]
+    loop = subprocess.Popen([str(word) for word in command], env=traced(arguments, arguments.out / "onnxruntime.hrec", "full=0"),
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    sampler = Sampler(loop.pid)
+    sampler.start()
+    said = [loop.stdout.readline()]  # ready
+    sampler.rest("session and first run", driver_grows=True)
+    for count, phase in ((1, "a run"), (20, "20 runs"), (200, "200 runs")):
+        loop.stdin.write(f"{count}\n")
+        loop.stdin.flush()
+        said.append(loop.stdout.readline())
+        sampler.rest(phase)
+    sampler.save(arguments.out / "onnxruntime.json", program=f"ONNX Runtime, {arguments.model.stem}", device="", setting="")
+    loop.stdin.close()
+    return {"status": loop.wait(60), "out": "".join(said)}
+
+
 def cost(arguments):
     """Alternating pairs; each program's own figure is a median of 21 rounds."""
     plain, hooked = [], []
@@ -101,12 +129,14 @@ def main():
     parser.add_argument("--tools", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--pairs", type=int, default=21)
-    parser.add_argument("--only", default="routes,torch,cost")
+    parser.add_argument("--onnxruntime", type=pathlib.Path)
+    parser.add_argument("--model", type=pathlib.Path)
+    parser.add_argument("--only", default="routes,torch,driver,onnxruntime,cost")
     arguments = parser.parse_args()
     arguments.tracer = arguments.tracer.resolve()
     arguments.out.mkdir(parents=True, exist_ok=True)
     result = {"machine": machine(), "command": " ".join(sys.argv)}
-    for name, step in (("routes", routes), ("torch", torch_runs), ("cost", cost)):
+    for name, step in (("routes", routes), ("torch", torch_runs), ("driver", driver_runs), ("onnxruntime", onnxruntime_runs), ("cost", cost)):
         if name not in arguments.only.split(","):
             continue
         begin = time.monotonic()

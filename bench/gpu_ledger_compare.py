@@ -3,9 +3,11 @@
 
     gpu_ledger_compare.py SAMPLES.json RECORDING.hrec
 
-SAMPLES are those of gpu_torch_guest.py. The recording's figures for contexts and modules are found by difference and stand apart;
-what NVML says beyond allocations, contexts and modules is explained by nothing, and is printed with its range for each phase, so that it
-shows whether it moves. Reads the recording by tests/golden/read_recording.py. Prints JSON.
+SAMPLES are those of nvml_sampler.py. What the driver takes for itself (contexts, modules, streams) is what NVML says beyond the recorded
+allocations, at the end of the last phase before which the program made or loaded something of that kind; from then on it is held to stand still. So
+every later move of NVML's figure must be explained by recorded allocations alone: `unexplained_bytes` is what is not, lowest and highest of the
+samples of a phase. The recording's own figure for contexts, which follows NVML, takes no part in it. Reads the recording by
+tests/golden/read_recording.py. Prints JSON.
 """
 import bisect
 import json
@@ -45,23 +47,26 @@ def main():
     with open(sys.argv[2], "rb") as file:
         curve = physical_over_time(reader.Recording(file.read()))
     times = [point[0] for point in curve]
-    phases = {}
-    for sample in samples["samples"]:
-        if sample["phase"] in ("between", "before") or sample["process_bytes"] is None:
+    phases, driver_bytes = {}, None
+    for known in samples["phases"]:
+        beyond, phase = [], None
+        for sample in samples["samples"]:
+            if sample["phase"] != known["name"] or sample["process_bytes"] is None:
+                continue
+            at = bisect.bisect(times, sample["before_ns"])
+            if at != bisect.bisect(times, sample["after_ns"]):
+                continue  # something changed while NVML was asked
+            _, ledger, contexts, modules = curve[at - 1] if at else (0, 0, 0, 0)
+            phase = {"nvml_bytes": sample["process_bytes"], "ledger_bytes": ledger, "contexts_bytes": contexts, "modules_bytes": modules}
+            beyond.append(sample["process_bytes"] - ledger)
+        if phase is None:
             continue
-        at = bisect.bisect(times, sample["before_ns"])
-        if at != bisect.bisect(times, sample["after_ns"]):
-            continue  # something changed while NVML was asked
-        _, ledger, contexts, modules = curve[at - 1] if at else (0, 0, 0, 0)
-        phase = phases.setdefault(sample["phase"], {"samples": 0, "nvml_bytes": sample["process_bytes"], "ledger_bytes": ledger,
-                                                    "contexts_bytes": contexts, "modules_bytes": modules, "difference_bytes": []})
-        phase["samples"] += 1
-        phase["difference_bytes"].append(sample["process_bytes"] - ledger - contexts - modules)
-    for phase in phases.values():
-        differences = phase.pop("difference_bytes")
-        phase["difference_lowest_bytes"], phase["difference_highest_bytes"] = min(differences), max(differences)
-    json.dump({"torch": samples["torch"], "device": samples["device"], "allocator": samples["allocator"], "phases": phases},
-              sys.stdout, indent=1)
+        if known["driver_grows"]:
+            driver_bytes = beyond[-1]
+        else:
+            phase["unexplained_bytes"] = [min(beyond) - driver_bytes, max(beyond) - driver_bytes]
+        phases[known["name"]] = {**phase, "driver_bytes": driver_bytes, "samples": len(beyond)}
+    json.dump({key: samples[key] for key in ("program", "device", "setting")} | {"phases": phases}, sys.stdout, indent=1)
     print()
 
 

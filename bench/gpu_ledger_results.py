@@ -11,24 +11,26 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 MIB = 1 << 20
 
 
-def moves_of(phases):
-    """In words: from phase to phase, where it is more than a granule of the driver's."""
-    told, last = [], 0
-    for phase, figures in phases.items():
-        if abs(figures["contexts_bytes"] - last) > 2 * MIB:
-            told.append(f"{(figures['contexts_bytes'] - last) / MIB:+,.1f} MiB ({phase})")
-        last = figures["contexts_bytes"]
-    return ", ".join(told)
+SETTINGS = {"": "", "expandable_segments:True": ", expandable segments", "backend:cudaMallocAsync": ", cudaMallocAsync"}
+
+
+def cells_of(figures):
+    """Of a phase: what the driver has for itself if it may have grown, else what nothing explains."""
+    if "unexplained_bytes" not in figures:
+        return [f"**{figures['driver_bytes'] / MIB:,.1f}**", "", ""]
+    low, high = figures["unexplained_bytes"]
+    return [f"{figures['driver_bytes'] / MIB:,.1f}", f"{low / MIB:,.2f} to {high / MIB:,.2f}",
+            f"{100 * max(abs(low), abs(high)) / figures['nvml_bytes']:.2f} %"]
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
     results = json.loads((folder / "results.json").read_text())
-    compared = {name: json.loads((folder / f"compare_{name}.json").read_text()) for name in ("caching", "expandable", "async")}
+    compared = {name: json.loads((folder / f"compare_{name}.json").read_text()) for name in ("torch_caching", "torch_expandable", "torch_async", "onnxruntime", "driver") if (folder / f"compare_{name}.json").exists()}
     machine, routes, cost = results["machine"], results["routes"], results["cost"]
     lines = ["# The ledger of GPU memory on a real GPU", "",
              f"{machine['gpu']} (driver), {machine['cores']} cores, {machine['libc']}, kernel {machine['kernel']}, {machine['date']}; "
-             f"PyTorch {compared['caching']['torch']}. Commands: `bench/gpu_ledger.py`, `bench/gpu_ledger_compare.py`, this file by "
+             f"{compared['torch_caching']['program']}. Commands: `bench/gpu_ledger.py`, `bench/gpu_ledger_compare.py`, this file by "
              "`bench/gpu_ledger_results.py`.", "",
              "## No route gets past the limit", "",
              f"`trace_guest_cuda` takes memory until it is refused, frees it, and takes it again, by each route; limit "
@@ -44,19 +46,16 @@ def main():
         told = json.loads(run["out"])
         lines.append(f"| {name} | {told['granted_bytes'] / MIB:,.0f} MiB | {told['error'].split(':')[0]} | {told['goes_on']} |")
     lines += ["", "## The ledger against NVML's figure for the process", "",
-              "At rest in each phase, ten samples a second. Contexts is what the driver takes for itself, by difference: asked of NVML once a second, so the rest is what "
-              "changed since. An allocation that was missed would show as a move of contexts between phases; what moves it here is said below.", "",
-              "| allocator | phase | NVML MiB | allocations MiB | contexts | modules | rest MiB, lowest to highest | of NVML's figure |", "|---|---|--:|--:|--:|--:|--:|--:|"]
-    for name, one in compared.items():
+              "At rest in each phase, ten samples a second. What the driver takes for itself (contexts, modules, its streams) is what NVML says beyond the recorded allocations "
+              "at the end of a phase in which the program made or loaded something of that kind (**bold**); from then on it is held to stand still. Any later move of NVML's figure must be "
+              "explained by recorded allocations alone, and what is not is told: lowest and highest of the samples, and the larger of the two as a share of NVML's figure. "
+              "The ledger's own figure for contexts, which follows NVML, takes no part in this.", "",
+              "| program | phase | NVML MiB | allocations MiB | driver's own | unexplained MiB | of NVML's figure |", "|---|---|--:|--:|--:|--:|--:|"]
+    for one in compared.values():
         for phase, figures in one["phases"].items():
-            lines.append(f"| {name} | {phase} | {figures['nvml_bytes'] / MIB:,.1f} | {figures['ledger_bytes'] / MIB:,.1f} | "
-                         f"{figures['contexts_bytes'] / MIB:,.1f} | {figures['modules_bytes'] / MIB:,.1f} | "
-                         f"{figures['difference_lowest_bytes'] / MIB:,.2f} to {figures['difference_highest_bytes'] / MIB:,.2f} | "
-                         f"{100 * figures['difference_highest_bytes'] / figures['nvml_bytes']:.2f} % |")
-    moves = {name: moves_of(one["phases"]) for name, one in compared.items()}
-    lines += ["", "Moves of contexts: " + "; ".join(f"{name} {moves[name]}" for name in moves) + ". Phases that only allocate, free or launch move nothing. A "
-              "separate look at each step found when the driver takes what: most with the context, more with its first launch, with the first kernels of cuDNN and "
-              "with the first stream beside the default one (cudaMallocAsync has one of its own, so there that comes with the context).", "",
+            lines.append(f"| {one['program']}{SETTINGS[one['setting']]} | {phase} | {figures['nvml_bytes'] / MIB:,.1f} | {figures['ledger_bytes'] / MIB:,.1f} | " +
+                         " | ".join(cells_of(figures)) + " |")
+    lines += ["",
               "## Cost", "", f"Medians of {cost['pairs']} alternating pairs of programs, nanoseconds; a pair of calls allocates and frees, with a "
               "limit set.", "", "| | untraced | traced | added, median (quartiles) |", "|---|---|---|---|"]
     for key, figures in cost.items():

@@ -3,6 +3,7 @@
 figures, its memory history, its profiler.
 
     gpu_memory_tracer.py --out FOLDER [--rounds 40] [--peer-rounds 10] [--model resnet50_b1 …]
+    gpu_memory_tracer.py --calls [--device cpu]
 
 One process, eager mode. A side is a number of passes and one synchronisation at their end, of at least --slice seconds; what is switched on and off,
 and a first pass of it, is not in the time. A round takes every side once, each first equally often, with two untraced ones; a side's
@@ -10,6 +11,7 @@ ratio is of its time and the mean of those two. The median over the rounds has a
 tracker of its allocator once it has one, so what an untraced pass takes is measured before the first trace, too.
 For each model the tracer's own figures are compared with the allocator's: the peak with `requested_bytes.all.peak`, the sum over
 layers with the peak. PYTHONPATH names the folder of the package headroom. Writes gpu_memory_tracer.json and .md.
+The second form prints what a single call of a module takes, and a tensor and its release, in nanoseconds.
 """
 import argparse
 import contextlib
@@ -151,6 +153,30 @@ def measure(prepared, options, until):
             "figures": figures(prepared.model, run)}
 
 
+def call_ns(device, rounds=200, calls=200):
+    """Medians of nanoseconds: a call of an Identity in a Sequential, and of torch.empty(1) with its release."""
+    model, data = torch.nn.Sequential(*(torch.nn.Identity() for _ in range(calls))), torch.zeros(1, device=device)
+
+    def tensors():
+        for _ in range(calls):
+            torch.empty(1, device=device)
+
+    def median_ns(run):
+        times = []
+        for _ in range(rounds):
+            begin = time.perf_counter_ns()
+            run()
+            times.append((time.perf_counter_ns() - begin) / calls)
+        return statistics.median(times)
+
+    tracer, found = MemoryTracer(), {}
+    for side, enter in (("untraced", contextlib.nullcontext), ("another module is traced", lambda: tracer.trace(torch.nn.Identity())),
+                        ("traced", lambda: tracer.trace(model)), ("untraced again", contextlib.nullcontext)):
+        with enter():
+            found[side] = {"call_ns": round(median_ns(lambda: model(data))), "tensor_ns": round(median_ns(tensors))}
+    return found
+
+
 def save(options, found):
     here = machine()
     (options.out / "gpu_memory_tracer.json").write_text(json.dumps({"machine": here, "torch": torch.__version__, "models": found}, indent=1) + "\n")
@@ -185,7 +211,9 @@ def save(options, found):
 def main():
     global plain, recording, elsewhere
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--calls", action="store_true")
+    parser.add_argument("--device", default="cuda", help="of --calls")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--peer-rounds", type=int, default=10)
     parser.add_argument("--slice", type=float, default=0.06)
@@ -194,6 +222,12 @@ def main():
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for all models")
     parser.add_argument("--model", action="append", choices=MODELS)
     options = parser.parse_args()
+    if options.calls:
+        for _ in range(3):
+            print(json.dumps(call_ns(options.device)))
+        return
+    if options.out is None:
+        parser.error("--out FOLDER is missing: the results are written there")
     options.out.mkdir(parents=True, exist_ok=True)
     torch.set_grad_enabled(False)
     until, found, names, text = time.monotonic() + options.budget, {}, options.model or MODELS, ""

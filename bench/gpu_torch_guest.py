@@ -5,71 +5,23 @@
     gpu_torch_guest.py limit                  allocates until PyTorch's OutOfMemoryError, frees, and goes on
     gpu_torch_guest.py inference MODEL…       for each line "MODEL N" of standard input runs N passes of it, for gpu_trace_cost.py
 """
-import ctypes
 import json
 import os
 import sys
-import threading
 import time
 
-
-class NvmlMemory(ctypes.Structure):
-    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
-
-
-class NvmlProcess(ctypes.Structure):
-    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gpu", ctypes.c_uint), ("compute", ctypes.c_uint)]
-
-
-class Sampler(threading.Thread):
-    """What NVML says of the device and of this process, with the moments on CLOCK_MONOTONIC."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
-        self.nvml.nvmlInit_v2()
-        self.device = ctypes.c_void_p()
-        self.nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device))
-        self.samples, self.stop = [], False
-        self.phase = "before"
-
-    def take(self):
-        memory = NvmlMemory()
-        before = time.monotonic_ns()
-        code = self.nvml.nvmlDeviceGetMemoryInfo(self.device, ctypes.byref(memory))
-        after = time.monotonic_ns()
-        count = ctypes.c_uint(16)
-        processes = (NvmlProcess * 16)()
-        mine = None
-        if self.nvml.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), processes) == 0:
-            figures = [p.used for p in processes[:count.value] if p.pid == os.getpid() or count.value == 1]
-            if figures and figures[0] < 2**62:
-                mine = figures[0]
-        return {"before_ns": before, "after_ns": after, "device_used_bytes": memory.used if code == 0 else None,
-                "process_bytes": mine, "phase": self.phase}
-
-    def run(self):
-        while not self.stop:
-            self.samples.append(self.take())
-            time.sleep(0.1)
-
-    def rest(self, phase, seconds=0.7):
-        time.sleep(1.2)  # what the driver took for itself is found within a second
-        self.phase = phase
-        time.sleep(seconds)
-        self.phase = "between"
+from nvml_sampler import Sampler
 
 
 def ledger(path):
     sampler = Sampler()
-    first = sampler.take()
     sampler.start()
     import torch
     import torchvision
 
     torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
-    sampler.rest("context")
+    sampler.rest("context", driver_grows=True)
     # Kernels and libraries are loaded at their first use: warm up before anything is compared.
     model = torchvision.models.resnet50().cuda().eval()
     data = torch.randn(32, 3, 224, 224, device="cuda")
@@ -77,7 +29,7 @@ def ledger(path):
         for _ in range(3):
             model(data)
         torch.cuda.synchronize()
-        sampler.rest("resnet50")
+        sampler.rest("resnet50", driver_grows=True)  # its kernels
         for _ in range(20):
             model(data)
         torch.cuda.synchronize()
@@ -99,17 +51,14 @@ def ledger(path):
         for _ in range(5):
             graph.replay()
         torch.cuda.synchronize()
-        sampler.rest("graph")
+        sampler.rest("graph", driver_grows=True)  # another stream
     pinned = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
     sampler.rest("pinned")
     del pinned, graph
     torch.cuda.empty_cache()
     sampler.rest("end")
-    sampler.stop = True
-    sampler.join()
-    with open(path, "w") as file:
-        json.dump({"first": first, "samples": sampler.samples, "torch": torch.__version__,
-                   "device": torch.cuda.get_device_name(0), "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")}, file)
+    sampler.save(path, program=f"PyTorch {torch.__version__}", device=torch.cuda.get_device_name(0),
+                 setting=os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""))
 
 
 def limit():

@@ -50,7 +50,7 @@ for name in $steps; do
         $tools/gpu_call_cost added
       rm -f "$out/calls.hrec" ;;
     ledger)
-      if has_torch; then step ledger bench/gpu_ledger.py --tracer $tracer --tools $tools --out "$out/ledger"; else skip ledger "python3 has no PyTorch for CUDA"; fi ;;
+      if has_torch; then step ledger bench/gpu_ledger.py --tracer $tracer --tools $tools --out "$out/ledger" --onnxruntime "$bin" --model "$models/yolox_nano_640x640.onnx"; else skip ledger "python3 has no PyTorch for CUDA"; fi ;;
     trace)
       if [ -x "$bin/headroom" ]; then
         step trace bench/gpu_trace_cost.py --build "$bin" --models "$models" --out "$out" ${TRACE_FLAGS:-}

@@ -2,8 +2,8 @@
 // stacks and streams), and what graphs took when they were launched. A thread asks once a second, and writes
 // it as figures.
 //
-// Measured on an H200 with PyTorch: 524 MiB when its context is made, 86 more with the first launch, 12 for
-// the kernels of cuDNN, 70 for a second stream; a graph's memory comes with its first launch. Launches are
+// With PyTorch on an H200 610 MiB after the first launch, 12 more when a network of convolutions has run, 70 where
+// another stream is used; a graph's memory comes with its first launch (bench/results/gpu_ledger.md). Launches are
 // not hooked, so that they cost nothing, and would not tell the half of it.
 #pragma once
 
