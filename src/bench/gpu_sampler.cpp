@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/survive.h"
 #include "bench/worker_protocol.h"
 #include "report/metrics_json.h"
 #include "report/report_json.h"
@@ -26,8 +27,11 @@ constexpr Nanoseconds kEnds{1'000'000'000};
 
 }  // namespace
 
-GpuSampler::GpuSampler() {
-  if (sources::has_nvidia_driver()) start();
+GpuSampler::GpuSampler(GpuSamplerOptions options) : options_(options) {
+  if (sources::has_nvidia_driver())
+    start();
+  else
+    end();
 }
 
 void GpuSampler::start() {
@@ -37,6 +41,7 @@ void GpuSampler::start() {
   if (!requests || !answers || !log_pipe) return give_up("its pipes could not be made");
   SpawnOptions options;
   options.command = {own_executable().string(), "_gpu_metrics"};
+  if (options_.is_spared) options.command.emplace_back("--spared");
   options.stdin_fd = requests->read_end.get();
   options.stderr_fd = log_pipe->write_end.get();
   options.inherited = {{answers->write_end.get(), kEventsFd}};
@@ -48,14 +53,35 @@ void GpuSampler::start() {
   log_pipe->write_end.reset();
   answers_ = LineReader(std::move(answers->read_end));
   log_ = LineReader(std::move(log_pipe->read_end));
+  lines_.clear();
   is_open_ = true;
+  is_awaited_ = false;
+  facts_.reset();
+  started_ = monotonic_now();
 }
 
-void GpuSampler::give_up(const std::string& why) {
+void GpuSampler::start_again() {
+  if (!again_at_ || monotonic_now() < *again_at_) return;
+  again_at_.reset();
+  // One that hangs in the driver does not hear the signal that ends it, and it would be waited for.
+  if ((child_.running() && !child_.poll()) || !sources::has_nvidia_driver()) return end();
+  start();
+}
+
+void GpuSampler::end() {
   is_open_ = false;
   requests_.reset();
   child_.signal(SIGKILL);
-  problem_ = "there are no metrics of GPUs from here on: " + why;
+  if (options_.again_after) again_at_ = monotonic_now() + *options_.again_after;
+}
+
+void GpuSampler::give_up(const std::string& why) {
+  end();
+  if (std::exchange(has_given_up_, true)) return;
+  problem_ = again_at_
+                 ? fmt::format("there are no metrics of GPUs for now: {}; they are tried again every {}", why,
+                               format_duration(*options_.again_after))
+                 : "there are no metrics of GPUs from here on: " + why;
   log::warning("{}", *problem_);
 }
 
@@ -84,28 +110,48 @@ std::optional<std::string> GpuSampler::next_line(Nanoseconds patience) {
   return line;
 }
 
-void GpuSampler::add_to(HostInfo& host) {
-  if (!is_open_) return;
-  const auto line = next_line(kFirstWord);
+// Whether the child's first line has come.
+bool GpuSampler::take_facts(Nanoseconds patience) {
+  if (facts_) return true;
+  const auto line = next_line(patience);
+  if (!line && answers_.open()) {
+    if (monotonic_now() - started_ > kFirstWord)
+      give_up("the driver gave no sign of life for " + format_duration(kFirstWord));
+    return false;
+  }
   if (!line) {
-    const auto end = answers_.open() ? std::nullopt : child_.wait_for(kEnds);
+    const auto ended = child_.wait_for(kEnds);
     // A machine whose driver has no management library, or no GPU.
-    if (end && end->success()) {
-      is_open_ = false;
-      return;
-    }
-    return give_up(end ? fmt::format("the process that reads them ended with {}", end->describe())
-                       : "the driver gave no sign of life for " + format_duration(kFirstWord));
+    if (ended && ended->success())
+      end();
+    else
+      give_up(fmt::format("the process that reads them {}",
+                          ended ? "ended with " + ended->describe() : std::string("went away")));
+    return false;
   }
   const auto document = parse_json(*line, "what the driver says of the host");
   auto facts = document ? report::host_info_from_json(*document) : tl::unexpected(document.error());
-  if (!facts) return give_up(facts.error().sentence());
-  host.gpu_driver = std::move(facts->gpu_driver);
-  host.gpus = std::move(facts->gpus);
+  if (!facts) {
+    give_up(facts.error().sentence());
+    return false;
+  }
+  facts_ = std::move(*facts);
+  return true;
+}
+
+void GpuSampler::wait(Nanoseconds patience) {
+  if (is_open_) take_facts(patience);
+}
+
+void GpuSampler::add_to(HostInfo& host) {
+  if (!is_open_ || !take_facts(kFirstWord)) return;
+  host.gpu_driver = facts_->gpu_driver;
+  host.gpus = facts_->gpus;
 }
 
 void GpuSampler::add_to(SystemSample& sample) {
-  if (!is_open_) return;
+  if (!is_open_) start_again();
+  if (!is_open_ || !take_facts({})) return;
   // An answer that comes late is of an earlier moment.
   if (is_awaited_ && next_line({})) is_awaited_ = false;
   std::optional<std::string> line;
@@ -137,7 +183,8 @@ void GpuSampler::add_to(SystemSample& sample) {
 
 std::optional<std::string> GpuSampler::take_problem() { return std::exchange(problem_, std::nullopt); }
 
-int run_gpu_metrics_process() {
+int run_gpu_metrics_process(bool is_spared) {
+  if (is_spared) survive_shortage_of_memory();
   log::set_console_level(log::Level::debug);  // why there are no metrics is for the run's log
   const auto source = sources::open_nvml_source();
   if (!source) return 0;

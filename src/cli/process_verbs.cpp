@@ -31,7 +31,8 @@ std::optional<int> run_process_verb(const std::string& verb, const std::vector<s
   if (verb == "_fingerprint") return bench::run_fingerprint_process();
   if (verb == "_layers") return bench::run_layers_process();
   if (verb == "_gpu_probe") return bench::run_gpu_probe_process();
-  if (verb == "_gpu_metrics") return bench::run_gpu_metrics_process();
+  if (verb == "_gpu_metrics")
+    return bench::run_gpu_metrics_process(!arguments.empty() && arguments.front() == "--spared");
   if (verb == "_build_engine") return bench::run_build_engine_process();
   if (verb == "_annotate") return bench::run_annotate_process();
   if (verb == "_probe")

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/survive.h"
 #include "bench/interrupt.h"
 #include "tui/replay_log.h"
 #include "tui/send_signal.h"
@@ -16,7 +17,6 @@
 #include "tui/top_feed.h"
 #include "tui/top_keys.h"
 #include "tui/top_session.h"
-#include "watch/survive.h"
 
 namespace headroom::tui {
 namespace {
@@ -315,7 +315,7 @@ Result<int> run_live_top(TopOptions options) {
     options.choice.is_replay = true;
   } else {
     stream = std::make_unique<MachineStream>(options);
-    watch::survive_shortage_of_memory();
+    survive_shortage_of_memory();
   }
   options.choice.ascii = options.choice.ascii || wants_ascii();
   auto interrupt = bench::Interrupt::listen();

@@ -5,7 +5,7 @@
 namespace headroom::tui {
 
 TopFeed::TopFeed(const std::filesystem::path& root) : system_(root), table_(root) {
-  if (root == "/") gpus_.emplace();
+  if (root == "/") gpus_.emplace(bench::GpuSamplerOptions::of_monitor());
   const HostInfo host = sources::read_host_info(root);
   name_ = host.hostname;
   if (!host.board.empty()) name_ += (name_.empty() ? "" : "  ") + host.board;

@@ -13,11 +13,11 @@
 #include <limits>
 
 #include "base/log.h"
+#include "base/survive.h"
 #include "bench/gpu_sampler.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
 #include "watch/clock_watch.h"
-#include "watch/survive.h"
 
 namespace headroom::watch {
 namespace {
@@ -26,6 +26,7 @@ constexpr Nanoseconds kFirstRates{100'000'000};   // from the sample without rat
 constexpr Nanoseconds kPssInterval{100'000'000};  // PSS walks page tables: not for quicker samples
 constexpr Nanoseconds kPssIntervalOfTable{
     1'000'000'000};                                 // of others' processes: 20 of them took 6.6 ms here
+constexpr Nanoseconds kGpusCome{3'000'000'000};     // from a driver that has to initialise them
 constexpr Nanoseconds kCommandSlice{100'000'000};   // how soon the end of a command is seen
 constexpr Nanoseconds kCommandEnds{5'000'000'000};  // after a signal; then it is killed
 
@@ -64,7 +65,8 @@ std::optional<ExitStatus> end_command(Subprocess& command, int signal) {
 class Sampler {
  public:
   explicit Sampler(const WatchOptions& options) : system_(options.sysroot), table_(options.sysroot) {
-    if (options.sysroot == "/") gpus_.emplace();
+    if (options.sysroot == "/") gpus_.emplace(bench::GpuSamplerOptions::of_monitor());
+    if (gpus_) gpus_->wait(kGpusCome);  // a CSV file has the columns of its first sample
     choice_.roots = options.pids;
     choice_.name = options.name;
     choice_.largest = options.follows() ? 0 : options.largest_processes;

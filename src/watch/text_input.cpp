@@ -13,10 +13,10 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/subprocess.h"
+#include "base/survive.h"
 #include "base/text.h"
 #include "report/metrics_json.h"
 #include "watch/line_pump.h"
-#include "watch/survive.h"
 
 namespace headroom::watch {
 namespace {

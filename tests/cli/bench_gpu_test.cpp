@@ -56,20 +56,25 @@ TEST(BenchGpu, TheConductorNeverLoadsTheDriversLibrary) {
   Bench bench;
   CommandOptions options;
   options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}};
-  bool child_was_seen = false, conductor_loaded_it = false;
+  bool child_was_seen = false, conductor_loaded_it = false, child_is_spared = false;
   options.while_running = [&](int conductor) {
     const auto has_it = [](int pid) {
       return read_text("/proc/" + std::to_string(pid) + "/maps").find("libnvidia-ml") != std::string::npos;
     };
     conductor_loaded_it = conductor_loaded_it || has_it(conductor);
-    for (const int child : children_of(conductor, "_gpu_metrics"))
+    for (const int child : children_of(conductor, "_gpu_metrics")) {
       child_was_seen = child_was_seen || has_it(child);
+      const std::string status = read_text("/proc/" + std::to_string(child) + "/status");
+      child_is_spared = child_is_spared || (status.find("VmLck:\t") != std::string::npos &&
+                                            status.find("VmLck:\t       0 kB") == std::string::npos);
+    }
     return true;
   };
   const CommandResult result = bench.run(slow_run(bench), options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(child_was_seen);
   EXPECT_FALSE(conductor_loaded_it);
+  EXPECT_FALSE(child_is_spared) << "the pages of a run's processes are not locked";
 }
 
 TEST(BenchGpu, WithoutADriverNoChildAsksForIt) {

@@ -1,4 +1,4 @@
-#include "watch/survive.h"
+#include "base/survive.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 
-namespace headroom::watch {
+namespace headroom {
 namespace {
 
 // Under a bound, memory that is asked for later would be refused, as all of it is locked.
@@ -32,4 +32,4 @@ void survive_shortage_of_memory() {
   if (may_lock_without_bound()) ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
 }
 
-}  // namespace headroom::watch
+}  // namespace headroom

@@ -1,0 +1,74 @@
+// headroom watch where NVIDIA's driver is (a library of the tests' own): figures of the GPU in each sample,
+// and the child that reads them is spared as the monitor is.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "base/text.h"
+#include "command.h"
+#include "process_tree.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+CommandOptions with_driver(const TemporaryFolder& folder) {
+  fs::copy_file(fs::path(HEADROOM_BINARY_DIR) / "tests/libfake_nvml_throttled.so",
+                folder / "libnvidia-ml.so.1");
+  CommandOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", folder.path().string()}};
+  return options;
+}
+
+std::string line_of_status(int pid, const std::string& key) {
+  for (const std::string_view line : split(read_text("/proc/" + std::to_string(pid) + "/status"), '\n'))
+    if (line.starts_with(key + ":")) return std::string(trim(line.substr(key.size() + 1)));
+  return {};
+}
+
+TEST(WatchGpu, EverySampleHasTheGpu) {
+  TemporaryFolder folder;
+  const auto result =
+      run_headroom({"watch", "--interval", "20ms", "--duration", "300ms", "--jsonl"}, with_driver(folder));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err.find("no metrics of GPUs"), std::string::npos) << result.err;
+  const auto lines = split(trim(result.out), '\n');
+  EXPECT_GE(lines.size(), 2U);
+  for (const std::string_view line : lines) {
+    const auto sample = parse_json(line);
+    ASSERT_TRUE(sample);
+    ASSERT_EQ(get_member(*sample, "gpus").size(), 1U) << line;
+    EXPECT_EQ(get_integer((*sample)["gpus"][0], "memory_used_bytes"), 1 << 30);
+  }
+  EXPECT_THAT(result.err, HasSubstr("GPU memory used gpu0"));
+}
+
+TEST(WatchGpu, TheChildThatReadsItIsSparedAsTheMonitorIs) {
+  TemporaryFolder folder;
+  CommandOptions options = with_driver(folder);
+  bool was_seen = false;
+  std::string locked, score, locked_of_child, score_of_child;
+  options.while_running = [&](int pid) {
+    // The monitor has locked its pages once it samples; the child before it loads the driver's library.
+    if (!fs::exists(folder / "a.jsonl") || read_text(folder / "a.jsonl").empty()) return true;
+    const auto children = descendants_of(pid);
+    const Child* child = find_child(children, "_gpu_metrics");
+    if (child == nullptr) return true;
+    was_seen = true;
+    locked = line_of_status(pid, "VmLck");
+    score = read_text("/proc/" + std::to_string(pid) + "/oom_score_adj");
+    locked_of_child = line_of_status(child->pid, "VmLck");
+    score_of_child = read_text("/proc/" + std::to_string(child->pid) + "/oom_score_adj");
+    ::kill(pid, SIGTERM);
+    return false;
+  };
+  const auto result = run_headroom(
+      {"watch", "--interval", "20ms", "--quiet", "--output", (folder / "a.jsonl").string()}, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_TRUE(was_seen);
+  EXPECT_EQ(score_of_child, score);
+  EXPECT_EQ(locked_of_child == "0 kB", locked == "0 kB") << locked << " and of the child " << locked_of_child;
+}
+
+}  // namespace
+}  // namespace headroom::test
