@@ -46,8 +46,8 @@ class HttpServer {
  public:
   virtual ~HttpServer() = default;
   // Binds and serves in threads of its own; returns the port. At most 64 connections are served at once; more
-  // wait. A request's head has at most 16 KiB and 5 s, an answer 5 s and what 64 KiB/s take; requests have no
-  // body.
+  // wait, and more than 16 of one address of elsewhere are hung up on. A request's head has at most 16 KiB
+  // and 5 s, an answer 5 s and what 64 KiB/s take; requests have no body.
   virtual Result<int> start(const HttpAddress& address, HttpHandler handler) = 0;
   // False if there are clients that do not come to an end; their threads go on, so the process must end
   // without destroying anything.

@@ -1,5 +1,6 @@
 // headroom serve: asked by curl, scraped by a real Prometheus, left hanging by clients that say nothing.
 #include <gmock/gmock.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -83,11 +84,11 @@ bool eventually(const std::function<bool()>& is_so) {
   return false;
 }
 
-UniqueFd connect_to(int port) {
+UniqueFd connect_to(int port, in_addr host = {htonl(INADDR_LOOPBACK)}) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr = host;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd.reset();
   return fd;
@@ -263,6 +264,56 @@ TEST(Serve, WhoKeepsAConnectionMakesRoom) {
   EXPECT_EQ(curl(server.url() + "metrics").status, 200);
   stop = true;
   asking.join();
+}
+
+// An address of this machine that is not the loopback's, if it has one.
+std::optional<in_addr> address_of_elsewhere() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return std::nullopt;
+  std::optional<in_addr> found;
+  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+    const in_addr address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr;
+    if (ntohl(address.s_addr) >> 24 != 127) found = address;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+// One machine cannot take all connections from the others.
+TEST(Serve, AnAddressOfElsewhereHasAFewConnections) {
+  const auto elsewhere = address_of_elsewhere();
+  if (!elsewhere) GTEST_SKIP() << "this machine has the loopback alone; skipped";
+  TemporaryFolder folder;
+  write_text(folder / "token", "0123456789abcdef\n");
+  Served server({"--listen", "0.0.0.0:0", "--token-file", (folder / "token").string()});
+  const std::string here = "http://127.0.0.1:" + std::to_string(server.port()) + "/healthz";
+  ASSERT_TRUE(eventually([&] { return curl(here).status == 200; }));
+  const auto answer_on = [](const UniqueFd& fd) {
+    constexpr std::string_view kRequest = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    if (::send(fd.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) < 0) return std::string();
+    char answer[4096];
+    const ssize_t got = ::recv(fd.get(), answer, sizeof answer, 0);
+    return std::string(answer, static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+  };
+  std::vector<UniqueFd> open;
+  const auto one_more = [&]() -> const UniqueFd& {
+    open.push_back(connect_to(server.port(), *elsewhere));
+    return open.back();
+  };
+  for (int kept = 0; kept < 8; ++kept) {
+    const std::string answer = answer_on(one_more());
+    EXPECT_THAT(answer, HasSubstr("200 OK"));
+    EXPECT_THAT(answer, testing::Not(HasSubstr("Connection: close")));
+  }
+  const std::string ninth = answer_on(one_more());
+  EXPECT_THAT(ninth, HasSubstr("200 OK"));
+  EXPECT_THAT(ninth, HasSubstr("Connection: close"));
+  for (int silent = 0; silent < 8; ++silent) one_more();
+  EXPECT_TRUE(eventually([&] { return answer_on(one_more()).empty(); }));
+  EXPECT_EQ(curl(here).status, 200) << "this machine's own are not counted";
+  open.clear();
+  EXPECT_TRUE(eventually([&] { return !answer_on(one_more()).empty(); })) << "those that ended count no more";
 }
 
 TEST(Serve, ARefusalEndsTheConnection) {

@@ -5,109 +5,47 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include "base/files.h"
 #include "serve/http_server.h"
 #include "serve/httplib/connection.h"
+#include "serve/httplib/growing_pool.h"
+#include "serve/httplib/visitors.h"
 
 namespace headroom::serve {
 namespace {
 
-constexpr std::size_t kMostConnections = 64;
-constexpr std::size_t kCrowd = 48;  // more than these leave little room
 constexpr int kMostRequests = 100;  // of a connection
 
-// Whether nearly as many are served as can be. Then nobody keeps a connection that it does not use, for those
-// who come have to wait.
-class Crowd {
+class TaskQueue final : public httplib::TaskQueue {
  public:
-  // By one thread at a time.
-  void set(bool is_there) {
-    if (is_there_.exchange(is_there) == is_there) return;
-    eventfd_t count = 0;
-    if (is_there)
-      ::eventfd_write(event_.get(), 1);
-    else
-      ::eventfd_read(event_.get(), &count);
-  }
-  bool is_there() const { return is_there_; }
-  int fd() const { return event_.get(); }  // readable while it is there
+  TaskQueue(const std::atomic<bool>& is_ending, Crowd& crowd) : pool_(is_ending, crowd) {}
+  void enqueue(std::function<void()> job) override { pool_.enqueue(std::move(job)); }
+  void shutdown() override { pool_.shutdown(); }
 
  private:
-  std::atomic<bool> is_there_ = false;
-  UniqueFd event_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  GrowingPool pool_;
 };
 
-// Threads come as they are needed. Beyond the most the accepting thread waits, and so do newer connections,
-// in the kernel.
-class GrowingPool : public httplib::TaskQueue {
- public:
-  // `is_ending`: set before the server is told to stop, as the thread that would tell us may wait for room.
-  GrowingPool(const std::atomic<bool>& is_ending, Crowd& crowd) : is_ending_(is_ending), crowd_(crowd) {}
-
-  void enqueue(std::function<void()> job) override {
-    std::unique_lock lock(mutex_);
-    const auto has_room = [&] { return jobs_.size() + busy_ < kMostConnections || stopping_; };
-    while (!room_.wait_for(lock, std::chrono::milliseconds(100), has_room))
-      if (is_ending_) return;
-    jobs_.push_back(std::move(job));
-    crowd_.set(jobs_.size() + busy_ > kCrowd);
-    if (jobs_.size() + busy_ > threads_.size()) threads_.emplace_back([this] { work(); });
-    wake_.notify_one();
-  }
-
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    room_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [&] { return !jobs_.empty() || stopping_; });
-      if (jobs_.empty()) return;
-      const std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      ++busy_;
-      lock.unlock();
-      job();
-      lock.lock();
-      --busy_;
-      crowd_.set(jobs_.size() + busy_ > kCrowd);
-      room_.notify_one();
-    }
-  }
-
-  const std::atomic<bool>& is_ending_;
-  Crowd& crowd_;  // set under the mutex
-  std::mutex mutex_;
-  std::condition_variable wake_, room_;
-  std::deque<std::function<void()>> jobs_;
-  std::vector<std::thread> threads_;
-  std::size_t busy_ = 0;
-  bool stopping_ = false;
+// What a connection looks at beside itself.
+struct Surroundings {
+  int ending;  // readable once the server is to end
+  Crowd crowd;
+  Visitors visitors;
 };
 
 // One request after the other, as long as the other side behaves. `answer` is process_request of a server.
 using AnswerRequest = std::function<bool(httplib::Stream& stream, bool is_last, bool& closed,
                                          const std::function<void(httplib::Request&)>& look_at)>;
 
-bool serve_requests(Connection& connection, const Crowd& crowd, const AnswerRequest& answer) {
+bool serve_requests(Connection& connection, const Crowd& crowd, const Visit& visit,
+                    const AnswerRequest& answer) {
   for (int left = kMostRequests; left > 0; --left) {
     const bool is_kept = left < kMostRequests;
     if (!connection.wait_for_request(is_kept ? crowd.fd() : -1)) return false;
-    const bool is_last = left == 1 || crowd.is_there();
+    const bool is_last = left == 1 || crowd.is_there() || !visit.may_be_kept();
     bool closed = false, has_body = false;
     const auto look_at = [&has_body](httplib::Request& request) {
       const std::string length = request.get_header_value("Content-Length");
@@ -127,36 +65,37 @@ bool serve_requests(Connection& connection, const Crowd& crowd, const AnswerRequ
 
 class PlainServer final : public httplib::Server {
  public:
-  PlainServer(int ending, const Crowd& crowd) : ending_(ending), crowd_(crowd) {}
+  explicit PlainServer(Surroundings& around) : around_(around) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
-    Connection connection(socket, ending_);
-    return serve_requests(connection, crowd_,
+    const Visit visit(around_.visitors, socket);
+    Connection connection(socket, around_.ending);
+    if (visit.is_one_too_many()) return false;
+    return serve_requests(connection, around_.crowd, visit,
                           [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
                             return process_request(stream, is_last, closed, look_at);
                           });
   }
-  int ending_;
-  const Crowd& crowd_;
+  Surroundings& around_;
 };
 
 class TlsServer final : public httplib::SSLServer {
  public:
-  TlsServer(const TlsFiles& files, int ending, const Crowd& crowd)
-      : SSLServer(files.certificate.c_str(), files.key.c_str()), ending_(ending), crowd_(crowd) {}
+  TlsServer(const TlsFiles& files, Surroundings& around)
+      : SSLServer(files.certificate.c_str(), files.key.c_str()), around_(around) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
-    Connection connection(socket, ending_);
-    if (!connection.start_tls(ssl_context())) return false;
-    return serve_requests(connection, crowd_,
+    const Visit visit(around_.visitors, socket);
+    Connection connection(socket, around_.ending);
+    if (visit.is_one_too_many() || !connection.start_tls(ssl_context())) return false;
+    return serve_requests(connection, around_.crowd, visit,
                           [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
                             return process_request(stream, is_last, closed, look_at);
                           });
   }
-  int ending_;
-  const Crowd& crowd_;
+  Surroundings& around_;
 };
 
 HttpRequest request_of(const httplib::Request& from) {
@@ -180,14 +119,14 @@ class HttplibServer : public HttpServer {
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
     if (!ending_) return internal_error("cannot serve", errno_text(errno));
     if (address.tls)
-      server_ = std::make_unique<TlsServer>(*address.tls, ending_.get(), crowd_);
+      server_ = std::make_unique<TlsServer>(*address.tls, around_);
     else
-      server_ = std::make_unique<PlainServer>(ending_.get(), crowd_);
+      server_ = std::make_unique<PlainServer>(around_);
     if (!server_->is_valid())
       return input_error(fmt::format("cannot use the certificate {} with the key {}",
                                      address.tls->certificate.string(), address.tls->key.string()),
                          "they are no pair of PEM files", "check the files");
-    server_->new_task_queue = [this] { return new GrowingPool(is_ending_, crowd_); };
+    server_->new_task_queue = [this] { return new TaskQueue(is_ending_, around_.crowd); };
     server_->set_payload_max_length(0);
     server_->set_tcp_nodelay(true);
     // The library's own options let two servers share a port, each with half of the answers.
@@ -246,7 +185,7 @@ class HttplibServer : public HttpServer {
  private:
   std::atomic<bool> is_ending_ = false;
   UniqueFd ending_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  Crowd crowd_;
+  Surroundings around_{ending_.get(), {}, {}};
   std::promise<void> ended_;
   std::future<void> has_ended_ = ended_.get_future();
   std::unique_ptr<httplib::Server> server_;
