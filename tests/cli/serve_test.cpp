@@ -451,6 +451,15 @@ TEST(Serve, ManyRangesAreOneAnswer) {
   EXPECT_LT(curl(server.url(), {"--header", ranges}).body.size(), 300'000u);
 }
 
+TEST(Serve, HeadSaysThatPartsAreNotToBeHad) {
+  Served server;
+  ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));
+  const Answer head = curl(server.url() + "metrics", {"--head"});
+  EXPECT_EQ(head.status, 200);
+  EXPECT_THAT(head.body, HasSubstr("Accept-Ranges: none"));
+  EXPECT_THAT(head.body, testing::Not(HasSubstr("Accept-Ranges: bytes")));
+}
+
 TEST(Serve, LargeRequestsAreRefused) {
   Served server;
   ASSERT_TRUE(eventually([&] { return curl(server.url() + "healthz").status == 200; }));

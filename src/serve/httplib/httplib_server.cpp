@@ -141,7 +141,8 @@ class HttplibServer : public HttpServer {
       HttpResponse response = handler(request_of(from));
       to.status = response.status;
       for (const auto& [name, value] : response.headers) to.set_header(name, value);
-      to.body = std::move(response.body);  // set_content would copy it
+      to.body = std::move(response.body);      // set_content would copy it
+      to.set_header("Accept-Ranges", "none");  // the library would say "bytes" to HEAD
       to.set_header("Content-Type", response.content_type);
       return httplib::Server::HandlerResponse::Handled;
     });
