@@ -9,7 +9,7 @@
 namespace headroom::watch {
 
 Result<bool> LinePump::read_some(const std::function<void(std::string_view line)>& each) {
-  // What is left of the last piece is shorter than kLongestLine, so there is always room.
+  // What is left of the last piece is shorter than the longest line, so there is always room.
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
@@ -25,9 +25,9 @@ Result<bool> LinePump::read_some(const std::function<void(std::string_view line)
     const std::size_t at = newline == nullptr
                                ? end_
                                : static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data());
-    while (at - begin_ > kLongestLine) {
-      each({buffer_.data() + begin_, kLongestLine});
-      begin_ += kLongestLine;
+    while (at - begin_ > longest_) {
+      each({buffer_.data() + begin_, longest_});
+      begin_ += longest_;
     }
     if (newline == nullptr) break;
     each({buffer_.data() + begin_, at - begin_});

@@ -155,8 +155,9 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   if (session.is_all_unknown())
     return input_error(fmt::format("{} has no sample of {}", name_of(*options.from), options.from->kind),
                        "none of its words was understood",
-                       "check the kind in --from KIND:FILE; a log that is compressed is read by zcat FILE | "
-                       "headroom watch --from headroom:-");
+                       fmt::format("check the kind in --from KIND:FILE; what is compressed is read by zcat "
+                                   "FILE | headroom watch --from {}:-",
+                                   options.from->kind));
   return 0;
 }
 

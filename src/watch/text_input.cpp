@@ -12,17 +12,20 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/subprocess.h"
 #include "base/survive.h"
 #include "base/text.h"
 #include "report/metrics_json.h"
 #include "watch/line_pump.h"
+#include "watch/open_log.h"
 
 namespace headroom::watch {
 namespace {
 
 constexpr double kDay = 86400;
-constexpr Nanoseconds kToolEnds{5'000'000'000};  // after the last of its output; then it is killed
+constexpr std::size_t kLongestOwnLine = 1 << 20;  // a sample with 5,000 processes
+constexpr Nanoseconds kToolEnds{5'000'000'000};   // after the last of its output; then it is killed
 
 // A time for each sample, from the texts before them. Two samples of the same second are the same moment's: a
 // tool that prints ten a second tells no more.
@@ -70,17 +73,26 @@ class OwnLog : public sources::TextReader {
 struct Opened {
   UniqueFd file;  // none: standard input
   Subprocess tool;
+  bool is_damaged = false;  // a log, behind what is in the file
 };
+
+constexpr const char* kFixPath = "check the path given to --from";
 
 Result<Opened> open_file(const TextInput& input) {
   Opened opened;
   if (input.file == "-") return opened;
-  // A FIFO whose writer has not come yet is waited for by poll(), which a signal ends; open() would go on
-  // waiting.
-  opened.file.reset(::open(input.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (input.kind == kOwnLog) {
+    auto log = open_log(input.file, kFixPath);
+    if (!log) return forward_error(log);
+    opened.file = std::move(log->file);
+    opened.is_damaged = log->is_damaged;
+  } else {
+    // A FIFO whose writer has not come yet is waited for by poll(), which a signal ends; open() would go on
+    // waiting.
+    opened.file.reset(::open(input.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  }
   if (!opened.file)
-    return input_error(fmt::format("cannot open {}", input.file.string()), errno_text(errno),
-                       "check the path given to --from");
+    return input_error(fmt::format("cannot open {}", input.file.string()), errno_text(errno), kFixPath);
   struct stat status {};
   if (::fstat(opened.file.get(), &status) == 0 && S_ISDIR(status.st_mode))
     return input_error(fmt::format("cannot read {}", input.file.string()), "it is a folder",
@@ -116,6 +128,14 @@ Status end_of_tool(Subprocess& tool, const TextInput& input) {
                  fmt::format("run it by hand: {} --interval 1000", input.kind));
 }
 
+Status end_of_damaged_log(const TextInput& input, std::int64_t samples) {
+  if (samples == 0)
+    return input_error(fmt::format("{} has no sample", input.file.string()), "it is damaged at its begin");
+  log::warning("{} is damaged after {} samples: what follows cannot be unpacked", input.file.string(),
+               samples);
+  return {};
+}
+
 }  // namespace
 
 std::string name_of(const TextInput& input) { return input.file.empty() ? input.kind : input.file.string(); }
@@ -143,14 +163,16 @@ Status read_text_input(const TextInput& input, Nanoseconds interval, const sourc
                           : sources::make_text_reader(input.kind);
   Clock clock(interval);
   const Nanoseconds start = monotonic_now();
+  std::int64_t samples = 0;
   const sources::OnSample with_time = [&](SystemSample& sample) {
+    ++samples;
     if (input.file.empty())
       sample.time = monotonic_now() - start;
     else if (!own)
       sample.time = clock.time_of(sample.clock_text);
     on_sample(sample);
   };
-  LinePump pump(fd);
+  LinePump pump(fd, own ? kLongestOwnLine : LinePump::kLongestLine);
   for (;;) {
     pollfd polled[] = {{fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     ::poll(polled, 2, -1);
@@ -163,6 +185,7 @@ Status read_text_input(const TextInput& input, Nanoseconds interval, const sourc
     }
     if (!*more) {
       reader->finish(with_time);
+      if (opened->is_damaged) return end_of_damaged_log(input, samples);
       return input.file.empty() ? end_of_tool(opened->tool, input) : Status{};
     }
   }

@@ -61,12 +61,6 @@ TEST(Watch, WhereNothingWasUnderstoodIsAnError) {
     EXPECT_THAT(result.err, HasSubstr("none of its words was understood")) << kind;
   }
   EXPECT_EQ(run_headroom({"watch", "--from", "meminfo:" + (folder / "words").string()}).exit_code, 0);
-  const auto packed = run_headroom({"watch", "--duration", "20ms", "--interval", "5ms", "--quiet", "--output",
-                                    (folder / "a.jsonl.gz").string()});
-  ASSERT_EQ(packed.exit_code, 0) << packed.err;
-  const auto again = run_headroom({"watch", "--from", "headroom:" + (folder / "a.jsonl.gz").string()});
-  EXPECT_EQ(again.exit_code, 2);
-  EXPECT_THAT(again.err, HasSubstr("zcat FILE | headroom watch --from headroom:-"));
   const auto nowhere = run_headroom({"watch", "--sysroot", (folder / "none").string(), "--duration", "20ms"});
   EXPECT_EQ(nowhere.exit_code, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("has neither proc nor sys"));
@@ -199,6 +193,47 @@ TEST(Watch, ALogOfItsOwnIsReadAgain) {
   EXPECT_EQ(again.out, read_text(log));
   EXPECT_EQ(run_headroom({"watch", "--quiet", "--duration", "1ms", "--output", log}).exit_code,
             2);  // it exists
+}
+
+// What top --replay opens: packed, in several members, and damaged.
+TEST(Watch, APackedLogIsReadAgain) {
+  TemporaryFolder folder;
+  const std::string packed = (folder / "a.jsonl.gz").string();
+  const auto made = run_headroom({"watch", "--duration", "60ms", "--interval", "5ms", "--quiet",
+                                  "--processes", "3", "--output", packed});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const auto again = run_headroom({"watch", "--from", "headroom:" + packed, "--jsonl"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  const auto lines = split(trim(again.out), '\n');
+  EXPECT_GE(lines.size(), 2U);
+  for (const std::string_view line : lines) EXPECT_THAT(std::string(line), HasSubstr("\"process_table\""));
+  EXPECT_THAT(again.err, HasSubstr("RAM used"));
+
+  const std::string whole = read_text(packed);
+  write_text(packed, whole + "\x1f\x8b\x08\x7f and so on");
+  const auto damaged = run_headroom({"watch", "--from", "headroom:" + packed, "--jsonl"});
+  EXPECT_EQ(damaged.exit_code, 0) << damaged.err;
+  EXPECT_EQ(damaged.out, again.out);
+  EXPECT_THAT(damaged.err, HasSubstr("is damaged after " + std::to_string(lines.size()) + " samples"));
+  write_text(packed, "\x1f\x8b\x08\x7f and so on");
+  const auto nothing = run_headroom({"watch", "--from", "headroom:" + packed});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("it is damaged at its begin"));
+}
+
+// A line of many processes is longer than any that another tool prints.
+TEST(Watch, ALongLineOfItsOwnIsReadAgain) {
+  TemporaryFolder folder;
+  std::string line = "{\"time_ns\":0,\"process_table\":[";
+  for (int pid = 1; pid <= 2000; ++pid)
+    line += (pid > 1 ? "," : "") + std::string("{\"pid\":") + std::to_string(pid) +
+            ",\"parent\":0,\"name\":\"a process\",\"rss_bytes\":1}";
+  write_text(folder / "a.jsonl", line + "],\"ram_used_bytes\":1048576}\n");
+  const auto result =
+      run_headroom({"watch", "--from", "headroom:" + (folder / "a.jsonl").string(), "--jsonl"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\"pid\":2000"));
+  EXPECT_THAT(result.out, HasSubstr("\"unknown_tokens\":[]"));
 }
 
 // A program that prints a line each interval stands for tegrastats, which is on Jetsons alone.

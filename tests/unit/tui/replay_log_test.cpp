@@ -21,6 +21,32 @@ TEST(ReplayLog, GivesAnySample) {
   EXPECT_EQ(log->read(0)->time, Nanoseconds{1});
 }
 
+// Only one line in 4 KiB is remembered: any of short lines, of long ones, and of those behind blank ones is
+// found.
+TEST(ReplayLog, AnySampleOfLinesOfAllLengths) {
+  test::TemporaryFolder folder;
+  std::string text;
+  std::int64_t number = 0;
+  for (int i = 0; i < 2000; ++i) {
+    for (int blank = i % 7 == 0 ? i % 300 : 0; blank > 0; --blank, ++number) text += "\n";
+    const std::size_t filling = i % 50 == 0 ? 20'000 : static_cast<std::size_t>(i % 40);
+    text += "{\"time_ns\":" + std::to_string(i) + "," + std::string(filling, ' ') + "\"cpu_percent\":1}\n";
+    ++number;
+  }
+  text += std::string(20'000, '\n') + "[]\n{\"time_ns\":1}\n";
+  number += 20'001;
+  test::write_text(folder / "a.jsonl", text);
+  const auto log = ReplayLog::open(folder / "a.jsonl");
+  ASSERT_TRUE(log) << log.error().sentence();
+  ASSERT_EQ(log->size(), 2002U);
+  for (std::size_t i = 0; i < 2000; ++i) {
+    const auto sample = log->read(i);
+    ASSERT_TRUE(sample) << sample.error().sentence();
+    EXPECT_EQ(sample->time.count, static_cast<std::int64_t>(i));
+  }
+  EXPECT_THAT(log->read(2000).error().sentence(), HasSubstr("line " + std::to_string(number) + " of"));
+}
+
 // As headroom watch writes it: gzip members behind each other, the last of them cut by a kill.
 TEST(ReplayLog, ACompressedLog) {
   test::TemporaryFolder folder;

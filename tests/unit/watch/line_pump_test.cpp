@@ -48,6 +48,18 @@ TEST(LinePump, ALineThatIsTooLongComesInPieces) {
   EXPECT_EQ(lines[11], "next");
 }
 
+TEST(LinePump, TheLongestLineMayBeLonger) {
+  test::TemporaryFolder folder;
+  const std::string line(LinePump::kLongestLine + 1, 'x');
+  test::write_text(folder / "text", line + "\n");
+  const UniqueFd fd(::open((folder / "text").c_str(), O_RDONLY));
+  std::vector<std::string> lines;
+  LinePump pump(fd.get(), 2 * LinePump::kLongestLine);
+  while (pump.read_some([&](std::string_view each) { lines.emplace_back(each); }).value_or(false)) {
+  }
+  EXPECT_THAT(lines, ElementsAre(line));
+}
+
 TEST(LinePump, APipeThatHasNothingYet) {
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);

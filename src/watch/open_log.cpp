@@ -1,0 +1,100 @@
+#include "watch/open_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+namespace headroom::watch {
+namespace {
+
+bool is_gzip(int file) {
+  char begin[2];
+  return ::pread(file, begin, sizeof begin, 0) == 2 && begin[0] == '\x1f' && begin[1] == '\x8b';
+}
+
+// A file without a name, which goes when it is closed.
+UniqueFd temporary_file() {
+  std::error_code code;
+  const auto folder = std::filesystem::temp_directory_path(code);
+  UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file) return file;
+  std::string name = (folder / "headroom-XXXXXX").string();  // of a file system that has no such files
+  file.reset(::mkostemp(name.data(), O_CLOEXEC));
+  if (file) ::unlink(name.c_str());
+  return file;
+}
+
+// Others need of its room, too.
+std::int64_t half_of_the_room(int file) {
+  struct statvfs room {};
+  if (::fstatvfs(file, &room) != 0) return 0;
+  return static_cast<std::int64_t>(room.f_bavail * room.f_frsize / 2);
+}
+
+// For damage gzread is no good: it drops what it has unpacked when it finds an error.
+Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes most) {
+  const std::string what = fmt::format("cannot unpack {}", path.string());
+  OpenedLog plain{temporary_file()};
+  if (!plain.file)
+    return failure(what, errno_text(errno),
+                   "set TMPDIR to a folder with room, or unpack it with gunzip --keep");
+  const std::int64_t room = std::min(most.count, half_of_the_room(plain.file.get()));
+  z_stream stream{};
+  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) return internal_error(what, "out of memory");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end_of_stream(&stream, ::inflateEnd);
+  std::vector<unsigned char> input(256 << 10), output(256 << 10);
+  std::int64_t size = 0;
+  for (std::int64_t offset = 0; !plain.is_damaged;) {
+    const ssize_t got = ::pread(packed, input.data(), input.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
+    if (got == 0) break;
+    offset += got;
+    stream.next_in = input.data();
+    stream.avail_in = static_cast<unsigned>(got);
+    do {
+      stream.next_out = output.data();
+      stream.avail_out = static_cast<unsigned>(output.size());
+      const int result = ::inflate(&stream, Z_NO_FLUSH);
+      const std::size_t more = output.size() - stream.avail_out;
+      size += static_cast<std::int64_t>(more);
+      if (size > most.count)
+        return failure(what, fmt::format("it holds more than {}", format_bytes(most)),
+                       "unpack it with gunzip --keep and give that");
+      if (size > room)
+        return failure(what,
+                       fmt::format("it takes more than half of the room in the folder for temporary "
+                                   "files, which is {}",
+                                   format_bytes({room})),
+                       "set TMPDIR to a folder with more room, or unpack it with gunzip --keep");
+      if (auto written = write_all(plain.file.get(), {reinterpret_cast<const char*>(output.data()), more});
+          !written)
+        return failure(what, written.error().why, "set TMPDIR to a folder with room");
+      if (result == Z_STREAM_END) ::inflateReset(&stream);
+      // Z_BUF_ERROR: it wants more than is here.
+      plain.is_damaged = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR;
+    } while (!plain.is_damaged && (stream.avail_in > 0 || stream.avail_out == 0));
+  }
+  if (::lseek(plain.file.get(), 0, SEEK_SET) != 0) return internal_error(what, errno_text(errno));
+  return plain;
+}
+
+}  // namespace
+
+Result<OpenedLog> open_log(const std::filesystem::path& path, const std::string& fix, Bytes most_unpacked) {
+  // A FIFO whose writer has not come yet is for the caller to wait for.
+  OpenedLog log{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  if (!log.file) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), fix);
+  if (is_gzip(log.file.get())) return unpacked(log.file.get(), path, most_unpacked);
+  return log;
+}
+
+}  // namespace headroom::watch
