@@ -256,6 +256,7 @@ Result<MetricsLine> metrics_line_from_json(const Json& document) {
   const Place root;
   FieldReader reader(document, root, problem);
   describe(reader, line);
+  if (problem.empty()) expect_real_figures(document, root, problem);
   if (!document.is_object()) problem = "it is not an object";
   if (problem.empty() && !get_integer(document, "time_ns")) problem = "it has no time_ns";
   if (!problem.empty()) return input_error("the line of metrics.jsonl is not usable", problem);

@@ -59,6 +59,22 @@ void expect_equal(const MetricsLine& a, const MetricsLine& b) {
   }
 }
 
+// A run's folder may come from anywhere, and its figures are added and multiplied.
+TEST(MetricsJson, ALineWithFiguresThatNoMachineHas) {
+  const auto problem_of = [](const char* text) {
+    const auto line = metrics_line_from_json(*parse_json(text));
+    return line ? std::string() : line.error().why;
+  };
+  EXPECT_EQ(problem_of(R"({"time_ns":1,"ram_free_bytes":72057594037927000})"), "");
+  EXPECT_THAT(problem_of(R"({"time_ns":1,"ram_free_bytes":72057594037927936})"),
+              HasSubstr("/ram_free_bytes is beyond what a machine has"));
+  EXPECT_THAT(problem_of(R"({"time_ns":1,"gpus":[{"memory_used_bytes":9223372036854775807}]})"),
+              HasSubstr("/gpus/0/memory_used_bytes is beyond"));
+  EXPECT_THAT(problem_of(R"({"time_ns":1,"processes":[{"rss_bytes":-72057594037927936}]})"),
+              HasSubstr("/processes/0/rss_bytes is beyond"));
+  EXPECT_THAT(problem_of(R"({"time_ns":9223372036854775807})"), HasSubstr("/time_ns is beyond"));
+}
+
 TEST(MetricsJson, ALineComesBackAsItWas) {
   const std::string text = to_line(to_json(full_line()));
   EXPECT_EQ(text.find('\n'), std::string::npos);
