@@ -1,6 +1,7 @@
 // The largest block of free pages that hang together: what NvMap and other devices need of MemFree.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -34,12 +35,14 @@ class BuddyinfoSource : public MetricSource {
       take_word(line);  // "Normal"
       constexpr int kMostOrders = 40;
       for (int order = 0; order < kMostOrders; ++order) {
-        const auto count = parse_number<std::int64_t>(take_word(line));
-        if (!count) break;
+        const auto told = parse_number<std::int64_t>(take_word(line));
+        if (!told) break;
         has_zone = true;
-        pages += std::ldexp(static_cast<double>(*count), order);
-        if (*count <= 0 || order < largest) continue;
-        blocks = order > largest ? *count : blocks + *count;
+        // A tree's file may say anything: 4 EiB of pages, so that neither figure leaves its type.
+        const std::int64_t count = std::clamp<std::int64_t>(*told, 0, std::int64_t{1} << 40);
+        pages += std::ldexp(static_cast<double>(count), order);
+        if (count == 0 || order < largest) continue;
+        blocks = order > largest ? count : blocks + count;
         largest = order;
       }
     }

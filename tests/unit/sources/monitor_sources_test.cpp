@@ -31,6 +31,17 @@ TEST(MonitorSources, TheLargestBlockOfAllZones) {
   EXPECT_EQ(sample.largest_free_blocks, 3);
   tree.file("proc/buddyinfo", "Node 0, zone Normal 0 0 0\n");
   EXPECT_EQ(sampler.sample().largest_free_block, Bytes{});  // nothing is free: that is known
+  // Of a tree, which may say anything.
+  std::string hostile;
+  for (int zone = 0; zone < 4; ++zone) {
+    hostile += "Node 0, zone Normal -5";
+    for (int order = 1; order < 45; ++order) hostile += " 9223372036854775807";
+    hostile += "\n";
+  }
+  tree.file("proc/buddyinfo", hostile);
+  const SystemSample most = sampler.sample();
+  EXPECT_EQ(most.largest_free_blocks, std::int64_t{4} << 40);
+  EXPECT_LT(most.largest_free_block, Bytes{std::int64_t{1} << 56});
   tree.file("proc/buddyinfo", "what\n");
   EXPECT_EQ(sampler.sample().largest_free_block, std::nullopt);
 }
