@@ -84,12 +84,12 @@ def onnxruntime_runs(arguments):
     sampler = Sampler(loop.pid)
     sampler.start()
     said = [loop.stdout.readline()]  # ready
-    sampler.rest("session and first run", driver_grows=True)
-    for count, phase in ((1, "a run"), (20, "20 runs"), (200, "200 runs")):
+    sampler.rest("session", driver_grows=True)
+    for count, phase in ((1, "first run"), (1, "a run"), (20, "20 runs"), (200, "200 runs")):
         loop.stdin.write(f"{count}\n")
         loop.stdin.flush()
         said.append(loop.stdout.readline())
-        sampler.rest(phase)
+        sampler.rest(phase, driver_grows=phase == "first run")
     sampler.save(arguments.out / "onnxruntime.json", program=f"ONNX Runtime, {arguments.model.stem}", device="", setting="")
     loop.stdin.close()
     return {"status": loop.wait(60), "out": "".join(said)}

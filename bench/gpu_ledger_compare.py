@@ -17,24 +17,30 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden"))
 import read_recording as reader  # noqa: E402
 
+DEVICE, ARRAY, MANAGED = 1, 2, 3
 POOL, GRAPH, POOL_RESERVED, MODULES, GRAPH_RESERVED, CONTEXTS = 5, 6, 11, 12, 13, 14
 
 
+def in_granules(memory, bytes):
+    """As model/device_memory.h has it: above 1 MiB the driver gives whole 2 MiB."""
+    return -(-bytes >> 21) << 21 if memory in (DEVICE, ARRAY) and bytes > 1 << 20 else bytes
+
+
 def physical_over_time(recording):
-    """[(CLOCK_MONOTONIC ns, bytes of device 0 that its allocations take up, its contexts, its modules)]"""
+    """[(CLOCK_MONOTONIC ns, bytes of device 0 that its allocations take up, its contexts, its modules)]. NVML counts no managed memory to a process."""
     live, by_kind, curve = {}, {}, []
     for time, _, _, _, kind, fields in recording.events():
         if kind <= reader.EXTENDED or fields[2] != 0:
             continue
         what, memory, rest = kind - reader.EXTENDED, fields[3], fields[4:]
         if what == reader.DEVICE_ALLOCATE:
-            live[memory, rest[0]] = rest[1]
-            by_kind[memory] = by_kind.get(memory, 0) + rest[1]
+            live[memory, rest[0]] = in_granules(memory, rest[1])
+            by_kind[memory] = by_kind.get(memory, 0) + live[memory, rest[0]]
         elif what == reader.DEVICE_RELEASE:
             by_kind[memory] = by_kind.get(memory, 0) - live.pop((memory, rest[0]), 0)
         elif what == reader.DEVICE_FIGURE:
             by_kind[memory] = rest[0]
-        total = sum(by_kind.get(one, 0) for one in reader.DEVICE_TOTAL if one not in (POOL, GRAPH))
+        total = sum(by_kind.get(one, 0) for one in reader.DEVICE_TOTAL if one not in (POOL, GRAPH, MANAGED))
         total += max(by_kind.get(POOL, 0), by_kind.get(POOL_RESERVED, 0))
         total += by_kind.get(GRAPH_RESERVED, by_kind.get(GRAPH, 0))
         curve.append((recording.first_monotonic_ns + int(time * recording.ns_per_unit), total,

@@ -49,8 +49,9 @@ def main():
               "At rest in each phase, ten samples a second. What the driver takes for itself (contexts, modules, its streams) is what NVML says beyond the recorded allocations "
               "at the end of a phase in which the program made or loaded something of that kind (**bold**); from then on it is held to stand still. Any later move of NVML's figure must be "
               "explained by recorded allocations alone, and what is not is told: lowest and highest of the samples, and the larger of the two as a share of NVML's figure. "
-              "The ledger's own figure for contexts, which follows NVML, takes no part in this.", "",
-              "| program | phase | NVML MiB | allocations MiB | driver's own | unexplained MiB | of NVML's figure |", "|---|---|--:|--:|--:|--:|--:|"]
+              "The ledger's own figure for contexts, which follows NVML, takes no part in this. Allocations and arrays larger than 1 MiB count in whole granules of 2 MiB, as the "
+              "driver gives them; managed memory is left out, as NVML counts none of it to a process.", "",
+              "| program | phase | NVML MiB | allocations MiB, in granules | driver's own | unexplained MiB | of NVML's figure |", "|---|---|--:|--:|--:|--:|--:|"]
     for one in compared.values():
         for phase, figures in one["phases"].items():
             lines.append(f"| {one['program']}{SETTINGS[one['setting']]} | {phase} | {figures['nvml_bytes'] / MIB:,.1f} | {figures['ledger_bytes'] / MIB:,.1f} | " +

@@ -121,11 +121,18 @@ void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex la
     ++account->allocations;
     add_wrapping(account->allocated_bytes, block.size);
   }
+  change_rounding(of, event.device_kind, block.size, 1);
   change_total(of, block.size, time);
   if (of.total <= of.figures.peak_bytes) return;
   of.figures.peak_bytes = of.total;
   of.figures.peak_time = {time};
   ++of.peak_mark;
+}
+
+void DeviceLedgers::change_rounding(Device& of, DeviceMemoryKind kind, std::int64_t block_bytes, int by) {
+  if (of.is_integrated) return;  // it has the machine's pages
+  const auto rounding = static_cast<std::int64_t>(rounding_of(kind, static_cast<std::uint64_t>(block_bytes)));
+  of.rounding.change(by * rounding, by, of.peak_mark);
 }
 
 void DeviceLedgers::change_total(Device& of, std::int64_t by, std::int64_t time) {
@@ -141,6 +148,7 @@ void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& blo
   if (!takes_device_memory(memory, of.is_integrated)) return;
   of.layers[block.layer].live.change(-block.size, -1, of.peak_mark);
   of.stacks[block.stack.index].live.change(-block.size, -1, of.peak_mark);
+  change_rounding(of, memory, block.size, -1);
   change_total(of, -block.size, time);
 }
 
@@ -195,6 +203,7 @@ std::vector<DeviceFigures> DeviceLedgers::finish() const {
   for (const auto& [ordinal, of] : devices_) {
     DeviceFigures figures = of.figures;
     figures.end_bytes = of.total;
+    figures.rounding_at_peak_bytes = of.rounding.bytes_at(of.peak_mark);
     if (of.curve) figures.curve = of.curve->finish();
     for (std::size_t i = 0; i < kDeviceMemoryKinds; ++i) {
       if (of.kinds[i].allocations == 0) continue;

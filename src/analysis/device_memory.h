@@ -65,6 +65,7 @@ struct DeviceFigures {
   std::optional<std::int64_t> graph_reserved_peak_bytes;
   std::optional<std::int64_t> overhead_bytes;  // of modules, by difference, the last
   std::optional<std::int64_t> context_bytes;   // by difference, the most
+  std::int64_t rounding_at_peak_bytes = 0;     // that the driver gave beyond the total, by rounding_of()
   std::vector<DeviceKindFigures> kinds;        // those that occur
   std::vector<DeviceShare> layers, stacks;     // of the total; most at the peak first
   std::int64_t refused_count = 0, refused_bytes = 0;
@@ -108,6 +109,7 @@ class DeviceLedgers {
     Mark peak_mark = 1;
     DeviceFigures figures;
     std::int64_t total = 0;
+    LiveCounter rounding;
     std::optional<DeviceCurveBuilder> curve;
     DeviceKindFigures kinds[kDeviceMemoryKinds];
     LiveCounter kind_live[kDeviceMemoryKinds];
@@ -117,6 +119,7 @@ class DeviceLedgers {
   Device& device(std::uint32_t ordinal);
   void allocate(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
   void remove(Device& device, DeviceMemoryKind kind, const Block& block, std::int64_t time);
+  static void change_rounding(Device& device, DeviceMemoryKind kind, std::int64_t block_bytes, int by);
   static void change_total(Device& device, std::int64_t by, std::int64_t time);
   void refuse(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);
   static void set_figure(Device& device, const MemoryEvent& event);

@@ -39,6 +39,7 @@ void Ledger::cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes)
 void Ledger::count_in(const Entry& entry) {
   KindFigures& figures = of(entry.device, entry.kind);
   figures.live_bytes += entry.bytes;
+  figures.rounding_bytes += rounding_of(entry.kind, entry.bytes);
   ++figures.live_count;
   ++figures.allocations;
   if (figures.live_bytes > figures.peak_bytes) figures.peak_bytes = figures.live_bytes;
@@ -47,6 +48,7 @@ void Ledger::count_in(const Entry& entry) {
 void Ledger::count_out(const Entry& entry) {
   KindFigures& figures = of(entry.device, entry.kind);
   figures.live_bytes -= entry.bytes;
+  figures.rounding_bytes -= rounding_of(entry.kind, entry.bytes);
   --figures.live_count;
   ++figures.releases;
 }
@@ -199,6 +201,11 @@ void Ledger::cancel_in(Space space, std::uint64_t address, std::uint64_t bytes) 
 KindFigures Ledger::figures(unsigned device, DeviceMemoryKind kind) {
   const Locked locked(*this);
   return of(device, kind);
+}
+
+std::uint64_t Ledger::rounding_bytes(unsigned device) {
+  return figures(device, DeviceMemoryKind::device).rounding_bytes +
+         figures(device, DeviceMemoryKind::array).rounding_bytes;
 }
 
 Refusal Ledger::last_refusal() {

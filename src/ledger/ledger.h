@@ -28,6 +28,7 @@ struct KindFigures {
   std::uint64_t live_bytes = 0, live_count = 0, peak_bytes = 0;
   std::uint64_t allocations = 0, releases = 0;
   std::uint64_t refused_bytes = 0, refused_count = 0;
+  std::uint64_t rounding_bytes = 0;  // that the driver gave beyond the live ones; not charged
 };
 
 struct Refusal {
@@ -150,6 +151,8 @@ class Ledger {
   bool drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped);
 
   KindFigures figures(unsigned device, DeviceMemoryKind kind);
+  // What the driver has given beyond what was asked for, and is not charged.
+  std::uint64_t rounding_bytes(unsigned device);
   Refusal last_refusal();
   // In a child after fork: a parent's memory is not the child's, nor are its locks.
   void reset_in_child();

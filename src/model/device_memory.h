@@ -30,4 +30,13 @@ constexpr bool takes_device_memory(DeviceMemoryKind kind, bool is_integrated) {
          (is_integrated && kind == DeviceMemoryKind::pinned_host);
 }
 
+// What a GPU of its own loses beyond what was asked for: above 1 MiB its driver gives whole granules of 2
+// MiB, so that 1 MiB and a byte take two (measured on an H200, bench/results/gpu_ledger.md). Smaller ones
+// share granules. Memory by handle is asked for in granules, and pools are figures of the driver's.
+constexpr std::uint64_t rounding_of(DeviceMemoryKind kind, std::uint64_t bytes) {
+  constexpr std::uint64_t kGranule = std::uint64_t{2} << 20, kShared = std::uint64_t{1} << 20;
+  if ((kind != DeviceMemoryKind::device && kind != DeviceMemoryKind::array) || bytes <= kShared) return 0;
+  return (kGranule - bytes % kGranule) % kGranule;
+}
+
 }  // namespace headroom

@@ -68,6 +68,10 @@ class Section {
     if (figures_.context_bytes)
       line(fmt::format("Contexts   {} by difference, beside what was allocated",
                        bytes(*figures_.context_bytes)));
+    if (figures_.rounding_at_peak_bytes > 0)
+      line(fmt::format(
+          "Granules   {} more at the peak: the driver rounds what is larger than 1 MiB up to whole 2 MiB",
+          bytes(figures_.rounding_at_peak_bytes)));
     if (figures_.overhead_bytes)
       line(fmt::format("Modules    {} by difference, beside what was allocated",
                        bytes(*figures_.overhead_bytes)));
@@ -197,6 +201,7 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
   set_if(object, "pool_reserved_at_end_bytes", figures.pool_reserved_end_bytes);
   set_if(object, "graph_reserved_peak_bytes", figures.graph_reserved_peak_bytes);
   set_if(object, "context_bytes", figures.context_bytes);
+  if (figures.rounding_at_peak_bytes > 0) object["rounding_at_peak_bytes"] = figures.rounding_at_peak_bytes;
   set_if(object, "overhead_bytes", figures.overhead_bytes);
   Json& kinds = object["kinds"] = Json::array();
   for (const DeviceKindFigures& kind : figures.kinds)

@@ -173,7 +173,9 @@ bool DriverHook::used_by_this_process(unsigned device, std::uint64_t& bytes) {
 
 // A graph is charged before it runs, and keeps what it had after.
 std::int64_t DriverHook::given_bytes(unsigned device) {
-  const auto charged = static_cast<std::int64_t>(device_ledger.account().charged_to_this_process(device));
+  const std::uint64_t managed = device_ledger.figures(device, DeviceMemoryKind::managed).live_bytes;
+  const auto charged = static_cast<std::int64_t>(device_ledger.account().charged_to_this_process(device) +
+                                                 device_ledger.rounding_bytes(device) - managed);
   const std::uint64_t kept = kept_for_graphs[device % ledger::kMostDevices].load(std::memory_order_relaxed);
   if (kept == 0) return charged;
   const auto charged_for_graphs = static_cast<std::int64_t>(device_ledger.charged_for_graphs(device));

@@ -71,7 +71,8 @@ class DriverHook {
   bool records() { return is_recording(thread_); }
   // The same of this process.
   bool used_by_this_process(unsigned device, std::uint64_t& bytes);
-  // What the driver gave this process of the device, for all that is known of graphs and pools.
+  // What the driver gave this process of the device, for all that is known of graphs, pools and granules,
+  // without managed memory: that lies now here, now there, and NVML's figure of a process has none of it.
   std::int64_t given_bytes(unsigned device);
   // As identify(), and to the ledger and the recording.
   void meet(unsigned device);

@@ -2,9 +2,9 @@
 // stacks and streams), and what graphs took when they were launched. A thread asks once a second, and writes
 // it as figures.
 //
-// With PyTorch on an H200 610 MiB after the first launch, 12 more when a network of convolutions has run, 70 where
-// another stream is used; a graph's memory comes with its first launch (bench/results/gpu_ledger.md). Launches are
-// not hooked, so that they cost nothing, and would not tell the half of it.
+// With PyTorch on an H200 610 MiB after the first launch, 12 more when a network of convolutions has run, 70
+// where another stream is used; a graph's memory comes with its first launch (bench/results/gpu_ledger.md).
+// Launches are not hooked, so that they cost nothing, and would not tell the half of it.
 #pragma once
 
 #include "tracer/device_hooks.h"

@@ -29,6 +29,22 @@ class TraceGpu : public testing::Test {
     options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
     return run_headroom(words, options);
   }
+  // `trace_guest_cuda_ways WAY` with a driver of which NVML tells what is in use, and contexts of 500 MB. The
+  // report's device.
+  Json device_of(const std::string& way, const std::string& libraries = kWithNvml) {
+    CommandOptions options;
+    options.folder = folder_.path();
+    options.environment = {
+        {"LD_LIBRARY_PATH", libraries}, {"FAKE_CUDA_CONTEXT", "500000000"}, {"FAKE_CUDA_GRANULE", "2097152"}};
+    const CommandResult traced =
+        run_headroom({"trace", "--force", "--out", recording().string(), "--",
+                      HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", way, "none"},
+                     options);
+    EXPECT_EQ(traced.exit_code, 0) << way << traced.err;
+    auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
+    return document ? get_member(*document, "devices").at(0) : Json();
+  }
+  static constexpr const char* kWithNvml = HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml";
   fs::path recording() const { return folder_ / "a.hrec"; }
   TemporaryFolder folder_;
 };
@@ -326,27 +342,28 @@ TEST_F(TraceGpu, AccountsOfCommandsThatWereKilledAreTakenAway) {
 // What only a difference tells stands beside what was allocated: the context once, of the modules what is
 // left, and nothing that another thread allocated while one was loaded.
 TEST_F(TraceGpu, ContextsAndModulesHaveFiguresOfTheirOwn) {
-  const auto json_of = [&](const std::string& libraries) {
-    CommandOptions options;
-    options.folder = folder_.path();
-    options.environment = {{"LD_LIBRARY_PATH", libraries}, {"FAKE_CUDA_CONTEXT", "500000000"}};
-    const CommandResult traced =
-        run_headroom({"trace", "--force", "--out", recording().string(), "--",
-                      HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "modules", "none"},
-                     options);
-    EXPECT_EQ(traced.exit_code, 0) << traced.err;
-    auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
-    return document ? get_member(*document, "devices").at(0) : Json();
-  };
-  const std::string driver = HEADROOM_FAKE_CUDA;
-  const Json device = json_of(driver + ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
+  const Json device = device_of("modules");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
   EXPECT_EQ(get_integer(device, "overhead_bytes"), 3 << 20);
   EXPECT_EQ(get_integer(device, "peak_bytes"), 64 << 20);
   const CommandResult text = run_headroom({"report", recording().string()});
   EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB by difference, beside what was allocated"));
   EXPECT_THAT(text.out, HasSubstr("Modules    3.0 MiB by difference, beside what was allocated"));
-  EXPECT_FALSE(json_of(driver).contains("context_bytes")) << "without NVML it is not known";
+  EXPECT_FALSE(device_of("modules", HEADROOM_FAKE_CUDA).contains("context_bytes"))
+      << "without NVML it is not known";
+}
+
+// Neither what the driver rounds up nor managed memory, which NVML does not count, is taken for a context's.
+TEST_F(TraceGpu, WhatTheDriverRoundsUpHasALineOfItsOwn) {
+  const Json device = device_of("granules");
+  constexpr std::int64_t kMiB = 1 << 20, kArray = 1001 * 16384;  // lines of whole 512 bytes
+  EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000);
+  EXPECT_EQ(get_integer(device, "peak_bytes"), 10 * (kMiB + 17) + 4097 + kArray + 100 * kMiB);
+  EXPECT_EQ(get_integer(device, "rounding_at_peak_bytes"), 10 * (kMiB - 17) + 16 * kMiB - kArray);
+  const CommandResult text = run_headroom({"report", recording().string()});
+  EXPECT_THAT(text.out,
+              HasSubstr("Granules   10.4 MiB more at the peak: the driver rounds what is larger than "
+                        "1 MiB up to whole 2 MiB"));
 }
 
 // Its constructor runs before those of the library that traces.
@@ -369,40 +386,13 @@ TEST_F(TraceGpu, AnotherLibrarysConstructorMayAskForTheDriver) {
 }
 
 TEST_F(TraceGpu, ContextsThatAreGoneAreCountedNoMore) {
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {
-      {"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml"},
-      {"FAKE_CUDA_CONTEXT", "500000000"}};
-  const auto ends_well = [&](const char* way) {
-    const CommandResult traced =
-        run_headroom({"trace", "--force", "--out", recording().string(), "--",
-                      HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", way, "none"},
-                     options);
-    EXPECT_EQ(traced.exit_code, 0) << way << traced.err;
-  };
-  ends_well("contexts");
-  const auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
-  ASSERT_TRUE(document);
-  EXPECT_EQ(get_integer(get_member(*document, "devices").at(0), "context_bytes"), 500'000'000);
-  ends_well("closes");
+  EXPECT_EQ(get_integer(device_of("contexts"), "context_bytes"), 500'000'000);
+  device_of("closes");
 }
 
 // Launches are not hooked; what they brought is found soon after.
 TEST_F(TraceGpu, WhatLaunchesTakeIsFoundLater) {
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {
-      {"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml"},
-      {"FAKE_CUDA_CONTEXT", "500000000"}};
-  const CommandResult traced =
-      run_headroom({"trace", "--force", "--out", recording().string(), "--",
-                    HEADROOM_BINARY_DIR "/tests/trace_guest_cuda_ways", "launches", "none"},
-                   options);
-  EXPECT_EQ(traced.exit_code, 0) << traced.err;
-  const auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
-  ASSERT_TRUE(document);
-  const Json device = get_member(*document, "devices").at(0);
+  const Json device = device_of("launches");
   EXPECT_EQ(get_integer(device, "context_bytes"), 500'000'000 + (12 << 20));
   EXPECT_EQ(get_integer(device, "graph_reserved_peak_bytes"), 32 << 20);
   EXPECT_EQ(get_integer(device, "peak_bytes"), 96 << 20);

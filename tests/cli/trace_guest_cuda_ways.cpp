@@ -5,9 +5,10 @@
 //
 // `modules` makes a context, loads a module while another thread allocates 64 MiB, a library, and unloads
 // that. `launches` allocates 64 MiB, launches a graph that has 32 MiB and makes the driver load 12 MiB, and
-// waits until NVML was asked of it. `contexts` makes and gives up the primary context three times; `closes`
-// gives the driver back while it is traced, and goes on for half a second. `system` and `popen` start `plain`
-// after taking LD_PRELOAD out of the environment.
+// waits until NVML was asked of it. `granules` allocates ten times 1 MiB and 17 bytes, an array and managed
+// memory, and waits, too. `contexts` makes and gives up the primary context three times; `closes` gives the
+// driver back while it is traced, and goes on for half a second. `system` and `popen` start `plain` after
+// taking LD_PRELOAD out of the environment.
 //
 // WRAPPER is libtrace_guest_cuda_wrapper.so, which trace_guest_cuda_next is linked with. `spawn` and `execle`
 // start `plain` without an environment (but LD_LIBRARY_PATH).
@@ -89,6 +90,17 @@ int load_modules(void* library) {
   return find<int (*)(void*)>(library, "cuLibraryUnload")(code);
 }
 
+// Once more than to be asked: then what NVML answered is recorded.
+int wait_until_asked() {
+  const auto asked = find<unsigned (*)()>(dlopen("libnvidia-ml.so.1", RTLD_NOW), "fake_nvml_asked");
+  if (asked == nullptr) return 3;
+  for (unsigned i = 0, before = asked(); asked() < before + 2; ++i) {
+    if (i == 3000) return 4;
+    usleep(10'000);
+  }
+  return 0;
+}
+
 int launch(void* library) {
   namespace driver = headroom::tracer::driver;
   using Opaque = void*;
@@ -107,14 +119,24 @@ int launch(void* library) {
   find<int (*)(Opaque*, Opaque, unsigned long long)>(library, "cuGraphInstantiateWithFlags")(&exec, graph, 0);
   find<int (*)(Opaque, Opaque)>(library, "cuGraphLaunch")(exec, nullptr);
   find<void (*)(std::uint64_t)>(library, "fake_cuda_load_at_launch")(std::uint64_t{12} << 20);
-  const auto asked = find<unsigned (*)()>(dlopen("libnvidia-ml.so.1", RTLD_NOW), "fake_nvml_asked");
-  if (asked == nullptr) return 3;
-  // Once more than to be asked: then what it answered is recorded.
-  for (unsigned i = 0, before = asked(); asked() < before + 2; ++i) {
-    if (i == 3000) return 4;
-    usleep(10'000);
-  }
-  return 0;
+  return wait_until_asked();
+}
+
+int take_in_granules(void* library) {
+  void *context = nullptr, *array = nullptr;
+  std::uint64_t pointer = 0;
+  find<int (*)(unsigned)>(library, "cuInit")(0);
+  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
+  find<int (*)(void*)>(library, "cuCtxSetCurrent")(context);
+  for (int i = 0; i < 10; ++i)
+    find<Allocate>(library, "cuMemAlloc_v2")(&pointer, (std::size_t{1} << 20) + 17);
+  find<Allocate>(library, "cuMemAlloc_v2")(&pointer, 4097);
+  const headroom::tracer::driver::ArrayDescriptor shape{1000, 1001, 0x20, 4};
+  find<int (*)(void**, const headroom::tracer::driver::ArrayDescriptor*)>(library, "cuArrayCreate_v2")(
+      &array, &shape);
+  find<int (*)(std::uint64_t*, std::size_t, unsigned)>(library, "cuMemAllocManaged")(
+      &pointer, std::size_t{100} << 20, 1);
+  return wait_until_asked();
 }
 
 int make_contexts(void* library) {
@@ -158,6 +180,7 @@ int main(int count, char** arguments) {
     return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
   if (way == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
+  if (way == "granules") return take_in_granules(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "contexts") return make_contexts(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "closes") return close_driver(dlopen("libcuda.so.1", RTLD_NOW));
   if (way == "system" || way == "popen")

@@ -30,9 +30,20 @@ EXPORTED std::uint64_t fake_cuda_in_use(unsigned device) { return in_use[device]
 // With the context, and what launches made the driver load into it.
 static std::atomic<std::uint64_t> loaded_at_launch{0};
 EXPORTED void fake_cuda_load_at_launch(std::uint64_t bytes) { loaded_at_launch += bytes; }
+// As NVML has it of a process: whole granules of all that is larger than half of one, and nothing of managed
+// memory.
 EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
-  return in_use[device] +
-         (primary[device].users > 0 ? setting("FAKE_CUDA_CONTEXT", 0) + loaded_at_launch : 0);
+  const std::lock_guard lock(mutex);
+  const std::uint64_t granule = setting("FAKE_CUDA_GRANULE", 0);
+  std::uint64_t used = in_use[device];
+  for (const auto& [address, block] : blocks) {
+    if (granule == 0 || block.device != device || block.pool != nullptr || block.graph != nullptr) continue;
+    if (block.is_managed)
+      used -= block.bytes;
+    else if (block.bytes > granule / 2)
+      used += (granule - block.bytes % granule) % granule;
+  }
+  return used + (primary[device].users > 0 ? setting("FAKE_CUDA_CONTEXT", 0) + loaded_at_launch : 0);
 }
 // What else a program does while a module is loaded.
 static void (*while_loading)() = nullptr;

@@ -106,7 +106,10 @@ EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::si
   return give(pointer, *pitch * height);
 }
 EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned) {
-  return give(pointer, bytes);
+  const Result result = give(pointer, bytes);
+  const std::lock_guard lock(mutex);
+  if (result == kSuccess) blocks[*pointer].is_managed = true;
+  return result;
 }
 EXPORTED Result cuMemFree_v2(Pointer pointer) { return take(pointer); }
 EXPORTED Result cuMemFree(unsigned pointer) { return take(pointer); }

@@ -3,8 +3,9 @@
 // truth that a limit is held to.
 //
 // Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED,
-// FAKE_CUDA_CONTEXT (bytes of a device's primary context, 0: beside fake_cuda_peak()), CUDA_VISIBLE_DEVICES
-// (numbers of one digit: which are shown, and in which order).
+// FAKE_CUDA_GRANULE (bytes of which fake_cuda_used() counts whole ones, 0), FAKE_CUDA_CONTEXT (bytes of a
+// device's primary context, 0: beside fake_cuda_peak()), CUDA_VISIBLE_DEVICES (numbers of one digit: which
+// are shown, and in which order).
 //
 // Here is what its parts share: the devices' memory, and who has it. fake_cuda_devices.cpp has devices,
 // contexts and streams, fake_cuda_memory.cpp memory by pointer, handle and array, fake_cuda_pools.cpp pools
@@ -38,6 +39,7 @@ struct Block {
   Opaque graph = nullptr;
   Opaque context = nullptr;
   bool is_live = true;  // of a graph: a launch made it, and nobody has freed it since
+  bool is_managed = false;
 };
 struct Physical {
   unsigned device = 0;

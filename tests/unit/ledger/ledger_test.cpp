@@ -51,6 +51,20 @@ TEST_F(LedgerTest, CountsWhatIsLiveAndWhatWasMost) {
   EXPECT_EQ(charged(), 50u);
 }
 
+TEST_F(LedgerTest, WhatTheDriverRoundsUpIsToldAndNotCharged) {
+  limit(kNoLimit);
+  constexpr std::uint64_t kMiB = 1 << 20;
+  ASSERT_TRUE(allocate(0x1000, kMiB + 1));
+  ASSERT_TRUE(allocate(0x2000, kMiB));
+  ASSERT_TRUE(allocate(0x3000, 4 * kMiB));
+  ASSERT_TRUE(allocate(0x4000, 5 * kMiB - 1));
+  EXPECT_EQ(ledger_.rounding_bytes(0), kMiB - 1 + kMiB + 1);
+  EXPECT_EQ(charged(), 11 * kMiB);
+  ASSERT_TRUE(release(0x1000));
+  EXPECT_EQ(ledger_.rounding_bytes(0), kMiB + 1);
+  EXPECT_EQ(rounding_of(Kind::physical, 1), 0u);
+}
+
 TEST_F(LedgerTest, ARefusalIsCountedAndTold) {
   limit(120);
   ASSERT_TRUE(allocate(0x1000, 100));

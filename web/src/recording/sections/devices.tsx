@@ -47,6 +47,8 @@ function OneDevice({device, end_ns}: {device: Device; end_ns: number}) {
         {device.integrated && ' It is of the machine’s own memory, with which this GPU shares it: not to be added to that.'}
         {device.pool_reserved_peak_bytes !== undefined && ` Pools kept ${bytes(device.pool_reserved_peak_bytes)} at most, ${bytes(device.pool_reserved_at_end_bytes)} at the end, as the driver told.`}
         {device.graph_reserved_peak_bytes !== undefined && ` Graphs kept ${bytes(device.graph_reserved_peak_bytes)} at most.`}
+        {device.rounding_at_peak_bytes !== undefined &&
+          ` The driver rounds what is larger than 1 MiB up to whole 2 MiB: ${bytes(device.rounding_at_peak_bytes)} more.`}
         {device.context_bytes !== undefined && ` Contexts took ${bytes(device.context_bytes)} by difference, beside what was allocated.`}
         {device.overhead_bytes !== undefined && ` Modules took ${bytes(device.overhead_bytes)} by difference, beside what was allocated.`}
         {device.refused_count > 0 && ` Refused: ${counted(device.refused_count, 'request')} of ${bytes(device.refused_bytes)} in all.`}
