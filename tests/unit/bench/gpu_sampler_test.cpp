@@ -57,7 +57,7 @@ TEST_F(GpuSamplerTest, OfAMonitorADeadChildIsStartedAnew) {
     return samples > 6;
   }));
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_THAT(problems[0], HasSubstr("the process that reads them ended with SIGSEGV"));
+  EXPECT_THAT(problems[0], HasSubstr("the process that reads them ended with"));
   EXPECT_THAT(problems[0], HasSubstr("they are tried again every"));
 }
 
