@@ -46,9 +46,12 @@ Status check_together(const FlagValues& values, const watch::WatchOptions& optio
                        "give one of them");
   if (values.toggle("jsonl") && values.toggle("csv"))
     return usage_error("--jsonl and --csv are two forms", "", "give one; --output FILE.csv writes the other");
-  if (options.from && (chosen > 0 || options.baseline || values.has("sysroot")))
-    return usage_error("--from reads text, which has no processes and no files of the machine", "",
-                       "leave out --from, or --pid, --name, --baseline, --sysroot and the command");
+  if (options.from && (chosen > 0 || options.baseline || values.has("sysroot") || values.has("processes")))
+    return usage_error(
+        "--from reads text, which has no processes and no files of the machine", "",
+        "leave out --from, or --pid, --name, --processes, --baseline, --sysroot and the command");
+  if (options.output.empty() && (values.has("rotate") || values.has("keep")))
+    return usage_error("--rotate and --keep are of a log, and there is none", "", "give --output FILE");
   for (const auto& path : options.plots)
     if (path.extension() != ".svg" && path.extension() != ".html")
       return usage_error(fmt::format("--plot {} is neither FILE.svg nor FILE.html", path.string()), "",

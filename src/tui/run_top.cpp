@@ -13,6 +13,7 @@
 #include "tui/replay_log.h"
 #include "tui/top_feed.h"
 #include "tui/top_session.h"
+#include "watch/live_input.h"
 #include "watch/sample_writer.h"
 
 namespace headroom::tui {
@@ -95,6 +96,8 @@ ColorDepth color_depth(ColorMode mode, int fd) {
 }
 
 Result<int> run_top(TopOptions options) {
+  if (options.replay.empty())
+    if (auto sound = watch::expect_machine(options.sysroot); !sound) return forward_error(sound);
   if (!options.once) return run_live_top(std::move(options));
   if (!options.replay.empty()) return show_log_once(options);
   return show_machine_once(std::move(options));

@@ -126,13 +126,17 @@ void add_followed_sums(SystemSample& sample) {
   put("followed_gpu_bytes", gpu);
 }
 
+Status expect_machine(const std::filesystem::path& root) {
+  std::error_code code;
+  if (std::filesystem::is_directory(root / "proc", code) || std::filesystem::is_directory(root / "sys", code))
+    return {};
+  return usage_error(fmt::format("{} is no tree of a machine", root.string()), "it has neither proc nor sys",
+                     "give the folder that has them to --sysroot");
+}
+
 Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
                             const std::function<bool(SystemSample& sample)>& on_sample) {
-  std::error_code code;
-  if (!std::filesystem::is_directory(options.sysroot / "proc", code) &&
-      !std::filesystem::is_directory(options.sysroot / "sys", code))
-    return usage_error(fmt::format("{} is no tree of a machine", options.sysroot.string()),
-                       "it has neither proc nor sys", "give the folder that has them to --sysroot");
+  if (auto sound = expect_machine(options.sysroot); !sound) return forward_error(sound);
   for (const pid_t pid : options.pids)
     if (::access((options.sysroot / fmt::format("proc/{}/stat", pid)).c_str(), R_OK) != 0)
       return usage_error(fmt::format("there is no process {}", pid), "", "check the number given to --pid");

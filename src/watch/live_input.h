@@ -1,6 +1,7 @@
 // Samples of this machine (or of a tree under a root) at a steady pace.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -20,6 +21,10 @@ struct LiveEnd {
   std::int64_t samples_late = 0;      // by more than an interval
   std::int64_t intervals_missed = 0;  // without a sample: the machine or this process stood still
 };
+
+// An error if there is neither /proc nor /sys under this root: a wrong path would be a machine without
+// figures.
+Status expect_machine(const std::filesystem::path& root);
 
 // Takes a sample at each interval from the start on, for as long as `on_sample` says true; one that comes too
 // late is taken at once and the missed ones are counted, so samples never bunch up. Until the duration is

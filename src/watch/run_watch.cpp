@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <optional>
 #include <span>
 
@@ -146,7 +147,7 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   const auto on_sample = [&](SystemSample& sample) { session.take(sample); };
   auto read = read_text_input(
       *options.from, options.interval, on_sample, [&] { return interrupt.requested() || !output_is_open(); },
-      interrupt.fd());
+      interrupt.fd(), options.duration);
   auto finished = session.finish();
   if (!read) return forward_error(read);
   if (!finished) return forward_error(finished);
@@ -181,9 +182,19 @@ Result<int> watch_machine(const WatchOptions& options, bench::Interrupt& interru
   return 0;
 }
 
+// Not found out only at the end of a day.
+Status expect_room_for(const std::filesystem::path& plot) {
+  const auto folder = plot.has_parent_path() ? plot.parent_path() : std::filesystem::path(".");
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return usage_error(fmt::format("cannot write {}", plot.string()), errno_text(errno),
+                     "check that the folder given to --plot exists and is writable");
+}
+
 }  // namespace
 
 Result<int> run_watch(const WatchOptions& options, Console& console) {
+  for (const auto& plot : options.plots)
+    if (auto sound = expect_room_for(plot); !sound) return forward_error(sound);
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   Session session(options, console, *interrupt);

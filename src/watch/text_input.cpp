@@ -120,6 +120,11 @@ Result<Opened> start_tool(const TextInput& input, Nanoseconds interval) {
   return opened;
 }
 
+bool is_regular_file(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 // A source that ended by itself, which a monitor must not take for the end of its work.
 Status end_of_tool(Subprocess& tool, const TextInput& input) {
   const auto end = tool.wait_for(kToolEnds);
@@ -154,7 +159,8 @@ std::optional<double> second_of_day(std::string_view clock_text) {
 }
 
 Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
-                       const std::function<bool()>& should_stop, int wake_fd) {
+                       const std::function<bool()>& should_stop, int wake_fd,
+                       std::optional<Nanoseconds> duration) {
   auto opened = input.file.empty() ? start_tool(input, interval) : open_file(input);
   if (!opened) return forward_error(opened);
   const int fd = opened->file ? opened->file.get() : STDIN_FILENO;
@@ -163,26 +169,37 @@ Status read_text_input(const TextInput& input, Nanoseconds interval, const sourc
                           : sources::make_text_reader(input.kind);
   Clock clock(interval);
   const Nanoseconds start = monotonic_now();
+  // A pipe may say nothing for longer than that.
+  const bool has_deadline = duration && !is_regular_file(fd);
+  const Nanoseconds deadline = start + duration.value_or(Nanoseconds{});
   std::int64_t samples = 0;
+  std::optional<Nanoseconds> first;
+  bool is_over = false;
   const sources::OnSample with_time = [&](SystemSample& sample) {
-    ++samples;
     if (input.file.empty())
       sample.time = monotonic_now() - start;
     else if (!own)
       sample.time = clock.time_of(sample.clock_text);
+    if (!first) first = sample.time;
+    is_over = is_over || (duration && sample.time - *first > *duration);
+    if (is_over) return;
+    ++samples;
     on_sample(sample);
   };
   LinePump pump(fd, own ? kLongestOwnLine : LinePump::kLongestLine);
   for (;;) {
     pollfd polled[] = {{fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
-    ::poll(polled, 2, -1);
-    if (should_stop()) break;
+    const std::int64_t left = std::max<std::int64_t>(0, (deadline - monotonic_now()).count);
+    const timespec timeout{left / 1'000'000'000, left % 1'000'000'000};
+    ::ppoll(polled, 2, has_deadline ? &timeout : nullptr, nullptr);
+    if (should_stop() || (has_deadline && monotonic_now() >= deadline)) break;
     auto more = pump.read_some([&](std::string_view line) { reader->read_line(line, with_time); });
     if (!more) {
       more.error().what = fmt::format("cannot read {}", name_of(input));
       reader->finish(with_time);
       return forward_error(more);
     }
+    if (is_over) return {};
     if (!*more) {
       reader->finish(with_time);
       if (opened->is_damaged) return end_of_damaged_log(input, samples);

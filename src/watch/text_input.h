@@ -1,6 +1,8 @@
 // Samples of a text, with their times.
 #pragma once
 
+#include <optional>
+
 #include "base/result.h"
 #include "sources/text_samples.h"
 #include "watch/watch_options.h"
@@ -10,10 +12,12 @@ namespace headroom::watch {
 inline constexpr const char* kOwnLog = "headroom";  // the kind of FILE.jsonl
 
 // Reads the text to its end, or until `should_stop()`. The time of a sample is what its line says (to the
-// second, without the date's order mattering), else `interval` after the sample before. Errors: the file
-// cannot be opened or read, the tool that was started for it ended with an error.
+// second, without the date's order mattering), else `interval` after the sample before. Samples later than
+// `duration` after the first are left out, and a pipe or tool is read for no longer than that. Errors: the
+// file cannot be opened or read, the tool that was started for it ended with an error.
 Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
-                       const std::function<bool()>& should_stop, int wake_fd);
+                       const std::function<bool()>& should_stop, int wake_fd,
+                       std::optional<Nanoseconds> duration = {});
 
 // For messages: the file, or the tool that is started.
 std::string name_of(const TextInput& input);

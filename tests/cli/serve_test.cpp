@@ -517,6 +517,7 @@ TEST(Serve, WrongUseIsOneSentence) {
       {{"--alerts", "/no/such/rules.toml"}, "cannot open /no/such/rules.toml"},
       {{"--interval", "1ms"}, "interval"},
       {{"--", "ls"}, "headroom serve runs no command"},
+      {{"--sysroot", "/no/such/tree"}, "has neither proc nor sys"},
   };
   for (const auto& each : cases) {
     std::vector<std::string> arguments{"serve"};

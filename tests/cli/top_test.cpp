@@ -177,6 +177,9 @@ TEST(Top, AnotherRoot) {
   const auto result = run_headroom({"top", "--once", "--sysroot", root.path().string()});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("3.00 MiB of 4.00 MiB used (75 %)"));
+  const auto none = run_headroom({"top", "--once", "--sysroot", (root / "none").string()});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("has neither proc nor sys"));
 }
 
 TEST(Top, WithoutATerminalItSaysWhatToDo) {

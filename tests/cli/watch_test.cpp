@@ -258,6 +258,27 @@ TEST(Watch, StartsTegrastatsItself) {
   EXPECT_THAT(none.err, HasSubstr("cannot start tegrastats"));
 }
 
+// By the lines' times, and by the clock where a pipe says nothing.
+TEST(Watch, TheDurationBoundsText) {
+  TemporaryFolder folder;
+  std::string text;
+  for (int second = 10; second < 50; ++second)
+    text += "04-11-2025 10:00:" + std::to_string(second) + " RAM 1/2MB\n";
+  write_text(folder / "stats.log", text);
+  const auto file = run_headroom(
+      {"watch", "--from", "tegrastats:" + (folder / "stats.log").string(), "--duration", "4s", "--jsonl"});
+  EXPECT_EQ(file.exit_code, 0) << file.err;
+  EXPECT_EQ(std::count(file.out.begin(), file.out.end(), '\n'), 5);
+
+  CommandOptions options;
+  options.environment = {{"PATH", folder.path().string() + ":/usr/bin:/bin"}};
+  write_text(folder / "tegrastats", "#!/bin/sh\necho 'RAM 1/2MB'\nexec sleep 1000\n");
+  std::filesystem::permissions(folder / "tegrastats", std::filesystem::perms::owner_all);
+  const auto tool =
+      run_headroom({"watch", "--from", "tegrastats", "--duration", "200ms", "--jsonl"}, options);
+  EXPECT_EQ(tool.exit_code, 0) << tool.err;
+}
+
 // One that lost its source does not end as if its work were done; what came before is whole.
 TEST(Watch, TegrastatsThatEndsWithAnErrorIsAnError) {
   TemporaryFolder folder;
@@ -494,14 +515,18 @@ TEST(Watch, ItSurvivesAGroupThatThrashesAndAKill) {
 }
 
 TEST(Watch, WhatDoesNotGoTogether) {
-  for (const auto& arguments :
-       std::vector<std::vector<std::string>>{{"watch", "--jsonl", "--csv"},
-                                             {"watch", "--pid", "1", "--name", "x"},
-                                             {"watch", "--plot", "a.png"},
-                                             {"watch", "--output", "a.txt"},
-                                             {"watch", "--from", "meminfo:x", "--baseline"},
-                                             {"watch", "--interval", "0"},
-                                             {"watch", "--", "/no/such/program"}})
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"watch", "--jsonl", "--csv"},
+           {"watch", "--pid", "1", "--name", "x"},
+           {"watch", "--plot", "a.png"},
+           {"watch", "--output", "a.txt"},
+           {"watch", "--plot", "/no/such/folder/a.svg", "--duration", "1ms"},
+           {"watch", "--rotate", "1MB", "--duration", "1ms"},
+           {"watch", "--keep", "2", "--duration", "1ms"},
+           {"watch", "--from", "meminfo:x", "--baseline"},
+           {"watch", "--from", "meminfo:x", "--processes", "3"},
+           {"watch", "--interval", "0"},
+           {"watch", "--", "/no/such/program"}})
     EXPECT_EQ(run_headroom(arguments).exit_code, 2) << testing::PrintToString(arguments);
 }
 
