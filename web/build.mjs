@@ -25,6 +25,10 @@ const PAGES = [
     without_script: '"headroom report SNAPSHOT.pickle" prints the same figures, and "--json" all of them.',
   },
   {
+    name: 'plan.html', entry: 'src/plan/main.tsx', title: 'Headroom plan',
+    without_script: '"headroom plan BUDGET.toml" prints the same figures, and "--json" all of them.',
+  },
+  {
     name: 'live.html', entry: 'src/live/main.tsx', title: 'Headroom live', connects: true,
     without_script: '/metrics and /api/v1/sample tell the same figures.',
   },

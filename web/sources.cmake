@@ -20,6 +20,10 @@ set(web_sources
   src/metrics.ts
   src/page.html
   src/page.tsx
+  src/plan/data.ts
+  src/plan/main.tsx
+  src/plan/page.tsx
+  src/plan/plan.css
   src/printing.ts
   src/recording/curve_points.ts
   src/recording/data.ts

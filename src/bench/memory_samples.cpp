@@ -23,7 +23,8 @@ void MemorySamples::add_data(std::optional<Bytes> data) {
   if (data) data_peak = std::max(data_peak.value_or(*data), *data);
 }
 
-void MemorySamples::add_peaks(Bytes resident, std::optional<Bytes> data) {
+void MemorySamples::add_peaks(Bytes resident, std::optional<Bytes> data, std::optional<Bytes> file_backed) {
+  if (file_backed) file_backed_peak = std::max(file_backed_peak.value_or(*file_backed), *file_backed);
   add_data(data);
   peak = std::max(peak.value_or(resident), resident);
 }

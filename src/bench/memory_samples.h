@@ -20,14 +20,14 @@ bool is_watched(const limits::MemoryLimit* limit);
 struct MemorySamples {
   std::optional<Bytes> peak;      // since the last phase began
   std::optional<Bytes> run_peak;  // of the measured frames
-  std::optional<Bytes> data_peak, pss_peak, pss_run_peak;
+  std::optional<Bytes> data_peak, pss_peak, pss_run_peak, file_backed_peak;
   std::int64_t violations = 0;
   std::vector<MemoryPoint> series;
 
   // A phase was reached; `data` as the worker read it of itself.
   void begin_phase(std::optional<Bytes> data);
   // Peaks of what was just read. Before the worker's next word is: it may say that this phase is over.
-  void add_peaks(Bytes resident, std::optional<Bytes> data);
+  void add_peaks(Bytes resident, std::optional<Bytes> data, std::optional<Bytes> file_backed = {});
   // The same sample, `time` after the worker's start, which has its resident bytes. `is_of_run`: between its
   // first measured frame and its last. Counts it where it is over the limit, in the account that the limit is
   // held against (limit_peak()).

@@ -139,6 +139,8 @@ Status write_footprints(const BenchResult& result, const PreparedData& prepared,
     footprint.load_peak = *memory.load_peak - *memory.runtime;
     footprint.run_mean = *memory.run_mean - *memory.runtime - footprint.frames;
     footprint.run_peak = *memory.run_peak - *memory.runtime - footprint.frames;
+    footprint.file_backed = memory.file_backed_peak;
+    footprint.charged_peak = memory.cgroup_peak;
     footprint.settings = model.settings;
     footprint.measured_at = result.started_at;
     if (auto made = make_folder(folder / "footprints"); !made) return made;

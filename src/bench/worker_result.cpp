@@ -47,6 +47,7 @@ ModelMemory memory_of(const WorkerOutcome& outcome) {
   if (loaded != nullptr) memory.frames = outcome.frame_memory;  // it is touched next
   memory.pss_peak = samples.pss_peak;
   memory.pss_run_peak = samples.pss_run_peak;
+  memory.file_backed_peak = samples.file_backed_peak;
   memory.violations = samples.violations;
   const limits::MemoryLimit* limit = outcome.limit;
   if (limit == nullptr) return memory;

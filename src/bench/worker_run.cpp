@@ -195,8 +195,7 @@ void WorkerRun::sample() {
   if (ended_) return;
   last_sample_ = sources::read_process_memory(worker_.pid(), sources::ProcessDetail::status);
   if (!last_sample_.rss) return;
-  const Bytes resident = *last_sample_.rss;
-  samples_.add_peaks(resident, last_sample_.data);
+  samples_.add_peaks(*last_sample_.rss, last_sample_.data, last_sample_.file_backed);
   // A run of a millisecond may be over, and cleaned, since the last look at what the worker says. It says so
   // before it cleans: where it has not said so by now, what was read is of the run.
   const bool had_begun = phase() == Phase::warm;

@@ -59,7 +59,7 @@ std::string flag_lines(const Flag& flag) {
 std::string program_help(const std::vector<const Verb*>& verbs) {
   std::string text =
       "Headroom: does it fit, what does it use, where does it go, how to limit it?\n\n"
-      "Usage: headroom VERB [FLAGS] …\n\nVerbs:\n";
+      "Usage: headroom VERB [FLAGS] …\n\n";
   for (const Verb* verb : verbs) text += fmt::format("  {:<12} {}\n", verb->name, verb->summary);
   text +=
       "\nExamples:\n"

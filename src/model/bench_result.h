@@ -64,6 +64,8 @@ struct ModelMemory {
   // Largest sampled proportional share since the process began, its load included. A process of --parallel
   // shares pages with the others, one alone does not.
   std::optional<Bytes> pss_peak = std::nullopt;
+  // Largest sampled part of the resident bytes that are pages of files: code, which processes share.
+  std::optional<Bytes> file_backed_peak = std::nullopt;
   friend bool operator==(const ModelMemory&, const ModelMemory&) = default;
 };
 

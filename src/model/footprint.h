@@ -19,6 +19,12 @@ struct Footprint {
   Bytes run_mean;   // run_mean − runtime − frames
   Bytes run_peak;   // run_peak − runtime − frames
   Bytes frames;     // decoded frames that the bench held
+  // Pages of files while it ran, inside the figures above with the runtime's: code of the runtime, mostly,
+  // which processes with the same runtime have in common.
+  std::optional<Bytes> file_backed;
+  // The kernel's account of the worker's control group at its highest: page tables are in it, and of files
+  // only what was not in the page cache before.
+  std::optional<Bytes> charged_peak;
   RuntimeSettings settings;
   std::string measured_at;
   friend bool operator==(const Footprint&, const Footprint&) = default;

@@ -9,7 +9,7 @@ target_sources(headroom_report PRIVATE
   ${CMAKE_CURRENT_LIST_DIR}/html.cpp ${CMAKE_CURRENT_LIST_DIR}/html_page.cpp
   ${CMAKE_CURRENT_LIST_DIR}/recording_html_page.cpp)
 if(NOT HEADROOM_CORE_ONLY)
-  target_sources(headroom_report PRIVATE ${CMAKE_CURRENT_LIST_DIR}/snapshot_html_page.cpp ${CMAKE_CURRENT_LIST_DIR}/live_html.cpp)
+  target_sources(headroom_report PRIVATE ${CMAKE_CURRENT_LIST_DIR}/snapshot_html_page.cpp ${CMAKE_CURRENT_LIST_DIR}/live_html.cpp ${CMAKE_CURRENT_LIST_DIR}/plan_html_page.cpp)
 endif()
 
 if(HEADROOM_REPORT_PAGE)
@@ -18,7 +18,8 @@ if(HEADROOM_REPORT_PAGE)
   set(recording_page ${page_folder}/recording.html)
   set(snapshot_page ${page_folder}/snapshot.html)
   set(live_page ${page_folder}/live.html)
-  foreach(page ${report_page} ${recording_page} ${snapshot_page} ${live_page})
+  set(plan_page ${page_folder}/plan.html)
+  foreach(page ${report_page} ${recording_page} ${snapshot_page} ${live_page} ${plan_page})
     if(NOT EXISTS ${page})
       message(FATAL_ERROR "HEADROOM_REPORT_PAGE is ${HEADROOM_REPORT_PAGE}, and there is no ${page}. "
         "`npm run build` in web/ writes all pages.")
@@ -44,6 +45,7 @@ else()
   set(recording_page ${web_build}/dist/recording.html)
   set(snapshot_page ${web_build}/dist/snapshot.html)
   set(live_page ${web_build}/dist/live.html)
+  set(plan_page ${web_build}/dist/plan.html)
   add_custom_command(OUTPUT ${web_build}/packages.stamp
     COMMAND ${CMAKE_COMMAND} -E make_directory ${web_build}
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/package.json ${web_source}/package-lock.json ${web_build}
@@ -54,7 +56,7 @@ else()
     COMMENT "Installing the page's packages (npm ci)" VERBATIM)
   include(${web_source}/sources.cmake)  # sets web_sources, relative to web/
   list(TRANSFORM web_sources PREPEND ${web_source}/ OUTPUT_VARIABLE web_source_files)
-  add_custom_command(OUTPUT ${report_page} ${recording_page} ${snapshot_page} ${live_page}
+  add_custom_command(OUTPUT ${report_page} ${recording_page} ${snapshot_page} ${live_page} ${plan_page}
     COMMAND ${CMAKE_COMMAND} -E copy_directory ${web_source}/src ${web_build}/src
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/build.mjs ${web_source}/tsconfig.json ${web_build}
     COMMAND ${HEADROOM_NODE} ${web_build}/build.mjs ${web_build}/dist
@@ -74,3 +76,6 @@ set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/snapshot_html_page.cpp PRO
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/live_html.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_LIVE_PAGE=\"${live_page}\""
   OBJECT_DEPENDS ${live_page})
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/plan_html_page.cpp PROPERTIES
+  COMPILE_DEFINITIONS "HEADROOM_PLAN_PAGE=\"${plan_page}\""
+  OBJECT_DEPENDS ${plan_page})

@@ -65,6 +65,7 @@ void describe(auto& field, a<ModelMemory> auto& memory) {
   field("data_peak_bytes", memory.data_peak);
   field("pss_peak_bytes", memory.pss_peak);
   field("pss_run_peak_bytes", memory.pss_run_peak);
+  field("file_backed_peak_bytes", memory.file_backed_peak);
   field("within_limit", memory.within_limit);
   field("violations", memory.violations);
 }

@@ -22,6 +22,8 @@ void describe(auto& field, a<Footprint> auto& footprint) {
   field("run_mean_bytes", footprint.run_mean);
   field("run_peak_bytes", footprint.run_peak);
   field("frames_bytes", footprint.frames);
+  field("file_backed_bytes", footprint.file_backed);
+  field("charged_peak_bytes", footprint.charged_peak);
   field("settings", footprint.settings);
   field("measured_at", footprint.measured_at);
 }

@@ -6,3 +6,7 @@ headroom_fuzzer(alert_rules_fuzzer
   SOURCES alert_rules_fuzzer.cpp
   LINK headroom_watch
   CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/alert_rules)
+headroom_fuzzer(budget_fuzzer
+  SOURCES budget_fuzzer.cpp
+  LINK headroom_planning
+  CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/budget)

@@ -1,0 +1,209 @@
+#include "cli/plan_verb.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/terminal.h"
+#include "cli/common_flags.h"
+#include "cli/exit_code.h"
+#include "cli/plan_inputs.h"
+#include "planning/budget_reader.h"
+#include "planning/device_profiles.h"
+#include "planning/what_if.h"
+#include "report/plan_views.h"
+#include "report/report_json.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Bytes kLargestBudget = mebibytes(1), kLargestReport = mebibytes(256);
+
+Status apply_rules(Budget& budget, const FlagValues& values) {
+  if (values.has("buffer")) budget.rules.buffer = *parse_size(values.text("buffer"));  // checked by its kind
+  for (const auto& [flag, share] : {std::pair{"most-used", &budget.rules.most_used},
+                                    std::pair{"healthy-used", &budget.rules.healthy_used}}) {
+    if (!values.has(flag)) continue;
+    const auto given = planning::parse_share(values.text(flag));
+    if (!given) return usage_error(fmt::format("--{}: {}", flag, given.error().what), "", given.error().fix);
+    *share = *given;
+  }
+  return {};
+}
+
+Status choose_device(Budget& budget, const FlagValues& values, std::string& baseline) {
+  if (values.has("device") && values.toggle("live"))
+    return usage_error("--device and --live are two devices", "", "give one of them");
+  if (values.has("device")) {
+    auto profile = planning::device_profile(values.text("device"));
+    if (!profile) return forward_error(profile);
+    budget.device = std::move(*profile);
+  }
+  if (values.toggle("headless")) budget.has_desktop = false;
+  if (!values.toggle("live")) return {};
+  const std::string root = values.has("sysroot") ? values.text("sysroot") : "/";
+  auto device = live_device(root, baseline);
+  if (!device) return forward_error(device);
+  budget.device = std::move(*device);
+  // What the budget says of the system is there now, and measured.
+  std::vector<std::string> measured;
+  for (const BudgetComponent& component : budget.components)
+    if (component.is_system) measured.push_back(component.name);
+  for (const std::string& name : measured) budget = planning::without_component(std::move(budget), name);
+  if (!measured.empty()) baseline += fmt::format(", in place of {}", fmt::join(measured, ", "));
+  return {};
+}
+
+Result<int> verify(const Budget& budget, const FlagValues& values) {
+  fs::path file = values.text("verify");
+  std::error_code code;
+  if (fs::is_directory(file, code)) file /= "report.json";
+  auto text = read_file(file, kLargestReport);
+  if (!text) return forward_error(text);
+  auto run = report::read_report(*text, file.string());
+  if (!run) return forward_error(run);
+  auto verification = planning::verify_plan(budget, *run, values.text("verify"));
+  if (!verification) return forward_error(verification);
+  if (values.toggle("json"))
+    print_output(to_text(report::verification_to_json(*verification)));
+  else
+    print_output(
+        report::verification_to_terminal(*verification, wants_color(values), terminal_width(STDOUT_FILENO)));
+  return verification->holds ? 0 : 1;
+}
+
+std::string device_list() {
+  std::string text;
+  for (const DeviceProfile& device : planning::device_profiles())
+    text += fmt::format("{:<16} {:<26} {:>10}  {}\n", device.id, device.name, format_bytes(device.total),
+                        device.source);
+  return text;
+}
+
+Status print_views(const report::PlanReport& plan, const FlagValues& values) {
+  if (values.has("html")) {
+    auto page = report::plan_to_html(plan);
+    if (!page) return forward_error(page);
+    if (auto written = write_file_atomically(values.text("html"), *page); !written) return written;
+  }
+  if (values.toggle("json"))
+    print_output(to_text(report::plan_to_json(plan)));
+  else if (values.toggle("markdown"))
+    print_output(report::plan_to_markdown(plan));
+  else if (!values.has("html"))
+    print_output(report::plan_to_terminal(plan, wants_color(values), terminal_width(STDOUT_FILENO)));
+  return {};
+}
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(plan_verb(), arguments);
+  if (!values) return forward_error(values);
+  if (values->toggle("devices")) {
+    print_output(device_list());
+    return 0;
+  }
+  if (values->positionals().size() != 1)
+    return usage_error("headroom plan takes one budget",
+                       fmt::format("{} given", values->positionals().size()), "headroom plan BUDGET.toml");
+  if (values->toggle("json") && values->toggle("markdown"))
+    return usage_error("--json and --markdown are two views", "", "give one of them");
+  const fs::path file = values->positionals().front();
+  auto text = read_file(file, kLargestBudget);
+  if (!text) return forward_error(text);
+  auto budget = planning::parse_budget(*text, file.string());
+  if (!budget) return forward_error(budget);
+  if (auto done = apply_rules(*budget, *values); !done) return forward_error(done);
+
+  report::PlanReport report;
+  if (auto done = choose_device(*budget, *values, report.baseline); !done) return forward_error(done);
+  auto measured = footprints_for(*budget, file.parent_path(), values->all("footprints"));
+  if (!measured) return forward_error(measured);
+  budget = planning::resolve_footprints(std::move(*budget), *measured);
+  if (!budget) return forward_error(budget);
+  report.what_ifs = values->all("what-if");
+  Budget changed = *budget;
+  for (const std::string& change : report.what_ifs) {
+    auto done = planning::with_change(std::move(changed), change);
+    if (!done) return forward_error(done);
+    auto resolved = planning::resolve_footprints(std::move(*done), *measured);
+    if (!resolved) return forward_error(resolved);
+    changed = std::move(*resolved);
+  }
+  if (values->has("verify")) return verify(changed, *values);
+  auto plan = planning::make_plan(changed);
+  if (!plan) return forward_error(plan);
+  report.plan = std::move(*plan);
+  report.advice = planning::advice_for(report.plan);
+  if (!report.what_ifs.empty()) {
+    auto before = planning::make_plan(*budget);
+    if (!before) return forward_error(before);
+    report.verdict_before = before->verdict;
+    report.peak_before = before->worst().total;
+  }
+  if (auto printed = print_views(report, *values); !printed) return forward_error(printed);
+  return report.plan.verdict == planning::Verdict::does_not_fit ? 1 : 0;
+}
+
+}  // namespace
+
+const Verb& plan_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "plan";
+    verb.summary = "Say whether a budget of components fits a device";
+    verb.usage = "headroom plan BUDGET.toml [FLAGS]";
+    verb.description =
+        "Reads the components of BUDGET.toml (docs/plan.md), with stated sizes or footprints measured by "
+        "headroom "
+        "bench, and checks them in time: the load peaks in the order of the starts, groups that never run "
+        "together, "
+        "frames and transient buffers. Prints the table, the verdict with its reasons, the worst moment, the "
+        "start "
+        "order with the lowest peak, the most by value that fits, and what to change first. The exit code is "
+        "1 where "
+        "it does not fit.";
+    verb.examples = {"headroom plan budget.toml --device orin-nx-16gb",
+                     "headroom plan budget.toml --what-if yolo.precision=int8",
+                     "headroom plan budget.toml --footprints outputs --verify RUN"};
+    verb.positional = "BUDGET.toml";
+    const auto repeated = [](Flag flag) {
+      flag.repeated = true;
+      return flag;
+    };
+    const auto with_default = [](Flag flag, const char* text) {
+      flag.default_text = text;
+      return flag;
+    };
+    Flag buffer = with_default(make_flag("buffer", FlagKind::size, "SIZE", "what must stay free"), "2GB");
+    buffer.minimum = 0;
+    verb.flags = {
+        make_flag("device", FlagKind::text, "NAME", "plan for this device"),
+        make_flag("devices", FlagKind::toggle, "", "list the devices"),
+        make_flag("live", FlagKind::toggle, "", "plan on top of what this machine has taken now"),
+        repeated(make_flag("footprints", FlagKind::text, "DIR", "runs of headroom bench")),
+        repeated(make_flag("what-if", FlagKind::text, "CHANGE", "NAME.FIELD=VALUE, drop=NAME, lazy=NAME")),
+        with_default(make_flag("most-used", FlagKind::text, "SHARE", "more is risky"), "85%"),
+        with_default(make_flag("healthy-used", FlagKind::text, "SHARE", "more is tight"), "75%"),
+        buffer,
+        make_flag("headless", FlagKind::toggle, "", "the device has no desktop"),
+        make_flag("verify", FlagKind::text, "RUN", "compare with a run of bench --parallel"),
+        make_flag("json", FlagKind::toggle, "", "print all figures"),
+        make_flag("markdown", FlagKind::toggle, "", "print it as Markdown"),
+        make_flag("html", FlagKind::text, "FILE", "write a page with a picture"),
+        make_flag("sysroot", FlagKind::text, "DIR", "--live: /proc of a tree under DIR"),
+        color_flag()};
+    for (Flag& flag : verb.flags)
+      if (flag.name == "sysroot" || flag.name == "headless") flag.common = false;
+    return verb;
+  }();
+  return kVerb;
+}
+
+int run_plan_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+
+}  // namespace headroom::cli

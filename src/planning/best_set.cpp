@@ -1,0 +1,139 @@
+#include "planning/best_set.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planning/start_order.h"
+
+namespace headroom::planning {
+namespace {
+
+constexpr double kRounding = 1e-9;
+
+class Search {
+ public:
+  Search(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
+         std::int64_t most_steps)
+      : budget_(budget), occupancy_(occupancy), capacity_(capacity), start_(start), steps_left_(most_steps) {
+    best_.members.assign(budget.components.size(), false);
+    for (std::size_t i = 0; i < budget.components.size(); ++i)
+      if (budget.components[i].is_required || budget.components[i].is_system) require(i);
+    chosen_ = best_.members;
+    best_.peak = lowest_peak_of(occupancy_, chosen_, start_);
+    best_.required_fit = best_.peak <= capacity_;
+    best_.value = value_of(chosen_);
+    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      if (chosen_[i] || (value(i) <= 0 && !is_needed(i))) continue;
+      open_.push_back(i);
+      values_are_whole_ = values_are_whole_ && value(i) == std::floor(value(i));
+    }
+    // Most value a byte first: good sets early, and the order that Dantzig's bound needs.
+    std::stable_sort(open_.begin(), open_.end(), [&](std::size_t a, std::size_t b) {
+      return value(a) * static_cast<double>(own_bytes(b)) > value(b) * static_cast<double>(own_bytes(a));
+    });
+  }
+
+  BestSet run() {
+    if (best_.required_fit) visit(0, best_.value);
+    return best_;
+  }
+
+ private:
+  double value(std::size_t i) const { return budget_.components[i].value; }
+  double value_of(const std::vector<bool>& set) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < set.size(); ++i)
+      if (set[i]) sum += value(i);
+    return sum;
+  }
+  // What it adds to any set at the least.
+  std::int64_t own_bytes(std::size_t i) const {
+    const BudgetComponent& component = budget_.components[i];
+    if (!component.group.empty() || component.is_lazy) return 0;
+    return (component.need.run_peak.value_or(Bytes{}) + component.need.frame_bytes()).count;
+  }
+  // What is worth nothing by itself may be what others need.
+  bool is_needed(std::size_t i) const {
+    for (std::size_t other = 0; other < occupancy_.size(); ++other)
+      for (const std::size_t needed : occupancy_.needed(other))
+        if (needed == i) return true;
+    return false;
+  }
+  void require(std::size_t i) {
+    if (best_.members[i]) return;
+    best_.members[i] = true;
+    for (const std::size_t needed : occupancy_.needed(i)) require(needed);
+  }
+
+  // No set that adds some of open_[from…] is worth more.
+  double bound(std::size_t from, double value_so_far) const {
+    auto room = static_cast<double>((capacity_ - occupancy_.at_peak(chosen_)).count);
+    for (std::size_t at = from; at < open_.size(); ++at) {
+      const auto bytes = static_cast<double>(own_bytes(open_[at]));
+      if (bytes > room)
+        return value_so_far + (bytes > 0 ? value(open_[at]) * std::max(0.0, room) / bytes : 0);
+      room -= bytes;
+      value_so_far += value(open_[at]);
+    }
+    return value_so_far;
+  }
+
+  void visit(std::size_t from, double value_so_far) {
+    if (steps_left_-- <= 0) {
+      best_.is_proven = false;
+      return;
+    }
+    if (from == open_.size()) {
+      keep(value_so_far);
+      return;
+    }
+    double most = bound(from, value_so_far);
+    if (values_are_whole_) most = std::floor(most + kRounding);
+    if (from > 0 && most <= best_.value + kRounding) return;
+    const std::size_t next = open_[from];
+    chosen_[next] = true;
+    if (lowest_peak_of(occupancy_, chosen_, start_) <= capacity_) visit(from + 1, value_so_far + value(next));
+    chosen_[next] = false;
+    visit(from + 1, value_so_far);
+  }
+
+  void keep(double value_so_far) {
+    for (std::size_t i = 0; i < chosen_.size(); ++i)
+      if (chosen_[i])
+        for (const std::size_t needed : occupancy_.needed(i))
+          if (!chosen_[needed]) return;
+    if (value_so_far <= best_.value + kRounding) return;
+    best_.members = chosen_;
+    best_.value = value_so_far;
+    best_.peak = lowest_peak_of(occupancy_, chosen_, start_);
+  }
+
+  const Budget& budget_;
+  const Occupancy& occupancy_;
+  const Bytes capacity_;
+  const StartMode start_;
+  std::int64_t steps_left_;
+  bool values_are_whole_ = true;
+  std::vector<std::size_t> open_;
+  std::vector<bool> chosen_;
+  BestSet best_;
+};
+
+}  // namespace
+
+Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& members, StartMode start) {
+  Bytes peak = start == StartMode::together ? std::max(occupancy.at_load(members), occupancy.at_peak(members))
+                                            : peak_of_start(occupancy, best_start_order(occupancy, members));
+  peak = std::max(peak, occupancy.at_peak(members));  // with what is loaded on demand
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (members[i] && (occupancy.takes_turns(i) || occupancy.is_lazy(i)))
+      peak = std::max(peak, occupancy.at_peak(members, i));
+  return peak;
+}
+
+BestSet largest_set(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
+                    std::int64_t most_steps) {
+  return Search(budget, occupancy, capacity, start, most_steps).run();
+}
+
+}  // namespace headroom::planning

@@ -1,0 +1,308 @@
+#include "planning/budget_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/text.h"
+#include "base/toml.h"
+#include "planning/component_reader.h"
+#include "planning/device_profiles.h"
+
+namespace headroom::planning {
+namespace {
+
+constexpr std::size_t kMostComponents = 200;
+
+class BudgetReader {
+ public:
+  explicit BudgetReader(const std::string& name) : errors_(name), components_(name) { budget_.name = name; }
+
+  Result<Budget> read(const toml::table& document) {
+    static const std::vector<std::string> kKeys{"title",  "units", "start",    "order",
+                                                "device", "rules", "component"};
+    for (const auto& [key, node] : document) {
+      const std::string word = without_stand_ins(key.str());
+      Status done;
+      if (word == "title")
+        done = components_.read_text(node, word, budget_.title);
+      else if (word == "units")
+        done = read_units(node);
+      else if (word == "start")
+        done = read_start(node);
+      else if (word == "device")
+        done = read_device(node);
+      else if (word == "rules")
+        done = read_rules(node);
+      else if (word == "component")
+        done = read_components(node);
+      else if (word != "order")
+        return errors_.unknown_key(node, word, kKeys);
+      if (!done) return forward_error(done);
+    }
+    if (budget_.components.empty())
+      return usage_error(fmt::format("{}:1: there is no component in it", budget_.name), "",
+                         "write [[component]] with a name and memory = \"500 MB\"");
+    if (auto done = check_references(); !done) return forward_error(done);
+    if (auto done = check_cycles(); !done) return forward_error(done);
+    if (const toml::node* order = document.get("order"))
+      if (auto done = read_order(*order); !done) return forward_error(done);
+    if (auto done = check_order(); !done) return forward_error(done);
+    return std::move(budget_);
+  }
+
+ private:
+  Status read_units(const toml::node& node) {
+    std::string word;
+    if (auto done = components_.read_text(node, "units", word); !done) return done;
+    if (word != "binary" && word != "decimal")
+      return errors_.wrong(node, fmt::format("there are no units '{}'", word),
+                           "they are binary (MiB of 1024) or decimal (MB of 1000)");
+    budget_.is_decimal = word == "decimal";
+    return {};
+  }
+
+  Status read_start(const toml::node& node) {
+    std::string word;
+    if (auto done = components_.read_text(node, "start", word); !done) return done;
+    if (word != "in order" && word != "together")
+      return errors_.wrong(node, fmt::format("there is no start '{}'", word),
+                           "it is \"in order\", one after another, or \"together\"");
+    budget_.start = word == "together" ? StartMode::together : StartMode::in_order;
+    return {};
+  }
+
+  Status read_device(const toml::node& node) {
+    const auto* table = node.as_table();
+    if (table == nullptr) return errors_.wrong(node, "'device' must be a table", "write [device]");
+    DeviceProfile& device = budget_.device;
+    if (const toml::node* profile = table->get("profile")) {
+      std::string id;
+      if (auto done = components_.read_text(*profile, "profile", id); !done) return done;
+      auto known = device_profile(id);
+      if (!known) return errors_.wrong(*profile, known.error().what, known.error().fix);
+      device = std::move(*known);
+    }
+    for (const auto& [key, value] : *table) {
+      const std::string word = without_stand_ins(key.str());
+      Status done;
+      if (word == "name") {
+        done = components_.read_text(value, word, device.name);
+      } else if (word == "total" || word == "system" || word == "desktop") {
+        auto size = components_.size_of(value, word);
+        if (!size) return forward_error(size);
+        (word == "total" ? device.total : word == "system" ? device.system : device.desktop) = *size;
+        if (word == "total") device.source = errors_.place(value);
+      } else if (word == "headless") {
+        bool is_headless = false;
+        done = components_.read_bool(value, word, is_headless);
+        budget_.has_desktop = !is_headless;
+      } else if (word != "profile") {
+        return errors_.unknown_key(value, word,
+                                   {"profile", "name", "total", "system", "desktop", "headless"});
+      }
+      if (!done) return done;
+    }
+    if (device.total <= Bytes{})
+      return errors_.wrong(node, "the device has no memory",
+                           "write total = \"16 GB\" or profile = \"orin-nx-16gb\"");
+    if (device.name.empty()) device.name = device.id.empty() ? "this device" : device.id;
+    return {};
+  }
+
+  Status read_rules(const toml::node& node) {
+    const auto* table = node.as_table();
+    if (table == nullptr) return errors_.wrong(node, "'rules' must be a table", "write [rules]");
+    for (const auto& [key, value] : *table) {
+      const std::string word = without_stand_ins(key.str());
+      if (word == "buffer") {
+        auto size = components_.size_of(value, word);
+        if (!size) return forward_error(size);
+        budget_.rules.buffer = *size;
+      } else if (word == "most_used" || word == "healthy_used") {
+        std::string text;
+        if (const auto number = value.value<double>(); number && value.is_number())
+          text = fmt::format("{}", *number);
+        else if (auto done = components_.read_text(value, word, text); !done)
+          return done;
+        const auto share = parse_share(text);
+        if (!share)
+          return errors_.wrong(value, fmt::format("'{}' is no share: {}", word, text), "write \"85 %\"");
+        (word == "most_used" ? budget_.rules.most_used : budget_.rules.healthy_used) = *share;
+      } else {
+        return errors_.unknown_key(value, word, {"most_used", "healthy_used", "buffer"});
+      }
+    }
+    return {};
+  }
+
+  Status read_components(const toml::node& node) {
+    if (!node.is_array_of_tables())
+      return errors_.wrong(node, "'component' must be a list of tables", "write [[component]]");
+    std::map<std::string, std::int64_t> lines;
+    for (const toml::node& each : *node.as_array()) {
+      if (budget_.components.size() == kMostComponents)
+        return errors_.wrong(each, fmt::format("there are more than {} components", kMostComponents));
+      auto component = components_.read(*each.as_table());
+      if (!component) return forward_error(component);
+      const auto [known, is_new] = lines.emplace(component->name, component->line);
+      if (!is_new)
+        return errors_.wrong(each, fmt::format("there are two components '{}'", component->name),
+                             fmt::format("the other is in line {}", known->second));
+      budget_.components.push_back(std::move(*component));
+    }
+    return {};
+  }
+
+  const BudgetComponent* find(const std::string& name) const {
+    for (const BudgetComponent& component : budget_.components)
+      if (component.name == name) return &component;
+    return nullptr;
+  }
+
+  // An error at a component's line.
+  tl::unexpected<Error> at(const BudgetComponent& component, const std::string& what,
+                           const std::string& fix = {}) const {
+    return usage_error(fmt::format("{}:{}: {}", budget_.name, component.line, what), "", fix);
+  }
+
+  Status check_references() const {
+    std::vector<std::string> names;
+    for (const BudgetComponent& component : budget_.components) names.push_back(component.name);
+    for (const BudgetComponent& component : budget_.components)
+      for (const auto* list : {&component.after, &component.needs})
+        for (const std::string& name : *list) {
+          const BudgetComponent* other = find(name);
+          if (other == nullptr) {
+            const std::string closest = closest_match(name, names);
+            return at(component,
+                      fmt::format("'{}' comes after '{}', which there is not", component.name, name),
+                      closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
+          }
+          if (other->is_lazy && !component.is_lazy)
+            return at(component,
+                      fmt::format("'{}' comes after '{}', which is lazy and not there at the start",
+                                  component.name, name),
+                      "make both lazy, or none");
+        }
+    return {};
+  }
+
+  // Names the shortest part of the file that is a circle: each step takes away those that wait for nobody.
+  Status check_cycles() const {
+    std::set<std::string> left;
+    for (const BudgetComponent& component : budget_.components) left.insert(component.name);
+    const auto waits_for = [&](const BudgetComponent& component) -> const std::string* {
+      for (const auto* list : {&component.after, &component.needs})
+        for (const std::string& name : *list)
+          if (left.contains(name)) return &name;
+      return nullptr;
+    };
+    for (bool removed = true; removed;) {
+      removed = false;
+      for (const BudgetComponent& component : budget_.components)
+        if (left.contains(component.name) && waits_for(component) == nullptr)
+          removed = left.erase(component.name) > 0;
+    }
+    if (left.empty()) return {};
+    // From anywhere in what is left the way along "waits for" runs into a circle.
+    std::vector<std::string> way;
+    const BudgetComponent* at_now = find(*left.begin());
+    while (std::find(way.begin(), way.end(), at_now->name) == way.end()) {
+      way.push_back(at_now->name);
+      at_now = find(*waits_for(*at_now));
+    }
+    const auto begin = std::find(way.begin(), way.end(), at_now->name);
+    std::string words;
+    for (auto step = begin; step != way.end(); ++step) words += fmt::format("'{}' after ", *step);
+    return at(*at_now, fmt::format("the start has a circle: {}'{}'", words, at_now->name),
+              "take one of them out of after or needs");
+  }
+
+  Status read_order(const toml::node& node) {
+    std::vector<std::string> names;
+    if (auto done = components_.read_texts(node, "order", names); !done) return done;
+    std::vector<BudgetComponent> ordered;
+    for (const std::string& name : names) {
+      const BudgetComponent* component = find(name);
+      if (component == nullptr) return errors_.wrong(node, fmt::format("there is no component '{}'", name));
+      if (std::find(names.begin(), names.end(), name) !=
+          std::find(names.rbegin(), names.rend(), name).base() - 1)
+        return errors_.wrong(node, fmt::format("'{}' stands twice in the order", name));
+      ordered.push_back(*component);
+    }
+    for (const BudgetComponent& component : budget_.components)
+      if (std::find(names.begin(), names.end(), component.name) == names.end()) ordered.push_back(component);
+    budget_.components = std::move(ordered);
+    has_order_ = true;
+    return {};
+  }
+
+  // The order of the file is the order of the start: what a component waits for is moved before it, unless
+  // `order` says otherwise.
+  Status check_order() {
+    std::vector<BudgetComponent> ordered;
+    std::set<std::string> started;
+    std::vector<BudgetComponent> left = budget_.components;
+    while (!left.empty()) {
+      const auto is_ready = [&](const BudgetComponent& component) {
+        const auto is_started = [&](const std::string& name) { return started.contains(name); };
+        return std::all_of(component.after.begin(), component.after.end(), is_started) &&
+               std::all_of(component.needs.begin(), component.needs.end(), is_started);
+      };
+      const auto next = std::find_if(left.begin(), left.end(), is_ready);
+      if (next == left.end()) break;  // cannot be: there is no cycle
+      if (has_order_ && next != left.begin())
+        return at(left.front(),
+                  fmt::format("'order' starts '{}' before what it comes after", left.front().name),
+                  "change order, or after and needs");
+      started.insert(next->name);
+      ordered.push_back(std::move(*next));
+      left.erase(next);
+    }
+    budget_.components = std::move(ordered);
+    return {};
+  }
+
+  TomlErrors errors_;
+  ComponentReader components_;
+  Budget budget_;
+  bool has_order_ = false;
+};
+
+}  // namespace
+
+Result<Budget> parse_budget(std::string_view text, const std::string& name) {
+  auto document = parse_toml(text, name);
+  if (!document) return forward_error(document);
+  return BudgetReader(name).read(*document);
+}
+
+Result<double> parse_share(std::string_view text) {
+  text = trim(text);
+  const bool is_percent = text.ends_with('%');
+  if (is_percent) text = trim(text.substr(0, text.size() - 1));
+  const auto number = parse_number<double>(text);
+  const double share = number.value_or(-1) / (is_percent ? 100 : 1);
+  if (!std::isfinite(share) || share <= 0 || share > 1)
+    return usage_error(fmt::format("'{}{}' is no share", text, is_percent ? "%" : ""), "",
+                       "give 85% or 0.85, above 0 and at most 100%");
+  return share;
+}
+
+Result<FrameBuffers> parse_resolution(std::string_view text) {
+  constexpr std::int64_t kLargestSide = 100'000;
+  const std::size_t x = text.find_first_of("xX");
+  FrameBuffers buffers;
+  const auto width = x == text.npos ? std::nullopt : parse_number<std::int64_t>(trim(text.substr(0, x)));
+  const auto height = x == text.npos ? std::nullopt : parse_number<std::int64_t>(trim(text.substr(x + 1)));
+  if (!width || !height || *width < 1 || *height < 1 || *width > kLargestSide || *height > kLargestSide)
+    return usage_error(fmt::format("'{}' is no resolution", text), "", "write \"1920x1080\"");
+  buffers.width = *width;
+  buffers.height = *height;
+  return buffers;
+}
+
+}  // namespace headroom::planning

@@ -1,0 +1,20 @@
+// BUDGET.toml: components, device and rules. docs/plan.md
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/budget.h"
+
+namespace headroom::planning {
+
+// The budget in a file called `name`. Errors are one sentence and name the line.
+Result<Budget> parse_budget(std::string_view text, const std::string& name);
+
+// "85%", "85 %", "0.85": above 0 and at most 1.
+Result<double> parse_share(std::string_view text);
+// "1920x1080".
+Result<FrameBuffers> parse_resolution(std::string_view text);
+
+}  // namespace headroom::planning

@@ -1,0 +1,169 @@
+#include "planning/footprints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/text.h"
+
+namespace headroom::planning {
+namespace fs = std::filesystem;
+namespace {
+
+using Settings = std::map<std::string, std::string>;
+
+Settings settings_of(const Footprint& footprint) {
+  Settings settings{{"backend", footprint.backend}, {"input", footprint.input}};
+  if (footprint.settings.precision != Precision::automatic)
+    settings["precision"] = name_of(footprint.settings.precision);
+  return settings;
+}
+
+bool has_settings(const Footprint& footprint, const Settings& wanted) {
+  const Settings known = settings_of(footprint);
+  return std::all_of(wanted.begin(), wanted.end(), [&](const auto& setting) {
+    const auto found = known.find(setting.first);
+    return found == known.end() || equals_ignoring_case(found->second, setting.second);
+  });
+}
+
+bool is_called(const Footprint& footprint, const std::string& name) {
+  const fs::path path = footprint.path;
+  return footprint.name == name || path.filename() == name || path.stem() == name;
+}
+
+// "RUN/footprints/a.json" is that file, or of the run "RUN".
+bool is_in(const MeasuredFootprint& measured, const std::string& place) {
+  const fs::path file = fs::path(measured.file).lexically_normal();
+  const fs::path wanted = (fs::path(place) / "").lexically_normal();
+  return file == fs::path(place).lexically_normal() || file.parent_path() / "" == wanted ||
+         file.parent_path().parent_path() / "" == wanted;
+}
+
+class Resolver {
+ public:
+  Resolver(const Budget& budget, const std::vector<MeasuredFootprint>& measured)
+      : name_(budget.name), measured_(measured) {}
+
+  Status resolve(MemoryNeed& need, const std::string& component, const Settings& settings) const {
+    if (need.model.empty() && need.footprint.empty()) return {};
+    const std::string wanted = need.model.empty() ? component : need.model;
+    std::vector<const MeasuredFootprint*> found;
+    for (const MeasuredFootprint& each : measured_) {
+      if (!need.footprint.empty() && !is_in(each, need.footprint)) continue;
+      const bool is_that_file = !need.footprint.empty() && fs::path(need.footprint).extension() == ".json";
+      if (is_that_file || is_called(each.footprint, wanted)) found.push_back(&each);
+    }
+    if (found.empty()) return missing(need, wanted);
+    std::vector<const MeasuredFootprint*> alike;
+    for (const MeasuredFootprint* each : found)
+      if (has_settings(each->footprint, settings)) alike.push_back(each);
+    if (alike.empty()) return missing(need, fmt::format("{} with {}", wanted, words_for(settings)));
+    const auto newest = *std::max_element(alike.begin(), alike.end(), [](const auto* a, const auto* b) {
+      return a->footprint.measured_at < b->footprint.measured_at;
+    });
+    fill(need, *newest);
+    return {};
+  }
+
+  // What else was measured of the same file.
+  void add_variants(BudgetComponent& component) const {
+    if (component.need.origin.kind != FigureOrigin::Kind::measured) return;
+    const auto own = std::find_if(measured_.begin(), measured_.end(), [&](const MeasuredFootprint& each) {
+      return source_of(each) == component.need.origin.source;
+    });
+    if (own == measured_.end()) return;
+    const Settings now = settings_of(own->footprint);
+    for (const auto& [key, value] : now) component.settings.try_emplace(key, value);
+    for (const MeasuredFootprint& other : measured_) {
+      if (fs::path(other.footprint.path).stem() != fs::path(own->footprint.path).stem()) continue;
+      BudgetVariant variant;
+      for (const auto& [key, value] : settings_of(other.footprint))
+        if (const auto known = now.find(key); known == now.end() || known->second != value)
+          variant.settings[key] = value;
+      const auto is_known = [&](const BudgetVariant& known) { return known.settings == variant.settings; };
+      if (variant.settings.empty() ||
+          std::any_of(component.variants.begin(), component.variants.end(), is_known))
+        continue;
+      variant.need = component.need;
+      fill(variant.need, other);
+      component.variants.push_back(std::move(variant));
+    }
+  }
+
+ private:
+  static std::string source_of(const MeasuredFootprint& measured) {
+    const Footprint& footprint = measured.footprint;
+    return fmt::format("{}, measured {}{}", measured.file, footprint.measured_at.substr(0, 10),
+                       footprint.host.empty() ? "" : fmt::format(" on {}", footprint.host));
+  }
+  static std::string words_for(const Settings& settings) {
+    std::string words;
+    for (const auto& [key, value] : settings)
+      words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
+    return words;
+  }
+  static void fill(MemoryNeed& need, const MeasuredFootprint& measured) {
+    MemoryNeed full = need_of(measured);
+    full.transient = need.transient;
+    full.frames = need.frames;
+    full.model = need.model;
+    full.footprint = need.footprint;
+    full.line = need.line;
+    full.origin.source = source_of(measured);
+    need = std::move(full);
+  }
+  Status missing(const MemoryNeed& need, const std::string& wanted) const {
+    return usage_error(fmt::format("{}:{}: there is no footprint of {}{}", name_, need.line, wanted,
+                                   need.footprint.empty() ? "" : fmt::format(" in {}", need.footprint)),
+                       "", "measure it with headroom bench --model NAME=FILE and give --footprints outputs");
+  }
+
+  std::string name_;
+  const std::vector<MeasuredFootprint>& measured_;
+};
+
+}  // namespace
+
+MemoryNeed need_of(const MeasuredFootprint& measured) {
+  const Footprint& footprint = measured.footprint;
+  const Bytes load = footprint.runtime + footprint.load_peak;
+  const Bytes run = footprint.runtime + footprint.run_peak;  // without frames
+  const Bytes resident_peak = std::max(load, run + footprint.frames);
+  // Reports of earlier versions do not tell the pages of files; what a group was not charged is a measure of
+  // them, if they were in the page cache by then.
+  Bytes files = footprint.file_backed.value_or(Bytes{});
+  if (!footprint.file_backed && footprint.charged_peak)
+    files = std::max(Bytes{}, resident_peak - *footprint.charged_peak);
+  MemoryNeed need;
+  if (footprint.file_backed && footprint.charged_peak)
+    need.kernel = std::max(Bytes{}, *footprint.charged_peak - (resident_peak - files));
+  const auto own = [&](Bytes resident) { return std::max(Bytes{}, resident - files) + need.kernel; };
+  need.load_peak = own(load);
+  need.run_peak = own(run);
+  need.run_mean = own(footprint.runtime + footprint.run_mean);
+  need.measured_frames = footprint.frames;
+  need.shared = files;
+  need.shared_key = fmt::format("{} {}", footprint.backend, footprint.backend_version);
+  need.origin.kind = FigureOrigin::Kind::measured;
+  return need;
+}
+
+Result<Budget> resolve_footprints(Budget budget, const std::vector<MeasuredFootprint>& measured) {
+  const Resolver resolver(budget, measured);
+  for (BudgetComponent& component : budget.components) {
+    if (auto done = resolver.resolve(component.need, component.name, component.settings); !done)
+      return forward_error(done);
+    for (BudgetVariant& variant : component.variants) {
+      std::map<std::string, std::string> settings = component.settings;
+      for (const auto& [key, value] : variant.settings) settings[key] = value;
+      if (auto done = resolver.resolve(variant.need, component.name, settings); !done)
+        return forward_error(done);
+    }
+    resolver.add_variants(component);
+  }
+  return budget;
+}
+
+}  // namespace headroom::planning

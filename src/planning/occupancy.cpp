@@ -1,0 +1,139 @@
+#include "planning/occupancy.h"
+
+#include <algorithm>
+
+namespace headroom::planning {
+namespace {
+
+// The number of `name` in `names`; new names are added.
+std::optional<std::size_t> number_of(const std::string& name, std::vector<std::string>& names) {
+  if (name.empty()) return std::nullopt;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  names.push_back(name);
+  return names.size() - 1;
+}
+
+}  // namespace
+
+Occupancy::Occupancy(const Budget& budget) {
+  // Lazy components without a group of their own take turns with each other. No name in a budget is empty
+  // but for a space.
+  const std::string on_demand = " ";
+  std::vector<std::string> groups, pipelines;
+  for (const BudgetComponent& component : budget.components) {
+    const MemoryNeed& need = component.need;
+    Part part;
+    part.run = need.run_peak.value_or(Bytes{}) + need.frame_bytes();
+    part.mean = need.run_mean.value_or(Bytes{}) + need.frame_bytes();
+    part.load = need.load_peak.value_or(Bytes{});
+    part.transient = need.transient;
+    part.group =
+        number_of(component.group.empty() && component.is_lazy ? on_demand : component.group, groups);
+    part.pipeline = number_of(component.pipeline, pipelines);
+    part.shared_by = number_of(need.shared_key, shared_keys_);
+    part.shared = need.shared;
+    part.is_lazy = component.is_lazy;
+    const auto numbers_of = [&](const std::vector<std::string>& names, std::vector<std::size_t>& numbers) {
+      for (const std::string& name : names)
+        for (std::size_t i = 0; i < budget.components.size(); ++i)
+          if (budget.components[i].name == name) numbers.push_back(i);
+    };
+    numbers_of(component.after, part.predecessors);
+    numbers_of(component.needs, part.predecessors);
+    numbers_of(component.needs, part.needed);
+    parts_.push_back(std::move(part));
+  }
+  sizes_.assign(groups.size(), 0);
+  for (const Part& part : parts_)
+    if (part.group) ++sizes_[*part.group];
+  pipelines_ = pipelines.size();
+}
+
+std::vector<Occupancy::Share> Occupancy::shares(const std::vector<bool>& members,
+                                                std::optional<std::size_t> loading, bool mean) const {
+  std::vector<Share> result;
+  std::vector<std::optional<Share>> of_group(sizes_.size()), of_pipeline(pipelines_);
+  std::vector<Bytes> shared(shared_keys_.size());
+  const auto keep_larger = [](std::optional<Share>& kept, const Share& share) {
+    if (!kept || share.bytes > kept->bytes) kept = share;
+  };
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    const bool is_loading = loading == i;
+    if (!members[i] && !is_loading) continue;
+    if (part.shared_by) shared[*part.shared_by] = std::max(shared[*part.shared_by], part.shared);
+    Share share{i, {}, is_loading ? part.load : mean ? part.mean : part.run, is_loading};
+    // The others of its group are gone while it loads.
+    const bool is_gone = loading && !is_loading && part.group && part.group == parts_[*loading].group;
+    if (is_gone) continue;
+    if (!is_loading && !mean) {
+      if (part.pipeline)
+        keep_larger(of_pipeline[*part.pipeline], {i, {}, part.transient, false});
+      else
+        share.bytes += part.transient;
+    }
+    if (part.group)
+      keep_larger(of_group[*part.group], share);
+    else
+      result.push_back(std::move(share));
+  }
+  for (const auto& share : of_group)
+    if (share) result.push_back(*share);
+  for (const auto& transient : of_pipeline) {
+    if (!transient || transient->bytes == Bytes{}) continue;
+    const auto own = std::find_if(result.begin(), result.end(), [&](const Share& share) {
+      return share.component == transient->component;
+    });
+    if (own != result.end())
+      own->bytes += transient->bytes;
+    else
+      result.push_back(*transient);  // of a member of a group that is not the largest
+  }
+  for (std::size_t key = 0; key < shared.size(); ++key)
+    if (shared[key] > Bytes{}) result.push_back({{}, shared_keys_[key], shared[key], false});
+  return result;
+}
+
+Bytes Occupancy::at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading) const {
+  return sum_of(shares_at_peak(members, loading));
+}
+
+Bytes Occupancy::at_load(const std::vector<bool>& members) const { return sum_of(shares_at_load(members)); }
+
+Bytes Occupancy::at_rest(const std::vector<bool>& members) const { return sum_of(shares(members, {}, true)); }
+
+std::vector<Occupancy::Share> Occupancy::shares_at_peak(const std::vector<bool>& members,
+                                                        std::optional<std::size_t> loading) const {
+  return shares(members, loading, false);
+}
+
+std::vector<Occupancy::Share> Occupancy::shares_at_load(const std::vector<bool>& members) const {
+  std::vector<Share> result;
+  // Each loads, and none is gone: the members of a group still take turns.
+  std::vector<std::optional<Share>> of_group(sizes_.size());
+  std::vector<Bytes> shared(shared_keys_.size());
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (!members[i]) continue;
+    const Part& part = parts_[i];
+    if (part.shared_by) shared[*part.shared_by] = std::max(shared[*part.shared_by], part.shared);
+    const Share share{i, {}, part.load, true};
+    if (!part.group)
+      result.push_back(share);
+    else if (auto& kept = of_group[*part.group]; !kept || share.bytes > kept->bytes)
+      kept = share;
+  }
+  for (const auto& share : of_group)
+    if (share) result.push_back(*share);
+  for (std::size_t key = 0; key < shared.size(); ++key)
+    if (shared[key] > Bytes{}) result.push_back({{}, shared_keys_[key], shared[key], false});
+  return result;
+}
+
+Bytes sum_of(const std::vector<Occupancy::Share>& shares) {
+  Bytes sum;
+  for (const Occupancy::Share& share : shares) sum += share.bytes;
+  return sum;
+}
+
+}  // namespace headroom::planning

@@ -1,0 +1,66 @@
+// How much memory a set of components takes at a moment. Everything else (start order, largest set, advice)
+// asks here, and rests on one property: a larger set never takes less.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/budget.h"
+
+namespace headroom::planning {
+
+// The components of a budget by number, with their groups, pipelines and dependencies as numbers. All needs
+// must be known (footprints.h).
+class Occupancy {
+ public:
+  explicit Occupancy(const Budget& budget);
+
+  std::size_t size() const { return parts_.size(); }
+  bool is_lazy(std::size_t i) const { return parts_[i].is_lazy; }
+  // Members of a group of several take turns, as lazy components do: each may be loaded while all others run.
+  bool takes_turns(std::size_t i) const { return parts_[i].group && sizes_[*parts_[i].group] > 1; }
+  const std::vector<std::size_t>& predecessors(std::size_t i) const { return parts_[i].predecessors; }
+  const std::vector<std::size_t>& needed(std::size_t i) const { return parts_[i].needed; }
+
+  // All of `members` running at their peaks, with `loading` at its load peak in place of the members of its
+  // group. Of a group the largest member counts, of a pipeline the largest transient buffer.
+  Bytes at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading = {}) const;
+  // All of `members` loading at the same time.
+  Bytes at_load(const std::vector<bool>& members) const;
+  // Run means, without transient buffers.
+  Bytes at_rest(const std::vector<bool>& members) const;
+
+  // The parts of a sum, by component; pages in common stand apart.
+  struct Share {
+    std::optional<std::size_t> component;
+    std::string shared_key;  // where there is no component
+    Bytes bytes;
+    bool is_loading = false;
+  };
+  std::vector<Share> shares_at_peak(const std::vector<bool>& members,
+                                    std::optional<std::size_t> loading = {}) const;
+  std::vector<Share> shares_at_load(const std::vector<bool>& members) const;
+
+  std::vector<bool> all() const { return std::vector<bool>(parts_.size(), true); }
+
+ private:
+  struct Part {
+    Bytes load, run, mean, transient;  // run: with frames, without transient
+    std::optional<std::size_t> group, pipeline, shared_by;
+    Bytes shared;
+    bool is_lazy = false;
+    std::vector<std::size_t> predecessors, needed;
+  };
+  std::vector<Share> shares(const std::vector<bool>& members, std::optional<std::size_t> loading,
+                            bool mean) const;
+  std::vector<Part> parts_;
+  std::vector<std::size_t> sizes_;  // of the groups
+  std::size_t pipelines_ = 0;
+  std::vector<std::string> shared_keys_;
+};
+
+Bytes sum_of(const std::vector<Occupancy::Share>& shares);
+
+}  // namespace headroom::planning

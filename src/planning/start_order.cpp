@@ -1,0 +1,53 @@
+#include "planning/start_order.h"
+
+#include <algorithm>
+
+namespace headroom::planning {
+
+Bytes peak_of_start(const Occupancy& occupancy, const std::vector<std::size_t>& order) {
+  std::vector<bool> started(occupancy.size(), false);
+  Bytes peak;
+  for (const std::size_t next : order) {
+    peak = std::max(peak, occupancy.at_peak(started, next));
+    started[next] = true;
+  }
+  return std::max(peak, occupancy.at_peak(started));
+}
+
+std::vector<std::size_t> best_start_order(const Occupancy& occupancy, const std::vector<bool>& members) {
+  std::vector<bool> left = members;
+  for (std::size_t i = 0; i < left.size(); ++i)
+    if (occupancy.is_lazy(i)) left[i] = false;
+  std::vector<std::size_t> reversed;
+  const auto count = static_cast<std::size_t>(std::count(left.begin(), left.end(), true));
+  while (reversed.size() < count) {
+    std::vector<bool> is_awaited(left.size(), false);
+    for (std::size_t i = 0; i < left.size(); ++i)
+      if (left[i])
+        for (const std::size_t predecessor : occupancy.predecessors(i)) is_awaited[predecessor] = true;
+    std::optional<std::size_t> last;
+    Bytes least;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (!left[i] || is_awaited[i]) continue;
+      left[i] = false;
+      const Bytes cost = occupancy.at_peak(left, i);
+      left[i] = true;
+      if (last && cost > least) continue;
+      last = i;
+      least = cost;
+    }
+    if (!last) break;  // a cycle
+    left[*last] = false;
+    reversed.push_back(*last);
+  }
+  return {reversed.rbegin(), reversed.rend()};
+}
+
+std::vector<std::size_t> given_start_order(const Occupancy& occupancy) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < occupancy.size(); ++i)
+    if (!occupancy.is_lazy(i)) order.push_back(i);
+  return order;
+}
+
+}  // namespace headroom::planning

@@ -1,0 +1,188 @@
+#include "planning/what_if.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "planning/budget_reader.h"
+
+namespace headroom::planning {
+namespace {
+
+const std::vector<std::string> kSettings{"precision", "backend", "input", "batch"};
+const std::vector<std::string> kFields{
+    "memory", "load_peak", "run_mean", "run_peak",  "transient", "frames",  "frame_count", "value",
+    "group",  "pipeline",  "model",    "footprint", "precision", "backend", "input",       "batch"};
+
+tl::unexpected<Error> wrong(const std::string& change, const std::string& why, const std::string& fix) {
+  return usage_error(fmt::format("--what-if '{}' cannot be done", change), why, fix);
+}
+
+tl::unexpected<Error> no_component(const Budget& budget, const std::string& change, const std::string& name) {
+  std::vector<std::string> names;
+  for (const BudgetComponent& component : budget.components) names.push_back(component.name);
+  const std::string closest = closest_match(name, names);
+  return wrong(change, fmt::format("there is no component '{}'", name),
+               closest.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+                               : fmt::format("did you mean '{}'?", closest));
+}
+
+BudgetComponent* find(Budget& budget, const std::string& name) {
+  for (BudgetComponent& component : budget.components)
+    if (component.name == name) return &component;
+  for (BudgetComponent& component : budget.components)
+    if (equals_ignoring_case(component.name, name)) return &component;
+  return nullptr;
+}
+
+Status set_size(BudgetComponent& component, const std::string& field, const std::string& value,
+                const std::string& change) {
+  const auto size = parse_size(value);
+  if (!size) return wrong(change, size.error().sentence(), "write a size such as 300MB");
+  MemoryNeed& need = component.need;
+  if (field == "transient") {
+    need.transient = *size;
+    return {};
+  }
+  if (field == "memory") {
+    need.load_peak = need.run_mean = need.run_peak = *size;
+    need.shared = {};
+    need.measured_frames = {};
+    need.model.clear();
+    need.footprint.clear();
+  }
+  if (field == "load_peak") need.load_peak = *size;
+  if (field == "run_mean") need.run_mean = *size;
+  if (field == "run_peak") {
+    need.run_peak = *size;
+    if (need.run_mean && *need.run_mean > *size) need.run_mean = *size;
+  }
+  need.origin = {FigureOrigin::Kind::stated, "--what-if"};
+  return {};
+}
+
+Status set_frames(BudgetComponent& component, const std::string& field, const std::string& value,
+                  const std::string& change) {
+  std::vector<FrameBuffers>& frames = component.need.frames;
+  if (frames.empty())
+    return wrong(change, fmt::format("'{}' has no frames in the budget", component.name),
+                 "write frames = { resolution = \"1920x1080\", count = 10 } there");
+  if (field == "frames") {
+    const auto size = parse_resolution(value);
+    if (!size) return wrong(change, size.error().what, size.error().fix);
+    for (FrameBuffers& buffers : frames) {
+      buffers.width = size->width;
+      buffers.height = size->height;
+    }
+    return {};
+  }
+  const auto count = parse_number<std::int64_t>(value);
+  constexpr std::int64_t kMost = 1'000'000;
+  if (!count || *count < 1 || *count > kMost)
+    return wrong(change, fmt::format("'{}' is no count", value), "give a whole number from 1 on");
+  for (FrameBuffers& buffers : frames) buffers.count = *count;
+  return {};
+}
+
+Status use_variant(Budget& budget, BudgetComponent& component, const std::string& field,
+                   const std::string& value, const std::string& change) {
+  std::vector<std::string> known;
+  for (const BudgetVariant& variant : component.variants) {
+    const auto setting = variant.settings.find(field);
+    if (setting == variant.settings.end()) continue;
+    if (equals_ignoring_case(setting->second, value)) {
+      const auto at = static_cast<std::size_t>(&component - budget.components.data());
+      budget = with_variant(budget, at, BudgetVariant(variant));
+      return {};
+    }
+    known.push_back(setting->second);
+  }
+  return wrong(
+      change, fmt::format("what '{}' takes with {} = {} is not known", component.name, field, value),
+      known.empty()
+          ? "write it as [[component.variant]], or measure it with headroom bench and give --footprints"
+          : fmt::format("known: {}", fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+Budget without_component(Budget budget, const std::string& name) {
+  std::set<std::string> gone{name};
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const BudgetComponent& component : budget.components)
+      for (const std::string& needed : component.needs)
+        if (gone.contains(needed)) grew = gone.insert(component.name).second || grew;
+  }
+  const auto is_gone = [&](const std::string& each) { return gone.contains(each); };
+  std::erase_if(budget.components, [&](const BudgetComponent& each) { return is_gone(each.name); });
+  for (BudgetComponent& component : budget.components) std::erase_if(component.after, is_gone);
+  return budget;
+}
+
+Budget with_variant(Budget budget, std::size_t component, const BudgetVariant& variant) {
+  BudgetComponent& changed = budget.components[component];
+  MemoryNeed need = variant.need;
+  // What the variant does not say stays.
+  if (need.frames.empty() && !changed.need.frames.empty()) need.frames = changed.need.frames;
+  if (need.transient == Bytes{}) need.transient = changed.need.transient;
+  changed.need = std::move(need);
+  for (const auto& [key, value] : variant.settings) changed.settings[key] = value;
+  if (!variant.notes.empty()) changed.notes = variant.notes;
+  return budget;
+}
+
+Result<Budget> with_change(Budget budget, const std::string& change) {
+  const std::size_t equals = change.find('=');
+  const std::string what(trim(std::string_view(change).substr(0, equals)));
+  const std::string value(equals == change.npos ? std::string_view()
+                                                : trim(std::string_view(change).substr(equals + 1)));
+  if (equals == change.npos || what.empty() || value.empty())
+    return wrong(change, "it has no value", "write COMPONENT.FIELD=VALUE, drop=COMPONENT or lazy=COMPONENT");
+  if (what == "drop" || what == "lazy") {
+    BudgetComponent* component = find(budget, value);
+    if (component == nullptr) return no_component(budget, change, value);
+    if (what == "drop") return without_component(budget, component->name);
+    component->is_lazy = true;
+    return budget;
+  }
+  const std::size_t dot = what.rfind('.');  // a name may have dots, a field has none
+  if (dot == what.npos)
+    return wrong(change, fmt::format("'{}' names no field", what),
+                 "write COMPONENT.FIELD=VALUE, as yolo.precision=int8");
+  const std::string name = what.substr(0, dot), field = what.substr(dot + 1);
+  BudgetComponent* component = find(budget, name);
+  if (component == nullptr) return no_component(budget, change, name);
+  if (std::find(kFields.begin(), kFields.end(), field) == kFields.end()) {
+    const std::string closest = closest_match(field, kFields);
+    return wrong(change, fmt::format("there is no field '{}'", field),
+                 closest.empty() ? fmt::format("fields are {}", fmt::join(kFields, ", "))
+                                 : fmt::format("did you mean '{}'?", closest));
+  }
+  Status done;
+  if (std::find(kSettings.begin(), kSettings.end(), field) != kSettings.end()) {
+    done = use_variant(budget, *component, field, value, change);
+  } else if (field == "frames" || field == "frame_count") {
+    done = set_frames(*component, field, value, change);
+  } else if (field == "value") {
+    const auto number = parse_number<double>(value);
+    if (!number || !(*number >= 0) || *number > 1e9)
+      return wrong(change, fmt::format("'{}' is no value", value), "give a number, 0 or more");
+    component->value = *number;
+  } else if (field == "group" || field == "pipeline") {
+    (field == "group" ? component->group : component->pipeline) = value;
+  } else if (field == "model" || field == "footprint") {
+    MemoryNeed& need = component->need;
+    (field == "model" ? need.model : need.footprint) = value;
+    need.run_peak.reset();
+  } else {
+    done = set_size(*component, field, value, change);
+  }
+  if (!done) return forward_error(done);
+  return budget;
+}
+
+}  // namespace headroom::planning

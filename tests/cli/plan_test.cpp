@@ -1,0 +1,140 @@
+// `headroom plan` as a person and as a CI job uses it.
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+std::string example(const std::string& name) {
+  return (fs::path(HEADROOM_SOURCE_DIR) / "docs/examples" / name).string();
+}
+
+CommandResult plan(Words words, const fs::path& folder = {}) {
+  words.insert(words.begin(), "plan");
+  CommandOptions options;
+  options.folder = folder;
+  return run_headroom(words, options);
+}
+
+TEST(Plan, TheGuidesTablesComeOutAsPrinted) {
+  const CommandResult healthy = plan({example("budget-perception.toml")});
+  EXPECT_EQ(healthy.exit_code, 0) << healthy.err;
+  EXPECT_THAT(healthy.out,
+              AllOf(HasSubstr("NanoVLM         2000 MB  Vision-language model\n"),
+                    HasSubstr("TOTAL            8.0 GB  50 % utilisation\n"),
+                    HasSubstr("Available        8.0 GB  Safe buffer\n"), HasSubstr("Verdict: Healthy\n")));
+  const CommandResult tight = plan({example("budget-maximum-models.toml"), "--markdown"});
+  EXPECT_EQ(tight.exit_code, 0) << tight.err;
+  EXPECT_THAT(tight.out, AllOf(HasSubstr("| Component        | Memory Usage | Notes"),
+                               HasSubstr("| VILA-3B          | 6000 MB      | Larger VLM"),
+                               HasSubstr("| **TOTAL**        | **13.0 GB**  | **81 % utilisation**"),
+                               HasSubstr("| **Available**    | **3.0 GB**   | **Tight but viable**"),
+                               HasSubstr("**Verdict**: Tight but viable.")));
+}
+
+TEST(Plan, WhatDoesNotFitIsExitCodeOneAndSaysWhatDoes) {
+  const CommandResult result = plan({example("budget-maximum-models.toml"), "--device", "orin-nano-8gb"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("Verdict: Does not fit"), HasSubstr("Left out: VILA-3B, Map Building."),
+                    HasSubstr("What to change first:"), HasSubstr("Next: headroom plan ")));
+}
+
+TEST(Plan, TheRulesAreAdjustable) {
+  const auto verdict = [](Words flags) {
+    flags.insert(flags.begin(), {example("budget-maximum-models.toml"), "--json"});
+    const auto document = parse_json(plan(flags).out);
+    return document ? get_text(*document, "verdict") : "(none)";
+  };
+  EXPECT_EQ(verdict({}), "tight");
+  EXPECT_EQ(verdict({"--most-used", "80%"}), "risky");
+  EXPECT_EQ(verdict({"--buffer", "4GB"}), "risky");
+  EXPECT_EQ(verdict({"--healthy-used", "0.82"}), "healthy");
+  const CommandResult wrong = plan({example("budget-maximum-models.toml"), "--most-used", "x"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--most-used: 'x' is no share"));
+}
+
+TEST(Plan, WhatIfIsToldBesideWhatIs) {
+  const CommandResult result = plan({example("budget-maximum-models.toml"), "--what-if",
+                                     "YOLO11s (TRT).precision=int8", "--what-if", "drop=SegNet"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("TOTAL             11.9 GB"), HasSubstr("Verdict: Healthy"),
+                                HasSubstr("before the changes: tight but viable, peak 13.0 GB"),
+                                Not(HasSubstr("SegNet "))));
+}
+
+TEST(Plan, LiveIsOnTopOfWhatTheMachineHasTaken) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "proc");
+  write_text(
+      folder / "proc/meminfo",
+      "MemTotal: 4000000 kB\nMemFree: 1000000 kB\nMemAvailable: 3000000 kB\nBuffers: 0 kB\nCached: 0 kB\n");
+  write_text(folder / "b.toml",
+             "[[component]]\nname = \"OS\"\nmemory = \"1GB\"\nsystem = true\n"
+             "[[component]]\nname = \"a\"\nmemory = \"1000000KiB\"\n");
+  const CommandResult result =
+      plan({(folder / "b.toml").string(), "--live", "--sysroot", folder.path().string(), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto document = parse_json(result.out);
+  ASSERT_TRUE(document) << result.out;
+  EXPECT_EQ(get_bytes(*document, "peak_bytes"), kibibytes(2'000'000));  // 1,000,000 KiB are taken
+  EXPECT_THAT(get_text(*document, "baseline"),
+              AllOf(HasSubstr("are taken now"), HasSubstr("in place of OS")));
+}
+
+TEST(Plan, ABadBudgetIsOneSentenceWithItsLineAndExitCodeTwo) {
+  const TemporaryFolder folder;
+  write_text(folder / "b.toml",
+             "[device]\ntotal = \"8GB\"\n[[component]]\nname = \"a\"\nmodel = \"yolo11n\"\n");
+  const CommandResult result = plan({"b.toml"}, folder.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "error: b.toml:5: there is no footprint of yolo11n; measure it with headroom bench --model "
+            "NAME=FILE and "
+            "give --footprints outputs\n");
+  EXPECT_EQ(plan({"absent.toml"}, folder.path()).exit_code, 2);
+  EXPECT_EQ(plan({}).exit_code, 2);
+}
+
+TEST(Plan, DevicesAreListed) {
+  const CommandResult result = plan({"--devices"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("orin-nx-16gb"), HasSubstr("15.03 GiB"), HasSubstr("tegrastats lines")));
+}
+
+// Measured alone, planned, and held against all at once.
+TEST(Plan, HoldsAgainstAParallelRunOfWhatWasMeasuredAlone) {
+  const auto first = dependency_file("models/mlsd_320x320_tiny.onnx");
+  const auto second = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
+  if (!first || !second) GTEST_SKIP() << absent_message("models of the demo");
+  Bench bench;
+  const CommandResult run =
+      bench.run({"--source", bench.pictures(), "--model", "lines=" + first->string(), "--model",
+                 "face=" + second->string(), "--parallel", "--max-frames", "5"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::string folder = bench.run_folder().string();
+  write_text(bench.path() / "b.toml",
+             "[device]\ntotal = \"1GB\"\n[[component]]\nname = \"lines\"\nmodel = \"lines\"\n"
+             "[[component]]\nname = \"faces\"\nmodel = \"face\"\n");
+  const std::string budget = (bench.path() / "b.toml").string();
+  const CommandResult planned = plan({budget, "--footprints", folder, "--json", "--buffer", "100MB"});
+  EXPECT_EQ(planned.exit_code, 0) << planned.err;
+  const auto document = parse_json(planned.out);
+  ASSERT_TRUE(document) << planned.out;
+  EXPECT_EQ(get_text((*document)["components"][1]["origin"], "kind"), "measured");
+  const CommandResult verified = plan({budget, "--footprints", folder, "--verify", folder, "--json"});
+  const auto verification = parse_json(verified.out);
+  ASSERT_TRUE(verification) << verified.err;
+  EXPECT_EQ(verified.exit_code, get_bool(*verification, "holds") == true ? 0 : 1);
+  EXPECT_LT(std::abs(get_number((*verification)["joint"], "off").value_or(1)), 0.1) << verified.out;
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,78 @@
+#include "planning/best_set.h"
+
+#include <gtest/gtest.h>
+
+#include "random_budget.h"
+
+namespace headroom::planning {
+namespace {
+
+// Every set there is.
+double best_value_by_trying(const Budget& budget, const Occupancy& occupancy, Bytes capacity,
+                            const BestSet& least) {
+  double best = least.value;
+  const std::size_t n = budget.components.size();
+  for (std::size_t bits = 0; bits < (std::size_t{1} << n); ++bits) {
+    std::vector<bool> set(n);
+    double value = 0;
+    bool is_allowed = true;
+    for (std::size_t i = 0; i < n; ++i) {
+      set[i] = (bits >> i & 1) != 0;
+      if (set[i]) value += budget.components[i].value;
+      if (!set[i] && budget.components[i].is_required) is_allowed = false;
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      for (const std::size_t needed : occupancy.needed(i))
+        if (set[i] && !set[needed]) is_allowed = false;
+    if (is_allowed && value > best && lowest_peak_of(occupancy, set, budget.start) <= capacity) best = value;
+  }
+  return best;
+}
+
+TEST(BestSet, NoSetThatFitsIsWorthMore) {
+  std::mt19937 random(3);
+  std::size_t some_left_out = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Budget budget = test::random_budget(random, {2 + random() % 7, random() % 2 == 0, random() % 2 == 0});
+    if (random() % 4 == 0) budget.start = StartMode::together;
+    const Occupancy occupancy(budget);
+    const Bytes capacity{static_cast<std::int64_t>(random() % 40)};
+    const BestSet set = largest_set(budget, occupancy, capacity, budget.start);
+    ASSERT_TRUE(set.is_proven);
+    ASSERT_EQ(set.peak, lowest_peak_of(occupancy, set.members, budget.start));
+    if (!set.required_fit) {
+      ASSERT_GT(set.peak, capacity);
+      continue;
+    }
+    ASSERT_LE(set.peak, capacity);
+    for (std::size_t k = 0; k < set.members.size(); ++k)
+      for (const std::size_t needed : occupancy.needed(k))
+        ASSERT_TRUE(!set.members[k] || set.members[needed]);
+    ASSERT_DOUBLE_EQ(set.value, best_value_by_trying(budget, occupancy, capacity, set)) << i;
+    if (set.members != occupancy.all()) ++some_left_out;
+  }
+  EXPECT_GT(some_left_out, 500U);
+}
+
+TEST(BestSet, ThirtyComponentsAreDecidedExactly) {
+  std::mt19937 random(4);
+  Budget budget = test::random_budget(random, {30, false, false, false, false});
+  for (BudgetComponent& component : budget.components) {
+    component.is_required = false;
+    component.value = 1 + static_cast<double>(random() % 1000) / 10;
+    component.need.run_peak = Bytes{100 + static_cast<std::int64_t>(random() % 900)};
+    component.need.load_peak = component.need.run_peak;
+  }
+  const Occupancy occupancy(budget);
+  EXPECT_TRUE(largest_set(budget, occupancy, {5000}, budget.start).is_proven);
+}
+
+TEST(BestSet, ASearchThatIsCutShortSaysSo) {
+  std::mt19937 random(5);
+  const Budget budget = test::random_budget(random, {8, false, false, false, false});
+  const Occupancy occupancy(budget);
+  EXPECT_FALSE(largest_set(budget, occupancy, {20}, budget.start, 1).is_proven);
+}
+
+}  // namespace
+}  // namespace headroom::planning

@@ -1,0 +1,173 @@
+#include "planning/budget_reader.h"
+
+#include <gmock/gmock.h>
+
+#include "planning/device_profiles.h"
+
+namespace headroom::planning {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string sentence_of(const std::string& text) {
+  const auto budget = parse_budget(text, "b.toml");
+  return budget ? "(no error)" : budget.error().sentence();
+}
+
+TEST(BudgetReader, ReadsAllThereIs) {
+  const auto budget = parse_budget(R"(
+title = "All"
+units = "decimal"
+start = "together"
+[device]
+profile = "orin-nx-16gb"
+system = "600MB"
+headless = true
+[rules]
+most_used = "80 %"
+healthy_used = 0.6
+buffer = "1GiB"
+[[component]]
+name = "camera"
+memory = "100MB"
+frames = [ { resolution = "1920x1080", channels = 3, depth = 8, count = 10 }, { resolution = "640x480", channels = 1, depth = 16 } ]
+[[component]]
+name = "yolo"
+load_peak = "900MB"
+run_mean = "500MB"
+run_peak = "600MB"
+transient = "50MB"
+precision = "fp16"
+value = 2.5
+required = true
+needs = ["camera"]
+group = "detectors"
+pipeline = "front"
+[[component.variant]]
+precision = "int8"
+memory = "300MB"
+estimate = "half"
+[[component]]
+name = "vlm"
+model = "vila"
+lazy = true
+)",
+                                   "b.toml");
+  ASSERT_TRUE(budget) << budget.error().sentence();
+  EXPECT_TRUE(budget->is_decimal);
+  EXPECT_EQ(budget->start, StartMode::together);
+  EXPECT_EQ(budget->device.id, "orin-nx-16gb");
+  EXPECT_EQ(budget->device.total, mebibytes(15388));
+  EXPECT_EQ(budget->device.system, Bytes{600'000'000});
+  EXPECT_FALSE(budget->has_desktop);
+  EXPECT_DOUBLE_EQ(budget->rules.most_used, 0.8);
+  EXPECT_DOUBLE_EQ(budget->rules.healthy_used, 0.6);
+  EXPECT_EQ(budget->rules.buffer, gibibytes(1));
+  ASSERT_EQ(budget->components.size(), 3U);
+  EXPECT_EQ(budget->components[0].need.frame_bytes(), (Bytes{1920 * 1080 * 3 * 10 + 640 * 480 * 2}));
+  const BudgetComponent& yolo = budget->components[1];
+  EXPECT_EQ(yolo.line, 17);
+  EXPECT_EQ(yolo.need.load_peak, Bytes{900'000'000});
+  EXPECT_EQ(yolo.need.run_mean, Bytes{500'000'000});
+  EXPECT_THAT(yolo.needs, ElementsAre("camera"));
+  ASSERT_EQ(yolo.variants.size(), 1U);
+  EXPECT_EQ(yolo.variants[0].need.origin, (FigureOrigin{FigureOrigin::Kind::estimate, "half"}));
+  EXPECT_FALSE(budget->components[2].need.run_peak);
+  EXPECT_EQ(budget->components[2].need.line, 35);
+}
+
+TEST(BudgetReader, WhatABadBudgetHasIsOneSentenceWithItsLine) {
+  const auto component = [](const std::string& rest) { return "[[component]]\nname = \"a\"\n" + rest; };
+  EXPECT_THAT(sentence_of(component("memory = \"-5MB\"\n")), StartsWith("b.toml:3: 'memory' is no size"));
+  EXPECT_THAT(sentence_of(component("memory = 500\n")),
+              StartsWith("b.toml:3: 'memory' must be a size in quotes with its unit"));
+  EXPECT_THAT(sentence_of(component("memory = \"5 parsecs\"\n")),
+              StartsWith("b.toml:3: 'memory' is no size"));
+  EXPECT_THAT(sentence_of(component("memry = \"5MB\"\n")),
+              StartsWith("b.toml:3: there is no setting 'memry'; did you mean 'memory'?"));
+  EXPECT_THAT(sentence_of(component("")), StartsWith("b.toml:1: the component 'a' has no memory"));
+  EXPECT_THAT(sentence_of("[[component]]\nmemory = \"5MB\"\n"),
+              StartsWith("b.toml:1: a component has no name"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\n") + "\n" + component("memory = \"5MB\"\n")),
+              StartsWith("b.toml:5: there are two components 'a'; the other is in line 1"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nrun_peak = \"5MB\"\n")),
+              StartsWith("b.toml:3: both 'memory' and 'run_peak' are given"));
+  EXPECT_THAT(sentence_of(component("load_peak = \"5MB\"\n")),
+              StartsWith("b.toml:1: load_peak and run_mean need"));
+  EXPECT_THAT(sentence_of(component("run_peak = \"5MB\"\nrun_mean = \"6MB\"\n")),
+              StartsWith("b.toml:1: run_mean is above run_peak"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nmodel = \"x\"\n")),
+              StartsWith("b.toml:1: both a measured footprint and sizes"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nframes = { resolution = \"12\" }\n")),
+              StartsWith("b.toml:4: '12' is no resolution"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nframes = { resolution = \"2x2\", depth = 12 }\n")),
+              StartsWith("b.toml:4: 'depth' is the bits of a channel"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nframes = { resolution = \"2x2\", count = 0 }\n")),
+              StartsWith("b.toml:4: 'count' must be a whole number"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nvalue = -1\n")),
+              StartsWith("b.toml:4: 'value' must be"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nlazy = 1\n")),
+              StartsWith("b.toml:4: 'lazy' must be true or"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\nafter = [\"b\"]\n")),
+              StartsWith("b.toml:1: 'a' comes after 'b', which there is not"));
+  EXPECT_THAT(sentence_of(component("memory = \"5MB\"\n[[component.variant]]\nmemory = \"1MB\"\n")),
+              StartsWith("b.toml:4: a variant says what is other"));
+  EXPECT_THAT(sentence_of("[device]\nprofile = \"orin-nx-16g\"\n"),
+              StartsWith("b.toml:2: there is no device 'orin-nx-16g'; did you mean 'orin-nx-16gb'?"));
+  EXPECT_THAT(sentence_of("[device]\nname = \"x\"\n"), StartsWith("b.toml:1: the device has no memory"));
+  EXPECT_THAT(sentence_of("[rules]\nmost_used = \"120%\"\n"),
+              StartsWith("b.toml:2: 'most_used' is no share"));
+  EXPECT_THAT(sentence_of("units = \"furlongs\"\n"), StartsWith("b.toml:1: there are no units 'furlongs'"));
+  EXPECT_THAT(sentence_of("start = \"later\"\n"), StartsWith("b.toml:1: there is no start 'later'"));
+  EXPECT_THAT(sentence_of("title = \"x\"\n"), StartsWith("b.toml:1: there is no component in it"));
+  EXPECT_THAT(sentence_of("component = 3\n"), StartsWith("b.toml:1: 'component' must be a list of tables"));
+  EXPECT_THAT(sentence_of("[[component]\n"), StartsWith("b.toml:1: this is not valid TOML"));
+}
+
+TEST(BudgetReader, ACircleIsNamedWithALineOfIt) {
+  const std::string text =
+      "[[component]]\nname = \"x\"\nmemory = \"1MB\"\nafter = [\"a\"]\n"
+      "[[component]]\nname = \"a\"\nmemory = \"1MB\"\nafter = [\"b\"]\n"
+      "[[component]]\nname = \"b\"\nmemory = \"1MB\"\nneeds = [\"c\"]\n"
+      "[[component]]\nname = \"c\"\nmemory = \"1MB\"\nafter = [\"a\"]\n";
+  EXPECT_EQ(
+      sentence_of(text),
+      "b.toml:5: the start has a circle: 'a' after 'b' after 'c' after 'a'; take one of them out of after or "
+      "needs");
+}
+
+TEST(BudgetReader, TheStartFollowsTheFileAndItsDependencies) {
+  const auto names = [](const std::string& head) {
+    const auto budget = parse_budget(head +
+                                         "[[component]]\nname = \"a\"\nmemory = \"1MB\"\nafter = [\"b\"]\n"
+                                         "[[component]]\nname = \"b\"\nmemory = \"1MB\"\n"
+                                         "[[component]]\nname = \"c\"\nmemory = \"1MB\"\n",
+                                     "b.toml");
+    std::vector<std::string> all;
+    if (budget)
+      for (const BudgetComponent& each : budget->components) all.push_back(each.name);
+    else
+      all.push_back(budget.error().sentence());
+    return all;
+  };
+  EXPECT_THAT(names(""), ElementsAre("b", "a", "c"));
+  EXPECT_THAT(names("order = [\"c\", \"b\"]\n"), ElementsAre("c", "b", "a"));
+  EXPECT_THAT(names("order = [\"a\", \"b\"]\n"),
+              ElementsAre(HasSubstr("'order' starts 'a' before what it comes after")));
+  EXPECT_THAT(names("order = [\"b\", \"b\"]\n"), ElementsAre(StartsWith("b.toml:1: 'b' stands twice")));
+  EXPECT_THAT(names("order = [\"z\"]\n"), ElementsAre(StartsWith("b.toml:1: there is no component 'z'")));
+}
+
+TEST(DeviceProfiles, AreFoundByNameAndHaveASource) {
+  for (const DeviceProfile& profile : device_profiles()) {
+    EXPECT_EQ(*device_profile(profile.id), profile);
+    EXPECT_GT(profile.total, profile.system + profile.desktop) << profile.id;
+    EXPECT_FALSE(profile.source.empty()) << profile.id;
+  }
+  EXPECT_EQ(device_profile("Orin_NX_16GB")->id, "orin-nx-16gb");
+}
+
+}  // namespace
+}  // namespace headroom::planning

@@ -1,0 +1,118 @@
+#include "planning/footprints.h"
+
+#include <gmock/gmock.h>
+
+#include "planning/memory_plan.h"
+#include "random_budget.h"
+
+namespace headroom::planning {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// As headroom bench measured yolox_nano_640x640 on an x86-64 CPU, in whole MiB.
+MeasuredFootprint yolox(const std::string& file = "runs/1/footprints/a.json") {
+  Footprint footprint;
+  footprint.name = "a";
+  footprint.path = "models/yolox_nano_640x640.onnx";
+  footprint.backend = "onnxruntime";
+  footprint.backend_version = "1.29.0";
+  footprint.runtime = mebibytes(25);
+  footprint.load_peak = mebibytes(33);
+  footprint.run_mean = mebibytes(59);
+  footprint.run_peak = mebibytes(60);
+  footprint.frames = mebibytes(6);
+  footprint.file_backed = mebibytes(30);
+  footprint.charged_peak = mebibytes(62);
+  footprint.measured_at = "2026-11-22T21:45:21+00:00";
+  footprint.host = "bench-7";
+  return {file, footprint};
+}
+
+Budget budget_with(const std::string& model, const std::string& footprint = {}) {
+  Budget budget;
+  budget.name = "b.toml";
+  BudgetComponent component;
+  component.name = "yolo";
+  component.need.model = model;
+  component.need.footprint = footprint;
+  component.need.line = 7;
+  budget.components = {component};
+  return budget;
+}
+
+TEST(Footprints, OwnPagesPagesInCommonAndTheKernelsAreApart) {
+  const MemoryNeed need = need_of(yolox());
+  EXPECT_EQ(need.shared, mebibytes(30));
+  EXPECT_EQ(need.shared_key, "onnxruntime 1.29.0");
+  EXPECT_EQ(need.kernel, mebibytes(1));  // 62 charged of 91 − 30
+  EXPECT_EQ(need.load_peak, mebibytes(25 + 33 - 30 + 1));
+  EXPECT_EQ(need.run_peak, mebibytes(25 + 60 - 30 + 1));
+  EXPECT_EQ(need.measured_frames, mebibytes(6));
+  // The group's own peak comes out again.
+  EXPECT_EQ(*need.run_peak + need.frame_bytes(), mebibytes(62));
+}
+
+TEST(Footprints, ReportsOfEarlierVersionsHaveTheGroupsAccountOrNothing) {
+  MeasuredFootprint old = yolox();
+  old.footprint.file_backed.reset();
+  EXPECT_EQ(need_of(old).shared, mebibytes(91 - 62));
+  old.footprint.charged_peak.reset();
+  EXPECT_EQ(need_of(old).shared, Bytes{});
+  EXPECT_EQ(need_of(old).run_peak, mebibytes(85));
+}
+
+TEST(Footprints, AreFoundByNameFileAndPlace) {
+  MeasuredFootprint newer = yolox("runs/2/footprints/a.json");
+  newer.footprint.measured_at = "2026-11-23T08:00:00+00:00";
+  newer.footprint.run_peak = mebibytes(70);
+  const std::vector<MeasuredFootprint> measured{yolox(), newer};
+  const auto run_peak = [&](const Budget& budget) {
+    const auto resolved = resolve_footprints(budget, measured);
+    EXPECT_TRUE(resolved) << resolved.error().sentence();
+    return resolved->components[0].need.run_peak;
+  };
+  EXPECT_EQ(run_peak(budget_with("a")), mebibytes(25 + 70 - 30));
+  EXPECT_EQ(run_peak(budget_with("yolox_nano_640x640")), mebibytes(65));
+  EXPECT_EQ(run_peak(budget_with("yolox_nano_640x640.onnx")), mebibytes(65));
+  EXPECT_EQ(run_peak(budget_with("a", "runs/1")), mebibytes(56));
+  EXPECT_EQ(run_peak(budget_with("", "runs/1/footprints/a.json")), mebibytes(56));
+}
+
+TEST(Footprints, OneThatIsNotThereIsOneSentenceWithItsLine) {
+  const auto resolved = resolve_footprints(budget_with("yolo11n"), {yolox()});
+  ASSERT_FALSE(resolved);
+  EXPECT_EQ(
+      resolved.error().sentence(),
+      "b.toml:7: there is no footprint of yolo11n; measure it with headroom bench --model NAME=FILE and give "
+      "--footprints outputs");
+  EXPECT_THAT(resolve_footprints(budget_with("a", "runs/9"), {yolox()}).error().sentence(),
+              StartsWith("b.toml:7: there is no footprint of a in runs/9"));
+}
+
+TEST(Footprints, FramesOfTheBudgetReplaceThoseOfTheBench) {
+  Budget budget = budget_with("a");
+  budget.components[0].need.frames = {{1920, 1080, 3, 1, 10}};
+  const auto resolved = resolve_footprints(budget, {yolox()});
+  ASSERT_TRUE(resolved);
+  EXPECT_EQ(resolved->components[0].need.frame_bytes(), (Bytes{1920 * 1080 * 3 * 10}));
+}
+
+TEST(Footprints, TheSameModelOnAnotherRuntimeIsAVariant) {
+  MeasuredFootprint other = yolox("runs/3/footprints/b.json");
+  other.footprint.name = "b";
+  other.footprint.path = "models/yolox_nano_640x640.torchscript";
+  other.footprint.backend = "libtorch";
+  other.footprint.path = "other/yolox_nano_640x640.pt";
+  const auto resolved = resolve_footprints(budget_with("a"), {yolox(), other});
+  ASSERT_TRUE(resolved);
+  ASSERT_EQ(resolved->components[0].variants.size(), 1U);
+  const BudgetVariant& variant = resolved->components[0].variants[0];
+  EXPECT_EQ(variant.settings, (std::map<std::string, std::string>{{"backend", "libtorch"}}));
+  EXPECT_THAT(variant.need.origin.source,
+              HasSubstr("runs/3/footprints/b.json, measured 2026-11-22 on bench-7"));
+}
+
+}  // namespace
+}  // namespace headroom::planning

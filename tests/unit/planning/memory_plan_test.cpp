@@ -1,0 +1,153 @@
+#include "planning/memory_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "planning/budget_reader.h"
+#include "random_budget.h"
+#include "support/test_support.h"
+
+namespace headroom::planning {
+namespace {
+
+using test::component;
+using testing::Contains;
+using testing::HasSubstr;
+
+Budget budget_of(std::vector<BudgetComponent> components, std::int64_t total) {
+  Budget budget;
+  budget.name = "b.toml";
+  budget.components = std::move(components);
+  budget.device.total = {total};
+  budget.rules.buffer = {};
+  return budget;
+}
+
+MemoryPlan plan_of(const Budget& budget) {
+  auto plan = make_plan(budget);
+  EXPECT_TRUE(plan) << plan.error().sentence();
+  return *plan;
+}
+
+TEST(MemoryPlan, TheGuidesTablesComeOutAsPrinted) {
+  const auto plan = [](const char* name) {
+    const auto file = std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/examples" / name;
+    return plan_of(*parse_budget(test::read_text(file), name));
+  };
+  const MemoryPlan healthy = plan("budget-perception.toml");
+  EXPECT_EQ(words_for_sum(healthy.worst().total, true), "8.0 GB");
+  EXPECT_EQ(words_for_sum(healthy.available, true), "8.0 GB");
+  EXPECT_DOUBLE_EQ(healthy.used, 0.5);
+  EXPECT_EQ(healthy.verdict, Verdict::healthy);
+  const MemoryPlan tight = plan("budget-maximum-models.toml");
+  EXPECT_EQ(words_for_sum(tight.worst().total, true), "13.0 GB");
+  EXPECT_EQ(words_for_sum(tight.available, true), "3.0 GB");
+  EXPECT_NEAR(tight.used, 0.8125, 1e-9);
+  EXPECT_EQ(words_for(tight.verdict), "tight but viable");
+  EXPECT_EQ(words_for_sum(tight.allowed, true), "13.6 GB");  // "< 85% (13.6GB)"
+}
+
+TEST(MemoryPlan, TheVerdictIsByShareAndByBuffer) {
+  const auto verdict = [](std::int64_t used, std::int64_t buffer) {
+    Budget budget = budget_of({component("a", used, used)}, 100);
+    budget.rules.buffer = {buffer};
+    return plan_of(budget).verdict;
+  };
+  EXPECT_EQ(verdict(75, 0), Verdict::healthy);
+  EXPECT_EQ(verdict(76, 0), Verdict::tight);
+  EXPECT_EQ(verdict(85, 0), Verdict::tight);
+  EXPECT_EQ(verdict(86, 0), Verdict::risky);
+  EXPECT_EQ(verdict(100, 0), Verdict::risky);
+  EXPECT_EQ(verdict(101, 0), Verdict::does_not_fit);
+  EXPECT_EQ(verdict(50, 51), Verdict::risky);
+}
+
+TEST(MemoryPlan, TheLoadPeakOfTheLastIsTheWorstMoment) {
+  const MemoryPlan plan = plan_of(budget_of({component("a", 40, 40), component("b", 60, 20)}, 90));
+  EXPECT_EQ(plan.running, Bytes{60});
+  EXPECT_EQ(plan.worst().total, Bytes{100});
+  EXPECT_EQ(words_for(plan.worst(), plan.budget), "while b is loaded and 1 other runs");
+  EXPECT_EQ(plan.verdict, Verdict::does_not_fit);
+  EXPECT_EQ(plan.best_peak, Bytes{60});  // b, and then a
+  EXPECT_THAT(plan.reasons, Contains(HasSubstr("another start order would need 40 B less")));
+}
+
+TEST(MemoryPlan, AGroupCountsItsLargestAndIsSwappedWhileTheOthersRun) {
+  BudgetComponent a = component("a", 10, 10), b = component("b", 50, 30), c = component("c", 20, 20);
+  a.group = b.group = "detectors";
+  const MemoryPlan plan = plan_of(budget_of({a, b, c}, 100));
+  EXPECT_EQ(plan.running, Bytes{50});
+  EXPECT_EQ(plan.worst().kind, PlanMoment::Kind::loading);
+  EXPECT_EQ(plan.worst().total, Bytes{70});  // b's load peak and c, without a
+}
+
+TEST(MemoryPlan, LazyComponentsTakeTurns) {
+  BudgetComponent a = component("a", 40, 40), b = component("b", 30, 30);
+  a.is_lazy = b.is_lazy = true;
+  const MemoryPlan plan = plan_of(budget_of({a, b, component("c", 10, 10)}, 100));
+  EXPECT_EQ(plan.order, (std::vector<std::size_t>{2}));
+  EXPECT_EQ(plan.running, Bytes{50});
+  // Alone it takes turns with nobody, and its load peak comes on top of all.
+  a.need.load_peak = Bytes{70};
+  const MemoryPlan alone = plan_of(budget_of({a, component("c", 10, 10)}, 100));
+  EXPECT_EQ(alone.worst().total, Bytes{80});
+}
+
+TEST(MemoryPlan, OfAPipelineOneTransientBufferCounts) {
+  BudgetComponent a = component("a", 0, 10), b = component("b", 0, 10), c = component("c", 0, 10);
+  a.need.transient = {5}, b.need.transient = {7}, c.need.transient = {3};
+  a.pipeline = b.pipeline = "front";
+  EXPECT_EQ(plan_of(budget_of({a, b, c}, 100)).running, Bytes{30 + 7 + 3});
+}
+
+TEST(MemoryPlan, PagesInCommonAreCountedOnce) {
+  BudgetComponent a = component("a", 10, 10), b = component("b", 10, 10);
+  a.need.shared_key = b.need.shared_key = "onnxruntime 1.29.0";
+  a.need.shared = {28}, b.need.shared = {30};
+  const MemoryPlan plan = plan_of(budget_of({a, b}, 100));
+  EXPECT_EQ(plan.worst().total, Bytes{50});
+  EXPECT_EQ(plan.charged_peak(), Bytes{20});
+}
+
+TEST(MemoryPlan, AllAtOnceAddsTheLoadPeaks) {
+  Budget budget = budget_of({component("a", 40, 10), component("b", 30, 10)}, 100);
+  budget.start = StartMode::together;
+  const MemoryPlan plan = plan_of(budget);
+  EXPECT_EQ(plan.worst().total, Bytes{70});
+  EXPECT_EQ(words_for(plan.worst(), budget), "while all are loaded at once");
+}
+
+TEST(MemoryPlan, TheDevicesOwnRowsGiveWayToTheBudgets) {
+  Budget budget = budget_of({component("a", 10, 10)}, 100);
+  budget.device.system = {20}, budget.device.desktop = {30};
+  EXPECT_EQ(plan_of(budget).running, Bytes{60});
+  budget.has_desktop = false;
+  EXPECT_EQ(plan_of(budget).running, Bytes{30});
+  budget.components[0].is_system = true;
+  EXPECT_EQ(plan_of(budget).running, Bytes{10});
+}
+
+// The peak is the largest of the moments, and each moment is the sum of its parts.
+TEST(MemoryPlan, MomentsAddUp) {
+  std::mt19937 random(6);
+  for (int i = 0; i < 1000; ++i) {
+    const Budget budget = test::random_budget(random, {1 + random() % 8});
+    const MemoryPlan plan = plan_of(budget);
+    for (const PlanMoment& moment : plan.moments) {
+      ASSERT_EQ(sum_of(moment.shares), moment.total);
+      ASSERT_LE(moment.total, plan.worst().total);
+    }
+    ASSERT_LE(plan.best_peak, plan.worst().total);
+    ASSERT_EQ(plan.available, plan.total - plan.worst().total);
+  }
+}
+
+TEST(MemoryPlan, ABudgetWithoutADeviceSaysHowToNameOne) {
+  const auto plan = make_plan(budget_of({component("a", 1, 1)}, 0));
+  ASSERT_FALSE(plan);
+  EXPECT_THAT(plan.error().sentence(), HasSubstr("--device"));
+}
+
+}  // namespace
+}  // namespace headroom::planning

@@ -1,0 +1,78 @@
+#include "planning/start_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "random_budget.h"
+
+namespace headroom::planning {
+namespace {
+
+bool keeps_dependencies(const Occupancy& occupancy, const std::vector<std::size_t>& order) {
+  std::vector<bool> started(occupancy.size(), false);
+  for (const std::size_t i : order) {
+    for (const std::size_t predecessor : occupancy.predecessors(i))
+      if (!started[predecessor]) return false;
+    started[i] = true;
+  }
+  return true;
+}
+
+// Every order there is.
+Bytes lowest_by_trying(const Occupancy& occupancy) {
+  std::vector<std::size_t> order = given_start_order(occupancy);
+  std::sort(order.begin(), order.end());
+  Bytes lowest{1'000'000};
+  do {
+    if (keeps_dependencies(occupancy, order)) lowest = std::min(lowest, peak_of_start(occupancy, order));
+  } while (std::next_permutation(order.begin(), order.end()));
+  return lowest;
+}
+
+TEST(StartOrder, NoOrderIsBetterWithGroupsAndDependencies) {
+  std::mt19937 random(1);
+  std::size_t improved = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const Budget budget =
+        test::random_budget(random, {2 + random() % 5, random() % 2 == 0, random() % 2 == 0});
+    const Occupancy occupancy(budget);
+    const auto best = best_start_order(occupancy, occupancy.all());
+    ASSERT_EQ(best.size(), given_start_order(occupancy).size());
+    ASSERT_TRUE(keeps_dependencies(occupancy, best));
+    ASSERT_EQ(peak_of_start(occupancy, best).count, lowest_by_trying(occupancy).count) << i;
+    if (peak_of_start(occupancy, best) < peak_of_start(occupancy, given_start_order(occupancy))) ++improved;
+  }
+  EXPECT_GT(improved, 300U);  // else the test shows nothing
+}
+
+TEST(StartOrder, WithoutGroupsItIsByLoadPeakMinusRun) {
+  Budget budget;
+  budget.components = {test::component("small spike", 110, 100), test::component("large spike", 300, 50),
+                       test::component("none", 20, 20)};
+  const Occupancy occupancy(budget);
+  EXPECT_EQ(best_start_order(occupancy, occupancy.all()), (std::vector<std::size_t>{1, 0, 2}));
+  EXPECT_EQ(peak_of_start(occupancy, {1, 0, 2}), Bytes{300});
+  EXPECT_EQ(peak_of_start(occupancy, given_start_order(occupancy)), Bytes{400});
+}
+
+// The property that all of it rests on.
+TEST(Occupancy, ALargerSetNeverTakesLess) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 2000; ++i) {
+    const Budget budget = test::random_budget(random, {6});
+    const Occupancy occupancy(budget);
+    std::vector<bool> set(occupancy.size());
+    for (std::size_t k = 0; k < set.size(); ++k) set[k] = random() % 2 == 0;
+    std::vector<bool> larger = set;
+    larger[random() % larger.size()] = true;
+    ASSERT_LE(occupancy.at_peak(set), occupancy.at_peak(larger));
+    ASSERT_LE(occupancy.at_load(set), occupancy.at_load(larger));
+    const std::size_t loading = random() % larger.size();
+    ASSERT_LE(occupancy.at_peak(set, loading), occupancy.at_peak(larger, loading));
+  }
+}
+
+}  // namespace
+}  // namespace headroom::planning

@@ -1,0 +1,69 @@
+#include "planning/what_if.h"
+
+#include <gmock/gmock.h>
+
+#include "random_budget.h"
+
+namespace headroom::planning {
+namespace {
+
+using test::component;
+using testing::HasSubstr;
+
+Budget sample_budget() {
+  Budget budget;
+  budget.name = "b.toml";
+  budget.components = {component("camera", 10, 10), component("yolo.v8", 40, 30), component("tracker", 5, 5)};
+  budget.components[0].need.frames = {{1920, 1080, 3, 1, 10}};
+  budget.components[1].needs = {"camera"};
+  budget.components[2].after = {"camera"};
+  BudgetVariant int8;
+  int8.settings = {{"precision", "int8"}};
+  int8.need = component("", 20, 15).need;
+  budget.components[1].variants = {int8};
+  return budget;
+}
+
+TEST(WhatIf, EachChangeDoesWhatItSays) {
+  const auto changed = [](const char* change) {
+    auto budget = with_change(sample_budget(), change);
+    EXPECT_TRUE(budget) << change << ": " << budget.error().sentence();
+    return *budget;
+  };
+  EXPECT_EQ(changed("yolo.v8.precision=int8").components[1].need.run_peak, Bytes{15});
+  EXPECT_EQ(changed("YOLO.V8.precision = INT8").components[1].settings.at("precision"), "int8");
+  EXPECT_EQ(changed("tracker.memory=1KiB").components[2].need.load_peak, kibibytes(1));
+  EXPECT_EQ(changed("yolo.v8.load_peak=1KiB").components[1].need.run_peak, Bytes{30});
+  EXPECT_EQ(changed("camera.frames=640x480").components[0].need.frame_bytes(), Bytes{640 * 480 * 3 * 10});
+  EXPECT_EQ(changed("camera.frame_count=2").components[0].need.frame_bytes(), Bytes{1920 * 1080 * 3 * 2});
+  EXPECT_TRUE(changed("lazy=tracker").components[2].is_lazy);
+  EXPECT_EQ(changed("tracker.value=9").components[2].value, 9);
+  EXPECT_EQ(changed("tracker.group=x").components[2].group, "x");
+  const Budget without = changed("drop=camera");  // yolo.v8 needs it, the tracker only follows it
+  ASSERT_EQ(without.components.size(), 1U);
+  EXPECT_EQ(without.components[0].name, "tracker");
+  EXPECT_TRUE(without.components[0].after.empty());
+}
+
+TEST(WhatIf, WhatCannotBeDoneIsOneSentence) {
+  const auto sentence = [](const char* change) {
+    const auto budget = with_change(sample_budget(), change);
+    return budget ? "(no error)" : budget.error().sentence();
+  };
+  EXPECT_THAT(sentence("camera"), HasSubstr("it has no value"));
+  EXPECT_THAT(sentence("camera=1GB"), HasSubstr("'camera' names no field"));
+  EXPECT_THAT(sentence("drop=camra"), HasSubstr("did you mean 'camera'?"));
+  EXPECT_THAT(sentence("camra.memory=1GB"), HasSubstr("did you mean 'camera'?"));
+  EXPECT_THAT(sentence("camera.memroy=1GB"), HasSubstr("did you mean 'memory'?"));
+  EXPECT_THAT(sentence("camera.memory=1"), HasSubstr("write a size such as 300MB"));
+  EXPECT_THAT(sentence("camera.memory=-1GB"), HasSubstr("cannot be done"));
+  EXPECT_THAT(sentence("tracker.frames=640x480"), HasSubstr("has no frames in the budget"));
+  EXPECT_THAT(sentence("camera.frames=big"), HasSubstr("'big' is no resolution"));
+  EXPECT_THAT(sentence("camera.frame_count=0"), HasSubstr("is no count"));
+  EXPECT_THAT(sentence("yolo.v8.precision=fp8"), HasSubstr("known: int8"));
+  EXPECT_THAT(sentence("tracker.precision=int8"), HasSubstr("[[component.variant]]"));
+  EXPECT_THAT(sentence("tracker.value=nan"), HasSubstr("is no value"));
+}
+
+}  // namespace
+}  // namespace headroom::planning
