@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the ledger of GPU memory is worth on a real GPU: limits by every route, the ledger against NVML, and the cost.
+"""What the ledger of GPU memory is worth on a real GPU: limits by every route, and the ledger against NVML.
 
     gpu_ledger.py --tracer libheadroom_trace.so --tools FOLDER --out FOLDER [--onnxruntime BIN --model FILE.onnx]
 
-FOLDER of tools is build/gpu/bin (gpu_call_cost, make_account; trace_guest_cuda lies in build/gpu/tests); PyTorch is python3's; BIN has
+FOLDER of tools is build/gpu/bin (make_account; trace_guest_cuda lies in build/gpu/tests); PyTorch is python3's; BIN has
 bare_onnxruntime_loop and ONNX Runtime with its CUDA provider. Writes results.json, and the recordings, and what NVML said meanwhile (gpu_ledger_compare.py),
 into --out. Needs no build of Headroom but the preload library, so it runs where the GPU is.
 """
@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -95,28 +94,6 @@ def onnxruntime_runs(arguments):
     return {"status": loop.wait(60), "out": "".join(said)}
 
 
-def cost(arguments):
-    """Alternating pairs; each program's own figure is a median of 21 rounds."""
-    plain, hooked = [], []
-    for pair in range(arguments.pairs):
-        recording = arguments.out / "cost.hrec"
-        recording.unlink(missing_ok=True)
-        for environment, figures in ((None, plain), (traced(arguments, recording, f"full=0,device={64 * GIB}"), hooked)):
-            done = run([arguments.tools / "gpu_call_cost", 5, 200], environment)
-            if done["status"] == 0:
-                figures.append(json.loads(done["out"]))
-            else:
-                return {"failed": done}
-        recording.unlink(missing_ok=True)
-    result = {"pairs": len(hooked)}
-    for key in plain[0]:
-        added = [b[key] - a[key] for a, b in zip(plain, hooked)]
-        result[key] = {"untraced": statistics.median(a[key] for a in plain), "traced": statistics.median(b[key] for b in hooked),
-                       "added_median": statistics.median(added),
-                       "added_quartiles": statistics.quantiles(added, n=4) if len(added) > 1 else added}
-    return result
-
-
 def machine():
     query = run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
     return {"gpu": query["out"].strip(), "kernel": platform.release(), "cpu": platform.machine(),
@@ -128,15 +105,14 @@ def main():
     parser.add_argument("--tracer", type=pathlib.Path, required=True)
     parser.add_argument("--tools", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--pairs", type=int, default=21)
     parser.add_argument("--onnxruntime", type=pathlib.Path)
     parser.add_argument("--model", type=pathlib.Path)
-    parser.add_argument("--only", default="routes,torch,driver,onnxruntime,cost")
+    parser.add_argument("--only", default="routes,torch,driver,onnxruntime")
     arguments = parser.parse_args()
     arguments.tracer = arguments.tracer.resolve()
     arguments.out.mkdir(parents=True, exist_ok=True)
     result = {"machine": machine(), "command": " ".join(sys.argv)}
-    for name, step in (("routes", routes), ("torch", torch_runs), ("driver", driver_runs), ("onnxruntime", onnxruntime_runs), ("cost", cost)):
+    for name, step in (("routes", routes), ("torch", torch_runs), ("driver", driver_runs), ("onnxruntime", onnxruntime_runs)):
         if name not in arguments.only.split(","):
             continue
         begin = time.monotonic()

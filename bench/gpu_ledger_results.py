@@ -27,7 +27,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     results = json.loads((folder / "results.json").read_text())
     compared = {name: json.loads((folder / f"compare_{name}.json").read_text()) for name in ("torch_caching", "torch_expandable", "torch_async", "onnxruntime", "driver") if (folder / f"compare_{name}.json").exists()}
-    machine, routes, cost = results["machine"], results["routes"], results["cost"]
+    machine, routes = results["machine"], results["routes"]
     lines = ["# The ledger of GPU memory on a real GPU", "",
              f"{machine['gpu']} (driver), {machine['cores']} cores, {machine['libc']}, kernel {machine['kernel']}, {machine['date']}; "
              f"{compared['torch_caching']['program']}. Commands: `bench/gpu_ledger.py`, `bench/gpu_ledger_compare.py`, this file by "
@@ -56,15 +56,7 @@ def main():
         for phase, figures in one["phases"].items():
             lines.append(f"| {one['program']}{SETTINGS[one['setting']]} | {phase} | {figures['nvml_bytes'] / MIB:,.1f} | {figures['ledger_bytes'] / MIB:,.1f} | " +
                          " | ".join(cells_of(figures)) + " |")
-    lines += ["",
-              "## Cost", "", f"Medians of {cost['pairs']} alternating pairs of programs, nanoseconds; a pair of calls allocates and frees, with a "
-              "limit set.", "", "| | untraced | traced | added, median (quartiles) |", "|---|---|---|---|"]
-    for key, figures in cost.items():
-        if key == "pairs":
-            continue
-        low, _, high = figures["added_quartiles"]
-        lines.append(f"| {key.removesuffix('_ns')} | {figures['untraced']:,.0f} | {figures['traced']:,.0f} | {figures['added_median']:,.0f} ({low:,.0f} to {high:,.0f}) |")
-    lines += ["", "A launch calls the driver's own function, so nothing is added to it: what the line shows is the noise of the machine.", ""]
+    lines += ["", "What a call costs: [gpu_call_cost.md](gpu_call_cost.md).", ""]
     (RESULTS / "gpu_ledger.md").write_text("\n".join(lines))
     for run in routes["ways"].values():
         run.pop("err", None)

@@ -3,6 +3,7 @@
 (bench/bare_onnxruntime_loop.cpp) and with PyTorch (gpu_torch_guest.py inference).
 
     gpu_trace_cost.py --build BIN --models FOLDER --out FOLDER [--pairs 21] [--only onnxruntime,pytorch] [--model resnet50_b1 …]
+    gpu_trace_cost.py --pool FOLDER FOLDER… --out FOLDER    the pairs of several runs with the same settings together
 
 Groups of processes: one alone and one of each mode. All are ready and idle at first; then they run in turns of --slice seconds,
 when they are told to (on_command.h), so none is stopped with work still on the GPU, and all run on the same processors. The ratio of
@@ -198,6 +199,22 @@ def pytorch(options, keep):
         keep({"failed": {", ".join(names): failed}})
 
 
+def pooled(runs):
+    result = runs[0]
+    for run in runs[1:]:
+        if any(run[key] != result[key] for key in ("turns", "slice", "processors")):
+            sys.exit("these runs have other turns, slices or processors than each other")
+        for program in ("onnxruntime", "pytorch"):
+            for model, one in run.get(program, {}).get("models", {}).items():
+                mine = result[program]["models"][model]
+                mine["alone_ms"] = (mine["alone_ms"] * mine["pairs"] + one["alone_ms"] * one["pairs"]) / (mine["pairs"] + one["pairs"])
+                mine["pairs"] += one["pairs"]
+                for mode, of_mode in one["modes"].items():
+                    ratios = mine["modes"][mode]["ratios"] + of_mode["ratios"]
+                    mine["modes"][mode] = {"ratio": interval_of_median(ratios), "ratios": ratios}
+    return result
+
+
 def markdown(result):
     place = result["machine"]
     out = ["# What tracing adds to inference on a GPU", "",
@@ -225,8 +242,9 @@ def markdown(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--models", type=pathlib.Path)
+    parser.add_argument("--pool", type=pathlib.Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--pairs", type=int, default=21)
     parser.add_argument("--at-once", type=int, default=7, help="groups that are started together")
@@ -243,6 +261,13 @@ def main():
     if unknown := set(options.modes) - set(MODES):
         parser.error(f"no such mode: {', '.join(sorted(unknown))}")
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.pool:
+        result = pooled([json.loads((folder / "gpu_trace_cost.json").read_text()) for folder in options.pool])
+        (options.out / "gpu_trace_cost.json").write_text(json.dumps(result, indent=1) + "\n")
+        (options.out / "gpu_trace_cost.md").write_text(markdown(result))
+        return print(markdown(result))
+    if options.build is None or options.models is None:
+        parser.error("--build BIN and --models FOLDER are missing")
     options.build, options.models = options.build.resolve(), options.models.resolve()
     file = options.out / "gpu_trace_cost.json"
     result = json.loads(file.read_text()) if file.exists() else {}
