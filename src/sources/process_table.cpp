@@ -237,9 +237,14 @@ struct ProcessTable::State {
     const std::string_view status = read_file(process.pid, "status");
     users.put(status, row.user);
     row.swapped = kib_line(status, "VmSwap");
+    // The same figure as in stat, but since Linux 6.17 without what each processor has not yet added to it.
+    if (const auto resident = kib_line(status, "VmRSS")) row.rss = resident;
     row.oom_score = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score")));
     row.oom_score_adj = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score_adj")));
-    if (with_pss) row.pss = kib_line(read_file(process.pid, "smaps_rollup"), "Pss");
+    if (!with_pss) return row;
+    const std::string_view walked = read_file(process.pid, "smaps_rollup");
+    row.pss = kib_line(walked, "Pss");
+    if (const auto resident = kib_line(walked, "Rss")) row.rss = resident;  // to the page
     return row;
   }
 };

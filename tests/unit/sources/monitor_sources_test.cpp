@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "base/subprocess.h"
 #include "base/text.h"
 #include "sources/kernel_log.h"
 #include "sources/nvmap_clients.h"
@@ -328,7 +329,6 @@ void add_process(const Tree& tree, int pid, int parent, const std::string& name,
 
 TEST(ProcessTable, TheLargestWithTheirGpuMemory) {
   Tree tree;
-  const Bytes page{::sysconf(_SC_PAGESIZE)};
   tree.file("etc/passwd", "root:x:0:0::/root:/bin/sh\nrobot:x:1000:1000::/home/robot:/bin/sh\nbad\n");
   add_process(tree, 10, 1, "small", 1, 0);
   add_process(tree, 20, 1, "a name) (odd", 300, 0);
@@ -347,7 +347,7 @@ TEST(ProcessTable, TheLargestWithTheirGpuMemory) {
   EXPECT_EQ(sample.processes[0].gpu, mebibytes(100));
   const ProcessSample& odd = sample.processes[1];
   EXPECT_EQ(odd.name, "a name) (odd");
-  EXPECT_EQ(odd.rss, Bytes{300 * page.count});
+  EXPECT_EQ(odd.rss, kibibytes(10));
   EXPECT_EQ(odd.pss, kibibytes(7));
   EXPECT_EQ(odd.swapped, kibibytes(12));
   EXPECT_EQ(odd.oom_score, 667);
@@ -456,6 +456,42 @@ TEST(SystemSampler, ASourceThatFailsIsLeftOutAndTheOthersGoOn) {
   EXPECT_EQ(said.find("zram"), said.rfind("zram")) << said;
   EXPECT_NE(said.find("zram"), said.npos);
   EXPECT_THAT(sampler.found(), ElementsAre("meminfo"));
+}
+
+// Of a process that stands still, to the byte.
+TEST(MonitorSources, MemoryOfAProcessIsTheKernelsOwn) {
+  SpawnOptions options;
+  options.command = {"sh", "-c", "x=$(head -c 20000000 /dev/zero | tr '\\0' x); kill -STOP $$"};
+  auto child = Subprocess::spawn(options);
+  ASSERT_TRUE(child) << child.error().sentence();
+  const std::string folder = "/proc/" + std::to_string(child->pid());
+  const auto field = [&](const char* file, std::string_view key) {
+    const std::string text = test::read_text(folder + "/" + file);
+    for (const std::string_view line : split(text, '\n'))
+      if (line.starts_with(key))
+        return parse_number<std::int64_t>(trim(line.substr(key.size(), line.find("kB") - key.size())))
+            .value_or(-1);
+    return std::int64_t{-1};
+  };
+  for (int tries = 0; tries < 6000 && test::read_text(folder + "/stat").find(") T ") == std::string::npos;
+       ++tries)
+    ::usleep(10'000);
+  if (field("smaps_rollup", "Rss:") < 0) GTEST_SKIP() << "this kernel (or emulator) has no smaps_rollup";
+  ProcessTable table("/");
+  ProcessChoice choice;
+  choice.roots = {child->pid()};
+  choice.with_pss = true;
+  SystemSample sample;
+  table.read(sample, choice);
+  ASSERT_EQ(sample.processes.size(), 1U);
+  const ProcessSample& process = sample.processes[0];
+  EXPECT_EQ(process.rss, kibibytes(field("smaps_rollup", "Rss:")));
+  EXPECT_GE(process.pss, Bytes{20'000'000});  // shared pages are shared with whoever is there now
+  EXPECT_LE(process.pss, process.rss);
+  EXPECT_EQ(process.swapped, kibibytes(field("status", "VmSwap:")));
+  choice.with_pss = false;
+  table.read(sample, choice);
+  EXPECT_EQ(sample.processes[0].rss, kibibytes(field("status", "VmRSS:")));
 }
 
 }  // namespace
