@@ -37,8 +37,12 @@ bool is_whole(const hr_backend& api) {
 
 // Whether it has the optional functions for devices.
 bool knows_devices(const hr_backend& api) {
-  return api.struct_size >= sizeof(hr_backend) && api.prepare_device != nullptr && api.placement != nullptr &&
-         api.run_facts != nullptr;
+  return api.struct_size >= HEADROOM_BACKEND_DEVICE_TABLE && api.prepare_device != nullptr &&
+         api.placement != nullptr && api.run_facts != nullptr;
+}
+
+bool can_share(const hr_backend& api) {
+  return api.struct_size >= sizeof(hr_backend) && api.share != nullptr;
 }
 
 // A missing, empty or unreadable file is Headroom's to explain; runtimes word it badly or crash.
@@ -162,6 +166,7 @@ Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& sett
   wanted.conv_small_workspace = settings.conv_small_workspace ? 1 : 0;
   wanted.device_graph = settings.device_graph ? 1 : 0;
   wanted.precision = static_cast<std::int32_t>(settings.precision);
+  wanted.shared_arena_bytes = settings.shared_arena.count;
   hr_session* loaded = nullptr;
   hr_error error{};
   if (api_->load(model.c_str(), &wanted, &loaded, &error) != 0)
@@ -279,6 +284,20 @@ MemoryStats Session::memory_stats() {
   return {bytes_if_known(stats.arena_in_use), bytes_if_known(stats.arena_total),
           bytes_if_known(stats.arena_peak), count_if_known(stats.allocations),
           count_if_known(stats.arena_extensions)};
+}
+
+bool Session::can_share() const { return inference::can_share(*backend_); }
+
+Result<Session> Session::share() const {
+  const std::string what = fmt::format("cannot share the weights of {}", model_);
+  if (!can_share()) return failure(what, fmt::format("{} has no way to", backend_->name));
+  hr_session* shared = nullptr;
+  hr_error error{};
+  if (backend_->share(session_, &shared, &error) != 0) return plugin_error(what, error);
+  Session session(backend_, shared, model_);
+  if (auto described = session.read_description(); !described) return forward_error(described);
+  if (!session.knows_outputs_ && knows_outputs_) session.assume_outputs(description_.outputs);
+  return session;
 }
 
 Status Session::trim() {

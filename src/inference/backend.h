@@ -93,6 +93,10 @@ class Session {
   // Gives cached memory back to the system as far as the runtime can. It may run the model once on the bound
   // inputs (ONNX Runtime shrinks its arena only at the end of a run).
   Status trim();
+  // Another session of the loaded model: the same weights, inputs and outputs of its own. It may run while
+  // this one does, and be made while this one runs; either may end first.
+  bool can_share() const;
+  Result<Session> share() const;
 
  private:
   friend class Backend;

@@ -77,6 +77,9 @@ typedef struct hr_settings {
   int32_t conv_small_workspace; /* 1: no algorithm that needs much */
   int32_t device_graph;         /* 1: the runs are captured as one graph and replayed */
   int32_t precision;            /* 0 the runtime's choice, 1 the types of the file, 2 float16, 3 bfloat16 */
+  /* More than 0: what a run needs beside the weights comes from one arena of the process, which has this size
+   * from its first use on; the first session's is in force. On the CPU. */
+  int64_t shared_arena_bytes;
 } hr_settings;
 
 /* What does not change of a device. */
@@ -142,10 +145,17 @@ typedef struct hr_backend {
   int (*placement)(hr_session* session, hr_placement* placement, hr_error* error);
   /* Of the last run. Called after each; allocates nothing, cannot fail. */
   void (*run_facts)(hr_session* session, hr_run_facts* facts);
+
+  /* Optional; NULL, or a table that ends before it: sessions of a model share nothing. Another session of the
+   * same loaded model, with the same weights, and with inputs and outputs of its own. It may run while `of`
+   * does, and be made while `of` runs; either may be unloaded first. */
+  int (*share)(hr_session* of, hr_session** session, hr_error* error);
 } hr_backend;
 
 /* The least that struct_size may say. */
 #define HEADROOM_BACKEND_SMALLEST_TABLE offsetof(hr_backend, prepare_device)
+/* What a table with the functions of devices has at least. */
+#define HEADROOM_BACKEND_DEVICE_TABLE offsetof(hr_backend, share)
 
 typedef const hr_backend* (*hr_backend_function)(void);
 

@@ -34,6 +34,9 @@ struct RuntimeSettings {
   bool spinning = true;  // worker threads spin before they sleep
   std::string device = "cpu";
   Precision precision = Precision::automatic;  // of a run: the one in force, where the runtime tells it
+  // More than 0: one arena of the process, of this size from its first use on, for what runs need
+  // (model-pool.md).
+  Bytes shared_arena{};
   // Of GPUs. `arena_extend` is then the device's arena's.
   ConvSearch conv_search = ConvSearch::exhaustive;
   bool conv_small_workspace = false;  // only algorithms that need little memory beside the tensors

@@ -230,7 +230,8 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           trim,
                           prepare_device,
                           placement,
-                          run_facts};
+                          run_facts,
+                          nullptr};
 
 }  // namespace
 

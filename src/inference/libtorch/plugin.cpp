@@ -46,7 +46,8 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           plugin::trim<hr_session>,
                           prepare_device,
                           plugin::placement<hr_session>,
-                          plugin::run_facts<hr_session>};
+                          plugin::run_facts<hr_session>,
+                          nullptr};
 
 }  // namespace
 

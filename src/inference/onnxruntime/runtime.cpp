@@ -105,16 +105,21 @@ void Runtime::check(OrtStatus* status) const {
   throw classify(api_->GetErrorMessage(status));
 }
 
-void Runtime::make_exact_arena() {
-  if (has_exact_arena_) return;
-  constexpr std::array<const char*, 1> kKeys{"arena_extend_strategy"};
-  constexpr std::array<size_t, 1> kSameAsRequested{1};
+void Runtime::make_arena(std::int64_t first_bytes) {
+  if (has_arena_) return;
+  // An arena that grows as requested has no first size. One that doubles has, and what it doubles can be
+  // bounded (older libraries do not know the bound, and refuse it).
+  constexpr std::array<const char*, 3> kKeys{"arena_extend_strategy", "initial_chunk_size_bytes",
+                                             "max_power_of_two_extend_bytes"};
+  constexpr size_t kAsRequested = 1, kDoubling = 0, kMostDoubled = size_t{1} << 20;
+  const std::array<size_t, 3> values{first_bytes > 0 ? kDoubling : kAsRequested,
+                                     static_cast<size_t>(first_bytes), kMostDoubled};
   OrtArenaCfg* made = nullptr;
-  check(api_->CreateArenaCfgV2(kKeys.data(), kSameAsRequested.data(), kKeys.size(), &made));
+  check(api_->CreateArenaCfgV2(kKeys.data(), values.data(), first_bytes > 0 ? kKeys.size() : 1, &made));
   const Owned<OrtArenaCfg> configuration(made, api_->ReleaseArenaCfg);
   const auto memory = cpu_memory(*this, OrtArenaAllocator);
   check(api_->CreateAndRegisterAllocator(env_, memory.get(), configuration.get()));
-  has_exact_arena_ = true;
+  has_arena_ = true;
 }
 
 Owned<OrtMemoryInfo> cpu_memory(const Runtime& runtime, OrtAllocatorType type) {

@@ -39,16 +39,20 @@ class Runtime {
   // Makes the environment's shared arena, which grows by just what is asked for. Sessions get it by
   // session.use_env_allocators; others keep an arena of their own. Throws where this library has no such
   // arena.
-  void make_exact_arena();
+  void make_exact_arena() { make_arena(0); }
+  // The same, which takes this many bytes at its first use and then grows by just what is asked for. There is
+  // one such arena in a process: if it is there already, it stays as it is.
+  void make_shared_arena(std::int64_t bytes) { make_arena(bytes); }
 
  private:
+  void make_arena(std::int64_t first_bytes);
   void* library_ = nullptr;  // stays open: its threads and thread-local objects may outlive an unload
   const OrtApiBase* base_ = nullptr;
   const OrtApi* api_ = nullptr;
   OrtEnv* env_ = nullptr;
   std::string version_;
   uint32_t minor_version_ = 0;
-  bool has_exact_arena_ = false;
+  bool has_arena_ = false;
 };
 
 // The memory of the CPU; `type` says whether an arena is meant.

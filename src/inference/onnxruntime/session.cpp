@@ -31,12 +31,18 @@ std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   return device->is_cuda ? std::make_unique<plugin::CudaDevice>(device->ordinal) : nullptr;
 }
 
-Owned<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
-                                 const plugin::CudaDevice* device) {
+std::shared_ptr<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
+                                           const plugin::CudaDevice* device) {
   const auto options = make_session_options(runtime, settings, device);
   OrtSession* made = nullptr;
   runtime.check(runtime.api().CreateSession(runtime.env(), path, options.get(), &made));
   return {made, runtime.api().ReleaseSession};
+}
+
+// A device's input and output memory, and its stream, belong to one session.
+const hr_session& on_cpu(const hr_session& session, bool has_device) {
+  if (has_device) throw Failure{HR_ERROR_FAILED, "sessions on a GPU do not share their weights"};
+  return session;
 }
 
 Owned<OrtAllocator> session_allocator(const Runtime& runtime, const OrtSession& session, bool arena) {
@@ -106,6 +112,21 @@ hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const
                          : nullptr) {
   if (!device_ && has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
 }
+
+hr_session::hr_session(const hr_session& other)
+    : runtime_(on_cpu(other, other.device_ != nullptr).runtime_),
+      api_(runtime_->api()),
+      has_arena_(other.has_arena_),
+      has_device_graph_(false),
+      session_(other.session_),
+      allocator_(session_allocator(*runtime_, *session_, has_arena_)),
+      binding_(create_binding(*runtime_, *session_)),
+      run_options_(options_of_runs(*runtime_, false)),
+      signature_(read_signature(*runtime_, *session_)),
+      tables_(tables_of(signature_)),
+      inputs_(signature_.inputs.size()),
+      unbound_inputs_(inputs_.size()),
+      outputs_(*runtime_, *binding_, signature_.outputs) {}
 
 // Where ONNX Runtime takes no arena for the environment's allocator, it says nothing, and figures that were
 // to show the arena's growth would show plain malloc.

@@ -20,7 +20,9 @@ struct hr_session {
  public:
   hr_session(std::shared_ptr<headroom::onnxruntime::Runtime> runtime, const char* path,
              const hr_settings& settings);
-  hr_session(const hr_session&) = delete;
+  // Another one of the same loaded model, which runs for several threads at once: weights, also packed ones,
+  // arena and threads are the same, inputs and outputs its own. On the CPU; `other` may be running.
+  explicit hr_session(const hr_session& other);
   hr_session& operator=(const hr_session&) = delete;
 
   void describe(hr_description& description) const { tables_.fill(description); }
@@ -59,7 +61,7 @@ struct hr_session {
   const OrtApi& api_;
   const bool has_arena_, has_device_graph_;
   const std::unique_ptr<headroom::plugin::CudaDevice> device_;  // absent: the CPU
-  const Owned<OrtSession> session_;
+  const std::shared_ptr<OrtSession> session_;
   const Owned<OrtAllocator> allocator_;  // the session's own
   const Owned<OrtIoBinding> binding_;
   const Owned<OrtRunOptions> run_options_;

@@ -65,6 +65,12 @@ void unload(Session* session) {
   delete session;
 }
 
+// For sessions that are made of another one.
+template <class Session>
+int share(Session* of, Session** session, hr_error* error) {
+  return guarded(error, [&] { *session = std::make_unique<Session>(*of).release(); });
+}
+
 template <class Session>
 int describe(Session* session, hr_description* description, hr_error* error) {
   return guarded(error, [&] { session->describe(*description); });

@@ -53,7 +53,8 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           trim,
                           prepare_device,
                           plugin::placement<hr_session>,
-                          plugin::run_facts<hr_session>};
+                          plugin::run_facts<hr_session>,
+                          nullptr};
 
 }  // namespace
 

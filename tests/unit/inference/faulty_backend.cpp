@@ -35,6 +35,7 @@ constexpr const char* kExtensions[] = {".faulty", nullptr};
           nullptr,
           nullptr,
           nullptr,
+          nullptr,
           nullptr};
 }
 

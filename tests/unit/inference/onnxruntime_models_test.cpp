@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "onnxruntime_fixture.h"
 
@@ -178,6 +179,55 @@ TEST_F(Sessions, OutliveTheBackendAndEachOther) {
   ASSERT_TRUE(other) << other.error().sentence();
   moved = std::move(*other);
   EXPECT_EQ(moved.description().inputs.size(), 1U);
+}
+
+TEST_F(Sessions, ShareTheirWeightsAndRunAtTheSameTime) {
+  const auto path = test::dependency_file("models/face_detection_front_128x128_barracuda.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("face_detection_front_128x128_barracuda.onnx");
+  auto first = load(*path, one_thread());
+  ASSERT_TRUE(first) << first.error().sentence();
+  ASSERT_TRUE(first->session.can_share());
+  auto shared = first->session.share();
+  ASSERT_TRUE(shared) << shared.error().sentence();
+  EXPECT_EQ(shared->description().inputs.size(), first->session.description().inputs.size());
+  EXPECT_FALSE(shared->run());  // its inputs are its own, and not bound
+
+  auto inputs = inference::make_synthetic_inputs(shared->description(), 128, 2);
+  ASSERT_TRUE(inputs);
+  auto& input = inputs->front();
+  ASSERT_TRUE(shared->bind_input(0, input.data.data(), input.data.size(), input.type, input.dims));
+  const auto values_of = [](Session& session) {
+    std::vector<TensorView> views;
+    EXPECT_TRUE(session.run());
+    EXPECT_TRUE(session.outputs(views));
+    return std::vector<float>(views[0].as_float(), views[0].as_float() + 16);
+  };
+  const auto of_first = values_of(first->session), of_second = values_of(*shared);
+  EXPECT_NE(of_first, of_second);
+  const auto repeat = [&](Session& session, const std::vector<float>& expected) {
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(values_of(session), expected);
+  };
+  std::thread other([&] { repeat(*shared, of_second); });
+  repeat(first->session, of_first);
+  other.join();
+  { const Session ended = std::move(first->session); }  // the weights stay for the other
+  repeat(*shared, of_second);
+}
+
+TEST_F(Sessions, ShareAnArenaThatWasTakenWhole) {
+  const auto path = test::dependency_file("models/face_detection_front_128x128_barracuda.onnx");
+  if (!path) GTEST_SKIP() << test::absent_message("face_detection_front_128x128_barracuda.onnx");
+  RuntimeSettings settings = one_thread();
+  settings.shared_arena = mebibytes(32);
+  for (int i = 0; i < 2; ++i) {
+    auto model = load(*path, settings);
+    ASSERT_TRUE(model) << model.error().sentence();
+    ASSERT_TRUE(model->session.run());
+    const MemoryStats stats = model->session.memory_stats();
+    if (!stats.arena_total) GTEST_SKIP() << "this ONNX Runtime tells nothing of its arena";
+    EXPECT_GE(*stats.arena_total, mebibytes(32));
+    EXPECT_LE(*stats.arena_total, mebibytes(40));
+  }
 }
 
 }  // namespace
