@@ -1,0 +1,128 @@
+#include "pool/eviction_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace headroom::pool {
+namespace {
+
+// A model that was never asked for (preloaded) or never loaded still differs from others by its size.
+constexpr double kLeastUses = 1e-9;
+constexpr double kLeastSeconds = 1e-6;
+
+double bytes_of(const Resident& resident) {
+  return static_cast<double>(std::max<std::int64_t>(resident.size.count, 1));
+}
+
+// The first of `order` that together give back `needed`; empty if all do not.
+std::vector<std::size_t> first_enough(const std::vector<std::size_t>& order,
+                                      const std::vector<Resident>& residents, Bytes needed) {
+  std::vector<std::size_t> chosen;
+  Bytes sum;
+  for (const std::size_t i : order) {
+    if (sum >= needed) break;
+    chosen.push_back(i);
+    sum += residents[i].size;
+  }
+  return sum >= needed ? chosen : std::vector<std::size_t>{};
+}
+
+// Keeps what the last of the chosen made needless, the most worth first.
+std::vector<std::size_t> without_spare(std::vector<std::size_t> chosen,
+                                       const std::vector<Resident>& residents,
+                                       const std::vector<double>& worths, Bytes needed) {
+  Bytes sum;
+  for (const std::size_t i : chosen) sum += residents[i].size;
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](std::size_t a, std::size_t b) { return worths[a] > worths[b]; });
+  std::vector<std::size_t> kept;
+  for (const std::size_t i : chosen) {
+    if (sum - residents[i].size >= needed)
+      sum = sum - residents[i].size;
+    else
+      kept.push_back(i);
+  }
+  return kept;
+}
+
+}  // namespace
+
+EvictionPolicy::Known& EvictionPolicy::known(std::size_t model) {
+  if (model >= models_.size()) models_.resize(model + 1);
+  return models_[model];
+}
+
+void EvictionPolicy::requested(std::size_t model) {
+  ++requests_;
+  Known& entry = known(model);
+  entry.uses = 1 + entry.uses * std::exp2(-static_cast<double>(requests_ - entry.at) / kHalfLife);
+  entry.at = requests_;
+}
+
+void EvictionPolicy::loaded(std::size_t model, Nanoseconds took) {
+  Known& entry = known(model);
+  entry.reload_time =
+      entry.reload_time.count == 0 ? took : Nanoseconds{(entry.reload_time.count + took.count) / 2};
+}
+
+Nanoseconds EvictionPolicy::reload_time(std::size_t model) const {
+  return model < models_.size() ? models_[model].reload_time : Nanoseconds{};
+}
+
+double EvictionPolicy::worth(std::size_t model) const {
+  if (model >= models_.size()) return kLeastUses * kLeastSeconds;
+  const Known& entry = models_[model];
+  const double uses = entry.uses * std::exp2(-static_cast<double>(requests_ - entry.at) / kHalfLife);
+  return std::max(uses, kLeastUses) * std::max(entry.reload_time.seconds(), kLeastSeconds);
+}
+
+std::vector<std::size_t> EvictionPolicy::choose(const std::vector<Resident>& residents, Bytes needed) const {
+  if (needed.count <= 0) return {};
+  return kind_ == Eviction::by_cost ? least_worth(residents, needed) : least_recently_used(residents, needed);
+}
+
+std::vector<std::size_t> EvictionPolicy::least_recently_used(const std::vector<Resident>& residents,
+                                                             Bytes needed) const {
+  std::vector<std::size_t> order(residents.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto last_use = [&](std::size_t i) {
+    return residents[i].model < models_.size() ? models_[residents[i].model].at : 0;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return last_use(a) < last_use(b); });
+  return first_enough(order, residents, needed);
+}
+
+// The least worth whose bytes are enough: a knapsack turned round, by the greedy way of Csirik, Frenk, Labbé
+// and Zhang (1991). By worth a byte, the least first, a model that fills what is still needed closes a
+// choice, with those too small for it before; it is left out then, and the next one tried. The best of these
+// choices is never worth more than twice the least possible.
+std::vector<std::size_t> EvictionPolicy::least_worth(const std::vector<Resident>& residents,
+                                                     Bytes needed) const {
+  std::vector<double> worths;
+  worths.reserve(residents.size());
+  for (const Resident& resident : residents) worths.push_back(worth(resident.model));
+  std::vector<std::size_t> order(residents.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return worths[a] / bytes_of(residents[a]) < worths[b] / bytes_of(residents[b]);
+  });
+  std::vector<std::size_t> small, best;
+  double small_worth = 0, least = 0;
+  Bytes missing = needed;
+  for (const std::size_t i : order) {
+    if (residents[i].size < missing) {
+      small.push_back(i);
+      small_worth += worths[i];
+      missing = missing - residents[i].size;
+    } else if (best.empty() || small_worth + worths[i] < least) {
+      best = small;
+      best.push_back(i);
+      least = small_worth + worths[i];
+    }
+  }
+  return without_spare(std::move(best), residents, worths, needed);
+}
+
+}  // namespace headroom::pool

@@ -1,0 +1,116 @@
+// Many models, one budget: sessions are loaded when they are asked for, and given up by what it costs to load
+// them again, so that what the process has never passes the budget. docs/model-pool.md
+//
+// One thread of the pool's own loads and frees, one thing at a time, so that what a load took and what a free
+// gave back can be measured. It holds no lock meanwhile: loaded models are served on. A load that hangs is
+// left to itself with its thread, its reservation stays on the books, and another thread takes over.
+//
+// What a session is, the pool does not know: it is made by a function and freed by its last owner. The models
+// of include/headroom/model_pool.h are inference::Session, those of headroom bench have inputs and a task,
+// too.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "pool/eviction_policy.h"
+#include "pool/pool_events.h"
+
+namespace headroom::pool {
+
+struct PoolState;
+struct LoadedSession;
+
+// What a model takes beside what the process has already. 0: not known. The pool then reserves `estimate` for
+// the first load and learns from it; until then the budget is only as safe as the estimate.
+struct ModelMemory {
+  Bytes load_peak;  // most while it is loaded and warmed
+  Bytes run_peak;   // most when it runs; what a loaded session is charged
+  Bytes estimate;
+};
+
+struct Model {
+  std::string name;
+  // Makes a session that is ready to run: an error, or what it throws, is a failed load. Called on the pool's
+  // thread. `sibling` is another session of this model, which may run meanwhile, or null.
+  std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)> load;
+  ModelMemory memory;
+  ModelMemory next_session;  // of a session beside another one, where they share weights; else as the first
+  int most_sessions = 1;  // at the same time; a further one is made only where there is room without evicting
+};
+
+struct PoolOptions {
+  Bytes budget;  // of the whole process: what it has already when the pool is made is part of it
+  std::optional<Bytes> margin;                   // of the budget that is kept free; absent: a sixteenth
+  Nanoseconds load_timeout{60'000'000'000};      // a load or free that takes longer hangs
+  std::optional<Nanoseconds> unload_after_idle;  // absent: only to make room
+  Nanoseconds patience{250'000'000};             // each raises a waiting request's priority by one
+  Nanoseconds retry_after{1'000'000'000};        // after a failed load; doubles to a minute
+  Eviction eviction = Eviction::by_cost;
+  std::function<Bytes()> measure;  // what the process has; empty: process_bytes.h
+  Observer observer;
+};
+
+struct Request {
+  std::optional<Nanoseconds> deadline;  // from now; 0: only if it is ready; absent: as long as it takes
+  int priority = 0;                     // higher first
+};
+
+// A session that this thread has to itself, until the lease's end. It may outlive the pool.
+class Lease {
+ public:
+  Lease() = default;
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+  Lease(const Lease&) = delete;
+  ~Lease() { release(); }
+
+  explicit operator bool() const { return session_ != nullptr; }
+  void* session() const;
+  Refusal refusal() const { return refusal_; }             // if there is no session
+  const std::string& message() const { return message_; }  // the same as one sentence
+  void release();
+  // Releases a session that is not to be used again: it is freed.
+  void discard();
+
+ private:
+  friend class Pool;
+  std::shared_ptr<PoolState> state_;
+  LoadedSession* session_ = nullptr;
+  Refusal refusal_ = Refusal::none;
+  std::string message_;
+};
+
+// All functions may be called by any thread.
+class Pool {
+ public:
+  explicit Pool(PoolOptions options);
+  // Tells those who wait, waits for a load in progress (at most load_timeout), frees what is not leased.
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // An error for a name that is taken, or a model that has no function.
+  Status add(Model model);
+  // Waits for a session of the model. A thread that has a lease should ask for a second one with a deadline:
+  // the memory of the first may be what the second one needs.
+  Lease acquire(std::string_view model, const Request& request = {});
+  // Loads it without using it, as acquire() would; no request is counted.
+  Status preload(std::string_view model, const Request& request = {});
+  // A pinned model is not given up once it is loaded. False: unknown.
+  bool pin(std::string_view model, bool pinned = true);
+  // Frees its sessions that nobody uses, soon. False: unknown.
+  bool unload(std::string_view model);
+  Metrics metrics() const;
+
+ private:
+  Lease get(std::string_view model, const Request& request, bool is_preload);
+  std::shared_ptr<PoolState> state_;
+};
+
+}  // namespace headroom::pool

@@ -1,0 +1,130 @@
+// What a pool knows, and what it does next; everything here is called with the pool's lock held, takes the
+// time as a value, and neither waits nor loads nor frees. pool.cpp has the threads around it.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/memory_books.h"
+#include "pool/pool.h"
+
+namespace headroom::pool {
+
+struct LoadedSession {
+  std::size_t model = 0;
+  std::shared_ptr<void> object;
+  Bytes charge, seen;  // memory_books.h
+  bool is_leased = false;
+  bool is_unwanted = false;  // freed when it is released
+  Nanoseconds idle_since;
+};
+
+struct ModelEntry {
+  Model model;
+  ModelMemory learnt, learnt_next;  // by the loads so far, of a first session and of a further one
+  std::list<LoadedSession> sessions;
+  bool is_pinned = false, is_loading = false, has_hung = false, was_loaded = false;
+  bool is_claimed = false;  // a request that has waited for long needs its memory: no new leases
+  int failures = 0;         // since the last load that succeeded
+  Nanoseconds retry_at;
+  std::string failure;
+};
+
+// A request that waits; lives on its thread's stack.
+struct Waiter {
+  std::size_t model = 0;
+  int priority = 0;
+  Nanoseconds arrived;
+  std::optional<Nanoseconds> deadline;  // a point in time
+  std::int64_t number = 0;              // of requests that waited
+  LoadedSession* session = nullptr;     // granted
+  Refusal refusal = Refusal::none;
+  std::string message;
+  std::condition_variable wakes;
+  bool is_answered() const { return session != nullptr || refusal != Refusal::none; }
+};
+
+// What the pool's thread is to do next.
+struct Step {
+  enum class Kind { wait, unload, load } kind = Kind::wait;
+  std::optional<Nanoseconds> wake_at;  // wait: absent: until something happens
+  std::list<LoadedSession> sessions;   // unload
+  std::size_t model = 0;               // load
+  bool is_further = false;             // beside another session of it
+  std::shared_ptr<void> sibling;
+};
+
+struct PoolState {
+  explicit PoolState(PoolOptions given);
+
+  std::optional<std::size_t> find(std::string_view name) const;
+  // Leases a session that is ready and that no other request is to have before; null: none.
+  LoadedSession* take_ready(std::size_t model);
+  // Why a request for it is refused at once; none: it is not. `message` says it.
+  Refusal refuse_at_once(const ModelEntry& entry, Nanoseconds now, std::string& message) const;
+  void answer(Waiter& waiter, Refusal refusal, std::string message);
+  void release(LoadedSession& session, Nanoseconds now);
+  // The waiter has gone: what was claimed for it is free for others.
+  void forget(const Waiter& waiter);
+
+  // Decides, and moves what is to be freed out of the models. The books hold what the step will take.
+  Step next_step(Nanoseconds now);
+  bool has_waiting_loads() const;
+  void finish_load(const Step& step, Result<std::shared_ptr<void>> made, Bytes growth, Bytes peak,
+                   Nanoseconds took, Nanoseconds now);
+  void finish_unload(const Step& step, Bytes returned, Nanoseconds took);
+  // The step in progress has taken too long: its thread is left to itself.
+  void give_up_step(Nanoseconds now);
+  // A step that was given up came to its end after all.
+  void end_given_up(const Step& step, Bytes held);
+
+  void note_use() { metrics.peak_used = std::max(metrics.peak_used, books.used()); }
+  Event event(EventKind kind, std::string model, Nanoseconds took) const;
+
+  mutable std::mutex mutex;
+  std::condition_variable loader_wakes, loader_ended;
+  const PoolOptions options;
+  EvictionPolicy policy;
+  MemoryBooks books;
+  Metrics metrics;
+  std::deque<ModelEntry> models;  // in place: waiters and sessions refer to them by number
+  std::vector<Waiter*> waiters;
+  std::list<LoadedSession> unwanted;  // discarded, to be freed
+  std::vector<Event> events;          // to be told once the lock is released
+  std::int64_t waiters_so_far = 0;
+
+  // The thread that loads and frees: a step belongs to the thread whose number is `generation`.
+  std::int64_t generation = 0;
+  std::optional<Nanoseconds> step_began;
+  Step::Kind step_kind = Step::Kind::wait;
+  std::size_t step_model = 0;
+  int threads = 0, hanging = 0;  // of the pool; those of steps that were given up
+  bool must_look = false;        // something happened since the last decision
+  bool is_stopping = false;
+
+ private:
+  ModelMemory memory_of(const ModelEntry& entry, bool is_further) const;
+  Bytes reservation(const ModelEntry& entry, bool is_further) const;
+  std::vector<Waiter*> by_rank(Nanoseconds now) const;
+  bool ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) const;
+  void grant(ModelEntry& entry, std::size_t model, Nanoseconds now);
+  void answer_all(std::size_t model, Refusal refusal, const std::string& message);
+  bool any_lease() const;
+  bool is_idle(const LoadedSession& session) const { return !session.is_leased; }
+  // What could be given up for `model`: of each unpinned other model the sessions that nobody uses, or all.
+  std::vector<Resident> candidates(std::size_t model, bool with_leased) const;
+  Step unload_of(const std::vector<std::size_t>& models);
+  Step step_for(Waiter& waiter, Nanoseconds now, std::optional<Nanoseconds>& wake_at, bool& is_blocked);
+  Step load_step(std::size_t model, bool is_further);
+  void take_out(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now);
+  Step idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at);
+};
+
+}  // namespace headroom::pool

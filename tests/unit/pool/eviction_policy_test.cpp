@@ -1,0 +1,130 @@
+// The choice of what is given up: against every possible choice, and on traces against LRU.
+#include "pool/eviction_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+namespace headroom::pool {
+namespace {
+
+Bytes sum_of(const std::vector<std::size_t>& chosen, const std::vector<Resident>& residents) {
+  Bytes sum;
+  for (const std::size_t i : chosen) sum += residents[i].size;
+  return sum;
+}
+
+TEST(EvictionPolicy, GivesUpNothingWithoutNeed) {
+  EvictionPolicy policy;
+  EXPECT_TRUE(policy.choose({{0, mebibytes(10)}}, {}).empty());
+  EXPECT_TRUE(policy.choose({{0, mebibytes(10)}}, {-5}).empty());
+  EXPECT_TRUE(policy.choose({}, mebibytes(1)).empty());
+}
+
+TEST(EvictionPolicy, GivesUpNothingWhereAllIsNotEnough) {
+  EvictionPolicy policy;
+  EXPECT_TRUE(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(21)).empty());
+  EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(20)).size(), 2u);
+}
+
+TEST(EvictionPolicy, KeepsWhatIsSlowToLoad) {
+  EvictionPolicy policy;
+  for (std::size_t model : {0u, 1u}) policy.requested(model);
+  policy.loaded(0, {500'000'000});
+  policy.loaded(1, {5'000'000});
+  EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(1)),
+            std::vector<std::size_t>{1});
+}
+
+TEST(EvictionPolicy, KeepsWhatIsUsedOften) {
+  EvictionPolicy policy;
+  for (int i = 0; i < 9; ++i) policy.requested(0);
+  policy.requested(1);
+  for (std::size_t model : {0u, 1u}) policy.loaded(model, {5'000'000});
+  EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(1)),
+            std::vector<std::size_t>{1});
+}
+
+TEST(EvictionPolicy, GivesUpTheLargeForTheSameWorth) {
+  EvictionPolicy policy;
+  for (std::size_t model : {0u, 1u}) {
+    policy.requested(model);
+    policy.loaded(model, {5'000'000});
+  }
+  // Worth the same but for one request's age; the first is a tenth of the size.
+  EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(100)}}, mebibytes(5)),
+            std::vector<std::size_t>{0});  // either is enough: the older one is worth a little less
+  EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(100)}}, mebibytes(50)),
+            std::vector<std::size_t>{1});
+}
+
+TEST(EvictionPolicy, ForgetsOldUses) {
+  EvictionPolicy policy;
+  for (int i = 0; i < 1000; ++i) policy.requested(0);
+  for (std::size_t model : {0u, 1u}) policy.loaded(model, {5'000'000});
+  // 1,000 uses are about 185 aged ones; ten half-lives later they are less than one.
+  for (int i = 0; i < static_cast<int>(10 * EvictionPolicy::kHalfLife); ++i) policy.requested(2);
+  policy.requested(1);
+  EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(1)),
+            std::vector<std::size_t>{0});
+}
+
+TEST(EvictionPolicy, LeastRecentlyUsedGoesByOrderAlone) {
+  EvictionPolicy policy(Eviction::least_recently_used);
+  for (std::size_t model : {2u, 0u, 1u}) policy.requested(model);
+  policy.loaded(2, {5'000'000'000});
+  const std::vector<Resident> residents{{0, mebibytes(10)}, {1, mebibytes(10)}, {2, mebibytes(10)}};
+  EXPECT_EQ(policy.choose(residents, mebibytes(15)), (std::vector<std::size_t>{2, 0}));
+}
+
+// Random sets against all 2^n choices: always enough, nothing without need, and worth at most twice the
+// least.
+TEST(EvictionPolicy, IsWithinTheBoundOfTheBestChoice) {
+  std::mt19937 random(7);
+  const auto any = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+  int exact = 0;
+  constexpr int kSets = 2000;
+  for (int set = 0; set < kSets; ++set) {
+    EvictionPolicy policy;
+    const auto count = static_cast<std::size_t>(any(1, 9));
+    std::vector<Resident> residents;
+    for (std::size_t m = 0; m < count; ++m) {
+      residents.push_back({m, mebibytes(any(1, 100))});
+      policy.loaded(m, {any(1, 1000) * 1'000'000LL});
+    }
+    for (int i = any(0, 60); i > 0; --i) policy.requested(static_cast<std::size_t>(any(0, 8)));
+    const Bytes needed = mebibytes(any(1, 300));
+    const auto chosen = policy.choose(residents, needed);
+    double least = -1;
+    for (unsigned mask = 1; mask < (1u << count); ++mask) {
+      Bytes size;
+      double worth = 0;
+      for (std::size_t i = 0; i < count; ++i)
+        if ((mask >> i & 1u) != 0) {
+          size += residents[i].size;
+          worth += policy.worth(i);
+        }
+      if (size >= needed && (least < 0 || worth < least)) least = worth;
+    }
+    if (least < 0) {
+      EXPECT_TRUE(chosen.empty());
+      continue;
+    }
+    ASSERT_FALSE(chosen.empty());
+    EXPECT_EQ(std::set<std::size_t>(chosen.begin(), chosen.end()).size(), chosen.size());
+    EXPECT_GE(sum_of(chosen, residents), needed);
+    double worth = 0;
+    for (const std::size_t i : chosen) {
+      worth += policy.worth(i);
+      EXPECT_LT(sum_of(chosen, residents) - residents[i].size, needed) << "given up without need";
+    }
+    EXPECT_LE(worth, 2 * least * (1 + 1e-12));
+    exact += worth <= least * (1 + 1e-12) ? 1 : 0;
+  }
+  EXPECT_GT(exact, kSets / 2);
+}
+
+}  // namespace
+}  // namespace headroom::pool

@@ -1,0 +1,294 @@
+// What a pool does with the budget, one request after another.
+#include "pool/pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fake_machine.h"
+
+namespace headroom::pool {
+namespace {
+
+using test::add;
+using test::FakeMachine;
+using test::session_of;
+using ::testing::HasSubstr;
+
+constexpr Request kAtOnce{Nanoseconds{0}, 0};
+
+TEST(Pool, LoadsOnceAndServesFromMemory) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  void* first = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    const Lease lease = pool.acquire("a");
+    ASSERT_TRUE(lease) << lease.message();
+    if (i == 0) first = lease.session();
+    EXPECT_EQ(lease.session(), first);
+  }
+  const Metrics metrics = pool.metrics();
+  EXPECT_EQ(metrics.requests, 3);
+  EXPECT_EQ(metrics.hits, 2);
+  EXPECT_EQ(metrics.loads, 1);
+  EXPECT_EQ(metrics.resident, mebibytes(10));
+  EXPECT_EQ(metrics.reload_time.count, 0);
+}
+
+TEST(Pool, RefusesUnknownAndTakenNames) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  EXPECT_FALSE(pool.add(test::model_of(machine, {"a"})));
+  EXPECT_FALSE(pool.add(Model{"empty", {}, {}, {}, 1}));
+  const Lease lease = pool.acquire("b");
+  EXPECT_EQ(lease.refusal(), Refusal::unknown_model);
+  EXPECT_THAT(lease.message(), HasSubstr("b"));
+  EXPECT_FALSE(pool.pin("b"));
+  EXPECT_FALSE(pool.unload("b"));
+}
+
+TEST(Pool, EvictsToStayInsideTheBudget) {
+  FakeMachine machine(mebibytes(100), mebibytes(20));
+  Pool pool(machine.options());
+  for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(30)});
+  for (int round = 0; round < 3; ++round)
+    for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(pool.acquire(name));
+  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_LE(pool.metrics().peak_used, mebibytes(100));
+  EXPECT_GT(pool.metrics().evictions, 0);
+  EXPECT_EQ(pool.metrics().unloads, pool.metrics().evictions);
+  EXPECT_EQ(pool.metrics().returned, pool.metrics().promised);
+}
+
+TEST(Pool, CountsTheLoadPeakAndNotOnlyWhatStays) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"small", mebibytes(30)});
+  add(pool, machine, {"peaky", mebibytes(10), mebibytes(80)});
+  ASSERT_TRUE(pool.acquire("small"));
+  ASSERT_TRUE(pool.acquire("peaky"));  // 30 + 10 would fit, 30 + 80 does not
+  EXPECT_EQ(pool.metrics().evictions, 1);
+  EXPECT_LE(machine.peak(), mebibytes(100));
+}
+
+TEST(Pool, RefusesWhatCanNeverFit) {
+  FakeMachine machine(mebibytes(100), mebibytes(30));
+  Pool pool(machine.options());
+  add(pool, machine, {"large", mebibytes(20), mebibytes(71)});
+  add(pool, machine, {"other", mebibytes(70)});
+  const Lease lease = pool.acquire("large");
+  EXPECT_EQ(lease.refusal(), Refusal::too_large);
+  EXPECT_THAT(lease.message(), HasSubstr("71.0 MiB"));
+  EXPECT_TRUE(pool.acquire("other"));
+}
+
+TEST(Pool, KeepsAMarginFree) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.margin = mebibytes(10);
+  Pool pool(std::move(options));
+  for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(48)});
+  add(pool, machine, {"large", mebibytes(91)});
+  ASSERT_TRUE(pool.acquire("a"));
+  ASSERT_TRUE(pool.acquire("b"));
+  EXPECT_EQ(pool.metrics().evictions, 1);
+  EXPECT_EQ(pool.acquire("large").refusal(), Refusal::too_large);
+}
+
+TEST(Pool, RefusesAtTheDeadlineAndSaysWhy) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  EXPECT_EQ(pool.acquire("a", kAtOnce).refusal(), Refusal::deadline);  // not loaded
+  const Lease held = pool.acquire("a");
+  const Lease refused = pool.acquire("a", {Nanoseconds{5'000'000}, 0});
+  EXPECT_EQ(refused.refusal(), Refusal::deadline);
+  EXPECT_THAT(refused.message(), HasSubstr("in use"));
+  EXPECT_EQ(pool.metrics().refusals, 2);
+}
+
+TEST(Pool, ServesAtOnceWhatIsReady) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  ASSERT_TRUE(pool.preload("a"));
+  EXPECT_EQ(pool.metrics().requests, 0);
+  EXPECT_TRUE(pool.acquire("a", kAtOnce));
+}
+
+TEST(Pool, KeepsPinnedModels) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"pinned", mebibytes(60)});
+  add(pool, machine, {"other", mebibytes(50)});
+  EXPECT_TRUE(pool.pin("pinned"));
+  ASSERT_TRUE(pool.preload("pinned"));
+  const Lease refused = pool.acquire("other");
+  EXPECT_EQ(refused.refusal(), Refusal::no_room);
+  EXPECT_THAT(refused.message(), HasSubstr("pinned"));
+  EXPECT_TRUE(pool.pin("pinned", false));
+  EXPECT_TRUE(pool.acquire("other"));
+}
+
+TEST(Pool, MemoryThatDoesNotComeBackIsOnTheBooks) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"leaky", mebibytes(40), {}, mebibytes(25)});
+  for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(25)});
+  ASSERT_TRUE(pool.acquire("leaky"));
+  EXPECT_TRUE(pool.unload("leaky"));
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(pool.acquire(name));
+  // 25 of the 100 are lost: three of 25 fit beside them, and nothing more.
+  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(25));
+  EXPECT_EQ(pool.metrics().short_returns, 1);
+  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_EQ(pool.metrics().used, mebibytes(100));
+}
+
+TEST(Pool, RefusesWhenWhatDidNotComeBackLeavesNoRoom) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"leaky", mebibytes(40), {}, mebibytes(25)});
+  add(pool, machine, {"small", mebibytes(20)});
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(pool.acquire("leaky"));
+    EXPECT_TRUE(pool.unload("leaky"));
+    while (pool.metrics().unloads < i) std::this_thread::yield();
+  }
+  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(75));
+  EXPECT_EQ(pool.acquire("leaky").refusal(), Refusal::no_room);
+  EXPECT_TRUE(pool.acquire("small"));
+  EXPECT_LE(machine.peak(), mebibytes(100));
+}
+
+TEST(Pool, MemoryOfTheProgramItselfIsOnTheBooks) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(40)});
+  ASSERT_TRUE(pool.acquire("a"));
+  machine.take(mebibytes(40));
+  ASSERT_TRUE(pool.acquire("b"));
+  EXPECT_LE(machine.peak(), mebibytes(100));
+  machine.give(mebibytes(40));
+  ASSERT_TRUE(pool.acquire("a"));
+  EXPECT_EQ(pool.metrics().evictions, 1);  // a, once; with the memory back both fit
+}
+
+TEST(Pool, LearnsWhatAModelTakes) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  Model model = test::model_of(machine, {"a", mebibytes(33)});
+  model.memory = {{}, {}, mebibytes(90)};
+  ASSERT_TRUE(pool.add(std::move(model)));
+  ASSERT_TRUE(pool.acquire("a"));
+  EXPECT_EQ(pool.metrics().resident, mebibytes(33));
+  EXPECT_EQ(pool.metrics().peak_used, mebibytes(90));  // what was reserved for the first load
+}
+
+TEST(Pool, AFurtherSessionIsMadeWhereThereIsRoom) {
+  FakeMachine machine(mebibytes(48));
+  Pool pool(machine.options());
+  add(pool, machine, {"a", mebibytes(30), {}, {}, 4, mebibytes(8)});
+  const Lease first = pool.acquire("a"), second = pool.acquire("a"), third = pool.acquire("a");
+  ASSERT_TRUE(third) << third.message();
+  EXPECT_FALSE(session_of(first).has_sibling);
+  EXPECT_TRUE(session_of(third).has_sibling);
+  EXPECT_NE(second.session(), third.session());
+  EXPECT_EQ(machine.used(), mebibytes(46));
+  EXPECT_EQ(pool.acquire("a", {Nanoseconds{5'000'000}, 0}).refusal(), Refusal::deadline);  // 54 would not fit
+}
+
+TEST(Pool, UnloadsWhatWasIdleForLong) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.unload_after_idle = Nanoseconds{1'000'000};
+  Pool pool(std::move(options));
+  add(pool, machine, {"a"});
+  add(pool, machine, {"pinned"});
+  EXPECT_TRUE(pool.pin("pinned"));
+  ASSERT_TRUE(pool.preload("pinned"));
+  { const Lease lease = pool.acquire("a"); }
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  EXPECT_EQ(machine.used(), mebibytes(10));
+  EXPECT_EQ(pool.metrics().evictions, 0);
+}
+
+TEST(Pool, UnloadsWhenItIsAsked) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  { const Lease lease = pool.acquire("a"); }
+  EXPECT_TRUE(pool.unload("a"));
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  EXPECT_EQ(machine.used().count, 0);
+  { const Lease lease = pool.acquire("a"); }
+  EXPECT_EQ(pool.metrics().loads, 2);
+}
+
+TEST(Pool, ADiscardedSessionIsNotUsedAgain) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  Lease lease = pool.acquire("a");
+  lease.discard();
+  EXPECT_FALSE(lease);
+  ASSERT_TRUE(pool.acquire("a"));
+  EXPECT_EQ(pool.metrics().loads, 2);
+}
+
+TEST(Pool, ALeaseMayOutliveThePool) {
+  FakeMachine machine;
+  Lease lease;
+  {
+    Pool pool(machine.options());
+    add(pool, machine, {"a"});
+    add(pool, machine, {"b"});
+    lease = pool.acquire("a");
+    ASSERT_TRUE(pool.acquire("b"));
+  }
+  EXPECT_EQ(machine.used(), mebibytes(10));
+  EXPECT_EQ(session_of(lease).size, mebibytes(10));
+  lease.release();
+  EXPECT_EQ(machine.used().count, 0);
+}
+
+TEST(Pool, TellsAnObserverThatMayAskBack) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  std::vector<Event> events;
+  const Pool* asked = nullptr;
+  std::mutex mutex;
+  options.observer = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    events.push_back(event);
+    if (asked != nullptr) {
+      EXPECT_EQ(asked->metrics().budget, mebibytes(100));
+    }
+  };
+  {
+    Pool pool(std::move(options));
+    asked = &pool;
+    add(pool, machine, {"a", mebibytes(60)});
+    add(pool, machine, {"b", mebibytes(60)});
+    ASSERT_TRUE(pool.acquire("a"));
+    ASSERT_TRUE(pool.acquire("b"));
+    EXPECT_FALSE(pool.acquire("c"));
+  }
+  const std::lock_guard lock(mutex);
+  std::vector<std::string> told;
+  for (const Event& event : events) told.push_back(std::string(name_of(event.kind)) + " " + event.model);
+  EXPECT_THAT(told, ::testing::UnorderedElementsAre("loaded a", "unloaded a", "loaded b", "refused c"));
+  for (const Event& event : events)
+    if (event.kind == EventKind::unloaded) {
+      EXPECT_EQ(event.changed, mebibytes(60));
+    }
+}
+
+}  // namespace
+}  // namespace headroom::pool

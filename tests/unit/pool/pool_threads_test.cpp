@@ -1,0 +1,250 @@
+// Many threads, faults, and what both do to each other. Nothing here depends on how fast it runs: what could
+// wait for ever would end at the program's time limit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "fake_machine.h"
+#include "pool/pool.h"
+
+namespace headroom::pool {
+namespace {
+
+using test::add;
+using test::Door;
+using test::FakeMachine;
+using test::session_of;
+using ::testing::HasSubstr;
+
+TEST(PoolThreads, NoRequestIsLostAndTheBudgetHolds) {
+  constexpr int kThreads = 8, kRequests = 2000, kModels = 12;
+  FakeMachine machine(mebibytes(100), mebibytes(10));
+  PoolOptions options = machine.options();
+  Pool pool(std::move(options));
+  for (int m = 0; m < kModels; ++m)
+    add(pool, machine, {std::to_string(m), mebibytes(10 + 5 * m), mebibytes(15 + 5 * m)});
+  std::atomic<int> served = 0, shared = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < kRequests; ++i) {
+        const Lease lease =
+            pool.acquire(std::to_string(random() % kModels), {{}, static_cast<int>(random() % 3)});
+        if (!lease) continue;
+        if (++session_of(lease).users > 1) ++shared;
+        ++served;
+        --session_of(lease).users;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(served, kThreads * kRequests);
+  EXPECT_EQ(shared, 0);
+  EXPECT_LE(machine.peak(), mebibytes(100));
+  const Metrics metrics = pool.metrics();
+  EXPECT_LE(metrics.peak_used, mebibytes(100));
+  EXPECT_EQ(metrics.requests, kThreads * kRequests);
+  EXPECT_EQ(metrics.hits + metrics.waits, metrics.requests);
+  EXPECT_EQ(metrics.unaccounted.count, 0);
+}
+
+TEST(PoolThreads, TheHigherPriorityIsServedFirst) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.patience = {3'600'000'000'000};
+  Pool pool(std::move(options));
+  add(pool, machine, {"a"});
+  Lease held = pool.acquire("a");
+  std::mutex mutex;
+  std::vector<int> order;
+  std::vector<std::thread> threads;
+  for (const int priority : {0, 2, 1}) {
+    threads.emplace_back([&, priority] {
+      const Lease lease = pool.acquire("a", {{}, priority});
+      const std::lock_guard lock(mutex);
+      order.push_back(priority);
+    });
+    while (pool.metrics().waits < static_cast<std::int64_t>(threads.size()) + 1) std::this_thread::yield();
+  }
+  held.release();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(order, ::testing::ElementsAre(2, 1, 0));
+}
+
+TEST(PoolThreads, AStreamOfHighPriorityDoesNotStarveALowOne) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a", mebibytes(60)});
+  add(pool, machine, {"b", mebibytes(60)});  // beside a there is no room
+  std::atomic<bool> is_done = false;
+  std::vector<std::thread> stream;
+  for (int t = 0; t < 4; ++t)
+    stream.emplace_back([&] {
+      while (!is_done) EXPECT_TRUE(pool.acquire("a", {{}, 100}));
+    });
+  while (pool.metrics().hits < 10) std::this_thread::yield();
+  EXPECT_TRUE(pool.acquire("b", {{}, 0}));  // patience is 1 ms: after 100 ms it ranks first
+  is_done = true;
+  for (std::thread& thread : stream) thread.join();
+  EXPECT_LE(machine.peak(), mebibytes(100));
+}
+
+TEST(PoolThreads, AWaiterPastItsDeadlineIsTold) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.patience = {3'600'000'000'000};  // it will not rank first
+  Pool pool(std::move(options));
+  add(pool, machine, {"a"});
+  std::atomic<bool> is_done = false;
+  std::vector<std::thread> stream;
+  for (int t = 0; t < 3; ++t)
+    stream.emplace_back([&] {
+      while (!is_done) EXPECT_TRUE(pool.acquire("a", {{}, 1}));
+    });
+  while (pool.metrics().hits < 10) std::this_thread::yield();
+  for (int i = 0; i < 20; ++i) {
+    const Lease lease = pool.acquire("a", {Nanoseconds{1'000'000}, 0});
+    EXPECT_TRUE(lease || lease.refusal() == Refusal::deadline);
+  }
+  is_done = true;
+  for (std::thread& thread : stream) thread.join();
+}
+
+TEST(PoolThreads, WaitsForLeasesThatHoldWhatItNeeds) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a", mebibytes(60)});
+  add(pool, machine, {"b", mebibytes(60)});
+  Lease held = pool.acquire("a");
+  std::thread other([&] { EXPECT_TRUE(pool.acquire("b")); });
+  while (pool.metrics().waits < 2) std::this_thread::yield();
+  EXPECT_EQ(pool.metrics().evictions, 0);
+  held.release();
+  other.join();
+  EXPECT_EQ(pool.metrics().evictions, 1);
+}
+
+TEST(PoolThreads, AFailedLoadIsToldToAllWhoWaitForIt) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.retry_after = {3'600'000'000'000};
+  Pool pool(std::move(options));
+  Door door;
+  std::atomic<bool> fails = true;
+  add(pool, machine, {"bad", mebibytes(10), {}, {}, 1, {}, &door, &fails});
+  add(pool, machine, {"good"});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      const Lease lease = pool.acquire("bad");
+      EXPECT_EQ(lease.refusal(), Refusal::load_failed);
+      EXPECT_THAT(lease.message(), HasSubstr("it is broken"));
+    });
+  while (pool.metrics().waits < 3) std::this_thread::yield();
+  door.open();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(pool.acquire("good"));
+  const Lease again = pool.acquire("bad");  // not tried again for an hour
+  EXPECT_EQ(again.refusal(), Refusal::load_failed);
+  EXPECT_THAT(again.message(), HasSubstr("tried again in"));
+  EXPECT_EQ(pool.metrics().load_failures, 1);
+}
+
+TEST(PoolThreads, AFailedLoadIsTriedAgain) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.retry_after = {0};
+  Pool pool(std::move(options));
+  std::atomic<bool> fails = true;
+  add(pool, machine, {"a", mebibytes(10), {}, {}, 1, {}, nullptr, &fails});
+  EXPECT_EQ(pool.acquire("a").refusal(), Refusal::load_failed);
+  fails = false;
+  EXPECT_TRUE(pool.acquire("a"));
+}
+
+TEST(PoolThreads, AnExceptionOfALoadIsAFailure) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"good"});
+  Model model;
+  model.name = "throws";
+  model.load = [](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
+    throw std::runtime_error("boom");
+  };
+  ASSERT_TRUE(pool.add(std::move(model)));
+  const Lease lease = pool.acquire("throws");
+  EXPECT_EQ(lease.refusal(), Refusal::load_failed);
+  EXPECT_THAT(lease.message(), HasSubstr("boom"));
+  EXPECT_TRUE(pool.acquire("good"));
+}
+
+TEST(PoolThreads, ALoadThatHangsLeavesTheOthersServed) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.load_timeout = {1'000'000'000};
+  Pool pool(std::move(options));
+  Door door;
+  add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+  for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(30)});
+  std::thread victim([&] {
+    const Lease lease = pool.acquire("hangs");
+    EXPECT_EQ(lease.refusal(), Refusal::load_hangs);
+  });
+  door.wait_for_someone();
+  for (const char* name : {"a", "b", "c", "a"}) EXPECT_TRUE(pool.acquire(name)) << name;
+  victim.join();
+  EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::load_hangs);
+  // What it may have taken is not given to others.
+  EXPECT_EQ(pool.metrics().stuck, mebibytes(30));
+  EXPECT_GT(pool.metrics().evictions, 0);
+  EXPECT_LE(pool.metrics().peak_used, mebibytes(100));
+  door.open();
+  while (pool.metrics().stuck.count > 0) std::this_thread::yield();
+  EXPECT_TRUE(pool.acquire("hangs"));
+  EXPECT_LE(machine.peak(), mebibytes(100));
+}
+
+TEST(PoolThreads, AFreeThatHangsLeavesTheOthersServed) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.load_timeout = {1'000'000'000};
+  Door door;
+  Pool pool(std::move(options));
+  Model model = test::model_of(machine, {"hangs", mebibytes(30)});
+  model.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
+    machine.take(mebibytes(30));
+    return std::shared_ptr<void>(&machine, [&](void*) {
+      door.wait_open();
+      machine.give(mebibytes(30));
+    });
+  };
+  ASSERT_TRUE(pool.add(std::move(model)));
+  for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(30)});
+  { const Lease lease = pool.acquire("hangs"); }
+  EXPECT_TRUE(pool.unload("hangs"));
+  door.wait_for_someone();
+  for (const char* name : {"a", "b", "a"}) EXPECT_TRUE(pool.acquire(name)) << name;
+  EXPECT_EQ(pool.metrics().stuck, mebibytes(30));
+  door.open();
+  while (pool.metrics().stuck.count > 0) std::this_thread::yield();
+  EXPECT_EQ(machine.used(), mebibytes(60));
+}
+
+TEST(PoolThreads, WhoWaitsIsToldThatThePoolEnds) {
+  FakeMachine machine;
+  auto pool = std::make_unique<Pool>(machine.options());
+  add(*pool, machine, {"a"});
+  Lease held = pool->acquire("a");
+  std::thread waiter([&pool = *pool] { EXPECT_EQ(pool.acquire("a").refusal(), Refusal::shut_down); });
+  while (pool->metrics().waits < 2) std::this_thread::yield();
+  pool.reset();
+  waiter.join();
+}
+
+}  // namespace
+}  // namespace headroom::pool
