@@ -1,0 +1,473 @@
+// What the model pool (docs/model-pool.md) does with real ONNX Runtime sessions; bench/results/model_pool.md.
+//
+//   model_pool measure  NAME=FILE[@SIZE[+…]] …   a child each: load time, load peak, run peak, run time (JSON
+//   lines) model_pool simulate MEASURED                 reload seconds of its policy and of LRU on five
+//   traces model_pool run      MEASURED --trace T --policy cost|lru --requests N --threads N --budget BYTES
+//                                                the same for real, in a child under a control group of the
+//                                                budget
+//   model_pool fit      NAME=FILE[@SIZE[+…]] --budget BYTES   how many sessions of one model fit
+//
+// SIZE stands in for dimensions that the model leaves open; settings that differ from the runtime's own
+// follow: +plain (no graph optimisation), +unpacked (no pre-packed weights), +heap (no arena). MEASURED is
+// what `measure` printed.
+#include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/json.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "inference/backend.h"
+#include "inference/synthetic_input.h"
+#include "limits/memory_limit.h"
+#include "model_pool_traces.h"
+#include "pool/pool.h"
+#include "pool/process_bytes.h"
+#include "sources/process_memory.h"
+
+namespace headroom {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void stop(const std::string& why) {
+  fmt::print(stderr, "model_pool: {}\n", why);
+  std::exit(1);
+}
+template <class T>
+T must(Result<T> result) {
+  if (!result) stop(result.error().sentence());
+  return std::move(*result);
+}
+void must(const Status& status) {
+  if (!status) stop(status.error().sentence());
+}
+
+// With the heap kept small (below), sessions take less by surprise than the pool expects of them by itself.
+constexpr std::int64_t kMarginPart = 32;
+
+struct Measured {
+  std::string name, path, text;  // text: as it was given
+  int image_size = 320;
+  RuntimeSettings settings;
+  Nanoseconds load_time, run_time;
+  Bytes load_peak, run_peak;
+  Bytes baseline;  // of the process without a model
+};
+
+Measured parse_model(const std::string& text) {
+  const std::size_t equals = text.find('='), at = text.rfind('@');
+  if (equals == std::string::npos) stop("a model is given as NAME=FILE[@SIZE], not " + text);
+  Measured model;
+  model.name = text.substr(0, equals);
+  model.path = text.substr(equals + 1, at == std::string::npos ? at : at - equals - 1);
+  if (at != std::string::npos) model.image_size = std::stoi(text.substr(at + 1));
+  model.settings.threads = 1;
+  if (text.find("+plain") != std::string::npos) model.settings.graph_level = 0;
+  if (text.find("+unpacked") != std::string::npos) model.settings.prepacking = false;
+  if (text.find("+heap") != std::string::npos) model.settings.arena = false;
+  model.text = text;
+  return model;
+}
+
+RuntimeSettings one_thread() {
+  RuntimeSettings settings;
+  settings.threads = 1;
+  return settings;
+}
+
+// A session with inputs, which has run: its arena has the size that it needs.
+struct Ready {
+  std::vector<inference::SyntheticInput> inputs;
+  inference::Session session;
+  explicit Ready(inference::Session loaded) : session(std::move(loaded)) {}
+};
+
+Result<std::shared_ptr<Ready>> make_ready(Result<inference::Session> session, int image_size) {
+  if (!session) return forward_error(session);
+  auto ready = std::make_shared<Ready>(std::move(*session));
+  auto inputs = inference::make_synthetic_inputs(ready->session.description(), image_size, 1);
+  if (!inputs) return forward_error(inputs);
+  ready->inputs = std::move(*inputs);
+  for (std::size_t i = 0; i < ready->inputs.size(); ++i) {
+    auto& input = ready->inputs[i];
+    const auto bound =
+        ready->session.bind_input(i, input.data.data(), input.data.size(), input.type, input.dims);
+    if (!bound) return tl::unexpected(bound.error());
+  }
+  // The first run shows ONNX Runtime what a run needs; the second takes that as one block.
+  for (int run = 0; run < 2; ++run)
+    if (const auto ran = ready->session.run(); !ran) return tl::unexpected(ran.error());
+  return ready;
+}
+
+inference::Backend start_backend() {
+  auto backend = must(inference::Backend::open(must(inference::choose_backend("model.onnx", ""))));
+  must(backend.start());
+  return backend;
+}
+
+Bytes peak_rss() {
+  return sources::read_process_memory(::getpid(), sources::ProcessDetail::status).rss_peak.value_or(Bytes{});
+}
+Bytes rss() {
+  return sources::read_process_memory(::getpid(), sources::ProcessDetail::status).rss.value_or(Bytes{});
+}
+Bytes own() { return pool::own_bytes().value_or(Bytes{}); }
+
+// In a fresh process. The first load is left out: it brings the runtime's own pages, and waits for the disk.
+int measure_one(const std::string& text) {
+  Measured model = parse_model(text);
+  auto backend = start_backend();
+  const Bytes baseline = own();
+  for (int round = 0; round < 6; ++round) {
+    if (round == 1) model.load_peak = model.run_peak = {};
+    ::malloc_trim(0);
+    sources::reset_peak_rss(::getpid());
+    const Bytes rss_before = rss(), own_before = own();
+    const Nanoseconds began = monotonic_now();
+    auto ready = must(make_ready(backend.load(model.path, model.settings), model.image_size));
+    const Nanoseconds took = monotonic_now() - began;
+    model.load_peak = std::max(model.load_peak, peak_rss() - rss_before);
+    ::malloc_trim(0);
+    model.run_peak = std::max(model.run_peak, own() - own_before);
+    if (round == 1 || (round > 1 && took < model.load_time)) model.load_time = took;
+    for (int run = 0; run < 5; ++run) {
+      const Nanoseconds from = monotonic_now();
+      must(ready->session.run());
+      const Nanoseconds ran = monotonic_now() - from;
+      if (model.run_time.count == 0 || ran < model.run_time) model.run_time = ran;
+    }
+  }
+  Json line;
+  line["name"] = model.name;
+  line["model"] = text;
+  line["baseline_bytes"] = baseline.count;
+  line["load_ns"] = model.load_time.count;
+  line["run_ns"] = model.run_time.count;
+  line["load_peak_bytes"] = model.load_peak.count;
+  line["run_peak_bytes"] = model.run_peak.count;
+  fmt::print("{}\n", to_line(line));
+  return 0;
+}
+
+int run_child(const std::vector<std::string>& arguments, limits::MemoryLimit* limit) {
+  SpawnOptions options;
+  options.command = {fs::read_symlink("/proc/self/exe").string()};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  options.stdout_fd = STDOUT_FILENO;
+  if (limit != nullptr) options.before_exec = limit->entry();
+  auto child = must(Subprocess::spawn(options));
+  const ExitStatus status = child.wait();
+  if (!status.success()) fmt::print(stderr, "model_pool: the child ended by {}\n", status.describe());
+  return status.success() ? 0 : 1;
+}
+
+std::vector<Measured> read_measured(const std::string& path) {
+  std::vector<Measured> models;
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    const Json document = must(parse_json(line, path));
+    Measured model = parse_model(get_text(document, "model"));
+    model.load_time = get_nanoseconds(document, "load_ns").value_or(Nanoseconds{});
+    model.run_time = get_nanoseconds(document, "run_ns").value_or(Nanoseconds{});
+    model.load_peak = get_bytes(document, "load_peak_bytes").value_or(Bytes{});
+    model.run_peak = get_bytes(document, "run_peak_bytes").value_or(Bytes{});
+    model.baseline = get_bytes(document, "baseline_bytes").value_or(Bytes{});
+    models.push_back(std::move(model));
+  }
+  if (models.empty()) stop("no models in " + path);
+  return models;
+}
+
+Bytes total_of(const std::vector<Measured>& models) {
+  Bytes total;
+  for (const Measured& model : models) total += model.run_peak;
+  return total;
+}
+
+std::vector<std::size_t> by_size(const std::vector<Measured>& models) {
+  std::vector<std::size_t> order(models.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return models[a].run_peak < models[b].run_peak; });
+  return order;
+}
+
+// One request after another: what the pool would load, by its own policy.
+double simulated_seconds(const std::vector<Measured>& models, const std::vector<std::size_t>& trace,
+                         Bytes budget, pool::Eviction eviction) {
+  pool::EvictionPolicy policy(eviction);
+  std::vector<bool> is_loaded(models.size());
+  Bytes charged = models.front().baseline;
+  double seconds = 0;
+  for (const std::size_t wanted : trace) {
+    policy.requested(wanted);
+    if (is_loaded[wanted]) continue;
+    const Bytes needed = std::max(models[wanted].load_peak, models[wanted].run_peak);
+    std::vector<pool::Resident> residents;
+    for (std::size_t m = 0; m < models.size(); ++m)
+      if (is_loaded[m]) residents.push_back({m, models[m].run_peak});
+    for (const std::size_t i : policy.choose(residents, needed - (budget - charged))) {
+      is_loaded[residents[i].model] = false;
+      charged = charged - residents[i].size;
+    }
+    if (charged + needed > budget)
+      stop(models[wanted].name + " does not fit the budget: it takes " + format_bytes(needed));
+    is_loaded[wanted] = true;
+    charged += models[wanted].run_peak;
+    seconds += models[wanted].load_time.seconds();
+    policy.loaded(wanted, models[wanted].load_time);
+  }
+  return seconds;
+}
+
+int simulate(const std::string& path) {
+  const std::vector<Measured> models = read_measured(path);
+  const Bytes limit{total_of(models).count / 4};                // the process itself is inside it
+  const Bytes budget{limit.count - limit.count / kMarginPart};  // with the pool's margin
+  fmt::print("{} models, {} in all, budget {}\n", models.size(), format_bytes(total_of(models)),
+             format_bytes(limit));
+  fmt::print("| trace | LRU s | pool s | ratio of medians | worst of 9 seeds |\n|---|---|---|---|---|\n");
+  for (const std::string& name : bench::trace_names()) {
+    std::vector<double> lru, cost, ratios;
+    for (unsigned seed = 1; seed <= 9; ++seed) {
+      const auto trace = bench::make_trace(name, by_size(models), 20'000, seed);
+      lru.push_back(simulated_seconds(models, trace, budget, pool::Eviction::least_recently_used));
+      cost.push_back(simulated_seconds(models, trace, budget, pool::Eviction::by_cost));
+      ratios.push_back(cost.back() / lru.back());
+    }
+    std::sort(lru.begin(), lru.end());
+    std::sort(cost.begin(), cost.end());
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} |\n", name, lru[4], cost[4], cost[4] / lru[4],
+               *std::max_element(ratios.begin(), ratios.end()));
+  }
+  return 0;
+}
+
+struct RunOptions {
+  std::string measured, trace = "zipf", policy = "cost";
+  std::size_t requests = 1000;
+  int threads = 8;
+  Bytes budget;
+};
+
+// What the sampler saw, once a millisecond, beside the requests.
+struct Samples {
+  std::int64_t count = 0, over_books = 0, over_process = 0;
+  Bytes most_books, most_process;
+};
+
+int run_under_limit(const RunOptions& run) {
+  // Blocks of 64 KiB and more go back to the system when they are freed, and threads share two heaps.
+  ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
+  ::mallopt(M_ARENA_MAX, 2);
+  const std::vector<Measured> models = read_measured(run.measured);
+  const auto trace = bench::make_trace(run.trace, by_size(models), run.requests, 1);
+  auto backend = start_backend();
+  std::vector<std::int64_t> loads(models.size());
+  std::mutex mutex;
+  pool::PoolOptions options;
+  options.budget = run.budget;
+  options.margin = Bytes{run.budget.count / kMarginPart};
+  options.eviction = run.policy == "lru" ? pool::Eviction::least_recently_used : pool::Eviction::by_cost;
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t m = 0; m < models.size(); ++m) numbers[models[m].name] = m;
+  options.observer = [&](const pool::Event& event) {
+    if (event.kind == pool::EventKind::refused || event.kind == pool::EventKind::load_failed)
+      fmt::print(stderr, "{}\n", event.message);
+    if (std::getenv("PROBE"))
+      fmt::print(stderr, "EV {} {} promised {} changed {} used {} own {}\n", name_of(event.kind), event.model,
+                 event.promised.count >> 10, event.changed.count >> 10, event.used.count >> 10,
+                 own().count >> 10);
+    if (event.kind != pool::EventKind::loaded) return;
+    const std::lock_guard lock(mutex);
+    ++loads[numbers.at(event.model)];
+  };
+  const Nanoseconds began = monotonic_now();
+  Samples samples;
+  std::atomic<std::int64_t> served = 0, failed = 0;
+  pool::Metrics metrics;
+  {
+    pool::Pool pool(std::move(options));
+    for (const Measured& model : models) {
+      pool::Model added;
+      added.name = model.name;
+      added.memory = {model.load_peak, model.run_peak, {}};
+      added.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
+        auto ready = make_ready(backend.load(model.path, model.settings), model.image_size);
+        if (!ready) return forward_error(ready);
+        return std::shared_ptr<void>(std::move(*ready));
+      };
+      must(pool.add(std::move(added)));
+    }
+    std::atomic<bool> is_done = false;
+    std::thread sampler([&] {
+      while (!is_done) {
+        const pool::Metrics now = pool.metrics();
+        const Bytes process = own();
+        ++samples.count;
+        samples.most_books = std::max(samples.most_books, now.used);
+        samples.most_process = std::max(samples.most_process, process);
+        samples.over_books += now.used > now.budget ? 1 : 0;
+        samples.over_process += process > now.budget ? 1 : 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < run.threads; ++t)
+      threads.emplace_back([&] {
+        for (std::size_t i = next++; i < trace.size(); i = next++) {
+          const pool::Lease lease = pool.acquire(models[trace[i]].name);
+          if (!lease || !static_cast<Ready*>(lease.session())->session.run())
+            ++failed;
+          else
+            ++served;
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    is_done = true;
+    sampler.join();
+    metrics = pool.metrics();
+  }
+  double priced = 0;
+  for (std::size_t m = 0; m < models.size(); ++m)
+    priced += static_cast<double>(loads[m]) * models[m].load_time.seconds();
+  Json line;
+  line["trace"] = run.trace;
+  line["policy"] = run.policy;
+  line["requests"] = run.requests;
+  line["threads"] = run.threads;
+  line["served"] = served.load();
+  line["failed_or_refused"] = failed.load();
+  line["hits"] = metrics.hits;
+  line["loads"] = metrics.loads;
+  line["evictions"] = metrics.evictions;
+  line["reload_seconds"] = metrics.reload_time.seconds();
+  line["reload_seconds_priced"] = priced;
+  line["wall_seconds"] = (monotonic_now() - began).seconds();
+  line["budget_bytes"] = run.budget.count;
+  line["samples"] = samples.count;
+  line["samples_over_budget"] = samples.over_books + samples.over_process;
+  line["most_by_books_bytes"] = samples.most_books.count;
+  line["most_of_process_bytes"] = samples.most_process.count;
+  line["promised_bytes"] = metrics.promised.count;
+  line["returned_bytes"] = metrics.returned.count;
+  line["short_returns"] = metrics.short_returns;
+  fmt::print("{}\n", to_line(line));
+  return failed == 0 ? 0 : 1;
+}
+
+int run_limited(const RunOptions& run) {
+  std::string note;
+  auto limit = must(limits::make_memory_limit("model-pool", run.budget, "cgroup", note));
+  const int status =
+      run_child({"_run", run.measured, "--trace", run.trace, "--policy", run.policy, "--requests",
+                 std::to_string(run.requests), "--threads", std::to_string(run.threads), "--budget",
+                 fmt::format("{}B", run.budget.count)},
+                limit.get());
+  const CgroupMemory account = limit->account();
+  fmt::print("{{\"control_group_limit_bytes\":{},\"control_group_peak_bytes\":{},\"oom_kills\":{}}}\n",
+             limit->bytes().count, account.peak.value_or(Bytes{-1}).count, account.oom_kills.value_or(-1));
+  return status;
+}
+
+// Sessions of one model until the next one would pass the budget, each run once a round.
+int fit_one(const std::string& text, const std::string& how, Bytes budget) {
+  const Measured model = parse_model(text);
+  auto backend = start_backend();
+  RuntimeSettings settings;
+  if (how != "naive") {  // what --tune finds among the settings with one thread
+    settings.threads = 1;
+    settings.arena = how == "tuned, arena";
+    settings.memory_pattern = false;
+    settings.prepacking = how != "tuned, no prepacking";
+  }
+  if (how == "pool") settings = one_thread();
+  if (how == "pool, shared arena") {
+    settings = one_thread();
+    settings.shared_arena = mebibytes(64);
+  }
+  const bool shares = how.starts_with("pool");
+  const Bytes at_start = own();
+  std::vector<std::shared_ptr<Ready>> ready;
+  Bytes most, last = at_start;
+  while (ready.size() < 20'000) {
+    auto made = make_ready(
+        shares && !ready.empty() ? ready.front()->session.share() : backend.load(model.path, settings),
+        model.image_size);
+    if (!made) break;
+    ready.push_back(std::move(*made));
+    const Bytes now = own();
+    most = std::max(most, now - last);
+    last = now;
+    if (now + most > budget) break;
+  }
+  fmt::print("| {} | {} | {} | {:.2f} |\n", model.name, how, ready.size(),
+             static_cast<double>((last - at_start).count) / static_cast<double>(ready.size()) / (1 << 20));
+  std::fflush(stdout);
+  std::_Exit(0);  // freeing thousands of sessions takes longer than making them
+}
+
+int fit(const std::string& text, Bytes budget) {
+  for (const char* how :
+       {"naive", "tuned, arena", "tuned, no arena", "tuned, no prepacking", "pool", "pool, shared arena"}) {
+    std::string note;
+    auto limit = must(limits::make_memory_limit("model-pool-fit", budget, "cgroup", note));
+    if (run_child({"_fit", text, how, fmt::format("{}B", budget.count)}, limit.get()) != 0)
+      fmt::print("| {} | {} | killed | |\n", parse_model(text).name, how);
+  }
+  return 0;
+}
+
+int main_of(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2)
+    stop("what to do? measure, simulate, run or fit: see the head of bench/model_pool.cpp");
+  const std::string& verb = arguments[0];
+  if (verb == "_measure") return measure_one(arguments[1]);
+  if (verb == "_fit") return fit_one(arguments[1], arguments[2], must(parse_size(arguments[3])));
+  if (verb == "simulate") return simulate(arguments[1]);
+  if (verb == "measure") {
+    int status = 0;
+    for (std::size_t i = 1; i < arguments.size(); ++i)
+      status |= run_child({"_measure", arguments[i]}, nullptr);
+    return status;
+  }
+  RunOptions run;
+  run.measured = arguments[1];
+  for (std::size_t i = 2; i + 1 < arguments.size(); i += 2) {
+    const std::string &flag = arguments[i], &value = arguments[i + 1];
+    if (flag == "--trace") run.trace = value;
+    if (flag == "--policy") run.policy = value;
+    if (flag == "--requests") run.requests = std::stoull(value);
+    if (flag == "--threads") run.threads = std::stoi(value);
+    if (flag == "--budget") run.budget = must(parse_size(value));
+  }
+  if (verb == "fit") return fit(arguments[1], run.budget);
+  if (run.budget.count == 0) run.budget = {total_of(read_measured(run.measured)).count / 4};
+  return verb == "_run" ? run_under_limit(run) : run_limited(run);
+}
+
+}  // namespace
+}  // namespace headroom
+
+int main(int count, char** arguments) {
+  return headroom::main_of(std::vector<std::string>(arguments + 1, arguments + count));
+}
