@@ -79,7 +79,18 @@ std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemS
         text += fmt::format("  GPU {} {}: {} of {} in use\n", gpu.index.value_or(0),
                             without_terminal_control(gpu.name), format_bytes(*gpu.memory_used),
                             report::words_for(gpu.memory_total));
-  for (const ProcessSample& process : last.processes)
+  // Chosen by what is resident; shared pages are everybody's there.
+  const auto size_of = [](const ProcessSample& process) {
+    return (process.pss ? process.pss : process.rss).value_or(Bytes{});
+  };
+  std::vector<ProcessSample> processes = last.processes;
+  std::stable_sort(processes.begin(), processes.end(),
+                   [&](const ProcessSample& a, const ProcessSample& b) { return size_of(a) > size_of(b); });
+  const bool by_share = std::any_of(processes.begin(), processes.end(),
+                                    [](const ProcessSample& process) { return process.pss.has_value(); });
+  if (!processes.empty())
+    text += fmt::format("  the largest processes{}\n", by_share ? ", with their share of shared pages" : "");
+  for (const ProcessSample& process : processes)
     text += fmt::format("  {:>8}  {:<18} {:>10}{}\n", process.pid, without_terminal_control(process.name),
                         report::words_for(process.pss ? process.pss : process.rss),
                         process.gpu ? fmt::format("  GPU {}", format_bytes(*process.gpu)) : "");
