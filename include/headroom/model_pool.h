@@ -1,0 +1,184 @@
+// Many models in one memory budget: sessions are loaded when they are asked for, and given up by what it
+// costs to load them again, so that what the process has never passes the budget.
+//
+//   headroom::ModelPool pool({.budget_bytes = 256 << 20});
+//   pool.add({.name = "face", .path = "face.onnx"});
+//   headroom::PoolSession session = pool.acquire("face");   // loads it, and gives up others, if it must
+//   if (!session) return complain(session.message());
+//   session.set_input(0, pixels.data(), pixels.size() * sizeof(float), {1, 3, 128, 128});
+//   session.run();
+//   headroom::PoolTensor scores = session.output(0);        // until the session's end, or its next run
+//
+// All functions of a ModelPool may be called from any thread; a PoolSession belongs to one thread at a time.
+// Sizes are bytes. Wrong use and failed runs are exceptions of the standard library with one sentence; that a
+// session is not to be had is no exception, but its refusal. docs/model-pool.md says how it decides.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+struct ModelPoolOptions {
+  // Of the whole process: what it has already when the pool is made is part of it. Runtimes are started by
+  // the first add() of a model of theirs, and count as the process's own.
+  std::int64_t budget_bytes = 0;
+  std::optional<std::int64_t> margin_bytes{};  // of the budget that is kept free; absent: a sixteenth
+  std::optional<std::chrono::nanoseconds> unload_after_idle{};         // absent: only to make room
+  std::chrono::nanoseconds patience = std::chrono::milliseconds(250);  // each raises a waiting request's
+                                                                       // priority by one
+  std::chrono::nanoseconds load_timeout = std::chrono::seconds(60);  // a load or free that takes longer hangs
+  // More than 0: memory for decoded frames, taken whole when the pool is made (ModelPool::frames()).
+  std::int64_t frame_bytes = 0;
+  // More than 0: an arena, taken whole at the first load, that the sessions of ONNX Runtime on the CPU share
+  // for what runs need beside weights. Sessions that run at the same time need its size together; it grows if
+  // it is too small.
+  std::int64_t arena_bytes = 0;
+  std::string events_to{};  // a file for a JSON line an event (docs/model-pool.md); empty: none
+};
+
+struct PoolModel {
+  std::string name{};
+  std::string path{};     // .onnx, .ort, .pt, .torchscript, .engine: whatever a plug-in reads
+  std::string backend{};  // "onnxruntime", "libtorch", "tensorrt"; empty: by the file's extension
+  std::string device = "cpu";
+  int threads = 1;                                              // of one run; 0: the runtime's choice
+  bool arena = true, prepacking = true, memory_pattern = true;  // what headroom bench --tune finds
+  int image_size = 640;  // for dimensions that the model leaves open, when it is warmed
+  int sessions = 1;  // at the same time; a further one is made where there is room without giving up others
+  // Beside what the process has: most while it is loaded, and most when it runs, as headroom bench reports
+  // them. 0: learnt from the first load, for which first_load_bytes (0: 64 MiB) are reserved.
+  std::int64_t load_peak_bytes = 0, run_peak_bytes = 0, first_load_bytes = 0;
+};
+
+struct PoolRequest {
+  std::optional<std::chrono::nanoseconds> deadline{};  // from now; 0: only if it is ready; absent: none
+  int priority = 0;                                    // higher first
+};
+
+enum class PoolRefusal {
+  none,
+  unknown_model,
+  too_large,    // it can never be loaded inside the budget
+  no_room,      // what is pinned, or did not come back, leaves too little
+  deadline,     // it was not ready in time
+  load_failed,  // also for a while after a failure
+  load_hangs,
+  shut_down,
+};
+
+enum class PoolElement : std::int32_t {
+  unknown = 0,
+  float32 = 1,
+  float16 = 2,
+  bfloat16 = 3,
+  float64 = 4,
+  int8 = 5,
+  uint8 = 6,
+  int16 = 7,
+  uint16 = 8,
+  int32 = 9,
+  uint32 = 10,
+  int64 = 11,
+  uint64 = 12,
+  boolean = 13,
+  string = 14,
+};
+
+// What a model takes or gives. A dimension of -1 is open.
+struct PoolTensorSpec {
+  std::string name{};
+  PoolElement type = PoolElement::unknown;
+  std::vector<std::int64_t> dims;
+};
+
+// Numbers in the runtime's memory, row by row. `data` is null for what is not plain numbers.
+struct PoolTensor {
+  const void* data = nullptr;
+  PoolElement type = PoolElement::unknown;
+  std::vector<std::int64_t> dims;
+};
+
+// Since the pool was made. Bytes by the pool's books, times in seconds.
+struct PoolMetrics {
+  std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0;
+  std::int64_t loads = 0, load_failures = 0, hangs = 0, evictions = 0, unloads = 0;
+  double load_seconds = 0, reload_seconds = 0, wait_seconds = 0;
+  std::int64_t budget_bytes = 0, used_bytes = 0, peak_used_bytes = 0;
+  std::int64_t resident_bytes = 0, loading_bytes = 0;
+  std::int64_t unaccounted_bytes =
+      0;  // measured beyond the books: what did not come back, and the program's own
+  std::int64_t promised_bytes = 0, returned_bytes = 0;  // by all unloads
+};
+
+class ModelPool;
+
+// A session that its owner has alone, until this object's end. It may outlive the pool.
+class __attribute__((visibility("default"))) PoolSession {
+ public:
+  PoolSession(PoolSession&&) noexcept;
+  PoolSession& operator=(PoolSession&&) noexcept;
+  ~PoolSession();
+
+  explicit operator bool() const;
+  PoolRefusal refusal() const;
+  const std::string& message() const;  // why there is no session, as one sentence
+
+  const std::vector<PoolTensorSpec>& inputs() const;
+  const std::vector<PoolTensorSpec>& outputs() const;
+  // Copies nothing: `data` is read by run(), and stays valid and in place until the session's end or the next
+  // set_input(). `bytes` must be what `dims` and the input's type need; throws std::invalid_argument if not.
+  void set_input(std::size_t index, void* data, std::size_t bytes, const std::vector<std::int64_t>& dims);
+  // Throws std::runtime_error where the model fails.
+  void run();
+  PoolTensor output(std::size_t index);  // after run()
+  // Ends it so that nobody gets it again: it is freed.
+  void discard();
+
+ private:
+  friend class ModelPool;
+  struct State;
+  explicit PoolSession(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+class __attribute__((visibility("default"))) ModelPool {
+ public:
+  // Throws std::invalid_argument of a budget that is not positive, std::runtime_error where memory for frames
+  // or the file of events is not to be had.
+  explicit ModelPool(const ModelPoolOptions& options);
+  // Tells those who wait, waits for a load in progress (at most load_timeout), frees what is not in use.
+  ~ModelPool();
+  ModelPool(ModelPool&&) noexcept;
+  ModelPool& operator=(ModelPool&&) noexcept;
+
+  // Loads the runtime if it is the first model of it, but not the model. Throws std::invalid_argument of a
+  // name that is taken or a backend that is not there.
+  void add(const PoolModel& model);
+  // Waits for a session. Whoever has a session should ask for another one with a deadline: the memory of the
+  // first may be what the second needs.
+  PoolSession acquire(std::string_view model, const PoolRequest& request = {});
+  // Loads it without using it. False: it was refused; `why` says it, if given.
+  bool preload(std::string_view model, const PoolRequest& request = {}, std::string* why = nullptr);
+  // A pinned model is not given up once it is loaded. False: unknown.
+  bool pin(std::string_view model, bool pinned = true);
+  // Frees its sessions that nobody uses, soon. False: unknown.
+  bool unload(std::string_view model);
+  PoolMetrics metrics() const;
+  // The memory of ModelPoolOptions::frame_bytes, all of it in place; null without. It can be shared with a
+  // process that decodes: frames_fd() is a memfd of sealed size, its first bytes a header.
+  std::uint8_t* frames();
+  int frames_fd() const;  // -1 without
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headroom

@@ -1,0 +1,16 @@
+// A pool's events as JSON lines: one object an event, bytes and nanoseconds as integers (docs/model-pool.md).
+#pragma once
+
+#include <string>
+
+#include "pool/pool_events.h"
+
+namespace headroom::pool {
+
+// {"event":"loaded","time_ns":…,"model":"face","took_ns":…,"used_bytes":…,"budget_bytes":…, …}, without a
+// newline.
+std::string event_line(const Event& event);
+// {"event":"metrics", …}: every counter.
+std::string metrics_line(const Metrics& metrics, Nanoseconds time);
+
+}  // namespace headroom::pool

@@ -1,0 +1,185 @@
+// headroom/model_pool.h with ONNX Runtime, as a program uses it.
+#include "headroom/model_pool.h"
+
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "support/test_support.h"
+
+namespace headroom {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr const char* kFront = "models/face_detection_front_128x128_barracuda.onnx";
+constexpr const char* kBack = "models/face_detection_back_256x256_barracuda.onnx";
+constexpr const char* kText = "models/ch_PP-OCRv4_det_infer.onnx";
+
+class ModelPoolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("HEADROOM_BACKEND_PATH", (std::string(HEADROOM_BINARY_DIR) + "/bin").c_str(), 1);
+    for (const char* file : {kFront, kBack, kText})
+      if (!test::dependency_file(file)) GTEST_SKIP() << test::absent_message(file);
+  }
+  static PoolModel model(const char* name, const char* file) {
+    PoolModel made;
+    made.name = name;
+    made.path = test::dependency_file(file)->string();
+    made.image_size = 160;
+    return made;
+  }
+  static std::vector<float> first_values(PoolSession& session) {
+    session.run();
+    const PoolTensor tensor = session.output(0);
+    EXPECT_EQ(tensor.type, PoolElement::float32);
+    const auto* values = static_cast<const float*>(tensor.data);
+    return {values, values + 8};
+  }
+};
+
+TEST_F(ModelPoolTest, GivesSessionsThatRun) {
+  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  pool.add(model("front", kFront));
+  std::vector<float> before;
+  {
+    PoolSession session = pool.acquire("front");
+    ASSERT_TRUE(session) << session.message();
+    ASSERT_EQ(session.inputs().size(), 1U);
+    EXPECT_EQ(session.inputs()[0].type, PoolElement::float32);
+    EXPECT_FALSE(session.outputs().empty());
+    before = first_values(session);
+    std::vector<float> picture(3 * 128 * 128, 0.25F);
+    session.set_input(0, picture.data(), picture.size() * sizeof(float), session.inputs()[0].dims);
+    EXPECT_NE(first_values(session), before);
+    EXPECT_THROW(session.set_input(7, picture.data(), 4, {1}), std::invalid_argument);
+    EXPECT_THROW(session.set_input(0, picture.data(), 4, {1}), std::invalid_argument);
+    EXPECT_THROW(session.output(99), std::invalid_argument);
+  }
+  // The next one finds inputs that are still there, not those of the last.
+  PoolSession session = pool.acquire("front");
+  EXPECT_EQ(first_values(session), before);
+  EXPECT_EQ(pool.metrics().hits, 1);
+}
+
+TEST_F(ModelPoolTest, StaysInsideABudgetThatIsTooSmallForAll) {
+  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  pool.add(model("text", kText));
+  ASSERT_TRUE(pool.preload("text"));
+  const std::int64_t used = pool.metrics().used_bytes;
+  ASSERT_GT(pool.metrics().resident_bytes, 4 * kMiB);
+  pool.unload("text");
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+
+  ModelPool small({.budget_bytes = used + 64 * kMiB, .margin_bytes = 0});
+  PoolModel first = model("first", kText), second = model("second", kText);
+  first.load_peak_bytes = second.load_peak_bytes = 60 * kMiB;
+  first.run_peak_bytes = second.run_peak_bytes = 50 * kMiB;
+  small.add(first);
+  small.add(second);
+  for (const char* name : {"first", "second", "first"}) {
+    PoolSession session = small.acquire(name);
+    ASSERT_TRUE(session) << session.message();
+    first_values(session);
+  }
+  EXPECT_EQ(small.metrics().evictions, 2);
+  EXPECT_GT(small.metrics().reload_seconds, 0);
+  EXPECT_LE(small.metrics().peak_used_bytes, small.metrics().budget_bytes);
+#if !defined(HEADROOM_SANITIZED)  // a sanitizer keeps what is freed for a while
+  EXPECT_GT(small.metrics().returned_bytes, small.metrics().promised_bytes / 2);
+#endif
+}
+
+TEST_F(ModelPoolTest, SessionsOfOneModelRunAtTheSameTime) {
+  ModelPool pool({.budget_bytes = 2048 * kMiB});
+  PoolModel both = model("front", kFront);
+  both.sessions = 2;
+  pool.add(both);
+  PoolSession first = pool.acquire("front"), second = pool.acquire("front");
+  ASSERT_TRUE(second) << second.message();
+  const std::vector<float> expected = first_values(first);
+  std::thread other([&] {
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(first_values(second), expected);
+  });
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(first_values(first), expected);
+  other.join();
+  EXPECT_EQ(pool.metrics().loads, 2);
+}
+
+TEST_F(ModelPoolTest, AnArenaAndFramesAreTakenWhole) {
+  ModelPool pool({.budget_bytes = 2048 * kMiB, .frame_bytes = 8 * kMiB, .arena_bytes = 32 * kMiB});
+  ASSERT_NE(pool.frames(), nullptr);
+  EXPECT_GE(pool.frames_fd(), 0);
+  std::memset(pool.frames(), 1, 8 * kMiB);
+  pool.add(model("front", kFront));
+  pool.add(model("back", kBack));
+  for (const char* name : {"front", "back"}) {
+    PoolSession session = pool.acquire(name);
+    ASSERT_TRUE(session) << session.message();
+    first_values(session);
+  }
+  const ModelPool without({.budget_bytes = kMiB});
+  EXPECT_EQ(const_cast<ModelPool&>(without).frames(), nullptr);
+  EXPECT_EQ(without.frames_fd(), -1);
+}
+
+TEST_F(ModelPoolTest, SaysWhatIsWrong) {
+  EXPECT_THROW(ModelPool({.budget_bytes = 0}), std::invalid_argument);
+  EXPECT_THROW(ModelPool({.budget_bytes = 1, .events_to = "/nowhere/events"}), std::runtime_error);
+  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  pool.add(model("front", kFront));
+  EXPECT_THROW(pool.add(model("front", kFront)), std::invalid_argument);
+  EXPECT_THROW(pool.add({.name = "x", .path = "x.unknown"}), std::invalid_argument);
+  PoolModel absent = model("absent", kFront);
+  absent.path = "/nowhere/absent.onnx";
+  pool.add(absent);
+  PoolSession none = pool.acquire("absent");
+  EXPECT_FALSE(none);
+  EXPECT_EQ(none.refusal(), PoolRefusal::load_failed);
+  EXPECT_THAT(none.message(), HasSubstr("absent.onnx"));
+  EXPECT_THROW(none.run(), std::logic_error);
+  std::string why;
+  EXPECT_FALSE(pool.preload("unknown", {}, &why));
+  EXPECT_THAT(why, HasSubstr("unknown"));
+  EXPECT_EQ(pool.acquire("front", {.deadline = std::chrono::nanoseconds(0)}).refusal(),
+            PoolRefusal::deadline);
+}
+
+TEST_F(ModelPoolTest, WritesItsEventsAsLines) {
+  const test::TemporaryFolder folder;
+  {
+    ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = folder / "events.jsonl"});
+    pool.add(model("front", kFront));
+    ASSERT_TRUE(pool.acquire("front"));
+    EXPECT_FALSE(pool.acquire("none"));
+  }
+  const std::string text = test::read_text(folder / "events.jsonl");
+  EXPECT_THAT(text, HasSubstr(R"({"event":"loaded","time_ns":)"));
+  EXPECT_THAT(text, HasSubstr(R"("refusal":"unknown_model","message":"the pool has no model named none")"));
+  EXPECT_THAT(text, HasSubstr(R"({"event":"metrics",)"));
+}
+
+// The example of docs/model-pool.md is this file, and it works.
+TEST_F(ModelPoolTest, TheExampleOfTheDocumentationRuns) {
+  const auto source = std::filesystem::path(HEADROOM_SOURCE_DIR);
+  const std::string code = test::read_text(source / "tests/unit/pool/model_pool_example.cpp");
+  EXPECT_THAT(test::read_text(source / "docs/model-pool.md"), HasSubstr("```cpp\n" + code + "```\n"));
+  const test::TemporaryFolder folder;
+  const std::string command = "cd " + folder.path().string() + " && " + HEADROOM_POOL_EXAMPLE + " " +
+                              test::dependency_file(kFront)->string() + " " +
+                              test::dependency_file(kText)->string() + " > out 2> err";
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(status, 0) << test::read_text(folder / "err");
+#if !defined(HEADROOM_SANITIZED)  // with a sanitizer the program alone takes the budget
+  EXPECT_THAT(test::read_text(folder / "out"), HasSubstr("8 requests"));
+  EXPECT_THAT(test::read_text(folder / "out"), HasSubstr("text: "));
+#endif
+}
+
+}  // namespace
+}  // namespace headroom
