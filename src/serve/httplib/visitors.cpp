@@ -1,49 +1,46 @@
 #include "serve/httplib/visitors.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace headroom::serve {
 
-std::optional<std::uint64_t> remote_address(int socket) {
+std::optional<Address> remote_address(int socket) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return std::nullopt;
-  std::uint32_t ipv4 = 0;
+  Address address{};
   if (peer.ss_family == AF_INET) {
-    ipv4 = ntohl(reinterpret_cast<const sockaddr_in&>(peer).sin_addr.s_addr);
+    address[10] = address[11] = 0xff;
+    std::memcpy(&address[12], &reinterpret_cast<const sockaddr_in&>(peer).sin_addr, 4);
   } else if (peer.ss_family == AF_INET6) {
     const in6_addr& ipv6 = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
     if (IN6_IS_ADDR_LOOPBACK(&ipv6)) return std::nullopt;
-    if (!IN6_IS_ADDR_V4MAPPED(&ipv6)) {
-      std::uint64_t network = 0;
-      for (int i = 0; i < 8; ++i) network = network << 8 | ipv6.s6_addr[i];
-      return network;
-    }
-    std::memcpy(&ipv4, ipv6.s6_addr + 12, sizeof ipv4);
-    ipv4 = ntohl(ipv4);
+    std::memcpy(address.data(), ipv6.s6_addr, address.size());
   } else {
     return std::nullopt;
   }
-  if (ipv4 >> 24 == 127) return std::nullopt;
-  return ipv4;
+  const bool is_ipv4 = address[10] == 0xff && std::all_of(address.begin(), address.begin() + 10,
+                                                          [](std::uint8_t byte) { return byte == 0; });
+  if (is_ipv4 && address[12] == 127) return std::nullopt;
+  return address;
 }
 
-int Visitors::come(std::uint64_t address) {
+int Visitors::come(const Address& address) {
   const std::lock_guard lock(mutex_);
   return ++counts_[address];
 }
 
-void Visitors::go(std::uint64_t address) {
+void Visitors::go(const Address& address) {
   const std::lock_guard lock(mutex_);
   const auto found = counts_.find(address);
   if (found != counts_.end() && --found->second == 0) counts_.erase(found);
 }
 
-int Visitors::count(std::uint64_t address) {
+int Visitors::count(const Address& address) {
   const std::lock_guard lock(mutex_);
   const auto found = counts_.find(address);
   return found == counts_.end() ? 0 : found->second;

@@ -1,9 +1,11 @@
 // How many connections each address of elsewhere has, so that one machine cannot take all there are.
 //
-// This machine's own are not counted: a proxy here speaks for many, and who is here can do worse. Of IPv6 the
-// first 64 bits are an address: a machine has all of the others.
+// This machine's own are not counted: a proxy here speaks for many, and who is here can do worse. Of IPv6 it
+// is the whole address, though a machine may have many: the first 64 bits are those of all in a local
+// network.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -11,19 +13,21 @@
 
 namespace headroom::serve {
 
+using Address = std::array<std::uint8_t, 16>;  // of IPv4 as IPv6 maps it: ::ffff:1.2.3.4
+
 // Nothing for this machine's own (loopback), and what is no address of the internet's.
-std::optional<std::uint64_t> remote_address(int socket);
+std::optional<Address> remote_address(int socket);
 
 class Visitors {
  public:
   // The count of its connections with this one.
-  int come(std::uint64_t address);
-  void go(std::uint64_t address);
-  int count(std::uint64_t address);
+  int come(const Address& address);
+  void go(const Address& address);
+  int count(const Address& address);
 
  private:
   std::mutex mutex_;
-  std::map<std::uint64_t, int> counts_;
+  std::map<Address, int> counts_;
 };
 
 // A connection, as long as it lasts.
@@ -41,7 +45,7 @@ class Visit {
 
  private:
   Visitors& visitors_;
-  std::optional<std::uint64_t> address_;
+  std::optional<Address> address_;
   int count_ = 0;  // when it came
 };
 
