@@ -479,4 +479,17 @@ unsigned Account::members() {
   return count;
 }
 
+unsigned Account::members_elsewhere() {
+  if (page_ == nullptr) return 0;
+  const std::uint64_t here = own_pid_namespace();
+  lock();
+  unsigned count = 0;
+  for (unsigned i = 0; i < page_->slots_used; ++i) {
+    const ProcessIdentity& owner = page_->slots[i].owner;
+    count += owner.pid != 0 && owner.pid_namespace != here ? 1 : 0;
+  }
+  unlock();
+  return count;
+}
+
 }  // namespace headroom::ledger

@@ -101,6 +101,9 @@ class Account {
   std::uint64_t charged_to_this_process(unsigned device) const;
   // How many processes that are alive have joined.
   unsigned members();
+  // Of those the ones in another PID namespace (a container): whether they are alive cannot be told from
+  // here.
+  unsigned members_elsewhere();
   // The most that was charged at once since the last reset: to this process, and to all together (what a dead
   // process held counts until it is noticed).
   std::uint64_t peak_of_this_process(unsigned device);

@@ -2,6 +2,9 @@
 #include "ledger/ledger_lock.h"
 
 namespace headroom::ledger {
+namespace {
+constinit thread_local Refusal refusal_of_this_thread __attribute__((tls_model("initial-exec")));
+}
 
 void Ledger::set_integrated(unsigned device, bool is_integrated) {
   if (device < kMostDevices) devices_[device].is_integrated = is_integrated;
@@ -25,7 +28,7 @@ void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes)
   KindFigures& figures = of(device, kind);
   ++figures.refused_count;
   figures.refused_bytes += bytes;
-  last_refusal_ = {device, kind, bytes, room.charged, own, room.limit};
+  refusal_of_this_thread = last_refusal_ = {device, kind, bytes, room.charged, own, room.limit};
 }
 
 bool Ledger::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
@@ -207,6 +210,8 @@ std::uint64_t Ledger::rounding_bytes(unsigned device) {
   return figures(device, DeviceMemoryKind::device).rounding_bytes +
          figures(device, DeviceMemoryKind::array).rounding_bytes;
 }
+
+Refusal Ledger::last_refusal_of_this_thread() { return refusal_of_this_thread; }
 
 Refusal Ledger::last_refusal() {
   const Locked locked(*this);

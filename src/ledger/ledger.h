@@ -47,7 +47,7 @@ class Ledger {
   void set_integrated(unsigned device, bool is_integrated);
   bool is_charged(unsigned device, DeviceMemoryKind kind) const;
 
-  // False: refused; counted, and told by last_refusal().
+  // False: refused; counted, and told by last_refusal_of_this_thread().
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
@@ -153,7 +153,8 @@ class Ledger {
   KindFigures figures(unsigned device, DeviceMemoryKind kind);
   // What the driver has given beyond what was asked for, and is not charged.
   std::uint64_t rounding_bytes(unsigned device);
-  Refusal last_refusal();
+  Refusal last_refusal();                        // of any thread
+  static Refusal last_refusal_of_this_thread();  // of any ledger
   // In a child after fork: a parent's memory is not the child's, nor are its locks.
   void reset_in_child();
 

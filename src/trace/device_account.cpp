@@ -195,6 +195,15 @@ Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::strin
   remove_abandoned(folder);
   Account& account = joined();
   if (account.open_shared(file.c_str())) {
+    if (account.members_elsewhere() > 0) {
+      account.close();
+      return usage_error(
+          fmt::format("--share {} is in use in another container (PID namespace)", name),
+          "from here nobody can tell whether its processes are alive, so what they held would never be free "
+          "again",
+          fmt::format("start all of them in one, take another name, or, if they have ended, remove {}",
+                      file.string()));
+    }
     if (account.members() > 0) {
       const Limits theirs = limits_of(account);
       if (limits.any() && std::memcmp(theirs.bytes, limits.bytes, sizeof limits.bytes) != 0) {

@@ -206,12 +206,12 @@ bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t b
   if (device_ledger.is_charged(device, kind) && !device_ledger.account().has_room(device, bytes))
     settle_pools(device, true);
   if (device_ledger.reserve(device, kind, bytes)) return true;
-  refused(device, caller);
+  record_last_refusal(caller);
   return false;
 }
 
-void DriverHook::refused(unsigned, const CallFrame& caller) {
-  const ledger::Refusal refusal = device_ledger.last_refusal();
+void DriverHook::record_last_refusal(const CallFrame& caller) {
+  const ledger::Refusal refusal = ledger::Ledger::last_refusal_of_this_thread();
   const Guard guard(thread_);
   if (!is_recording(thread_)) return;
   record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit,

@@ -79,7 +79,7 @@ class DriverHook {
 
   // Before the driver is asked. False: refused, and recorded so.
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller);
-  void refused(unsigned device, const CallFrame& caller);
+  void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger
   // Tries to find room by giving back what pools keep and nobody uses.
   void settle_pools(unsigned device, bool may_wait);
   // What the pool has of the device is charged from now on. False if the limit has no room for that and
@@ -165,7 +165,7 @@ driver::Result allocate_node(DriverHook& hook, driver::Opaque graph, const Curre
   std::uint64_t before = 0, after = 0;
   if (!device_ledger.account().has_room(where.device, bytes)) hook.settle_pools(where.device, false);
   if (!device_ledger.reserve_in_graph(key, where.device, bytes, before, after)) {
-    hook.refused(where.device, caller);
+    hook.record_last_refusal(caller);
     return driver::kOutOfMemory;
   }
   const driver::Result result = call();

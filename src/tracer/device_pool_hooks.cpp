@@ -6,22 +6,23 @@
 namespace headroom::tracer::driver {
 namespace {
 
-// The device of a stream is that of its context. Special values stand for the current context's streams.
+// The device of a stream is that of its context, which need not be current, nor any. Special values stand for
+// the current context's streams.
 bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
-  if (!hook.get_current(where)) return false;
+  const bool has_current = hook.get_current(where);
   constexpr std::uint64_t kLastSpecialStream = 2;  // the legacy and the per-thread default stream
   Opaque context = nullptr;
   if (number_of(stream) <= kLastSpecialStream || real.cuStreamGetCtx == nullptr ||
       real.cuStreamGetCtx(stream, &context) != kSuccess || number_of(context) == where.context)
-    return true;
+    return has_current;
   Device device = -1;
   if (real.cuCtxPushCurrent_v2 == nullptr || real.cuCtxPopCurrent_v2 == nullptr ||
       real.cuCtxPushCurrent_v2(context) != kSuccess)
-    return true;
+    return has_current;
   const Result result = real.cuCtxGetDevice(&device);
   Opaque popped = nullptr;
   real.cuCtxPopCurrent_v2(&popped);
-  if (result != kSuccess || device < 0) return true;
+  if (result != kSuccess || device < 0) return has_current;
   where = {number_of(context), static_cast<unsigned>(device)};
   hook.meet(where.device);
   return true;
@@ -76,7 +77,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
   const std::uint64_t key = number_of(pool);
   if (!device_ledger.has_room_in_pool(key, where.device, bytes)) hook.settle_pools(where.device, false);
   if (!device_ledger.reserve_in_pool(key, where.device, bytes)) {
-    hook.refused(where.device, caller);
+    hook.record_last_refusal(caller);
     return kOutOfMemory;
   }
   const Result result = call();
@@ -86,7 +87,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
       free(*pointer, stream);
       *pointer = 0;
       device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
-      hook.refused(where.device, caller);
+      hook.record_last_refusal(caller);
       if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool, 0);
     }
     device_ledger.cancel_in_pool(key, bytes);

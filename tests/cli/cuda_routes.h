@@ -167,6 +167,25 @@ struct Async : Pointers {
   bool is_exact() const override { return false; }
   std::uint64_t granule() const override { return kPoolGranule; }
 };
+// In a stream of a context that is not current, nor any.
+struct AsyncElsewhere : Async {
+  Opaque stream = nullptr;
+  AsyncElsewhere() : Async(false) {}
+  Result take(std::uint64_t step, std::uint64_t& cost) override {
+    const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+    Opaque context = nullptr;
+    check(FIND((Opaque*), "cuCtxGetCurrent", "cuCtxGetCurrent", 4000)(&context), "context");
+    if (stream == nullptr)
+      check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+    const auto allocate = FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020);
+    Pointer pointer = 0;
+    cost = step;
+    check(set(nullptr), "no context");
+    const Result result = allocate(&pointer, step, stream);
+    check(set(context), "set current");
+    return keep(result, pointer);
+  }
+};
 // From each pool a little: each takes a granule of the device.
 struct ManyPools : Route {
   std::vector<std::pair<Opaque, Pointer>> all;

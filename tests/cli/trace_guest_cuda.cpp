@@ -374,6 +374,7 @@ int main(int count, char** arguments) {
   try_route("array3d", Arrays(3));
   try_route("mipmap", Arrays(0));
   try_route("async", Async(false));
+  try_route("elsewhere", AsyncElsewhere());
   try_route("pool", Async(true));
   try_route("pools", ManyPools());
   Opaque managed = nullptr;

@@ -122,6 +122,17 @@ EXPORTED Result cuCtxGetCurrent(Opaque* context) {
   *context = current;
   return kSuccess;
 }
+static thread_local Opaque below = nullptr;  // one is enough
+EXPORTED Result cuCtxPushCurrent_v2(Opaque context) {
+  below = current;
+  current = context;
+  return kSuccess;
+}
+EXPORTED Result cuCtxPopCurrent_v2(Opaque* context) {
+  *context = current;
+  current = below;
+  return kSuccess;
+}
 EXPORTED Result cuCtxGetDevice(Device* device) {
   if (current == nullptr) return kInvalidContext;
   *device = static_cast<Device>(current_device());
@@ -158,7 +169,16 @@ EXPORTED Result cuLaunchKernel(Opaque, unsigned, unsigned, unsigned, unsigned, u
 
 EXPORTED Result cuStreamCreate(Opaque* stream, unsigned) {
   const std::lock_guard lock(mutex);
+  if (current == nullptr) return kInvalidContext;
   *stream = handle();
+  streams[*stream] = current;
+  return kSuccess;
+}
+EXPORTED Result cuStreamGetCtx(Opaque stream, Opaque* context) {
+  const std::lock_guard lock(mutex);
+  const auto found = streams.find(stream);
+  if (found == streams.end()) return kInvalidValue;
+  *context = found->second;
   return kSuccess;
 }
 EXPORTED Result cuStreamDestroy_v2(Opaque) { return kSuccess; }

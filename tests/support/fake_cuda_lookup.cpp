@@ -69,6 +69,7 @@ using namespace fake_cuda;
   CALL("cuDeviceGetDefaultMemPool", 11020, 0, cuDeviceGetDefaultMemPool) \
   CALL("cuDeviceGetCount", 2000, 0, cuDeviceGetCount) \
   CALL("cuCtxSetCurrent", 4000, 0, cuCtxSetCurrent) \
+  CALL("cuCtxGetCurrent", 4000, 0, cuCtxGetCurrent) \
   CALL("cuModuleLoadData", 2000, 0, cuModuleLoadData) \
   CALL("cuLaunchKernel", 4000, 0, cuLaunchKernel)
 // clang-format on

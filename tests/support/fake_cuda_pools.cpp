@@ -29,16 +29,20 @@ void add_free(Opaque graph, Pointer pointer) {
 
 Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_handle, Opaque stream) {
   const std::lock_guard lock(mutex);
-  if (current == nullptr) return kInvalidContext;
+  // As the real one: with a stream of some context, none need be current.
+  const auto of_stream = streams.find(stream);
+  const Opaque context = of_stream != streams.end() ? of_stream->second : current;
+  if (context == nullptr) return kInvalidContext;
+  const unsigned device = static_cast<Context*>(context)->device;
   if (stream != nullptr && stream == captured_stream) {
     if (capture_is_invalid) return kCaptureInvalidated;
-    *pointer = add_allocation(captured_graph, current_device(), bytes);
+    *pointer = add_allocation(captured_graph, device, bytes);
     return kSuccess;
   }
-  if (pool_handle == nullptr) pool_handle = default_pools[current_device()];
+  if (pool_handle == nullptr) pool_handle = default_pools[device];
   if (pool_handle == nullptr) {
-    pool_handle = default_pools[current_device()] = handle();
-    pools[pool_handle].device = current_device();
+    pool_handle = default_pools[device] = handle();
+    pools[pool_handle].device = device;
   }
   Pool& pool = pools[pool_handle];
   const std::uint64_t missing = pool.used + bytes > pool.reserved ? pool.used + bytes - pool.reserved : 0;
@@ -47,7 +51,7 @@ Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_h
   pool.reserved += growth;
   pool.used += bytes;
   *pointer = number(bytes);
-  blocks[*pointer] = {pool.device, bytes, pool_handle, nullptr, current, true};
+  blocks[*pointer] = {pool.device, bytes, pool_handle, nullptr, context, true};
   return kSuccess;
 }
 

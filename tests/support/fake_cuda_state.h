@@ -82,6 +82,7 @@ inline std::map<int, Handle> descriptors;
 inline std::map<Opaque, Pool> pools;
 inline std::map<Opaque, Graph> graphs;
 inline std::map<Opaque, Opaque> instances;
+inline std::map<Opaque, Opaque> streams;  // and their contexts
 inline Context primary[kMost];
 inline Opaque default_pools[kMost] = {};
 inline thread_local Opaque current = nullptr;

@@ -2,6 +2,7 @@
 // death.
 #include "ledger/account.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,6 +137,31 @@ class SharedAccount : public testing::Test {
   }
   test::TemporaryFolder folder_;
 };
+
+// A member in another PID namespace is taken for alive for ever, so whoever would join is told.
+TEST_F(SharedAccount, MembersOfAnotherNamespaceAreTold) {
+  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWPID) != 0) ::_exit(77);
+    const pid_t inner = ::fork();  // the first process of the new namespace
+    if (inner == 0) {
+      Account member;
+      ::_exit(member.open_shared(path().c_str()) && member.charge(0, 10) ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(inner, &status, 0);
+    ::_exit(WEXITSTATUS(status));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system makes no PID namespace";
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  Account account;
+  ASSERT_TRUE(account.open_shared(path().c_str()));
+  EXPECT_EQ(account.members_elsewhere(), 1u);
+  EXPECT_EQ(account.charged(0), 10u);
+}
 
 TEST_F(SharedAccount, IsMadeOnceAndWhole) {
   EXPECT_FALSE(Account::create_shared(path().c_str(), limit_of(5)));

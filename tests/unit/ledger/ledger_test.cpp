@@ -1,6 +1,8 @@
 // What a process has of a device, by the rules of each kind of memory.
 #include "ledger/ledger.h"
 
+#include <thread>
+
 #include "support/test_support.h"
 
 namespace headroom::ledger {
@@ -72,6 +74,14 @@ TEST_F(LedgerTest, ARefusalIsCountedAndTold) {
   EXPECT_EQ(ledger_.figures(0, Kind::managed).refused_count, 1u);
   EXPECT_EQ(ledger_.figures(0, Kind::managed).refused_bytes, 21u);
   const Refusal refusal = ledger_.last_refusal();
+  EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, refusal.bytes);
+  // Another thread's refusal is the ledger's last, and not this thread's.
+  std::thread([&] {
+    EXPECT_FALSE(allocate(0x9000, 77));
+    EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, 77u);
+  }).join();
+  EXPECT_EQ(ledger_.last_refusal().bytes, 77u);
+  EXPECT_EQ(Ledger::last_refusal_of_this_thread().bytes, refusal.bytes);
   EXPECT_EQ(refusal.kind, Kind::managed);
   EXPECT_EQ(refusal.bytes, 21u);
   EXPECT_EQ(refusal.charged, 100u);
