@@ -33,11 +33,11 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "inference/backend.h"
-#include "inference/synthetic_input.h"
 #include "limits/memory_limit.h"
 #include "model_pool_traces.h"
 #include "pool/pool.h"
 #include "pool/process_bytes.h"
+#include "pool/ready_session.h"
 #include "sources/process_memory.h"
 
 namespace headroom {
@@ -85,37 +85,6 @@ Measured parse_model(const std::string& text) {
   return model;
 }
 
-RuntimeSettings one_thread() {
-  RuntimeSettings settings;
-  settings.threads = 1;
-  return settings;
-}
-
-// A session with inputs, which has run: its arena has the size that it needs.
-struct Ready {
-  std::vector<inference::SyntheticInput> inputs;
-  inference::Session session;
-  explicit Ready(inference::Session loaded) : session(std::move(loaded)) {}
-};
-
-Result<std::shared_ptr<Ready>> make_ready(Result<inference::Session> session, int image_size) {
-  if (!session) return forward_error(session);
-  auto ready = std::make_shared<Ready>(std::move(*session));
-  auto inputs = inference::make_synthetic_inputs(ready->session.description(), image_size, 1);
-  if (!inputs) return forward_error(inputs);
-  ready->inputs = std::move(*inputs);
-  for (std::size_t i = 0; i < ready->inputs.size(); ++i) {
-    auto& input = ready->inputs[i];
-    const auto bound =
-        ready->session.bind_input(i, input.data.data(), input.data.size(), input.type, input.dims);
-    if (!bound) return tl::unexpected(bound.error());
-  }
-  // The first run shows ONNX Runtime what a run needs; the second takes that as one block.
-  for (int run = 0; run < 2; ++run)
-    if (const auto ran = ready->session.run(); !ran) return tl::unexpected(ran.error());
-  return ready;
-}
-
 inference::Backend start_backend() {
   auto backend = must(inference::Backend::open(must(inference::choose_backend("model.onnx", ""))));
   must(backend.start());
@@ -141,7 +110,7 @@ int measure_one(const std::string& text) {
     sources::reset_peak_rss(::getpid());
     const Bytes rss_before = rss(), own_before = own();
     const Nanoseconds began = monotonic_now();
-    auto ready = must(make_ready(backend.load(model.path, model.settings), model.image_size));
+    auto ready = must(pool::make_ready(backend.load(model.path, model.settings), model.image_size));
     const Nanoseconds took = monotonic_now() - began;
     model.load_peak = std::max(model.load_peak, peak_rss() - rss_before);
     ::malloc_trim(0);
@@ -292,10 +261,6 @@ int run_under_limit(const RunOptions& run) {
   options.observer = [&](const pool::Event& event) {
     if (event.kind == pool::EventKind::refused || event.kind == pool::EventKind::load_failed)
       fmt::print(stderr, "{}\n", event.message);
-    if (std::getenv("PROBE"))
-      fmt::print(stderr, "EV {} {} promised {} changed {} used {} own {}\n", name_of(event.kind), event.model,
-                 event.promised.count >> 10, event.changed.count >> 10, event.used.count >> 10,
-                 own().count >> 10);
     if (event.kind != pool::EventKind::loaded) return;
     const std::lock_guard lock(mutex);
     ++loads[numbers.at(event.model)];
@@ -311,7 +276,7 @@ int run_under_limit(const RunOptions& run) {
       added.name = model.name;
       added.memory = {model.load_peak, model.run_peak, {}};
       added.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
-        auto ready = make_ready(backend.load(model.path, model.settings), model.image_size);
+        auto ready = pool::make_ready(backend.load(model.path, model.settings), model.image_size);
         if (!ready) return forward_error(ready);
         return std::shared_ptr<void>(std::move(*ready));
       };
@@ -336,7 +301,7 @@ int run_under_limit(const RunOptions& run) {
       threads.emplace_back([&] {
         for (std::size_t i = next++; i < trace.size(); i = next++) {
           const pool::Lease lease = pool.acquire(models[trace[i]].name);
-          if (!lease || !static_cast<Ready*>(lease.session())->session.run())
+          if (!lease || !static_cast<pool::ReadySession*>(lease.session())->session.run())
             ++failed;
           else
             ++served;
@@ -389,50 +354,94 @@ int run_limited(const RunOptions& run) {
   return status;
 }
 
-// Sessions of one model until the next one would pass the budget, each run once a round.
-int fit_one(const std::string& text, const std::string& how, Bytes budget) {
-  const Measured model = parse_model(text);
-  auto backend = start_backend();
+// A way to have many sessions of one model.
+struct Way {
+  std::string name;
   RuntimeSettings settings;
-  if (how != "naive") {  // what --tune finds among the settings with one thread
-    settings.threads = 1;
-    settings.arena = how == "tuned, arena";
-    settings.memory_pattern = false;
-    settings.prepacking = how != "tuned, no prepacking";
-  }
-  if (how == "pool") settings = one_thread();
-  if (how == "pool, shared arena") {
-    settings = one_thread();
-    settings.shared_arena = mebibytes(64);
-  }
-  const bool shares = how.starts_with("pool");
-  const Bytes at_start = own();
-  std::vector<std::shared_ptr<Ready>> ready;
-  Bytes most, last = at_start;
-  while (ready.size() < 20'000) {
-    auto made = make_ready(
-        shares && !ready.empty() ? ready.front()->session.share() : backend.load(model.path, settings),
-        model.image_size);
-    if (!made) break;
-    ready.push_back(std::move(*made));
-    const Bytes now = own();
-    most = std::max(most, now - last);
-    last = now;
-    if (now + most > budget) break;
-  }
-  fmt::print("| {} | {} | {} | {:.2f} |\n", model.name, how, ready.size(),
-             static_cast<double>((last - at_start).count) / static_cast<double>(ready.size()) / (1 << 20));
+  bool is_pool = false;
+};
+
+std::vector<Way> ways() {
+  RuntimeSettings one_thread, tuned, with_arena;
+  one_thread.threads = tuned.threads = with_arena.threads = 1;
+  // What `headroom bench --tune --threads 1` called the smallest within 5 % of the fastest, of the text
+  // model.
+  tuned.arena_extend = ArenaExtend::same_as_requested;
+  tuned.prepacking = false;
+  with_arena.shared_arena = mebibytes(64);
+  return {{"naive: the runtime's own settings", {}},
+          {"one thread", one_thread},
+          {"tuned", tuned},
+          {"pool, shared weights", one_thread, true},
+          {"pool, shared weights, arena of 64 MiB", with_arena, true}};
+}
+
+void print_fit(const Measured& model, const Way& way, std::size_t sessions, Bytes grown, Nanoseconds took) {
+  fmt::print(
+      "| {} | {} | {} | {:.2f} | {:.2f} |\n", model.name, way.name, sessions,
+      static_cast<double>(grown.count) / static_cast<double>(std::max<std::size_t>(sessions, 1)) / (1 << 20),
+      took.milliseconds() / static_cast<double>(std::max<std::size_t>(sessions, 1)));
   std::fflush(stdout);
   std::_Exit(0);  // freeing thousands of sessions takes longer than making them
 }
 
+// Sessions until the next one would not fit; all stay, and each has run.
+int fit_one(const std::string& text, std::size_t number, Bytes budget) {
+  const Measured model = parse_model(text);
+  const Way way = ways()[number];
+  auto backend = start_backend();
+  const Bytes before = own();
+  const Nanoseconds began = monotonic_now();
+  if (!way.is_pool) {
+    std::vector<std::shared_ptr<pool::ReadySession>> sessions;
+    Bytes most, last = before;
+    while (last + most + Bytes{budget.count / kMarginPart} <= budget) {
+      sources::reset_peak_rss(::getpid());
+      const Bytes resident = rss();
+      auto made = pool::make_ready(backend.load(model.path, way.settings), model.image_size);
+      if (!made) break;
+      sessions.push_back(std::move(*made));
+      most = std::max(most, peak_rss() - resident);
+      ::malloc_trim(0);
+      last = own();
+    }
+    print_fit(model, way, sessions.size(), last - before, monotonic_now() - began);
+  }
+  pool::PoolOptions options;
+  options.budget = budget;
+  options.margin = Bytes{budget.count / kMarginPart};
+  pool::Pool pool(std::move(options));
+  pool::Model added;
+  added.name = model.name;
+  added.most_sessions = 100'000;
+  added.load = [&](const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
+    const auto* other = static_cast<const pool::ReadySession*>(sibling.get());
+    auto ready = pool::make_ready(
+        other != nullptr ? other->session.share() : backend.load(model.path, way.settings), model.image_size);
+    if (!ready) return forward_error(ready);
+    return std::shared_ptr<void>(std::move(*ready));
+  };
+  must(pool.add(std::move(added)));
+  std::vector<pool::Lease> leases;
+  Nanoseconds last_at = began;
+  for (;;) {
+    pool::Lease lease = pool.acquire(model.name, {Nanoseconds{3'000'000'000}, 0});
+    if (!lease) break;
+    leases.push_back(std::move(lease));
+    last_at = monotonic_now();
+  }
+  print_fit(model, way, leases.size(), own() - before, last_at - began);
+  return 0;
+}
+
 int fit(const std::string& text, Bytes budget) {
-  for (const char* how :
-       {"naive", "tuned, arena", "tuned, no arena", "tuned, no prepacking", "pool", "pool, shared arena"}) {
+  fmt::print("| model | way | sessions | MiB each | ms each |\n|---|---|---|---|---|\n");
+  std::fflush(stdout);
+  for (std::size_t number = 0; number < ways().size(); ++number) {
     std::string note;
     auto limit = must(limits::make_memory_limit("model-pool-fit", budget, "cgroup", note));
-    if (run_child({"_fit", text, how, fmt::format("{}B", budget.count)}, limit.get()) != 0)
-      fmt::print("| {} | {} | killed | |\n", parse_model(text).name, how);
+    if (run_child({"_fit", text, std::to_string(number), fmt::format("{}B", budget.count)}, limit.get()) != 0)
+      fmt::print("| {} | {} | killed | | |\n", parse_model(text).name, ways()[number].name);
   }
   return 0;
 }
@@ -442,7 +451,7 @@ int main_of(const std::vector<std::string>& arguments) {
     stop("what to do? measure, simulate, run or fit: see the head of bench/model_pool.cpp");
   const std::string& verb = arguments[0];
   if (verb == "_measure") return measure_one(arguments[1]);
-  if (verb == "_fit") return fit_one(arguments[1], arguments[2], must(parse_size(arguments[3])));
+  if (verb == "_fit") return fit_one(arguments[1], std::stoull(arguments[2]), must(parse_size(arguments[3])));
   if (verb == "simulate") return simulate(arguments[1]);
   if (verb == "measure") {
     int status = 0;

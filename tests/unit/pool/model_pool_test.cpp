@@ -164,6 +164,76 @@ TEST_F(ModelPoolTest, WritesItsEventsAsLines) {
   EXPECT_THAT(text, HasSubstr(R"({"event":"metrics",)"));
 }
 
+// A plug-in whose models are files of commands: tests/plugins/misbehaving_backend.cpp.
+class MisbehavingModels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("HEADROOM_BACKEND_PATH", (std::string(HEADROOM_BINARY_DIR) + "/test-plugins").c_str(), 1);
+  }
+  void add(ModelPool& pool, const std::string& name, const std::string& commands) {
+    PoolModel model;
+    model.name = name;
+    model.path = folder_ / (name + ".misbehave");
+    model.backend = "misbehaving";
+    test::write_text(model.path, commands);
+    model.load_peak_bytes = model.run_peak_bytes = 16 * kMiB;
+    pool.add(model);
+  }
+  static void expect_served(ModelPool& pool) {
+    PoolSession session = pool.acquire("good");
+    ASSERT_TRUE(session) << session.message();
+    session.run();
+    EXPECT_EQ(session.output(0).dims, (std::vector<std::int64_t>{1, 4}));
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(MisbehavingModels, LeaveTheOthersServed) {
+  ModelPool pool({.budget_bytes = 1024 * kMiB, .load_timeout = std::chrono::seconds(3)});
+  add(pool, "good", "obey nothing\n");
+  add(pool, "fails", "load fail\n");
+  add(pool, "hangs", "load hang\n");
+  expect_served(pool);
+  EXPECT_EQ(pool.acquire("fails").refusal(), PoolRefusal::load_failed);
+  expect_served(pool);
+  EXPECT_EQ(pool.acquire("hangs").refusal(), PoolRefusal::load_hangs);
+  EXPECT_EQ(pool.acquire("hangs").refusal(), PoolRefusal::load_hangs);  // at once
+  expect_served(pool);
+  pool.unload("good");  // it is loaded again beside the load that hangs
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  expect_served(pool);
+  EXPECT_EQ(pool.metrics().hangs, 1);
+}
+
+TEST_F(MisbehavingModels, ARunThatFailsEndsOneSessionAlone) {
+  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  add(pool, "good", "obey nothing\n");
+  add(pool, "bad", "run fail\n");
+  PoolSession bad = pool.acquire("bad");
+  EXPECT_FALSE(bad) << "it is warmed, and so fails when it is loaded";
+  EXPECT_EQ(bad.refusal(), PoolRefusal::load_failed);
+  expect_served(pool);
+}
+
+TEST_F(MisbehavingModels, WhatALeakTookIsOnTheBooks) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  ModelPool pool({.budget_bytes = 256 * kMiB, .margin_bytes = 0});
+  add(pool, "good", "obey nothing\n");
+  add(pool, "leaks", "run allocate 32\n");  // each run; the pool was told of 16 MiB in all
+  PoolSession session = pool.acquire("leaks");
+  ASSERT_TRUE(session) << session.message();
+  session.run();
+  expect_served(pool);  // its load reads what the process has
+  EXPECT_GE(pool.metrics().unaccounted_bytes, 64 * kMiB);
+  session.discard();
+  expect_served(pool);
+  EXPECT_LE(pool.metrics().peak_used_bytes, 256 * kMiB);
+}
+
 // The example of docs/model-pool.md is this file, and it works.
 TEST_F(ModelPoolTest, TheExampleOfTheDocumentationRuns) {
   const auto source = std::filesystem::path(HEADROOM_SOURCE_DIR);
