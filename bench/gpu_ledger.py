@@ -111,7 +111,7 @@ def main():
     arguments = parser.parse_args()
     arguments.tracer = arguments.tracer.resolve()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    result = {"machine": machine(), "command": " ".join(sys.argv)}
+    result = {"machine": machine(), "command": " ".join([pathlib.Path(sys.argv[0]).name, *("--only", arguments.only)])}
     for name, step in (("routes", routes), ("torch", torch_runs), ("driver", driver_runs), ("onnxruntime", onnxruntime_runs)):
         if name not in arguments.only.split(","):
             continue
