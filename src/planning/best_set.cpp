@@ -122,11 +122,14 @@ class Search {
 }  // namespace
 
 Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& members, StartMode start) {
-  Bytes peak = start == StartMode::together ? std::max(occupancy.at_load(members), occupancy.at_peak(members))
-                                            : peak_of_start(occupancy, best_start_order(occupancy, members));
+  std::vector<bool> started = members;
+  for (std::size_t i = 0; i < started.size(); ++i)
+    if (occupancy.is_lazy(i)) started[i] = false;
+  Bytes peak = start == StartMode::together ? occupancy.at_load(started)
+                                            : peak_of_start(occupancy, best_start_order(occupancy, started));
   peak = std::max(peak, occupancy.at_peak(members));  // with what is loaded on demand
   for (std::size_t i = 0; i < members.size(); ++i)
-    if (members[i] && (occupancy.takes_turns(i) || occupancy.is_lazy(i)))
+    if (members[i] && (occupancy.takes_turns(i, members) || occupancy.is_lazy(i)))
       peak = std::max(peak, occupancy.at_peak(members, i));
   return peak;
 }

@@ -20,9 +20,9 @@ struct MeasuredFootprint {
 MemoryNeed need_of(const MeasuredFootprint& measured);
 
 // Fills in what is named by `model` (the newest of that name, of that file name, and of the settings that the
-// variant or component says) and `footprint` (a file, or a run's folder and the component's or model's name).
-// Footprints of the same model file with other settings become variants. Usage error, with the line: a
-// footprint that is not there.
+// variant or component says; of those that were measured several times alike the median) and `footprint` (a
+// file, or a run's folder and the component's or model's name). Footprints of the same model file with other
+// settings become variants. Usage error, with the line: a footprint that is not there.
 Result<Budget> resolve_footprints(Budget budget, const std::vector<MeasuredFootprint>& measured);
 
 }  // namespace headroom::planning

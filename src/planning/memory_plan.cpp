@@ -65,7 +65,7 @@ void add_moments(MemoryPlan& plan, const Occupancy& occupancy) {
   add(PlanMoment::Kind::running, {}, occupancy.shares_at_peak(occupancy.all()));
   plan.running = plan.moments.back().total;
   for (std::size_t i = 0; i < occupancy.size(); ++i)
-    if (occupancy.takes_turns(i) || occupancy.is_lazy(i))
+    if (occupancy.takes_turns(i, occupancy.all()) || occupancy.is_lazy(i))
       add(PlanMoment::Kind::loading, i, occupancy.shares_at_peak(occupancy.all(), i));
   // Of equal moments the one that lasts: all running.
   for (std::size_t i = 0; i < plan.moments.size(); ++i) {

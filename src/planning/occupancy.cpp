@@ -44,16 +44,21 @@ Occupancy::Occupancy(const Budget& budget) {
     numbers_of(component.needs, part.needed);
     parts_.push_back(std::move(part));
   }
-  sizes_.assign(groups.size(), 0);
-  for (const Part& part : parts_)
-    if (part.group) ++sizes_[*part.group];
+  groups_ = groups.size();
   pipelines_ = pipelines.size();
+}
+
+bool Occupancy::takes_turns(std::size_t i, const std::vector<bool>& members) const {
+  if (!parts_[i].group) return false;
+  for (std::size_t other = 0; other < parts_.size(); ++other)
+    if (other != i && members[other] && parts_[other].group == parts_[i].group) return true;
+  return false;
 }
 
 std::vector<Occupancy::Share> Occupancy::shares(const std::vector<bool>& members,
                                                 std::optional<std::size_t> loading, bool mean) const {
   std::vector<Share> result;
-  std::vector<std::optional<Share>> of_group(sizes_.size()), of_pipeline(pipelines_);
+  std::vector<std::optional<Share>> of_group(groups_), of_pipeline(pipelines_);
   std::vector<Bytes> shared(shared_keys_.size());
   const auto keep_larger = [](std::optional<Share>& kept, const Share& share) {
     if (!kept || share.bytes > kept->bytes) kept = share;
@@ -111,7 +116,7 @@ std::vector<Occupancy::Share> Occupancy::shares_at_peak(const std::vector<bool>&
 std::vector<Occupancy::Share> Occupancy::shares_at_load(const std::vector<bool>& members) const {
   std::vector<Share> result;
   // Each loads, and none is gone: the members of a group still take turns.
-  std::vector<std::optional<Share>> of_group(sizes_.size());
+  std::vector<std::optional<Share>> of_group(groups_);
   std::vector<Bytes> shared(shared_keys_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (!members[i]) continue;

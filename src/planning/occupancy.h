@@ -19,8 +19,9 @@ class Occupancy {
 
   std::size_t size() const { return parts_.size(); }
   bool is_lazy(std::size_t i) const { return parts_[i].is_lazy; }
-  // Members of a group of several take turns, as lazy components do: each may be loaded while all others run.
-  bool takes_turns(std::size_t i) const { return parts_[i].group && sizes_[*parts_[i].group] > 1; }
+  // Of several members of a group in a set each may be loaded while all others run; lazy components are one
+  // group.
+  bool takes_turns(std::size_t i, const std::vector<bool>& members) const;
   const std::vector<std::size_t>& predecessors(std::size_t i) const { return parts_[i].predecessors; }
   const std::vector<std::size_t>& needed(std::size_t i) const { return parts_[i].needed; }
 
@@ -56,7 +57,7 @@ class Occupancy {
   std::vector<Share> shares(const std::vector<bool>& members, std::optional<std::size_t> loading,
                             bool mean) const;
   std::vector<Part> parts_;
-  std::vector<std::size_t> sizes_;  // of the groups
+  std::size_t groups_ = 0;
   std::size_t pipelines_ = 0;
   std::vector<std::string> shared_keys_;
 };

@@ -54,6 +54,22 @@ TEST(BestSet, NoSetThatFitsIsWorthMore) {
   EXPECT_GT(some_left_out, 500U);
 }
 
+// What a set takes is what a plan of its members alone says, started in the best order.
+TEST(BestSet, TheSetPlannedAloneHasThatPeak) {
+  std::mt19937 random(8);
+  for (int i = 0; i < 500; ++i) {
+    Budget budget = test::random_budget(random, {2 + random() % 6, true, false});
+    const Occupancy occupancy(budget);
+    const BestSet set = largest_set(budget, occupancy, {20}, budget.start);
+    Budget alone = budget;
+    alone.components.clear();
+    for (std::size_t k = 0; k < set.members.size(); ++k)
+      if (set.members[k]) alone.components.push_back(budget.components[k]);
+    const Occupancy occupancy_alone(alone);
+    ASSERT_EQ(lowest_peak_of(occupancy_alone, occupancy_alone.all(), budget.start), set.peak);
+  }
+}
+
 TEST(BestSet, ThirtyComponentsAreDecidedExactly) {
   std::mt19937 random(4);
   Budget budget = test::random_budget(random, {30, false, false, false, false});

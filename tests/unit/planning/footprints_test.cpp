@@ -1,5 +1,6 @@
 #include "planning/footprints.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "planning/memory_plan.h"
@@ -78,6 +79,23 @@ TEST(Footprints, AreFoundByNameFileAndPlace) {
   EXPECT_EQ(run_peak(budget_with("yolox_nano_640x640.onnx")), mebibytes(65));
   EXPECT_EQ(run_peak(budget_with("a", "runs/1")), mebibytes(56));
   EXPECT_EQ(run_peak(budget_with("", "runs/1/footprints/a.json")), mebibytes(56));
+}
+
+TEST(Footprints, OfSeveralAlikeTheMedianCounts) {
+  std::vector<MeasuredFootprint> measured;
+  for (const int megabytes : {60, 75, 62}) {
+    measured.push_back(yolox(fmt::format("runs/{}/footprints/a.json", megabytes)));
+    measured.back().footprint.run_peak = mebibytes(megabytes);
+    measured.back().footprint.charged_peak = mebibytes(megabytes + 2);
+  }
+  const auto run_peak = [&] {
+    return resolve_footprints(budget_with("a"), measured)->components[0].need.run_peak;
+  };
+  EXPECT_EQ(run_peak(), mebibytes(62 + 25 - 30 + 1));
+  measured.back().footprint.settings.threads = 1;  // another thing, and none is newer
+  measured.back().footprint.measured_at = "2026-11-23T08:00:00+00:00";
+  measured.back().footprint.run_peak = mebibytes(30);
+  EXPECT_EQ(run_peak(), mebibytes(30 + 25 - 30) + need_of(measured.back()).kernel);
 }
 
 TEST(Footprints, OneThatIsNotThereIsOneSentenceWithItsLine) {
