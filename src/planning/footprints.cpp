@@ -65,7 +65,8 @@ class Resolver {
       : name_(budget.name), measured_(measured) {}
 
   Status resolve(MemoryNeed& need, const std::string& component, const Settings& settings) const {
-    if (need.model.empty() && need.footprint.empty()) return {};
+    const bool is_known = need.run_peak.has_value();  // a what-if may have changed it since
+    if (is_known || (need.model.empty() && need.footprint.empty())) return {};
     const std::string wanted = need.model.empty() ? component : need.model;
     std::vector<const MeasuredFootprint*> found;
     for (const MeasuredFootprint& each : measured_) {

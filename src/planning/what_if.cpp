@@ -178,6 +178,7 @@ Result<Budget> with_change(Budget budget, const std::string& change) {
     MemoryNeed& need = component->need;
     (field == "model" ? need.model : need.footprint) = value;
     need.run_peak.reset();
+    component->settings.clear();  // they were of the other measurement
   } else {
     done = set_size(*component, field, value, change);
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "planning/memory_plan.h"
+#include "planning/what_if.h"
 #include "random_budget.h"
 
 namespace headroom::planning {
@@ -130,6 +131,20 @@ TEST(Footprints, TheSameModelOnAnotherRuntimeIsAVariant) {
   EXPECT_EQ(variant.settings, (std::map<std::string, std::string>{{"backend", "libtorch"}}));
   EXPECT_THAT(variant.need.origin.source,
               HasSubstr("runs/3/footprints/b.json, measured 2026-11-22 on bench-7"));
+}
+
+TEST(Footprints, WhatIfOnAMeasuredComponentStays) {
+  MeasuredFootprint other = yolox("runs/3/footprints/b.json");
+  other.footprint.name = "b";
+  other.footprint.backend = "libtorch";
+  const std::vector<MeasuredFootprint> measured{yolox(), other};
+  const Budget budget = *resolve_footprints(budget_with("a"), measured);
+  const auto changed = [&](const char* change) {
+    return resolve_footprints(*with_change(budget, change), measured)->components[0].need;
+  };
+  EXPECT_EQ(changed("yolo.load_peak=1GiB").load_peak, gibibytes(1));
+  EXPECT_EQ(changed("yolo.backend=libtorch").shared_key, "libtorch 1.29.0");
+  EXPECT_EQ(changed("yolo.model=b").shared_key, "libtorch 1.29.0");
 }
 
 }  // namespace
