@@ -14,6 +14,10 @@ std::optional<std::size_t> number_of(const std::string& name, std::vector<std::s
   return names.size() - 1;
 }
 
+bool is_there_from_boot(const BudgetComponent& component) {
+  return component.is_system && component.after.empty() && component.needs.empty();
+}
+
 }  // namespace
 
 Occupancy::Occupancy(const Budget& budget) {
@@ -42,6 +46,10 @@ Occupancy::Occupancy(const Budget& budget) {
     numbers_of(component.after, part.predecessors);
     numbers_of(component.needs, part.predecessors);
     numbers_of(component.needs, part.needed);
+    // The system is there before anything is started.
+    part.is_system = component.is_system;
+    for (std::size_t i = 0; i < budget.components.size() && !component.is_system; ++i)
+      if (is_there_from_boot(budget.components[i])) part.predecessors.push_back(i);
     parts_.push_back(std::move(part));
   }
   groups_ = groups.size();

@@ -22,7 +22,7 @@ Bytes peak_of_start(const Occupancy& occupancy, const std::vector<std::size_t>& 
 // cycle (budget_reader.h refuses them).
 std::vector<std::size_t> best_start_order(const Occupancy& occupancy, const std::vector<bool>& members);
 
-// As the file has them.
+// As the file has them, the system's own first.
 std::vector<std::size_t> given_start_order(const Occupancy& occupancy);
 
 }  // namespace headroom::planning

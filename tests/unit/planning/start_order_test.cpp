@@ -57,6 +57,16 @@ TEST(StartOrder, WithoutGroupsItIsByLoadPeakMinusRun) {
   EXPECT_EQ(peak_of_start(occupancy, given_start_order(occupancy)), Bytes{400});
 }
 
+TEST(StartOrder, TheSystemIsThereFirst) {
+  Budget budget;
+  budget.components = {test::component("spike", 300, 50), test::component("system", 20, 20)};
+  budget.components[1].is_system = true;
+  const Occupancy occupancy(budget);
+  EXPECT_EQ(given_start_order(occupancy), (std::vector<std::size_t>{1, 0}));
+  EXPECT_EQ(best_start_order(occupancy, occupancy.all()), (std::vector<std::size_t>{1, 0}));
+  EXPECT_EQ(peak_of_start(occupancy, {1, 0}), Bytes{320});
+}
+
 // The property that all of it rests on.
 TEST(Occupancy, ALargerSetNeverTakesLess) {
   std::mt19937 random(2);
