@@ -39,8 +39,20 @@ BenchResult every_field() {
   run.source->spec = {SourceKind::camera, "kept as it is", 3};
   run.source->sequences[0].images = {"a.jpg"};
   ModelResult& model = run.models[0];
-  model.settings = {3,        false,           ArenaExtend::same_as_requested, false, false, 1, false,
-                    "cuda:0", Precision::fp16, ConvSearch::standard,           true,  true};
+  // No run has a shared arena: that is the model pool's.
+  model.settings = {3,
+                    false,
+                    ArenaExtend::same_as_requested,
+                    false,
+                    false,
+                    1,
+                    false,
+                    "cuda:0",
+                    Precision::fp16,
+                    {},
+                    ConvSearch::standard,
+                    true,
+                    true};
   model.died_in = Phase::unloaded;
   model.device_time = model.inference;
   model.gpu_memory = {test::some_gpu_memory()};
