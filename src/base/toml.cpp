@@ -6,10 +6,46 @@
 
 namespace headroom {
 
+namespace {
+
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::size_t kMostKeyParts = 64;
+
+// The line of a key of more parts ("a.b.c…") than anyone means; 0: there is none. Each part is a table in the
+// one before, and toml++ goes through those by calls of itself: 200,000 of them end the process.
+std::size_t line_of_deep_key(std::string_view text) {
+  std::size_t line = 1, dots = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (letter == '#') {
+      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+    } else if (letter == '"' || letter == '\'') {
+      const std::string_view end =
+          text.substr(i).starts_with(std::string(3, letter)) ? text.substr(i, 3) : text.substr(i, 1);
+      for (i += end.size(); i < text.size() && !text.substr(i).starts_with(end); ++i) {
+        if (letter == '"' && text[i] == '\\') ++i;
+        if (i < text.size() && text[i] == '\n') {
+          if (end.size() == 1) break;  // not closed: toml++ says so
+          ++line;
+        }
+      }
+      if (i < text.size() && text[i] != '\n') i += end.size() - 1;
+    }
+    if (i >= text.size()) break;
+    if (text[i] == '\n') ++line;
+    if (text[i] == '.' && ++dots >= kMostKeyParts) return line;
+    if (std::string_view("=,{}[]\n").find(text[i]) != std::string_view::npos) dots = 0;
+  }
+  return 0;
+}
+
+}  // namespace
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& name) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (const std::size_t line = line_of_deep_key(text); line != 0)
+    return usage_error(fmt::format("{}:{}: a key has more than {} parts", name, line, kMostKeyParts), "",
+                       "write fewer dots");
   toml::parse_result document = toml::parse(with_stand_ins(text), name);
   if (document) return std::move(document).table();
   const auto& problem = document.error();

@@ -105,7 +105,8 @@ Result<DeviceProfile> live_device(const fs::path& root, std::string& words) {
   constexpr std::chrono::milliseconds kBetween{200};
   sources::SystemSampler sampler(root);
   DeviceProfile device{"live", "This machine", {}, {}, {}, false, "/proc/meminfo, now"};
-  Bytes cache;
+  Bytes cache, group_taken;
+  std::optional<Bytes> group_limit;
   for (int i = 0; i < kSamples; ++i) {
     if (i > 0 && root == "/") std::this_thread::sleep_for(kBetween);
     const SystemSample sample = sampler.sample();
@@ -114,6 +115,12 @@ Result<DeviceProfile> live_device(const fs::path& root, std::string& words) {
                          "/proc/meminfo has no MemTotal or MemAvailable", "name a --device");
     device.total = *sample.ram_total;
     device.system = std::max(device.system, *sample.ram_total - *sample.ram_available);
+    if (const auto& group = sample.cgroup; group && group->limit && *group->limit < device.total) {
+      group_limit = group->limit;
+      // The group may have more left than the machine.
+      const Bytes left = std::min(*group->limit - group->current.value_or(Bytes{}), *sample.ram_available);
+      group_taken = std::max(group_taken, *group->limit - std::max(left, Bytes{}));
+    }
     if (sample.ram_free) cache = *sample.ram_available - *sample.ram_free;
     if (i + 1 < kSamples) continue;
     words = fmt::format("baseline: {} of {} are taken now", format_bytes(device.system),
@@ -123,14 +130,15 @@ Result<DeviceProfile> live_device(const fs::path& root, std::string& words) {
       words +=
           fmt::format("; of the rest {} are page cache, which the GPU's driver does not take back by itself",
                       format_bytes(cache));
-    if (const auto& group = sample.cgroup; group && group->limit && *group->limit < device.total) {
-      device.total = *group->limit;
-      device.system = group->current.value_or(Bytes{});
-      device.source = "the control group that this runs in, now";
-      words = fmt::format("baseline: this runs in a control group of {}, of which {} are taken now",
-                          format_bytes(device.total), format_bytes(device.system));
-    }
   }
+  if (!group_limit) return device;
+  device.total = *group_limit;
+  device.system = group_taken;
+  device.source = "the control group that this runs in, now";
+  words = fmt::format(
+      "baseline: this runs in a control group of {}, of which {} are not to be had now (its pages of files "
+      "counted, and what the machine lacks)",
+      format_bytes(device.total), format_bytes(device.system));
   return device;
 }
 

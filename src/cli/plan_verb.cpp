@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/plan_inputs.h"
@@ -54,7 +56,14 @@ Status choose_device(Budget& budget, const FlagValues& values, std::string& base
   std::vector<std::string> measured;
   for (const BudgetComponent& component : budget.components)
     if (component.is_system) measured.push_back(component.name);
-  for (const std::string& name : measured) budget = planning::without_component(std::move(budget), name);
+  std::erase_if(budget.components, [](const BudgetComponent& component) { return component.is_system; });
+  const auto is_there = [&](const std::string& name) {
+    return std::find(measured.begin(), measured.end(), name) != measured.end();
+  };
+  for (BudgetComponent& component : budget.components) {
+    std::erase_if(component.after, is_there);
+    std::erase_if(component.needs, is_there);
+  }
   if (!measured.empty()) baseline += fmt::format(", in place of {}", fmt::join(measured, ", "));
   return {};
 }
@@ -100,6 +109,19 @@ Status print_views(const report::PlanReport& plan, const FlagValues& values) {
   return {};
 }
 
+// As it was given, without the views.
+std::string command_of(const FlagValues& values) {
+  std::string command = "headroom plan " + shell_word(values.positionals().front());
+  for (const char* flag : {"device", "most-used", "healthy-used", "buffer", "sysroot"})
+    if (values.has(flag)) command += fmt::format(" --{} {}", flag, shell_word(values.text(flag)));
+  for (const char* flag : {"live", "headless"})
+    if (values.toggle(flag)) command += fmt::format(" --{}", flag);
+  for (const char* flag : {"footprints", "what-if"})
+    for (const std::string& value : values.all(flag))
+      command += fmt::format(" --{} {}", flag, shell_word(value));
+  return command;
+}
+
 Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(plan_verb(), arguments);
   if (!values) return forward_error(values);
@@ -130,7 +152,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
   for (const std::string& change : report.what_ifs) {
     auto done = planning::with_change(std::move(changed), change);
     if (!done) return forward_error(done);
-    auto resolved = planning::resolve_footprints(std::move(*done), *measured);
+    auto more =
+        footprints_for(*done, file.parent_path(), values->all("footprints"));  // the change may name one
+    if (!more) return forward_error(more);
+    auto resolved = planning::resolve_footprints(std::move(*done), *more);
     if (!resolved) return forward_error(resolved);
     changed = std::move(*resolved);
   }
@@ -138,6 +163,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto plan = planning::make_plan(changed);
   if (!plan) return forward_error(plan);
   report.plan = std::move(*plan);
+  report.command = command_of(*values);
   report.advice = planning::advice_for(report.plan);
   if (!report.what_ifs.empty()) {
     auto before = planning::make_plan(*budget);

@@ -52,6 +52,19 @@ struct MemoryNeed {
     for (const FrameBuffers& buffers : frames) sum += buffers.bytes();
     return sum;
   }
+  // No more than any memory has (1 PiB), buffers and all, so that sums of hundreds stay within the type.
+  bool is_plausible() const {
+    constexpr double kMost = 1125899906842624.0;
+    double sum = static_cast<double>(transient.count) + static_cast<double>(measured_frames.count) +
+                 static_cast<double>(shared.count);
+    for (const auto& size : {load_peak, run_mean, run_peak})
+      sum += static_cast<double>(size.value_or(Bytes{}).count);
+    for (const FrameBuffers& each : frames)
+      sum += static_cast<double>(each.width) * static_cast<double>(each.height) *
+             static_cast<double>(each.channels) * static_cast<double>(each.channel_bytes) *
+             static_cast<double>(each.count);
+    return sum <= kMost;
+  }
   friend bool operator==(const MemoryNeed&, const MemoryNeed&) = default;
 };
 

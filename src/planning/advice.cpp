@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/text.h"
 #include "planning/what_if.h"
 
 namespace headroom::planning {
@@ -35,7 +36,8 @@ class Advisor {
  private:
   // Keeps it if it lowers the peak.
   void add(Advice advice, const Budget& changed) {
-    auto plan = make_plan(changed);
+    if (!why_not_together(changed).empty()) return;
+    auto plan = make_plan(changed, false);
     if (!plan) return;  // the last component, left out
     advice.saved = plan_.worst().total - plan->worst().total;
     advice.verdict = plan->verdict;
@@ -64,7 +66,14 @@ class Advisor {
       std::string settings;
       for (const auto& [key, value] : variant.settings) {
         settings += fmt::format("{}{} {}", settings.empty() ? "" : ", ", key, value);
-        if (advice.what_if.empty()) advice.what_if = fmt::format("{}.{}={}", component.name, key, value);
+        // The change takes one setting, and the first variant that has it.
+        const auto has_it = [&, key = key, value = value](const BudgetVariant& other) {
+          const auto found = other.settings.find(key);
+          return found != other.settings.end() && equals_ignoring_case(found->second, value);
+        };
+        if (advice.what_ifs.empty() &&
+            &*std::find_if(component.variants.begin(), component.variants.end(), has_it) == &variant)
+          advice.what_ifs = {fmt::format("{}.{}={}", component.name, key, value)};
       }
       advice.words = fmt::format("{} with {}", component.name, settings);
       advice.own = component.need.run_peak.value_or(Bytes{}) - variant.need.run_peak.value_or(Bytes{});
@@ -85,7 +94,7 @@ class Advisor {
     advice.kind = Advice::Kind::frames;
     advice.component = component.name;
     if (component.need.frames.size() == 1)
-      advice.what_if = fmt::format("{}.frames={}x{}", component.name, first.width, first.height);
+      advice.what_ifs = {fmt::format("{}.frames={}x{}", component.name, first.width, first.height)};
     advice.words = fmt::format("frames of {} at {} × {}", component.name, first.width, first.height);
     advice.own = component.need.frame_bytes() - changed.components[i].need.frame_bytes();
     advice.origin.source = "width × height × channels × depth × count";
@@ -94,11 +103,16 @@ class Advisor {
 
   void add_drop(const BudgetComponent& component) {
     Budget changed = without_component(plan_.budget, component.name);
+    const auto required = [](const Budget& budget) {
+      return std::count_if(budget.components.begin(), budget.components.end(),
+                           [](const BudgetComponent& each) { return each.is_required; });
+    };
+    if (required(changed) != required(plan_.budget)) return;
     const std::size_t with_it = plan_.budget.components.size() - changed.components.size() - 1;
     Advice advice;
     advice.kind = Advice::Kind::drop;
     advice.component = component.name;
-    advice.what_if = fmt::format("drop={}", component.name);
+    advice.what_ifs = {fmt::format("drop={}", component.name)};
     advice.words = with_it == 0 ? fmt::format("without {}", component.name)
                                 : fmt::format("without {} and {} that need{} it", component.name, with_it,
                                               with_it == 1 ? "s" : "");
@@ -117,7 +131,7 @@ class Advisor {
                const auto names = [&](const std::vector<std::string>& list) {
                  return std::find(list.begin(), list.end(), component.name) != list.end();
                };
-               return !other.is_lazy && (names(other.after) || names(other.needs));
+               return names(other.needs) || (!other.is_lazy && names(other.after));
              });
     };
     std::vector<std::size_t> open;
@@ -146,8 +160,7 @@ class Advisor {
     }
     advice.component = changed.components[which.front()].name;
     for (const std::size_t i : which)
-      advice.what_if += fmt::format("{}lazy={}", advice.what_if.empty() ? "" : " --what-if ",
-                                    plan_.budget.components[i].name);
+      advice.what_ifs.push_back(fmt::format("lazy={}", plan_.budget.components[i].name));
     advice.words = which.size() == 1 ? fmt::format("{} loaded on demand, in turns with the lazy ones", names)
                                      : fmt::format("{} loaded on demand, in turns", names);
     advice.origin = changed.components[which.back()].need.origin;

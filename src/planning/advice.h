@@ -12,7 +12,7 @@ struct Advice {
   enum class Kind { start_order, lazy, variant, frames, drop };
   Kind kind = Kind::drop;
   std::string component;               // empty for the start order
-  std::string what_if;                 // the change as --what-if takes it; empty where it takes none
+  std::vector<std::string> what_ifs;   // the changes as --what-if takes them; empty where it takes none
   std::string words;                   // "YOLO11s with precision int8"
   Bytes saved;                         // of the peak
   Bytes own;                           // what the component itself takes less

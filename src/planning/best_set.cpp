@@ -22,6 +22,7 @@ class Search {
     best_.peak = lowest_peak_of(occupancy_, chosen_, start_);
     best_.required_fit = best_.peak <= capacity_;
     best_.value = value_of(chosen_);
+    for (std::size_t i = 0; i < chosen_.size(); ++i) own_.push_back(own_bytes(i));
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i] || (value(i) <= 0 && !is_needed(i))) continue;
       open_.push_back(i);
@@ -29,7 +30,11 @@ class Search {
     }
     // Most value a byte first: good sets early, and the order that Dantzig's bound needs.
     std::stable_sort(open_.begin(), open_.end(), [&](std::size_t a, std::size_t b) {
-      return value(a) * static_cast<double>(own_bytes(b)) > value(b) * static_cast<double>(own_bytes(a));
+      // What costs nothing comes first, whatever it is worth: by the products alone one that is worth
+      // nothing, too, would equal all others, and that is no order.
+      if ((own_[a] == 0) != (own_[b] == 0)) return own_[a] == 0;
+      if (own_[a] == 0) return value(a) > value(b);
+      return value(a) * static_cast<double>(own_[b]) > value(b) * static_cast<double>(own_[a]);
     });
   }
 
@@ -49,8 +54,12 @@ class Search {
   // What it adds to any set at the least.
   std::int64_t own_bytes(std::size_t i) const {
     const BudgetComponent& component = budget_.components[i];
-    if (!component.group.empty() || component.is_lazy) return 0;
+    if (shares_its_turn(i)) return 0;
     return (component.need.run_peak.value_or(Bytes{}) + component.need.frame_bytes()).count;
+  }
+  // Beside another one of its group it may add nothing.
+  bool shares_its_turn(std::size_t i) const {
+    return occupancy_.takes_turns(i, std::vector<bool>(occupancy_.size(), true));
   }
   // What is worth nothing by itself may be what others need.
   bool is_needed(std::size_t i) const {
@@ -69,7 +78,7 @@ class Search {
   double bound(std::size_t from, double value_so_far) const {
     auto room = static_cast<double>((capacity_ - occupancy_.at_peak(chosen_)).count);
     for (std::size_t at = from; at < open_.size(); ++at) {
-      const auto bytes = static_cast<double>(own_bytes(open_[at]));
+      const auto bytes = static_cast<double>(own_[open_[at]]);
       if (bytes > room)
         return value_so_far + (bytes > 0 ? value(open_[at]) * std::max(0.0, room) / bytes : 0);
       room -= bytes;
@@ -92,9 +101,22 @@ class Search {
     if (from > 0 && most <= best_.value + kRounding) return;
     const std::size_t next = open_[from];
     chosen_[next] = true;
-    if (lowest_peak_of(occupancy_, chosen_, start_) <= capacity_) visit(from + 1, value_so_far + value(next));
+    if (fits()) visit(from + 1, value_so_far + value(next));
     chosen_[next] = false;
     visit(from + 1, value_so_far);
+  }
+
+  // The order of starts is looked for only where it decides: all at their peaks is too little for it, and all
+  // at their peaks with the costliest start is enough.
+  bool fits() const {
+    if (occupancy_.at_peak(chosen_) > capacity_) return false;
+    if (start_ == StartMode::in_order) {
+      bool is_enough = true;
+      for (std::size_t i = 0; i < chosen_.size() && is_enough; ++i)
+        is_enough = !chosen_[i] || occupancy_.at_peak(chosen_, i) <= capacity_;
+      if (is_enough) return true;
+    }
+    return lowest_peak_of(occupancy_, chosen_, start_) <= capacity_;
   }
 
   void keep(double value_so_far) {
@@ -114,6 +136,7 @@ class Search {
   const StartMode start_;
   std::int64_t steps_left_;
   bool values_are_whole_ = true;
+  std::vector<std::int64_t> own_;  // own_bytes() of each
   std::vector<std::size_t> open_;
   std::vector<bool> chosen_;
   BestSet best_;
@@ -136,7 +159,11 @@ Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& member
 
 BestSet largest_set(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
                     std::int64_t most_steps) {
-  return Search(budget, occupancy, capacity, start, most_steps).run();
+  // A step takes the longer, the more components there are: a second or two in all.
+  const auto n = static_cast<std::int64_t>(std::max<std::size_t>(occupancy.size(), 1));
+  return Search(budget, occupancy, capacity, start,
+                std::min(most_steps, std::max<std::int64_t>(200, 100'000'000 / (n * n))))
+      .run();
 }
 
 }  // namespace headroom::planning

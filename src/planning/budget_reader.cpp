@@ -10,6 +10,7 @@
 #include "base/toml.h"
 #include "planning/component_reader.h"
 #include "planning/device_profiles.h"
+#include "planning/what_if.h"
 
 namespace headroom::planning {
 namespace {
@@ -181,11 +182,10 @@ class BudgetReader {
                       fmt::format("'{}' comes after '{}', which there is not", component.name, name),
                       closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
           }
-          if (other->is_lazy && !component.is_lazy)
-            return at(component,
-                      fmt::format("'{}' comes after '{}', which is lazy and not there at the start",
-                                  component.name, name),
-                      "make both lazy, or none");
+          Budget pair;
+          pair.components = {component, *other};
+          if (const std::string why = why_not_together(pair); !why.empty())
+            return at(component, why, "take one of them out of its group, or let neither be lazy");
         }
     return {};
   }

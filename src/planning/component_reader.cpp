@@ -168,6 +168,7 @@ Status ComponentReader::read_need(const toml::table& table, MemoryNeed& need, st
   }
   if (memory_node != nullptr && table.contains("run_peak"))
     return errors_.wrong(*memory_node, "both 'memory' and 'run_peak' are given", "keep one of them");
+  if (!need.is_plausible()) return errors_.wrong(table, "its sizes and frames are more than any memory has");
   const bool has_sizes = need.run_peak || need.load_peak || need.run_mean;
   if (is_measured && has_sizes)
     return errors_.wrong(table, "both a measured footprint and sizes are given", "keep one of them");

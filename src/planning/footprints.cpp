@@ -48,6 +48,14 @@ bool is_repeated(const Footprint& a, const Footprint& b) {
          a.settings == b.settings && a.frames == b.frames;
 }
 
+// The same model set up otherwise: the same file, or one of its name for another precision or runtime. Many
+// models are called model.onnx, so the name alone says nothing.
+bool is_otherwise(const Footprint& other, const Footprint& own) {
+  if (other.host != own.host || fs::path(other.path).stem() != fs::path(own.path).stem()) return false;
+  return other.model_fingerprint == own.model_fingerprint || other.backend != own.backend ||
+         other.settings.precision != own.settings.precision;
+}
+
 // A process takes a few MiB more or less from run to run: of an even number the larger in the middle.
 const MeasuredFootprint& median_of(std::vector<const MeasuredFootprint*> repeated) {
   const auto size = [](const MeasuredFootprint* each) {
@@ -75,6 +83,10 @@ class Resolver {
       if (is_that_file || is_called(each.footprint, wanted)) found.push_back(&each);
     }
     if (found.empty()) return missing(need, wanted);
+    // What has that very name is meant, whatever files of that name there are besides.
+    const auto is_named = [&](const auto* each) { return each->footprint.name == wanted; };
+    if (std::any_of(found.begin(), found.end(), is_named))
+      std::erase_if(found, [&](const auto* each) { return !is_named(each); });
     std::vector<const MeasuredFootprint*> alike;
     for (const MeasuredFootprint* each : found)
       if (has_settings(each->footprint, settings)) alike.push_back(each);
@@ -95,11 +107,16 @@ class Resolver {
     });
     if (own == measured_.end()) return;
     const Settings now = settings_of(own->footprint);
+    std::vector<const MeasuredFootprint*> others;
+    for (const MeasuredFootprint& each : measured_)
+      if (is_otherwise(each.footprint, own->footprint)) others.push_back(&each);
+    std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
+      return a->footprint.measured_at > b->footprint.measured_at;
+    });
     for (const auto& [key, value] : now) component.settings.try_emplace(key, value);
-    for (const MeasuredFootprint& other : measured_) {
-      if (fs::path(other.footprint.path).stem() != fs::path(own->footprint.path).stem()) continue;
+    for (const MeasuredFootprint* other : others) {
       BudgetVariant variant;
-      for (const auto& [key, value] : settings_of(other.footprint))
+      for (const auto& [key, value] : settings_of(other->footprint))
         if (const auto known = now.find(key); known == now.end() || known->second != value)
           variant.settings[key] = value;
       const auto is_known = [&](const BudgetVariant& known) { return known.settings == variant.settings; };
@@ -107,7 +124,7 @@ class Resolver {
           std::any_of(component.variants.begin(), component.variants.end(), is_known))
         continue;
       variant.need = component.need;
-      fill(variant.need, other);
+      fill(variant.need, *other);
       component.variants.push_back(std::move(variant));
     }
   }

@@ -155,7 +155,7 @@ Budget with_device_rows(Budget budget) {
   return budget;
 }
 
-Result<MemoryPlan> make_plan(const Budget& budget) {
+Result<MemoryPlan> make_plan(const Budget& budget, bool with_largest_set) {
   if (budget.device.total <= Bytes{})
     return usage_error(fmt::format("{} names no device", budget.name), "",
                        "give --device orin-nx-16gb, write [device] with a total, or give --live");
@@ -177,7 +177,7 @@ Result<MemoryPlan> make_plan(const Budget& budget) {
   plan.used = static_cast<double>(plan.worst().total.count) / static_cast<double>(plan.total.count);
   plan.verdict = verdict_of(plan);
   plan.reasons = reasons_of(plan);
-  if (plan.verdict == Verdict::risky || plan.verdict == Verdict::does_not_fit)
+  if (with_largest_set && (plan.verdict == Verdict::risky || plan.verdict == Verdict::does_not_fit))
     plan.fitting = largest_set(plan.budget, occupancy, plan.allowed, plan.budget.start);
   return plan;
 }

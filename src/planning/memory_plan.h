@@ -50,7 +50,8 @@ struct MemoryPlan {
 Budget with_device_rows(Budget budget);
 
 // Usage error: no device, or nothing to plan. Footprints must have been resolved (footprints.h).
-Result<MemoryPlan> make_plan(const Budget& budget);
+// Without the largest set where that is not asked for: it takes longer than all the rest.
+Result<MemoryPlan> make_plan(const Budget& budget, bool with_largest_set = true);
 
 // "500 MB" of components and "8.0 GB" of sums in decimal budgets; else as everywhere ("476.8 MiB").
 std::string words_for_part(Bytes bytes, bool is_decimal);

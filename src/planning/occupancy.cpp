@@ -14,7 +14,7 @@ std::optional<std::size_t> number_of(const std::string& name, std::vector<std::s
   return names.size() - 1;
 }
 
-bool is_there_from_boot(const BudgetComponent& component) {
+bool comes_with_boot(const BudgetComponent& component) {
   return component.is_system && component.after.empty() && component.needs.empty();
 }
 
@@ -47,9 +47,9 @@ Occupancy::Occupancy(const Budget& budget) {
     numbers_of(component.needs, part.predecessors);
     numbers_of(component.needs, part.needed);
     // The system is there before anything is started.
-    part.is_system = component.is_system;
+    part.is_there_from_boot = comes_with_boot(component);
     for (std::size_t i = 0; i < budget.components.size() && !component.is_system; ++i)
-      if (is_there_from_boot(budget.components[i])) part.predecessors.push_back(i);
+      if (comes_with_boot(budget.components[i])) part.predecessors.push_back(i);
     parts_.push_back(std::move(part));
   }
   groups_ = groups.size();
@@ -130,7 +130,8 @@ std::vector<Occupancy::Share> Occupancy::shares_at_load(const std::vector<bool>&
     if (!members[i]) continue;
     const Part& part = parts_[i];
     if (part.shared_by) shared[*part.shared_by] = std::max(shared[*part.shared_by], part.shared);
-    const Share share{i, {}, part.load, true};
+    // One that is loaded fast runs while others still load.
+    const Share share{i, {}, std::max(part.load, part.run + part.transient), true};
     if (!part.group)
       result.push_back(share);
     else if (auto& kept = of_group[*part.group]; !kept || share.bytes > kept->bytes)

@@ -19,7 +19,7 @@ class Occupancy {
 
   std::size_t size() const { return parts_.size(); }
   bool is_lazy(std::size_t i) const { return parts_[i].is_lazy; }
-  bool is_system(std::size_t i) const { return parts_[i].is_system; }
+  bool is_there_from_boot(std::size_t i) const { return parts_[i].is_there_from_boot; }
   // Of several members of a group in a set each may be loaded while all others run; lazy components are one
   // group.
   bool takes_turns(std::size_t i, const std::vector<bool>& members) const;
@@ -52,7 +52,7 @@ class Occupancy {
     Bytes load, run, mean, transient;  // run: with frames, without transient
     std::optional<std::size_t> group, pipeline, shared_by;
     Bytes shared;
-    bool is_lazy = false, is_system = false;
+    bool is_lazy = false, is_there_from_boot = false;
     std::vector<std::size_t> predecessors, needed;
   };
   std::vector<Share> shares(const std::vector<bool>& members, std::optional<std::size_t> loading,

@@ -47,7 +47,8 @@ std::vector<std::size_t> given_start_order(const Occupancy& occupancy) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < occupancy.size(); ++i)
     if (!occupancy.is_lazy(i)) order.push_back(i);
-  std::stable_partition(order.begin(), order.end(), [&](std::size_t i) { return occupancy.is_system(i); });
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t i) { return occupancy.is_there_from_boot(i); });
   return order;
 }
 

@@ -123,6 +123,26 @@ Budget without_component(Budget budget, const std::string& name) {
   return budget;
 }
 
+std::string why_not_together(const Budget& budget) {
+  for (const BudgetComponent& component : budget.components) {
+    for (const BudgetComponent& other : budget.components) {
+      const auto names = [&](const std::vector<std::string>& list) {
+        return std::find(list.begin(), list.end(), other.name) != list.end();
+      };
+      const bool is_needed = names(component.needs);
+      if (other.is_lazy && !component.is_lazy && (is_needed || names(component.after)))
+        return fmt::format("'{}' comes after '{}', which is lazy and not there at the start", component.name,
+                           other.name);
+      if (is_needed && other.is_lazy && other.group.empty() && component.group.empty())
+        return fmt::format("'{}' needs '{}', and lazy components take turns", component.name, other.name);
+      if (is_needed && !component.group.empty() && component.group == other.group)
+        return fmt::format("'{}' needs '{}', and members of a group never run together", component.name,
+                           other.name);
+    }
+  }
+  return {};
+}
+
 Budget with_variant(Budget budget, std::size_t component, const BudgetVariant& variant) {
   BudgetComponent& changed = budget.components[component];
   MemoryNeed need = variant.need;
@@ -147,6 +167,8 @@ Result<Budget> with_change(Budget budget, const std::string& change) {
     if (component == nullptr) return no_component(budget, change, value);
     if (what == "drop") return without_component(budget, component->name);
     component->is_lazy = true;
+    if (const std::string why = why_not_together(budget); !why.empty())
+      return wrong(change, why, "make lazy what nothing else needs");
     return budget;
   }
   const std::size_t dot = what.rfind('.');  // a name may have dots, a field has none
@@ -176,6 +198,8 @@ Result<Budget> with_change(Budget budget, const std::string& change) {
     (field == "group" ? component->group : component->pipeline) = value;
   } else if (field == "model" || field == "footprint") {
     MemoryNeed& need = component->need;
+    need.model.clear();
+    need.footprint.clear();
     (field == "model" ? need.model : need.footprint) = value;
     need.run_peak.reset();
     component->settings.clear();  // they were of the other measurement
@@ -183,6 +207,11 @@ Result<Budget> with_change(Budget budget, const std::string& change) {
     done = set_size(*component, field, value, change);
   }
   if (!done) return forward_error(done);
+  const auto is_too_large = [](const BudgetComponent& each) { return !each.need.is_plausible(); };
+  if (std::any_of(budget.components.begin(), budget.components.end(), is_too_large))
+    return wrong(change, "that is more than any memory has", "write a size such as 300MB");
+  if (const std::string why = why_not_together(budget); !why.empty())
+    return wrong(change, why, "take the other one along, or leave both as they are");
   return budget;
 }
 

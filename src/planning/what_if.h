@@ -17,6 +17,10 @@ namespace headroom::planning {
 // Usage error: what cannot be understood, or names what there is not.
 Result<Budget> with_change(Budget budget, const std::string& change);
 
+// Two of which one needs the other though they take turns, or is not there in time, in words; empty if there
+// are none.
+std::string why_not_together(const Budget& budget);
+
 // The parts of a change, for those who make them.
 Budget without_component(Budget budget, const std::string& name);
 Budget with_variant(Budget budget, std::size_t component, const BudgetVariant& variant);

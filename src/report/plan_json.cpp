@@ -138,7 +138,7 @@ Json plan_to_json(const PlanReport& report) {
   for (const Advice& each : report.advice) {
     Json entry = {{"kind", name_of(each.kind)}, {"words", each.words}};
     set_if(entry, "component", each.component);
-    set_if(entry, "what_if", each.what_if);
+    if (!each.what_ifs.empty()) entry["what_ifs"] = each.what_ifs;
     entry["saved_bytes"] = each.saved.count;
     entry["own_bytes"] = each.own.count;
     entry["verdict"] = name_of(each.verdict);

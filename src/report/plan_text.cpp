@@ -108,7 +108,9 @@ std::vector<std::string> lines_of(const PlanReport& report) {
   if (plan.best_peak < plan.worst().total)
     lines.push_back(fmt::format("The start order with the lowest peak ({}): {}.",
                                 words_for_sum(plan.best_peak, decimal), names_of(plan, plan.best_order)));
-  if (plan.fitting && plan.fitting->required_fit) {
+  if (plan.fitting && plan.fitting->required_fit && names_in_set(plan, true).empty()) {
+    lines.push_back("No component keeps the rules, not even alone.");
+  } else if (plan.fitting && plan.fitting->required_fit) {
     lines.push_back(
         fmt::format("The most by value that keeps the rules ({} of {}{}): {}.",
                     words_for_sum(plan.fitting->peak, decimal), words_for_sum(plan.allowed, decimal),
@@ -149,7 +151,8 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   const MemoryPlan& plan = report.plan;
   const bool decimal = plan.budget.is_decimal;
   const std::string title = plan.budget.title.empty() ? plan.budget.name : plan.budget.title;
-  std::string text = painted(title, kBold, color) + "\n" + wrap(device_words(plan), width, 2) + "\n";
+  std::string text =
+      painted(wrap(title, width, 0), kBold, color) + "\n" + wrap(device_words(plan), width, 2) + "\n";
   if (!report.baseline.empty()) text += wrap(report.baseline, width, 2) + "\n";
   for (const std::string& change : report.what_ifs) text += fmt::format("what if: {}\n", change);
   text += "\n";
@@ -200,11 +203,11 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   if (report.advice.size() > kMostAdvice)
     text += fmt::format("  and {} more (--json)\n", report.advice.size() - kMostAdvice);
   const auto first = std::find_if(report.advice.begin(), report.advice.end(),
-                                  [](const Advice& advice) { return !advice.what_if.empty(); });
-  if (first != report.advice.end())
-    text += fmt::format("\nNext: headroom plan {} --what-if {}\n", shell_word(plan.budget.name),
-                        first->kind == Advice::Kind::lazy ? first->what_if : shell_word(first->what_if));
-  return text;
+                                  [](const Advice& advice) { return !advice.what_ifs.empty(); });
+  if (first == report.advice.end()) return text;
+  text += "\nNext: " + report.command;
+  for (const std::string& change : first->what_ifs) text += " --what-if " + shell_word(change);
+  return text + "\n";
 }
 
 std::string plan_to_markdown(const PlanReport& report) {

@@ -23,6 +23,7 @@ struct PlanReport {
   std::optional<planning::Verdict> verdict_before;  // of the budget without them
   std::optional<Bytes> peak_before;
   std::string baseline;  // of --live: what was measured, in words
+  std::string command;   // that made it, for a shell
 };
 
 nlohmann::ordered_json plan_to_json(const PlanReport& report);

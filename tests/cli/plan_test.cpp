@@ -88,6 +88,33 @@ TEST(Plan, LiveIsOnTopOfWhatTheMachineHasTaken) {
               AllOf(HasSubstr("are taken now"), HasSubstr("in place of OS")));
 }
 
+TEST(Plan, WhatNeedsTheSystemIsStillThereOnALiveMachine) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "proc");
+  write_text(
+      folder / "proc/meminfo",
+      "MemTotal: 4000000 kB\nMemFree: 1000000 kB\nMemAvailable: 3000000 kB\nBuffers: 0 kB\nCached: 0 kB\n");
+  write_text(folder / "b.toml",
+             "[[component]]\nname = \"OS\"\nmemory = \"1GB\"\nsystem = true\n"
+             "[[component]]\nname = \"a\"\nmemory = \"900GB\"\nneeds = [\"OS\"]\n");
+  const CommandResult result =
+      plan({(folder / "b.toml").string(), "--live", "--sysroot", folder.path().string()});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Verdict: Does not fit"));
+}
+
+// What is said to be done next can be pasted into a shell, with the flags that it was found with.
+TEST(Plan, TheNextCommandIsOneThatWorks) {
+  const TemporaryFolder folder;
+  write_text(folder / "b.toml",
+             "title = \"T\\u001b[31mRED\"\n[[component]]\nname = \"a $(date)\"\nmemory = \"5GB\"\n"
+             "[[component]]\nname = \"b c\"\nmemory = \"4GB\"\n");
+  const CommandResult result = plan({"b.toml", "--device", "orin-nano-8gb"}, folder.path());
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nNext: headroom plan b.toml --device orin-nano-8gb --what-if '"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\033")));
+}
+
 TEST(Plan, ABadBudgetIsOneSentenceWithItsLineAndExitCodeTwo) {
   const TemporaryFolder folder;
   write_text(folder / "b.toml",
@@ -99,6 +126,12 @@ TEST(Plan, ABadBudgetIsOneSentenceWithItsLineAndExitCodeTwo) {
             "NAME=FILE and "
             "give --footprints outputs\n");
   EXPECT_EQ(plan({"absent.toml"}, folder.path()).exit_code, 2);
+  std::string deep = "a";
+  for (int i = 0; i < 200'000; ++i) deep += ".a";
+  write_text(folder / "deep.toml", "title = \"a.b.c\"  # \"\n" + deep + " = 1\n");
+  const CommandResult refused = plan({"deep.toml"}, folder.path());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("deep.toml:2: a key has more than 64 parts"));
   EXPECT_EQ(plan({}).exit_code, 2);
 }
 

@@ -54,6 +54,22 @@ TEST(BestSet, NoSetThatFitsIsWorthMore) {
   EXPECT_GT(some_left_out, 500U);
 }
 
+// What costs nothing and is worth nothing, but is needed, must not leave the others out of order.
+TEST(BestSet, AFreeHelperIsNoReasonToTakeLess) {
+  Budget budget;
+  budget.components = {test::component("c", 10000, 10000), test::component("a", 18000, 18000),
+                       test::component("z", 1, 1), test::component("b", 19000, 19000)};
+  budget.components[0].value = 30;
+  budget.components[1].value = 18;
+  budget.components[2].value = 0;
+  budget.components[2].group = "g";
+  budget.components[3].value = 38;
+  budget.components[3].needs = {"z"};
+  const BestSet set = largest_set(budget, Occupancy(budget), {19100}, StartMode::in_order);
+  EXPECT_TRUE(set.is_proven);
+  EXPECT_DOUBLE_EQ(set.value, 38);
+}
+
 // What a set takes is what a plan of its members alone says, started in the best order.
 TEST(BestSet, TheSetPlannedAloneHasThatPeak) {
   std::mt19937 random(8);

@@ -31,7 +31,9 @@ Budget random_budget(std::mt19937& random, const RandomKind& kind) {
     // Only on those before it, so there is no circle; and not on lazy ones.
     for (std::size_t before = 0; kind.with_dependencies && before < i; ++before)
       if (below(5) == 0 && !budget.components[before].is_lazy && !made.is_lazy)
-        (below(2) == 0 ? made.after : made.needs).push_back(budget.components[before].name);
+        (below(2) == 0 || (!made.group.empty() && made.group == budget.components[before].group) ? made.after
+                                                                                                 : made.needs)
+            .push_back(budget.components[before].name);
     made.value = below(6);
     made.is_required = below(8) == 0;
     budget.components.push_back(std::move(made));

@@ -63,6 +63,8 @@ TEST(WhatIf, WhatCannotBeDoneIsOneSentence) {
   EXPECT_THAT(sentence("yolo.v8.precision=fp8"), HasSubstr("known: int8"));
   EXPECT_THAT(sentence("tracker.precision=int8"), HasSubstr("[[component.variant]]"));
   EXPECT_THAT(sentence("tracker.value=nan"), HasSubstr("is no value"));
+  EXPECT_THAT(sentence("tracker.memory=9000000TB"), HasSubstr("more than any memory has"));
+  EXPECT_THAT(sentence("lazy=camera"), HasSubstr("lazy and not there at the start"));
 }
 
 }  // namespace
