@@ -21,7 +21,8 @@ CommandOptions with_driver(const TemporaryFolder& folder) {
 }
 
 std::string line_of_status(int pid, const std::string& key) {
-  for (const std::string_view line : split(read_text("/proc/" + std::to_string(pid) + "/status"), '\n'))
+  const std::string status = read_text("/proc/" + std::to_string(pid) + "/status");
+  for (const std::string_view line : split(status, '\n'))
     if (line.starts_with(key + ":")) return std::string(trim(line.substr(key.size() + 1)));
   return {};
 }
