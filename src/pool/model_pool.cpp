@@ -115,6 +115,8 @@ void PoolSession::set_input(std::size_t index, void* data, std::size_t bytes,
   pool::ReadySession& ready = state_->checked();
   if (index >= state_->inputs.size())
     throw std::invalid_argument("the model has no input " + std::to_string(index));
+  if (data == nullptr && bytes > 0)
+    throw std::invalid_argument("input " + std::to_string(index) + " has no memory: `data` is null");
   const auto type = static_cast<ElementType>(state_->inputs[index].type);
   state_->has_foreign_inputs = true;
   if (const auto bound = ready.session.bind_input(index, data, bytes, type, dims); !bound)
@@ -143,8 +145,8 @@ struct ModelPool::State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<inference::Backend>> backends;  // started, by the plug-in's name
   std::optional<media::FrameRing> frames;
-  std::unique_ptr<EventFile> events;
-  std::unique_ptr<pool::Pool> pool;  // ends first: its loads use what stands above
+  std::shared_ptr<EventFile> events;  // of the observer, too, which may be called after the pool's end
+  std::unique_ptr<pool::Pool> pool;   // ends first: its loads use what stands above
 
   std::shared_ptr<inference::Backend> backend_for(const PoolModel& model);
 };
@@ -185,8 +187,8 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
   made.patience = nanoseconds(options.patience);
   made.load_timeout = nanoseconds(options.load_timeout);
   if (!options.events_to.empty()) {
-    state_->events = std::make_unique<EventFile>(options.events_to);
-    made.observer = [file = state_->events.get()](const pool::Event& event) {
+    state_->events = std::make_shared<EventFile>(options.events_to);
+    made.observer = [file = state_->events](const pool::Event& event) {
       file->write(pool::event_line(event));
     };
   }

@@ -59,6 +59,8 @@ TEST_F(ModelPoolTest, GivesSessionsThatRun) {
     EXPECT_NE(first_values(session), before);
     EXPECT_THROW(session.set_input(7, picture.data(), 4, {1}), std::invalid_argument);
     EXPECT_THROW(session.set_input(0, picture.data(), 4, {1}), std::invalid_argument);
+    EXPECT_THROW(session.set_input(0, nullptr, picture.size() * sizeof(float), session.inputs()[0].dims),
+                 std::invalid_argument);
     EXPECT_THROW(session.output(99), std::invalid_argument);
   }
   // The next one finds inputs that are still there, not those of the last.
