@@ -36,7 +36,7 @@ struct ModelPoolOptions {
   std::chrono::nanoseconds load_timeout = std::chrono::seconds(60);  // a load or free that takes longer hangs
   // More than 0: memory for decoded frames, taken whole when the pool is made (ModelPool::frames()).
   std::int64_t frame_bytes = 0;
-  // More than 0: an arena, taken whole at the first load, that the sessions of ONNX Runtime on the CPU share
+  // More than 0: an arena, made at the first load, that the sessions of ONNX Runtime on the CPU share
   // for what runs need beside weights. Sessions that run at the same time need its size together; it grows if
   // it is too small.
   std::int64_t arena_bytes = 0;

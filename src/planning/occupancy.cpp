@@ -130,8 +130,8 @@ std::vector<Occupancy::Share> Occupancy::shares_at_load(const std::vector<bool>&
     if (!members[i]) continue;
     const Part& part = parts_[i];
     if (part.shared_by) shared[*part.shared_by] = std::max(shared[*part.shared_by], part.shared);
-    // One that is loaded fast runs while others still load.
-    const Share share{i, {}, std::max(part.load, part.run + part.transient), true};
+    // All wait until the last is loaded, as the models of a parallel bench do.
+    const Share share{i, {}, part.load, true};
     if (!part.group)
       result.push_back(share);
     else if (auto& kept = of_group[*part.group]; !kept || share.bytes > kept->bytes)
