@@ -234,7 +234,7 @@ class Ways {
       const media::Picture& frame = frames_[number % frames_.size()];
       view = {frame.bgr.data(), frame.width, frame.height};
     }
-    bench::FrameTimes times;
+    FrameTimes times;
     const Status done = measured_->takes_frames() && frames_.empty() ? measured_->process_blank(times)
                                                                      : measured_->process(view, times);
     if (!done) stop(done.error());

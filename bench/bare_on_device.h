@@ -63,7 +63,6 @@ class Run {
     check(api->BindInput(binding_, input.name, value));
     for (const char* name : output_names) check(api->BindOutputToDevice(binding_, name, memory));
     check(api->CreateRunOptions(&options_));
-    check(api->AddRunConfigEntry(options_, "disable_synchronize_execution_providers", "1"));
   }
   void run() {
     device_.copy_in(on_device_, input_.memory.data(), bytes_);

@@ -7,7 +7,7 @@
 //   [--conv-search exhaustive|heuristic|default]
 //
 // On a GPU input and outputs are bound on the device, with pinned memory on the machine's side, all in one
-// stream with one wait at the end: the fastest way that ONNX Runtime has, and Headroom's. The time of a run
+// stream: Headroom's way. The time of a run
 // goes from the copy of its input to the end of the copies of its outputs. --capture on: as a CUDA graph.
 //
 // F holds raw numbers for the model's one input, several frames one after another; they are taken in a

@@ -1,15 +1,18 @@
 // What the model pool (docs/model-pool.md) does with real ONNX Runtime sessions; bench/results/model_pool.md.
 //
-//   model_pool measure  NAME=FILE[@SIZE[+…]] …   a child each: load time, load peak, run peak, run time (JSON
-//   lines) model_pool simulate MEASURED                 reload seconds of its policy and of LRU on five
-//   traces model_pool run      MEASURED --trace T --policy cost|lru --requests N --threads N --budget BYTES
-//                                                the same for real, in a child under a control group of the
-//                                                budget
-//   model_pool fit      NAME=FILE[@SIZE[+…]] --budget BYTES   how many sessions of one model fit
+//   model_pool measure NAME=FILE[@SIZE[+…]] …
+//       a child each: load time, load peak, run peak, run time (JSON lines)
+//   model_pool simulate MEASURED --requests N --threads N --budget BYTES
+//       reload seconds of its policy and of LRU on six traces, by the pool's code in simulated time
+//   model_pool run MEASURED --trace T --policy cost|lru --requests N --threads N --budget BYTES
+//       the same for real, in a child under a control group of the budget
+//   model_pool fit NAME=FILE[@SIZE[+…]] --budget BYTES
+//       how many sessions of one model fit
 //
 // SIZE stands in for dimensions that the model leaves open; settings that differ from the runtime's own
-// follow: +plain (no graph optimisation), +unpacked (no pre-packed weights), +heap (no arena). MEASURED is
-// what `measure` printed.
+// follow: +plain (no graph optimisation), +unpacked (no pre-packed weights), +heap (no arena), +cuda (on the
+// first GPU, whose memory the budget is of then). MEASURED is what `measure` printed. --limit none: without
+// the control group, where `headroom run --gpu-mem-limit` holds the limit.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -34,7 +37,9 @@
 #include "base/text.h"
 #include "inference/backend.h"
 #include "limits/memory_limit.h"
+#include "model_pool_simulation.h"
 #include "model_pool_traces.h"
+#include "pool/memory_meter.h"
 #include "pool/pool.h"
 #include "pool/process_bytes.h"
 #include "pool/ready_session.h"
@@ -60,6 +65,7 @@ void must(const Status& status) {
 
 // With the heap kept small (below), sessions take less by surprise than the pool expects of them by itself.
 constexpr std::int64_t kMarginPart = 32;
+constexpr const char* kGpu = "cuda:0";
 
 struct Measured {
   std::string name, path, text;  // text: as it was given
@@ -81,14 +87,19 @@ Measured parse_model(const std::string& text) {
   if (text.find("+plain") != std::string::npos) model.settings.graph_level = 0;
   if (text.find("+unpacked") != std::string::npos) model.settings.prepacking = false;
   if (text.find("+heap") != std::string::npos) model.settings.arena = false;
+  if (text.find("+cuda") != std::string::npos) model.settings.device = kGpu;
   model.text = text;
   return model;
 }
 
-inference::Backend start_backend() {
+inference::Backend start_backend(const std::string& device) {
   auto backend = must(inference::Backend::open(must(inference::choose_backend("model.onnx", ""))));
   must(backend.start());
+  if (device == kGpu) must(backend.prepare_device(device));
   return backend;
+}
+pool::MemoryMeter meter_of(const std::string& device) {
+  return device == kGpu ? must(pool::device_meter(device)) : pool::process_meter();
 }
 
 Bytes peak_rss() {
@@ -102,19 +113,21 @@ Bytes own() { return pool::own_bytes().value_or(Bytes{}); }
 // In a fresh process. The first load is left out: it brings the runtime's own pages, and waits for the disk.
 int measure_one(const std::string& text) {
   Measured model = parse_model(text);
-  auto backend = start_backend();
-  const Bytes baseline = own();
+  const pool::MemoryMeter meter = meter_of(model.settings.device);
+  auto backend = start_backend(model.settings.device);
+  const auto read = [&] { return meter.read().value_or(Bytes{}); };
+  const Bytes baseline = read();
   for (int round = 0; round < 6; ++round) {
     if (round == 1) model.load_peak = model.run_peak = {};
     ::malloc_trim(0);
-    sources::reset_peak_rss(::getpid());
-    const Bytes rss_before = rss(), own_before = own();
+    const Bytes before = read();
+    const auto peak = meter.watch_peak ? meter.watch_peak() : [] { return Bytes{}; };
     const Nanoseconds began = monotonic_now();
     auto ready = must(pool::make_ready(backend.load(model.path, model.settings), model.image_size));
     const Nanoseconds took = monotonic_now() - began;
-    model.load_peak = std::max(model.load_peak, peak_rss() - rss_before);
+    model.load_peak = std::max(model.load_peak, peak());
     ::malloc_trim(0);
-    model.run_peak = std::max(model.run_peak, own() - own_before);
+    model.run_peak = std::max(model.run_peak, read() - before);
     if (round == 1 || (round > 1 && took < model.load_time)) model.load_time = took;
     for (int run = 0; run < 5; ++run) {
       const Nanoseconds from = monotonic_now();
@@ -179,63 +192,56 @@ std::vector<std::size_t> by_size(const std::vector<Measured>& models) {
   return order;
 }
 
-// One request after another: what the pool would load, by its own policy.
-double simulated_seconds(const std::vector<Measured>& models, const std::vector<std::size_t>& trace,
-                         Bytes budget, pool::Eviction eviction) {
-  pool::EvictionPolicy policy(eviction);
-  std::vector<bool> is_loaded(models.size());
-  Bytes charged = models.front().baseline;
-  double seconds = 0;
-  for (const std::size_t wanted : trace) {
-    policy.requested(wanted);
-    if (is_loaded[wanted]) continue;
-    const Bytes needed = std::max(models[wanted].load_peak, models[wanted].run_peak);
-    std::vector<pool::Resident> residents;
-    for (std::size_t m = 0; m < models.size(); ++m)
-      if (is_loaded[m]) residents.push_back({m, models[m].run_peak});
-    for (const std::size_t i : policy.choose(residents, needed - (budget - charged))) {
-      is_loaded[residents[i].model] = false;
-      charged = charged - residents[i].size;
-    }
-    if (charged + needed > budget)
-      stop(models[wanted].name + " does not fit the budget: it takes " + format_bytes(needed));
-    is_loaded[wanted] = true;
-    charged += models[wanted].run_peak;
-    seconds += models[wanted].load_time.seconds();
-    policy.loaded(wanted, models[wanted].load_time);
-  }
-  return seconds;
-}
-
-int simulate(const std::string& path) {
-  const std::vector<Measured> models = read_measured(path);
-  const Bytes limit{total_of(models).count / 4};                // the process itself is inside it
-  const Bytes budget{limit.count - limit.count / kMarginPart};  // with the pool's margin
-  fmt::print("{} models, {} in all, budget {}\n", models.size(), format_bytes(total_of(models)),
-             format_bytes(limit));
-  fmt::print("| trace | LRU s | pool s | ratio of medians | worst of 9 seeds |\n|---|---|---|---|---|\n");
-  for (const std::string& name : bench::trace_names()) {
-    std::vector<double> lru, cost, ratios;
-    for (unsigned seed = 1; seed <= 9; ++seed) {
-      const auto trace = bench::make_trace(name, by_size(models), 20'000, seed);
-      lru.push_back(simulated_seconds(models, trace, budget, pool::Eviction::least_recently_used));
-      cost.push_back(simulated_seconds(models, trace, budget, pool::Eviction::by_cost));
-      ratios.push_back(cost.back() / lru.back());
-    }
-    std::sort(lru.begin(), lru.end());
-    std::sort(cost.begin(), cost.end());
-    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} |\n", name, lru[4], cost[4], cost[4] / lru[4],
-               *std::max_element(ratios.begin(), ratios.end()));
-  }
-  return 0;
-}
-
 struct RunOptions {
-  std::string measured, trace = "zipf", policy = "cost";
+  std::string measured, trace = "zipf", policy = "cost", limit = "cgroup";
   std::size_t requests = 1000;
   int threads = 8;
   Bytes budget;
 };
+
+std::vector<bench::SimulatedModel> simulated(const std::vector<Measured>& models) {
+  std::vector<bench::SimulatedModel> made;
+  for (const Measured& model : models)
+    made.push_back({model.load_time, model.run_time, model.load_peak, model.run_peak});
+  return made;
+}
+
+// The pool's own code in simulated time: by one thread, which shows the policies alone, and by more, of which
+// each has a session that nobody can give up.
+int simulate(const RunOptions& run) {
+  const std::vector<Measured> models = read_measured(run.measured);
+  const std::vector<bench::SimulatedModel> parts = simulated(models);
+  const Bytes budget = run.budget, margin{budget.count / kMarginPart};
+  fmt::print("{} models, {} in all, budget {}, {} threads\n", models.size(), format_bytes(total_of(models)),
+             format_bytes(budget), run.threads);
+  fmt::print(
+      "| trace | LRU s | pool s | ratio of medians | median ratio | worst of 9 seeds | longest wait s, LRU | "
+      "pool |\n"
+      "|---|--:|--:|--:|--:|--:|--:|--:|\n");
+  for (const std::string& name : bench::trace_names()) {
+    std::vector<double> lru, cost, ratios;
+    double lru_wait = 0, cost_wait = 0;
+    for (unsigned seed = 1; seed <= 9; ++seed) {
+      const auto trace = bench::make_trace(name, by_size(models), run.requests, seed);
+      const auto by = [&](pool::Eviction eviction) {
+        return bench::simulate_pool(parts, trace, budget, margin, models.front().baseline, run.threads,
+                                    eviction);
+      };
+      const bench::Simulated of_lru = by(pool::Eviction::least_recently_used),
+                             of_cost = by(pool::Eviction::by_cost);
+      lru.push_back(of_lru.reload_seconds);
+      cost.push_back(of_cost.reload_seconds);
+      ratios.push_back(cost.back() / lru.back());
+      lru_wait = std::max(lru_wait, of_lru.longest_wait);
+      cost_wait = std::max(cost_wait, of_cost.longest_wait);
+    }
+    for (auto* values : {&lru, &cost, &ratios}) std::sort(values->begin(), values->end());
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} | {:.3f} | {:.1f} | {:.1f} |\n", name, lru[4],
+               cost[4], cost[4] / lru[4], ratios[4], ratios.back(), lru_wait, cost_wait);
+    std::fflush(stdout);
+  }
+  return 0;
+}
 
 // What the sampler saw, once a millisecond, beside the requests.
 struct Samples {
@@ -249,10 +255,13 @@ int run_under_limit(const RunOptions& run) {
   ::mallopt(M_ARENA_MAX, 2);
   const std::vector<Measured> models = read_measured(run.measured);
   const auto trace = bench::make_trace(run.trace, by_size(models), run.requests, 1);
-  auto backend = start_backend();
+  const std::string device = models.front().settings.device;
+  const pool::MemoryMeter meter = meter_of(device);
+  auto backend = start_backend(device);
   std::vector<std::int64_t> loads(models.size());
   std::mutex mutex;
   pool::PoolOptions options;
+  options.meter = meter;
   options.budget = run.budget;
   options.margin = Bytes{run.budget.count / kMarginPart};
   options.eviction = run.policy == "lru" ? pool::Eviction::least_recently_used : pool::Eviction::by_cost;
@@ -286,7 +295,7 @@ int run_under_limit(const RunOptions& run) {
     std::thread sampler([&] {
       while (!is_done) {
         const pool::Metrics now = pool.metrics();
-        const Bytes process = own();
+        const Bytes process = meter.read().value_or(Bytes{});
         ++samples.count;
         samples.most_books = std::max(samples.most_books, now.used);
         samples.most_process = std::max(samples.most_process, process);
@@ -342,12 +351,14 @@ int run_under_limit(const RunOptions& run) {
 
 int run_limited(const RunOptions& run) {
   std::string note;
-  auto limit = must(limits::make_memory_limit("model-pool", run.budget, "cgroup", note));
+  std::unique_ptr<limits::MemoryLimit> limit;
+  if (run.limit != "none") limit = must(limits::make_memory_limit("model-pool", run.budget, run.limit, note));
   const int status =
       run_child({"_run", run.measured, "--trace", run.trace, "--policy", run.policy, "--requests",
                  std::to_string(run.requests), "--threads", std::to_string(run.threads), "--budget",
                  fmt::format("{}B", run.budget.count)},
                 limit.get());
+  if (limit == nullptr) return status;
   const CgroupMemory account = limit->account();
   fmt::print("{{\"control_group_limit_bytes\":{},\"control_group_peak_bytes\":{},\"oom_kills\":{}}}\n",
              limit->bytes().count, account.peak.value_or(Bytes{-1}).count, account.oom_kills.value_or(-1));
@@ -389,7 +400,7 @@ void print_fit(const Measured& model, const Way& way, std::size_t sessions, Byte
 int fit_one(const std::string& text, std::size_t number, Bytes budget) {
   const Measured model = parse_model(text);
   const Way way = ways()[number];
-  auto backend = start_backend();
+  auto backend = start_backend(model.settings.device);
   const Bytes before = own();
   const Nanoseconds began = monotonic_now();
   if (!way.is_pool) {
@@ -452,7 +463,6 @@ int main_of(const std::vector<std::string>& arguments) {
   const std::string& verb = arguments[0];
   if (verb == "_measure") return measure_one(arguments[1]);
   if (verb == "_fit") return fit_one(arguments[1], std::stoull(arguments[2]), must(parse_size(arguments[3])));
-  if (verb == "simulate") return simulate(arguments[1]);
   if (verb == "measure") {
     int status = 0;
     for (std::size_t i = 1; i < arguments.size(); ++i)
@@ -466,11 +476,13 @@ int main_of(const std::vector<std::string>& arguments) {
     if (flag == "--trace") run.trace = value;
     if (flag == "--policy") run.policy = value;
     if (flag == "--requests") run.requests = std::stoull(value);
+    if (flag == "--limit") run.limit = value;
     if (flag == "--threads") run.threads = std::stoi(value);
     if (flag == "--budget") run.budget = must(parse_size(value));
   }
   if (verb == "fit") return fit(arguments[1], run.budget);
   if (run.budget.count == 0) run.budget = {total_of(read_measured(run.measured)).count / 4};
+  if (verb == "simulate") return simulate(run);
   return verb == "_run" ? run_under_limit(run) : run_limited(run);
 }
 

@@ -38,6 +38,13 @@ else()
   target_compile_definitions(headroom_ncurses INTERFACE NCURSES_WIDECHAR=1 _XOPEN_SOURCE_EXTENDED)
   target_link_libraries(headroom_ncurses INTERFACE ${HEADROOM_NCURSES} ${HEADROOM_TINFO})
 
+  # The history of runs. (PostgreSQL's libpq is opened at run time.)
+  find_path(HEADROOM_SQLITE_INCLUDE sqlite3.h REQUIRED)
+  find_library(HEADROOM_SQLITE sqlite3 REQUIRED)
+  add_library(headroom_sqlite INTERFACE)
+  target_include_directories(headroom_sqlite SYSTEM INTERFACE ${HEADROOM_SQLITE_INCLUDE})
+  target_link_libraries(headroom_sqlite INTERFACE ${HEADROOM_SQLITE})
+
   # Symbolisation: libdw and libelf (ELF, DWARF), libiberty (demangling of C++ and Rust).
   find_path(HEADROOM_ELFUTILS_INCLUDE elfutils/libdwfl.h REQUIRED)
   find_path(HEADROOM_LIBIBERTY_INCLUDE libiberty/demangle.h REQUIRED)

@@ -13,10 +13,10 @@ import sys
 FLOORS = {
     "base": 0,
     "model": 1, "cuda": 1,
-    "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2, "snapshot": 2,
+    "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2, "snapshot": 2, "history": 2,
     "analysis": 3, "planning": 3, "pool": 3,
     "report": 4, "exporters": 4, "importers": 4, "ros2": 4,
-    "bench": 5, "watch": 5, "trace": 5,
+    "bench": 5, "watch": 5, "trace": 5, "doctor": 5,
     "memory_tracer": 5,
     "tui": 6, "serve": 6,
     "cli": 7,

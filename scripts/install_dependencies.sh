@@ -17,6 +17,7 @@ build_packages=(
   libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # names of addresses
   libcpp-httplib-dev=0.11                                                                                 # headroom serve
   cyclonedds-dev=0.10 cyclonedds-tools=0.10                                                               # headroom serve --ros2
+  libsqlite3-dev=3.40                                                                                     # headroom history
   zlib1g-dev=1:1.2                                                                                        # exports
   opencv-doc=4.6                                                                                          # the demo's pictures
 )
@@ -28,6 +29,7 @@ test_packages=(
   libtorch-dev=1.13 python3-torch=1.13                                           # the LibTorch plug-in and its tests' modules
   curl=7.88 mosquitto=2.0 mosquitto-clients=2.0                                  # what alerts are sent by
   prometheus=2.42                                                                # scrapes headroom serve (promtool too)
+  postgresql=15 libpq5=15                                                        # a team's history
   libfastrtps-dev=2.9                                                            # another reader of what --ros2 sends
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                  # allocators that the tracer stands before
 )
@@ -72,7 +74,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   # The tests start these themselves; as packages they would begin to serve on this machine at once.
-  for service in mosquitto prometheus; do
+  for service in mosquitto prometheus postgresql; do
     if [[ " ${missing[*]}" == *" $service="* ]] && command -v systemctl >/dev/null; then
       "${as_root[@]}" systemctl disable --now "$service" >/dev/null 2>&1 || true
     fi

@@ -9,9 +9,10 @@
 //   session.run();
 //   headroom::PoolTensor scores = session.output(0);        // until the session's end, or its next run
 //
-// All functions of a ModelPool may be called from any thread; a PoolSession belongs to one thread at a time.
-// Sizes are bytes. Wrong use and failed runs are exceptions of the standard library with one sentence; that a
-// session is not to be had is no exception, but its refusal. docs/model-pool.md says how it decides.
+// All functions of a ModelPool may be called from any thread, but moves; a PoolSession belongs to one thread
+// at a time. What was moved from may be assigned to or destroyed, nothing else. Sizes are bytes. Wrong use
+// and failed runs are exceptions of the standard library with one sentence; that a session is not to be had
+// is no exception, but its refusal. docs/model-pool.md says how it decides.
 #pragma once
 
 #include <chrono>
@@ -29,6 +30,10 @@ struct ModelPoolOptions {
   // Of the whole process: what it has already when the pool is made is part of it. Runtimes are started by
   // the first add() of a model of theirs, and count as the process's own.
   std::int64_t budget_bytes = 0;
+  // Whose memory it is: "cpu", that of this process; "cuda:N", that of a GPU. Under the preload library of
+  // `headroom run` the latter is what this process has of it (and of the machine, where they are one);
+  // without, what the driver says is taken, whoever has it.
+  std::string device = "cpu";
   std::optional<std::int64_t> margin_bytes{};  // of the budget that is kept free; absent: a sixteenth
   std::optional<std::chrono::nanoseconds> unload_after_idle{};         // absent: only to make room
   std::chrono::nanoseconds patience = std::chrono::milliseconds(250);  // each raises a waiting request's
@@ -36,19 +41,20 @@ struct ModelPoolOptions {
   std::chrono::nanoseconds load_timeout = std::chrono::seconds(60);  // a load or free that takes longer hangs
   // More than 0: memory for decoded frames, taken whole when the pool is made (ModelPool::frames()).
   std::int64_t frame_bytes = 0;
-  // More than 0: an arena, made at the first load, that the sessions of ONNX Runtime on the CPU share
-  // for what runs need beside weights. Sessions that run at the same time need its size together; it grows if
-  // it is too small.
+  // More than 0: an arena that the sessions of ONNX Runtime on the CPU share for what runs
+  // need beside weights; taken whole at the first add() of such a model. Sessions that run at the same time
+  // need its size together; it grows if it is too small. There is one in a process: the first pool's.
   std::int64_t arena_bytes = 0;
-  std::string events_to{};  // a file for a JSON line an event (docs/model-pool.md); empty: none
+  // A file for a JSON line an event (docs/model-pool.md); empty: none. A pipe that is full loses lines.
+  std::string events_to{};
 };
 
 struct PoolModel {
   std::string name{};
-  std::string path{};     // .onnx, .ort, .pt, .torchscript, .engine: whatever a plug-in reads
-  std::string backend{};  // "onnxruntime", "libtorch", "tensorrt"; empty: by the file's extension
-  std::string device = "cpu";
-  int threads = 1;                                              // of one run; 0: the runtime's choice
+  std::string path{};          // .onnx, .ort, .pt, .torchscript, .engine: whatever a plug-in reads
+  std::string backend{};       // "onnxruntime", "libtorch", "tensorrt"; empty: by the file's extension
+  std::string device = "cpu";  // the pool's
+  int threads = 1;             // of one run; 0: the runtime's choice
   bool arena = true, prepacking = true, memory_pattern = true;  // what headroom bench --tune finds
   int image_size = 640;  // for dimensions that the model leaves open, when it is warmed
   int sessions = 1;  // at the same time; a further one is made where there is room without giving up others
@@ -66,7 +72,7 @@ enum class PoolRefusal {
   none,
   unknown_model,
   too_large,    // it can never be loaded inside the budget
-  no_room,      // what is pinned, or did not come back, leaves too little
+  no_room,      // what is pinned, hangs, or did not come back leaves too little
   deadline,     // it was not ready in time
   load_failed,  // also for a while after a failure
   load_hangs,
@@ -107,14 +113,19 @@ struct PoolTensor {
 
 // Since the pool was made. Bytes by the pool's books, times in seconds.
 struct PoolMetrics {
+  // Of acquire(): a hit got a loaded session at once, a wait none or one later. Refusals are of preload(),
+  // too.
   std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0;
   std::int64_t loads = 0, load_failures = 0, hangs = 0, evictions = 0, unloads = 0;
   double load_seconds = 0, reload_seconds = 0, wait_seconds = 0;
   std::int64_t budget_bytes = 0, used_bytes = 0, peak_used_bytes = 0;
   std::int64_t resident_bytes = 0, loading_bytes = 0;
   std::int64_t unaccounted_bytes =
-      0;  // measured beyond the books: what did not come back, and the program's own
+      0;                         // measured beyond the books: what did not come back, and the program's own
+  std::int64_t stuck_bytes = 0;  // of loads and frees that hang
+  std::int64_t measured_bytes = 0;                      // what the process had at the last reading
   std::int64_t promised_bytes = 0, returned_bytes = 0;  // by all unloads
+  std::int64_t short_returns = 0;  // unloads that gave back less than nine tenths of what they promised
 };
 
 class ModelPool;
@@ -137,7 +148,8 @@ class __attribute__((visibility("default"))) PoolSession {
   void set_input(std::size_t index, void* data, std::size_t bytes, const std::vector<std::int64_t>& dims);
   // Throws std::runtime_error where the model fails.
   void run();
-  PoolTensor output(std::size_t index);  // after run()
+  // Of the last run(); throws std::logic_error if there was none since acquire() and the last set_input().
+  PoolTensor output(std::size_t index);
   // Ends it so that nobody gets it again: it is freed.
   void discard();
 
@@ -145,21 +157,23 @@ class __attribute__((visibility("default"))) PoolSession {
   friend class ModelPool;
   struct State;
   explicit PoolSession(std::unique_ptr<State> state);
+  State& state() const;
   std::unique_ptr<State> state_;
 };
 
 class __attribute__((visibility("default"))) ModelPool {
  public:
-  // Throws std::invalid_argument of a budget that is not positive, std::runtime_error where memory for frames
-  // or the file of events is not to be had.
+  // Throws std::invalid_argument of sizes and times that cannot be, std::runtime_error where memory for
+  // frames, the file of events, a thread or /proc is not to be had.
   explicit ModelPool(const ModelPoolOptions& options);
-  // Tells those who wait, waits for a load in progress (at most load_timeout), frees what is not in use.
+  // Tells those who wait, waits for a load in progress and then frees what is not in use: each at most
+  // load_timeout, after which its thread is left to itself.
   ~ModelPool();
   ModelPool(ModelPool&&) noexcept;
   ModelPool& operator=(ModelPool&&) noexcept;
 
   // Loads the runtime if it is the first model of it, but not the model. Throws std::invalid_argument of a
-  // name that is taken or a backend that is not there.
+  // name that is taken, sizes that cannot be, or a backend or arena that is not to be had.
   void add(const PoolModel& model);
   // Waits for a session. Whoever has a session should ask for another one with a deadline: the memory of the
   // first may be what the second needs.
@@ -172,9 +186,10 @@ class __attribute__((visibility("default"))) ModelPool {
   bool unload(std::string_view model);
   PoolMetrics metrics() const;
   // The memory of ModelPoolOptions::frame_bytes, all of it in place; null without. It can be shared with a
-  // process that decodes: frames_fd() is a memfd of sealed size, its first bytes a header.
+  // process that decodes: frames_fd() is a memfd of sealed size, in which they begin at frames_offset().
   std::uint8_t* frames();
   int frames_fd() const;  // -1 without
+  static std::int64_t frames_offset();
 
  private:
   struct State;

@@ -100,12 +100,17 @@ Status write_all(int fd, std::string_view bytes) {
 }
 
 Status write_file_atomically(const fs::path& path, std::string_view content) {
+  return write_file_in_pieces(path, [&](const WritePiece& write) { return write(content); });
+}
+
+Status write_file_in_pieces(const fs::path& path,
+                            const std::function<Status(const WritePiece& write)>& give) {
   const std::string temporary = fmt::format("{}.tmp-{}", path.string(), ::getpid());
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd)
     return failure(fmt::format("cannot write {}", path.string()), errno_text(errno),
                    "check that the folder exists and is writable");
-  auto written = write_all(fd.get(), content);
+  auto written = give([&](std::string_view piece) { return write_all(fd.get(), piece); });
   if (written && ::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)
     written = failure("cannot flush", errno_text(errno));
   fd.reset();

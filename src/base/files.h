@@ -53,6 +53,10 @@ Result<std::string> read_small_file(const std::filesystem::path& path);
 // Writes `path` as `path.tmp-PID`, flushes it to disk and renames it, so readers see the old file or the new
 // one whole. On any error the temporary file is removed.
 Status write_file_atomically(const std::filesystem::path& path, std::string_view content);
+// The same of content too large for memory: `give` hands it to `write` piece by piece.
+using WritePiece = std::function<Status(std::string_view piece)>;
+Status write_file_in_pieces(const std::filesystem::path& path,
+                            const std::function<Status(const WritePiece& write)>& give);
 
 // Writes all bytes, retrying on EINTR and short writes.
 Status write_all(int fd, std::string_view bytes);

@@ -42,6 +42,28 @@ std::optional<Bytes> joint_share(const std::vector<WorkerRun*>& runs) {
   return joint;
 }
 
+std::optional<Bytes> joint_resident(const std::vector<WorkerRun*>& runs) {
+  std::vector<ProcessMemory> samples;
+  for (const WorkerRun* run : runs)
+    if (!run->has_ended()) samples.push_back(run->last_sample());
+  return resident_once(samples);
+}
+
+std::optional<Bytes> resident_once(const std::vector<ProcessMemory>& samples) {
+  Bytes anonymous, files, shared, most_files, most_shared;
+  for (const ProcessMemory& sample : samples) {
+    if (!sample.rss) continue;
+    if (!sample.pss || !sample.pss_file || !sample.pss_shared || !sample.file_backed || !sample.shared)
+      return std::nullopt;
+    anonymous += *sample.pss - *sample.pss_file - *sample.pss_shared;
+    files += *sample.pss_file;
+    shared += *sample.pss_shared;
+    most_files = std::max(most_files, *sample.file_backed);
+    most_shared = std::max(most_shared, *sample.shared);
+  }
+  return anonymous + std::max(files, most_files) + std::max(shared, most_shared);
+}
+
 std::optional<bool> kept_common_limit(const ParallelResult& result, const std::optional<Bytes>& limit,
                                       bool was_cut_short) {
   if (!limit) return std::nullopt;

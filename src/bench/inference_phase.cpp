@@ -246,6 +246,7 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
   add_warnings(context, measured.result);
   measured.class_names = model.class_names;
   measured.frames_held = (*run)->account().frames_held;
+  measured.frames = (*run)->take_frames();
   return measured;
 }
 
@@ -272,10 +273,11 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   }
   std::vector<WorkerRun*> pointers;
   for (const auto& run : runs) pointers.push_back(run.get());
-  std::optional<Bytes> sampled_joint_peak;
+  std::optional<Bytes> sampled_joint_peak, sampled_resident_peak;
   if (context.device_account != nullptr) context.device_account->reset_peaks();
   const ShareWatch shares{needs_shares(context, **limit), [&](const std::vector<WorkerRun*>& running) {
                             sampled_joint_peak = std::max(sampled_joint_peak, joint_share(running));
+                            sampled_resident_peak = std::max(sampled_resident_peak, joint_resident(running));
                           }};
   // What an interrupted run has shown is kept; its models say that they were cut short.
   supervise(pointers, context.interrupt, context.options.metrics_interval,
@@ -316,6 +318,7 @@ Result<ParallelResult> measure_together(const BenchContext& context, const std::
   } else if (sampled_joint_peak) {
     result.joint_peak = sampled_joint_peak;
     result.joint_peak_source = "pss_samples";
+    result.joint_resident_peak = sampled_resident_peak;
     result.joint_peak_is_lower_bound = true;  // between two samples there may have been more
   }
   if (context.device_account != nullptr)

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "bench/interrupt.h"
+#include "bench/kept_frames.h"
 #include "bench/metrics_recorder.h"
 #include "bench/prepared_data.h"
 #include "bench/worker_run.h"
@@ -38,6 +39,7 @@ struct MeasuredModel {
   ModelResult result;
   std::filesystem::path samples_path;  // sample_lines.h; absent if there are none
   std::vector<std::string> class_names;
+  KeptFrames frames;
   std::int64_t frames_held = 0;
   bool interrupted = false;
 };

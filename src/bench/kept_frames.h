@@ -1,6 +1,6 @@
 // The times of every frame of a model under way. Percentiles are values that were measured, so none can be
 // left out, and a run may have millions: what is more than 2,048 goes to a file without a name in the run's
-// folder, 56 bytes a frame, which is gone with the run. The conductor's memory stays the same.
+// folder, 56 bytes a frame, which is gone with the worker. The conductor's memory stays the same.
 #pragma once
 
 #include <cstddef>

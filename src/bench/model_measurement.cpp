@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "bench/annotate.h"
 #include "bench/helper_process.h"
+#include "bench/run_reports.h"
 #include "bench/setup_results.h"
 #include "report/outcome.h"
 #include "report/verdict.h"
@@ -80,6 +81,7 @@ Status measure_model(Run& run, const BenchContext& context, const PreparedModel&
   }
   set_file_size(result);
   save_figures(run, is_last);
+  note_disk_problem(run, write_frame_times(model.name, measured->frames, run.folder.path));
   auto drawn = draw_samples(model.name, measured->samples_path, measured->class_names, run.metadata_path,
                             run.folder.path, run.interrupt);
   if (drawn) {

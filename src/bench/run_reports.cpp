@@ -16,6 +16,7 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "model/footprint.h"
+#include "report/frame_times_csv.h"
 #include "report/report_json.h"
 #include "report/views.h"
 
@@ -33,6 +34,12 @@ bool remove_views(const fs::path& folder) {
     removed = fs::remove(folder / name, ignored) || removed;
   }
   return removed;
+}
+
+// The times of each frame, which no view has; they go only where the figures would not fit otherwise.
+bool remove_frame_times(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::remove_all(folder / "frames", ignored) > 0 && !ignored;
 }
 
 bool is_full_disk(const Error& error) {
@@ -96,6 +103,7 @@ Status write_report_json(const BenchResult& result, const fs::path& folder) {
   auto written = write_file_atomically(path, text);
   if (written || !is_full_disk(written.error())) return written;
   if (remove_views(folder)) written = write_file_atomically(path, text);
+  if (!written && remove_frame_times(folder)) written = write_file_atomically(path, text);
   const std::string line = report::report_text(result, false);
   if (!written) written = write_file_atomically(path, line);
   if (!written && overwrite(path, line)) return {};
@@ -116,6 +124,39 @@ Status write_all_reports(const BenchResult& result, const fs::path& folder) {
   if (first) keep(write_page(folder));
   return first;
 }
+
+Status write_frame_times(const std::string& model, const KeptFrames& frames, const fs::path& folder) {
+  if (frames.empty()) return {};
+  if (auto made = make_folder(folder / "frames"); !made) return made;
+  return write_file_in_pieces(folder / "frames" / (file_name_of(model) + ".csv"),
+                              [&](const WritePiece& write) {
+                                Status written = write(report::kFrameTimesHeader);
+                                std::string text;
+                                frames.each([&](std::span<const FrameTimes> piece) {
+                                  text.clear();
+                                  report::append_csv(text, piece);
+                                  if (written) written = write(text);
+                                });
+                                return written;
+                              });
+}
+
+namespace {
+
+// The peaks of the ledger, and what the driver took beside them at the end of the same phases.
+std::optional<FootprintGpu> gpu_footprint(const std::vector<GpuMemory>& gpus) {
+  if (gpus.empty() || !gpus.front().load_peak || !gpus.front().run_peak) return std::nullopt;
+  const GpuMemory& gpu = gpus.front();
+  const auto with_driver = [](Bytes peak, const std::optional<Bytes>& asked,
+                              const std::optional<Bytes>& process) {
+    return asked && process ? peak + std::max(Bytes{}, *process - *asked) : peak;
+  };
+  return FootprintGpu{gpu.device, gpu.name, with_driver(*gpu.load_peak, gpu.loaded, gpu.process_loaded),
+                      with_driver(*gpu.run_peak, gpu.running, gpu.process_running),
+                      gpu.is_integrated.value_or(false)};
+}
+
+}  // namespace
 
 Status write_footprints(const BenchResult& result, const PreparedData& prepared, const fs::path& folder) {
   for (const ModelResult& model : result.models) {
@@ -141,6 +182,7 @@ Status write_footprints(const BenchResult& result, const PreparedData& prepared,
     footprint.run_peak = *memory.run_peak - *memory.runtime - footprint.frames;
     footprint.file_backed = memory.file_backed_peak;
     footprint.charged_peak = memory.cgroup_peak;
+    footprint.gpu = gpu_footprint(model.gpu_memory);
     footprint.settings = model.settings;
     footprint.measured_at = result.started_at;
     if (auto made = make_folder(folder / "footprints"); !made) return made;

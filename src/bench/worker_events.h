@@ -13,16 +13,10 @@
 #include "base/units.h"
 #include "bench/device_watch.h"
 #include "model/bench_result.h"
+#include "model/frame_times.h"
 #include "model/sample.h"
 
 namespace headroom::bench {
-
-// One frame through one model.
-struct FrameTimes {
-  Nanoseconds decode, preprocess, inference, postprocess;
-  std::int64_t findings = 0;
-  std::optional<Nanoseconds> device{};  // of the inference, by the device's clock
-};
 
 // To the nanosecond; /proc counts in ticks of 10 ms, which is nothing for a run of a few milliseconds.
 Nanoseconds cpu_time_of_this_process();

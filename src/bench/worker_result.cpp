@@ -119,9 +119,8 @@ void add_latencies(ModelResult& result, const ModelAccount& model) {
       summary_of(frames, [](const FrameTimes& t) { return std::optional(t.preprocess.count); });
   result.postprocess =
       summary_of(frames, [](const FrameTimes& t) { return std::optional(t.postprocess.count); });
-  result.end_to_end = summary_of(frames, [](const FrameTimes& t) {
-    return std::optional((t.decode + t.preprocess + t.inference + t.postprocess).count);
-  });
+  result.end_to_end =
+      summary_of(frames, [](const FrameTimes& t) { return std::optional(t.end_to_end().count); });
   if (result.end_to_end->mean_ns > 0) result.pipeline_fps = 1e9 / result.end_to_end->mean_ns;
   result.detections = analysis::summarise_counts(
       figures_of(frames, [](const FrameTimes& t) { return std::optional(t.findings); }));

@@ -330,4 +330,8 @@ ModelResult WorkerRun::result() const {
                     ended_, account_.gpus.memory(device_limits_, account_.status)});
 }
 
+KeptFrames WorkerRun::take_frames() {
+  return account_.models.empty() ? KeptFrames() : std::exchange(account_.models.front().frames, KeptFrames());
+}
+
 }  // namespace headroom::bench

@@ -80,6 +80,8 @@ class WorkerRun {
   // After finished(): how it ended, and the figures of the first model. Latency summaries, memory by phase,
   // status and cause.
   ModelResult result() const;
+  // Hands the times of the first model's frames over; result() is without latencies from then on.
+  KeptFrames take_frames();
 
  private:
   WorkerRun() = default;

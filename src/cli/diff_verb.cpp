@@ -1,162 +1,111 @@
 #include "cli/diff_verb.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cmath>
-#include <filesystem>
-#include <optional>
+#include <algorithm>
+#include <string_view>
 
-#include "base/log.h"
-#include "base/terminal.h"
+#include "analysis/recording_diff.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/common_flags.h"
+#include "cli/diff_logs.h"
+#include "cli/diff_recordings.h"
+#include "cli/diff_runs.h"
 #include "cli/exit_code.h"
-#include "cli/recording_report.h"
-#include "exporters/named_stacks.h"
-#include "report/recording_diff_views.h"
+#include "cli/run_inputs.h"
 
 namespace headroom::cli {
-namespace fs = std::filesystem;
 namespace {
 
-using analysis::DiffBy;
-
-// What --fail-above allows: bytes, or a share of A's peak.
-struct Gate {
-  std::string text;  // as it was given
-  std::optional<Bytes> bytes;
-  double percent = 0;
-
-  // Of the peaks; the largest that is allowed.
-  double allowed_growth(std::int64_t before) const {
-    return bytes ? static_cast<double>(bytes->count) : static_cast<double>(before) * percent / 100;
-  }
+struct Sides {
+  std::vector<std::string> before, after;
 };
 
-Result<std::optional<Gate>> gate_of(const FlagValues& values) {
-  if (!values.has("fail-above")) return std::nullopt;
-  Gate gate{values.text("fail-above"), {}, 0};
-  if (gate.text.ends_with('%')) {
-    const auto percent =
-        parse_number<double>(trim(std::string_view(gate.text).substr(0, gate.text.size() - 1)));
-    if (!percent || !std::isfinite(*percent) || *percent < 0)
-      return usage_error(fmt::format("--fail-above {} is no share", gate.text), "",
-                         "give a percentage of A's peak such as 5%, or a size such as 10MiB");
-    gate.percent = *percent;
-    return gate;
+// A B, or A… : B… .
+Result<Sides> sides_of(const std::vector<std::string>& given) {
+  const auto colon = std::find(given.begin(), given.end(), ":");
+  if (colon == given.end()) {
+    if (given.size() == 2) return Sides{{given[0]}, {given[1]}};
+    return usage_error("headroom diff takes two things to compare", fmt::format("{} given", given.size()),
+                       "headroom diff before after, or with several runs a side: headroom diff A1 A2 A3 : B1 "
+                       "B2 B3");
   }
-  const auto size = parse_size(gate.text);
-  if (!size)
-    return usage_error(fmt::format("--fail-above {} is neither a size nor a percentage", gate.text),
-                       size.error().sentence(), "give 10MiB or 5%");
-  gate.bytes = *size;
-  return gate;
+  const Sides sides{{given.begin(), colon}, {colon + 1, given.end()}};
+  if (sides.before.empty() || sides.after.empty() ||
+      std::find(sides.after.begin(), sides.after.end(), ":") != sides.after.end())
+    return usage_error("headroom diff takes two sides", "one ':' stands between them",
+                       "headroom diff A1 A2 A3 : B1 B2 B3");
+  return sides;
 }
 
-report::DiffChoice choice_of(const FlagValues& values) {
-  report::DiffChoice choice;
-  for (const DiffBy by : analysis::kDiffBy)
-    if (values.text("by") == name_of(by)) choice.by = by;
-  if (const auto top = values.integer("top")) choice.top = static_cast<std::size_t>(*top);
-  if (values.has("min")) choice.at_least = parse_size(values.text("min"))->count;  // checked by its kind
-  choice.add_others = values.toggle("all");
-  return choice;
+// Of what all is; unlike kinds are refused.
+Result<InputKind> common_kind(const Sides& sides) {
+  std::string_view first_name;
+  std::optional<InputKind> first;
+  for (const std::vector<std::string>* side : {&sides.before, &sides.after})
+    for (const std::string& name : *side) {
+      auto kind = kind_of_input(name);
+      if (!kind) return forward_error(kind);
+      if (first && *first != *kind)
+        return usage_error(fmt::format("{} and {} cannot be compared", first_name, name),
+                           fmt::format("one is {} and the other {}", words_for(*first), words_for(*kind)),
+                           "name two of one kind");
+      first = *kind;
+      if (first_name.empty()) first_name = name;
+    }
+  return *first;
 }
 
-// A recording by groups, with the names that its symbols give.
-analysis::GroupedRecording group_by_names(recording::Recording& recording, symbols::SymbolizerOptions options,
-                                          const std::set<std::string>& of_one_build,
-                                          std::vector<std::string>& problems) {
-  symbols::Symbolizer symbolizer(recording.info().modules, std::move(options));
-  bool prepared = false;
-  const auto names = [&](std::uint64_t return_address) {
-    // The first is asked for when all stacks are known.
-    if (!prepared) exporters::prepare_symbols({recording, symbolizer});
-    prepared = true;
-    std::vector<analysis::NamedFrame> frames;
-    for (const symbols::SourceFrame& frame : symbolizer.frames_of(return_address, true))
-      frames.push_back({std::string(frame.function), std::string(frame.module), frame.named});
-    return frames;
-  };
-  auto grouped = analysis::group_recording(recording, names, of_one_build);
-  for (std::string& problem : symbolizer.problems()) problems.push_back(std::move(problem));
-  return grouped;
-}
-
-void print_view(const report::DiffReport& report, const FlagValues& values) {
-  if (values.toggle("json")) return print_output(to_text(diff_to_json(report)));
-  if (values.toggle("csv")) return print_output(diff_to_csv(report));
-  print_output(diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
-}
-
-Status check_gate(const Gate& gate, const report::DiffReport& report) {
-  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
-    if (!side->recording.analysis.complete)
-      log::warning("{} ({}) is incomplete, so its peak may have been higher than --fail-above can see", name,
-                   side->file);
-  const report::PeakPair peaks = compared_peaks(report);
-  const auto growth = static_cast<double>(peaks.growth());
-  if (growth <= gate.allowed_growth(peaks.before)) return {};
-  const std::string above =
-      fmt::format("the {} of B is {} above that of A", report.choice.add_others ? "sum of the peaks" : "peak",
-                  format_bytes({peaks.growth()}));
-  const std::string noise = format_bytes({std::llround(peaks.noise())});
-  // Two recordings of one program differ by as much now and then: a gate that fails on it is soon switched
-  // off.
-  if (growth < peaks.noise()) {
-    log::warning(
-        "{}, and --fail-above allows {}: not failed, as it is within two standard errors of the samples "
-        "({}); recordings of --full are exact",
-        above, gate.text, noise);
-    return {};
-  }
-  return failure(above, fmt::format("--fail-above allows {}{}", gate.text,
-                                    peaks.noise() > 0 ? fmt::format(", and it is more than two standard "
-                                                                    "errors of the samples ({})",
-                                                                    noise)
-                                                      : ""));
+// Flags of the other kind would be passed over without a word.
+Status check_flags(InputKind kind, const FlagValues& values) {
+  const bool is_recording = kind == InputKind::recording;
+  const auto of_recordings = {"by", "min", "fail-above", "all", "symbols", "csv"};
+  const auto of_runs = {"fail-on", "markdown"};
+  for (const char* flag :
+       is_recording ? std::vector<const char*>(of_runs) : std::vector<const char*>(of_recordings))
+    if (values.has(flag))
+      return usage_error(
+          fmt::format("--{} is for {}", flag, is_recording ? "runs of headroom bench" : "recordings"),
+          fmt::format("these are {}", is_recording ? "recordings" : "none"),
+          !is_recording && std::string_view(flag) == "fail-above" ? "take --fail-on 'run_peak>+5%'"
+          : is_recording && std::string_view(flag) == "fail-on"   ? "take --fail-above 5%"
+                                                                  : "leave it out");
+  if (kind == InputKind::watch_log && values.has("fail-on"))
+    return usage_error("--fail-on is for runs of headroom bench", "these are logs of headroom watch",
+                       "leave it out");
+  if (values.toggle("json") && (values.toggle("csv") || values.toggle("markdown")))
+    return usage_error("--json, --csv and --markdown are views of their own", "", "give one of them");
+  return {};
 }
 
 Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(diff_verb(), arguments);
   if (!values) return forward_error(values);
-  if (values->positionals().size() != 2)
-    return usage_error("headroom diff takes two recordings",
-                       fmt::format("{} given", values->positionals().size()),
-                       "headroom diff before.hrec after.hrec");
-  if (values->toggle("json") && values->toggle("csv"))
-    return usage_error("--json and --csv are two views", "", "give one of them");
-  auto gate = gate_of(*values);
-  if (!gate) return forward_error(gate);
-  auto options = symbolizer_options(*values);
-  if (!options) return forward_error(options);
-
-  const fs::path file_a = values->positionals()[0], file_b = values->positionals()[1];
-  auto before = recording::Recording::open(file_a);
+  auto rules = gate_rules(*values);
+  if (!rules) return forward_error(rules);
+  auto sides = sides_of(values->positionals());
+  if (!sides) return forward_error(sides);
+  auto kind = common_kind(*sides);
+  if (!kind) return forward_error(kind);
+  if (auto fine = check_flags(*kind, *values); !fine) return forward_error(fine);
+  if (*kind == InputKind::recording) {
+    if (sides->before.size() != 1 || sides->after.size() != 1)
+      return usage_error("headroom diff compares one recording with one other", "a side has several",
+                         "headroom diff before.hrec after.hrec");
+    return diff_recordings(sides->before.front(), sides->after.front(), *values);
+  }
+  if (*kind == InputKind::watch_log) {
+    if (sides->before.size() != 1 || sides->after.size() != 1)
+      return usage_error("headroom diff compares one log with one other", "a side has several",
+                         "headroom diff before.jsonl after.jsonl");
+    return diff_logs(sides->before.front(), sides->after.front(), *values);
+  }
+  const auto load = *kind == InputKind::run ? load_runs : load_footprints;
+  auto before = load(sides->before);
   if (!before) return forward_error(before);
-  auto after = recording::Recording::open(file_b);
+  auto after = load(sides->after);
   if (!after) return forward_error(after);
-  for (const auto& [recording, file] : {std::pair{&*before, &file_a}, std::pair{&*after, &file_b}})
-    if (!recording->info().host_recorded)
-      return usage_error(fmt::format("{} cannot be compared", file->string()),
-                         "it holds GPU memory only (--only gpu), and headroom diff compares the host's",
-                         "compare the devices of headroom report --json");
-  const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
-  std::vector<std::string> problems;
-  const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build, problems);
-  const analysis::GroupedRecording b = group_by_names(*after, *options, of_one_build, problems);
-  warn_of_missing_symbols(std::move(problems));
-  const analysis::RecordingDiff diff = analysis::diff_recordings(a, b);
-  const report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
-                                  {file_b.string(), after->info(), b, other_processes(file_b)},
-                                  diff,
-                                  choice_of(*values)};
-  print_view(report, *values);
-  if (*gate)
-    if (auto fine = check_gate(**gate, report); !fine) return forward_error(fine);
-  return 0;
+  return diff_runs(*before, *after, *values, *rules);
 }
 
 }  // namespace
@@ -165,37 +114,47 @@ const Verb& diff_verb() {
   static const Verb kVerb = [] {
     Verb verb;
     verb.name = "diff";
-    verb.summary = "Compare two recordings: what grew, by how much, and where";
-    verb.usage = "headroom diff A.hrec B.hrec [FLAGS]";
+    verb.summary = "Compare runs, footprints or recordings: what changed";
+    verb.usage = "headroom diff A B [FLAGS]   or   A… : B… [FLAGS]";
     verb.description =
-        "Compares two recordings of headroom trace by layer, call stack and module, the largest growth "
-        "first. "
-        "Stacks are matched by the names of their functions and modules, so the two may come from other "
-        "processes, other machines and other builds of the program.";
-    verb.examples = {"headroom diff before.hrec after.hrec",
-                     "headroom diff before.hrec after.hrec --by stack",
+        "Compares what it is given, A (before) with B (after): run folders of headroom bench, or folders of "
+        "several runs; their footprints; two logs of headroom watch; or two recordings of headroom trace. "
+        "The first line is the verdict. "
+        "Runs are compared by memory, latency, FPS and detections of each model: a change counts where it is "
+        "more than two runs of the same thing differ by; with three runs or more a side the runs themselves "
+        "tell how much that is. Recordings are compared by layer, call stack and module; stacks are matched "
+        "by the names of their functions and modules. Metrics of --fail-on: " +
+        run_metric_list() + ".";
+    verb.examples = {"headroom diff runs/main runs/branch --fail-on 'run_peak>+5%,p99>+10%'",
+                     "headroom diff A1 A2 A3 : B1 B2 B3 --markdown > comment.md",
                      "headroom diff main.hrec branch.hrec --fail-above 5%"};
-    verb.positional = "A.hrec B.hrec";
-    Flag by = make_flag("by", FlagKind::choice, "WORD", "one whole table");
-    for (const DiffBy choice : analysis::kDiffBy) by.choices.emplace_back(name_of(choice));
+    verb.positional = "A B";
+    Flag by = make_flag("by", FlagKind::choice, "WORD", "of recordings: one whole table");
+    for (const analysis::DiffBy choice : analysis::kDiffBy) by.choices.emplace_back(name_of(choice));
     Flag top = make_flag("top", FlagKind::integer, "N", "rows of each table");
     top.default_text = "5; --by 10; --json all";
     top.minimum = 1;
     top.maximum = 1e9;
-    Flag min =
-        make_flag("min", FlagKind::size, "SIZE", "only rows that changed by SIZE, at the peak or at the end");
+    Flag min = make_flag("min", FlagKind::size, "SIZE",
+                         "of recordings: only rows that changed by SIZE, at the peak or at the end");
     min.default_text = "1B; of --json and --csv 0B";
     min.minimum = 0;
-    verb.flags = {make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
-                  make_flag("csv", FlagKind::toggle, "", "print a row a layer, stack and module"),
-                  by,
-                  top,
-                  min,
-                  make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
-                            "exit 1 when the peak of B is more than that above A's (10MiB, 5%)"),
-                  make_flag("all", FlagKind::toggle, "", "also the sums over the trees of processes"),
-                  symbols_flag(),
-                  color_flag()};
+    verb.flags = {
+        make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
+        make_flag("markdown", FlagKind::toggle, "", "of runs: print it for a pull request's comment"),
+        make_flag("csv", FlagKind::toggle, "", "of recordings: a row a layer, stack and module"),
+        fail_on_flag(),
+        by,
+        top,
+        min,
+        make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
+                  "of recordings: exit 1 when B's peak is more than that above A's (10MiB, 5%)"),
+        make_flag("all", FlagKind::toggle, "", "of recordings: also the sums over the trees of processes"),
+        symbols_flag(),
+        color_flag()};
+    // Rows of the one-screen help are for what is asked for most.
+    for (Flag& flag : verb.flags)
+      if (flag.name == "min" || flag.name == "all" || flag.name == "csv") flag.common = false;
     return verb;
   }();
   return kVerb;

@@ -58,14 +58,14 @@ std::string flag_lines(const Flag& flag) {
 
 std::string program_help(const std::vector<const Verb*>& verbs) {
   std::string text =
-      "Headroom: does it fit, what does it use, where does it go, how to limit it?\n\n"
+      "Headroom: does it fit, what does it use, where does it go, how to limit it?\n"  // 24 lines are one
+                                                                                       // screen
       "Usage: headroom VERB [FLAGS] …\n\n";
   for (const Verb* verb : verbs) text += fmt::format("  {:<12} {}\n", verb->name, verb->summary);
   text +=
-      "\nExamples:\n"
+      "\nExample:\n"
       "  headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB\n"
-      "  headroom trace -- python3 infer.py\n"
-      "\nheadroom help VERB tells all about a verb; headroom --version the version.\n";
+      "headroom help VERB tells all about a verb; headroom --version the version.\n";
   return text;
 }
 

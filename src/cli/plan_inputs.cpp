@@ -99,47 +99,68 @@ Result<std::vector<planning::MeasuredFootprint>> footprints_for(Budget& budget, 
   return all;
 }
 
-// The most of a second's samples: a plan on top of a lucky moment would be too good.
+namespace {
+
+// What is left of a limit, at the least of all samples.
+struct Room {
+  Bytes total;
+  std::optional<Bytes> left;
+  void add(Bytes now_left) { left = std::min(left.value_or(now_left), std::max(now_left, Bytes{})); }
+  Bytes taken() const { return total - left.value_or(total); }
+};
+
+}  // namespace
+
 Result<DeviceProfile> live_device(const fs::path& root, std::string& words) {
   constexpr int kSamples = 5;
   constexpr std::chrono::milliseconds kBetween{200};
   sources::SystemSampler sampler(root);
-  DeviceProfile device{"live", "This machine", {}, {}, {}, false, "/proc/meminfo, now"};
-  Bytes cache, group_taken;
-  std::optional<Bytes> group_limit;
+  Room machine, group;
+  Bytes cache;
+  bool has_nvmap = false;
   for (int i = 0; i < kSamples; ++i) {
     if (i > 0 && root == "/") std::this_thread::sleep_for(kBetween);
     const SystemSample sample = sampler.sample();
     if (!sample.ram_total || !sample.ram_available)
       return input_error("the memory of this machine is not told",
                          "/proc/meminfo has no MemTotal or MemAvailable", "name a --device");
-    device.total = *sample.ram_total;
-    device.system = std::max(device.system, *sample.ram_total - *sample.ram_available);
-    if (const auto& group = sample.cgroup; group && group->limit && *group->limit < device.total) {
-      group_limit = group->limit;
-      // The group may have more left than the machine.
-      const Bytes left = std::min(*group->limit - group->current.value_or(Bytes{}), *sample.ram_available);
-      group_taken = std::max(group_taken, *group->limit - std::max(left, Bytes{}));
-    }
+    machine.total = *sample.ram_total;
+    machine.add(*sample.ram_available);
     if (sample.ram_free) cache = *sample.ram_available - *sample.ram_free;
-    if (i + 1 < kSamples) continue;
-    words = fmt::format("baseline: {} of {} are taken now", format_bytes(device.system),
-                        format_bytes(device.total));
-    // GPU memory of a Jetson comes from what is free, without taking the page cache's.
-    if (sample.nvmap_used && cache > Bytes{})
-      words +=
-          fmt::format("; of the rest {} are page cache, which the GPU's driver does not take back by itself",
-                      format_bytes(cache));
+    has_nvmap = sample.nvmap_used.has_value();
+    const auto& limited = sample.cgroup;
+    if (!limited || !limited->limit || *limited->limit >= machine.total) continue;
+    group.total = *limited->limit;
+    // Of what it is charged for, the kernel gives up pages of files that nobody used of late.
+    group.add(group.total - limited->current.value_or(Bytes{}) + limited->inactive_file.value_or(Bytes{}));
   }
-  if (!group_limit) return device;
-  device.total = *group_limit;
-  device.system = group_taken;
-  device.source = "the control group that this runs in, now";
-  words = fmt::format(
-      "baseline: this runs in a control group of {}, of which {} are not to be had now (its pages of files "
-      "counted, and what the machine lacks)",
-      format_bytes(device.total), format_bytes(device.system));
-  return device;
+  // The tighter of both. The machine may have less left than the group is allowed.
+  if (group.left && *group.left <= *machine.left) {
+    words = fmt::format(
+        "baseline: this runs in a control group of {}, of which {} are taken now (pages of files that it can "
+        "give back are not counted)",
+        format_bytes(group.total), format_bytes(group.taken()));
+    return DeviceProfile{"live",
+                         "This control group",
+                         group.total,
+                         group.taken(),
+                         {},
+                         false,
+                         "the control group that this runs in, now",
+                         true};
+  }
+  words = fmt::format("baseline: {} of {} are taken now", format_bytes(machine.taken()),
+                      format_bytes(machine.total));
+  if (group.left)
+    words += fmt::format("; the control group that this runs in has more left, {} of {}",
+                         format_bytes(*group.left), format_bytes(group.total));
+  // GPU memory of a Jetson comes from what is free, without taking the page cache's.
+  if (has_nvmap && cache > Bytes{})
+    words +=
+        fmt::format("; of the rest {} are page cache, which the GPU's driver does not take back by itself",
+                    format_bytes(cache));
+  return DeviceProfile{"live", "This machine", machine.total,       machine.taken(),
+                       {},     false,          "/proc/meminfo, now"};
 }
 
 }  // namespace headroom::cli

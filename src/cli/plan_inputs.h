@@ -22,8 +22,9 @@ Result<std::vector<planning::MeasuredFootprint>> footprints_for(Budget& budget,
                                                                 const std::filesystem::path& folder,
                                                                 const std::vector<std::string>& places);
 
-// This machine as a device: its memory, of a control group with a limit that, and what is taken of it now.
-// `words` says what was measured.
+// This machine as a device: its memory and what is taken of it now; in a control group with a limit the
+// group, where that has less left. Of a second's samples the worst: a plan on top of a lucky moment would be
+// too good. `words` says what was measured.
 Result<DeviceProfile> live_device(const std::filesystem::path& root, std::string& words);
 
 }  // namespace headroom::cli

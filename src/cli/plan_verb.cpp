@@ -38,9 +38,31 @@ Status apply_rules(Budget& budget, const FlagValues& values) {
   return {};
 }
 
+// The names of what is there without being started.
+std::vector<std::string> take_out_system(Budget& budget) {
+  std::vector<std::string> system;
+  for (const BudgetComponent& component : budget.components)
+    if (component.is_system) system.push_back(component.name);
+  std::erase_if(budget.components, [](const BudgetComponent& component) { return component.is_system; });
+  const auto is_there = [&](const std::string& name) {
+    return std::find(system.begin(), system.end(), name) != system.end();
+  };
+  for (BudgetComponent& component : budget.components) {
+    std::erase_if(component.after, is_there);
+    std::erase_if(component.needs, is_there);
+  }
+  return system;
+}
+
 Status choose_device(Budget& budget, const FlagValues& values, std::string& baseline) {
-  if (values.has("device") && values.toggle("live"))
-    return usage_error("--device and --live are two devices", "", "give one of them");
+  if (values.has("device") + values.toggle("live") + values.has("mem-limit") > 1)
+    return usage_error("--device, --live and --mem-limit are different devices", "", "give one of them");
+  if (values.has("mem-limit")) {
+    const Bytes limit = *parse_size(values.text("mem-limit"));
+    budget.device = {"", "A control group", limit, {}, {}, false, "--mem-limit", true};
+    take_out_system(budget);
+    return {};
+  }
   if (values.has("device")) {
     auto profile = planning::device_profile(values.text("device"));
     if (!profile) return forward_error(profile);
@@ -53,17 +75,7 @@ Status choose_device(Budget& budget, const FlagValues& values, std::string& base
   if (!device) return forward_error(device);
   budget.device = std::move(*device);
   // What the budget says of the system is there now, and measured.
-  std::vector<std::string> measured;
-  for (const BudgetComponent& component : budget.components)
-    if (component.is_system) measured.push_back(component.name);
-  std::erase_if(budget.components, [](const BudgetComponent& component) { return component.is_system; });
-  const auto is_there = [&](const std::string& name) {
-    return std::find(measured.begin(), measured.end(), name) != measured.end();
-  };
-  for (BudgetComponent& component : budget.components) {
-    std::erase_if(component.after, is_there);
-    std::erase_if(component.needs, is_there);
-  }
+  const std::vector<std::string> measured = take_out_system(budget);
   if (!measured.empty()) baseline += fmt::format(", in place of {}", fmt::join(measured, ", "));
   return {};
 }
@@ -87,11 +99,17 @@ Result<int> verify(const Budget& budget, const FlagValues& values) {
 }
 
 std::string device_list() {
-  std::string text;
-  for (const DeviceProfile& device : planning::device_profiles())
-    text += fmt::format("{:<16} {:<26} {:>10}  {}\n", device.id, device.name, format_bytes(device.total),
-                        device.source);
-  return text;
+  std::string text = fmt::format("{:<16} {:<26} {:>10} {:>10} {:>10}  {}\n", "device", "", "total",
+                                 "headless", "desktop", "where the total is from");
+  for (const DeviceProfile& device : planning::device_profiles()) {
+    const Bytes headless = device.total - device.system;
+    text += fmt::format("{:<16} {:<26} {:>10} {:>10} {:>10}  {}\n", device.id, device.name,
+                        format_bytes(device.total), format_bytes(headless),
+                        format_bytes(headless - device.desktop), device.source);
+  }
+  return text +
+         "\nheadless: what there is to plan with after the system; desktop: after the desktop, too. "
+         "docs/plan.md says where those figures are from.\n";
 }
 
 Status print_views(const report::PlanReport& plan, const FlagValues& values) {
@@ -112,7 +130,7 @@ Status print_views(const report::PlanReport& plan, const FlagValues& values) {
 // As it was given, without the views.
 std::string command_of(const FlagValues& values) {
   std::string command = "headroom plan " + shell_word(values.positionals().front());
-  for (const char* flag : {"device", "most-used", "healthy-used", "buffer", "sysroot"})
+  for (const char* flag : {"device", "mem-limit", "most-used", "healthy-used", "buffer", "sysroot"})
     if (values.has(flag)) command += fmt::format(" --{} {}", flag, shell_word(values.text(flag)));
   for (const char* flag : {"live", "headless"})
     if (values.toggle(flag)) command += fmt::format(" --{}", flag);
@@ -166,7 +184,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   report.command = command_of(*values);
   report.advice = planning::advice_for(report.plan);
   if (!report.what_ifs.empty()) {
-    auto before = planning::make_plan(*budget);
+    auto before = planning::make_plan(*budget, planning::PlanDetail::peak_alone);
     if (!before) return forward_error(before);
     report.verdict_before = before->verdict;
     report.peak_before = before->worst().total;
@@ -211,6 +229,7 @@ const Verb& plan_verb() {
         make_flag("device", FlagKind::text, "NAME", "plan for this device"),
         make_flag("devices", FlagKind::toggle, "", "list the devices"),
         make_flag("live", FlagKind::toggle, "", "plan on top of what this machine has taken now"),
+        make_flag("mem-limit", FlagKind::size, "SIZE", "plan for a control group with this limit"),
         repeated(make_flag("footprints", FlagKind::text, "DIR", "runs of headroom bench")),
         repeated(make_flag("what-if", FlagKind::text, "CHANGE", "NAME.FIELD=VALUE, drop=NAME, lazy=NAME")),
         with_default(make_flag("most-used", FlagKind::text, "SHARE", "more is risky"), "85%"),
@@ -224,7 +243,8 @@ const Verb& plan_verb() {
         make_flag("sysroot", FlagKind::text, "DIR", "--live: /proc of a tree under DIR"),
         color_flag()};
     for (Flag& flag : verb.flags)
-      if (flag.name == "sysroot" || flag.name == "headless") flag.common = false;
+      if (flag.name == "sysroot" || flag.name == "headless" || flag.name == "healthy-used")
+        flag.common = false;
     return verb;
   }();
   return kVerb;

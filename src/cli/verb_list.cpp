@@ -4,8 +4,10 @@
 #include "cli/bench_verb.h"
 #include "cli/build_engine_verb.h"
 #include "cli/diff_verb.h"
+#include "cli/doctor_verb.h"
 #include "cli/export_verb.h"
 #include "cli/general_verbs.h"
+#include "cli/history_verb.h"
 #include "cli/plan_verb.h"
 #include "cli/report_verb.h"
 #include "cli/run_verb.h"
@@ -23,7 +25,8 @@ const std::vector<VerbEntry>& verb_list() {
       {trace_verb(), run_trace_verb},     {plan_verb(), run_plan_verb},
       {top_verb(), run_top_verb},         {watch_verb(), run_watch_verb},
       {serve_verb(), run_serve_verb},     {report_verb(), run_report_verb},
-      {diff_verb(), run_diff_verb},       {export_verb(), run_export_verb},
+      {diff_verb(), run_diff_verb},       {doctor_verb(), run_doctor_verb},
+      {history_verb(), run_history_verb}, {export_verb(), run_export_verb},
       {symbols_verb(), run_symbols_verb}, {build_engine_verb(), run_build_engine_verb},
       {help_verb(), run_help_verb},       {generate_verb(), run_generate_verb},
   };

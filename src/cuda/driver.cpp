@@ -51,6 +51,7 @@ const char* take_functions(void* library, Functions& functions) {
   HEADROOM_TAKE(cuMemcpyDtoHAsync_v2)
 #undef HEADROOM_TAKE
   take(library, "cuGetErrorName", functions.cuGetErrorName);
+  take(library, "cuMemGetInfo_v2", functions.cuMemGetInfo_v2);
   take(library, "cuDeviceGetUuid_v2", functions.cuDeviceGetUuid_v2);
   if (functions.cuDeviceGetUuid_v2 == nullptr)
     take(library, "cuDeviceGetUuid", functions.cuDeviceGetUuid_v2);  // the same, without MIG's

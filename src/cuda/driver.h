@@ -46,6 +46,7 @@ struct Functions {
 
   Code (*cuGetErrorName)(Code, const char**);
   Code (*cuDeviceGetUuid_v2)(void*, int);
+  Code (*cuMemGetInfo_v2)(std::size_t*, std::size_t*);
 };
 
 // What does not change of a device.

@@ -42,7 +42,7 @@ bool knows_devices(const hr_backend& api) {
 }
 
 bool can_share(const hr_backend& api) {
-  return api.struct_size >= sizeof(hr_backend) && api.share != nullptr;
+  return api.struct_size >= HEADROOM_BACKEND_SHARE_TABLE && api.share != nullptr;
 }
 
 // A missing, empty or unreadable file is Headroom's to explain; runtimes word it badly or crash.
@@ -148,6 +148,15 @@ Result<DeviceFacts> Backend::prepare_device(const std::string& device) {
   if (api_->prepare_device(device.c_str(), &facts, &error) != 0) return plugin_error(what, error);
   facts.name[sizeof facts.name - 1] = facts.uuid[sizeof facts.uuid - 1] = '\0';
   return DeviceFacts{facts.name, facts.uuid, Bytes{facts.total_bytes}, facts.is_integrated != 0};
+}
+
+Status Backend::make_arena(Bytes size) {
+  const std::string what = fmt::format("{} cannot make an arena of {}", name(), format_bytes(size));
+  if (api_->struct_size < sizeof(hr_backend) || api_->make_arena == nullptr)
+    return input_error(what, "it has none that its sessions share");
+  hr_error error{};
+  if (api_->make_arena(size.count, &error) != 0) return plugin_error(what, error);
+  return {};
 }
 
 Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& settings) {

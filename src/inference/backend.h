@@ -121,6 +121,8 @@ class Backend {
   Status start();
   // After start(), before a model is loaded for "cuda:N": its context. An error names what is missing.
   Result<DeviceFacts> prepare_device(const std::string& device);
+  // After start(), before a model is loaded: the arena of RuntimeSettings::shared_arena, all of it in place.
+  Status make_arena(Bytes size);
   // After start(). Checks the file first: absent, a folder, empty and unreadable are ErrorKind::input.
   Result<Session> load(const std::filesystem::path& model, const RuntimeSettings& settings);
 

@@ -150,12 +150,17 @@ typedef struct hr_backend {
    * same loaded model, with the same weights, and with inputs and outputs of its own. It may run while `of`
    * does, and be made while `of` runs; either may be unloaded first. */
   int (*share)(hr_session* of, hr_session** session, hr_error* error);
+
+  /* Optional as share. After start: makes the arena of shared_arena_bytes (above) of this size, and touches
+   * all of it, so that none of it comes with a session later. Not an error if there is one already. */
+  int (*make_arena)(int64_t bytes, hr_error* error);
 } hr_backend;
 
 /* The least that struct_size may say. */
 #define HEADROOM_BACKEND_SMALLEST_TABLE offsetof(hr_backend, prepare_device)
 /* What a table with the functions of devices has at least. */
 #define HEADROOM_BACKEND_DEVICE_TABLE offsetof(hr_backend, share)
+#define HEADROOM_BACKEND_SHARE_TABLE offsetof(hr_backend, make_arena)
 
 typedef const hr_backend* (*hr_backend_function)(void);
 

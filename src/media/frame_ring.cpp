@@ -20,6 +20,8 @@ constexpr std::size_t kHeaderBytes = (sizeof(FrameRingHeader) + 4095) / 4096 * 4
 
 }  // namespace
 
+Bytes FrameRing::arena_offset() { return {static_cast<std::int64_t>(kHeaderBytes)}; }
+
 Result<FrameRing> FrameRing::create(Bytes arena) {
   if (arena.count <= 0) return internal_error("cannot create the frame memory", "its size is not positive");
   UniqueFd fd(::memfd_create("headroom-frames", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -40,6 +40,8 @@ struct FrameRingHeader {
 
 class FrameRing {
  public:
+  // Where the pixels begin in the memfd.
+  static Bytes arena_offset();
   // A new memfd whose arena holds `arena` bytes of pixels.
   static Result<FrameRing> create(Bytes arena);
   // Maps a ring made by another process; checks seals, size and magic.

@@ -148,7 +148,10 @@ struct ParallelResult {
   std::optional<Bytes> sum_of_peaks;  // of the models alone
   std::optional<Bytes> joint_peak;    // of all at once, as sampled (PSS) or by the kernel (control group)
   std::string joint_peak_source;      // "cgroup_v1", "cgroup_v2", "pss_samples"
-  std::optional<bool> within_limit;   // absent where the run ended before it could be known
+  // Beside "pss_samples": every page that the models had in memory once, as sampled, with those that the
+  // bench's own processes have, too, and whose shares fall to those in part.
+  std::optional<Bytes> joint_resident_peak;
+  std::optional<bool> within_limit;  // absent where the run ended before it could be known
   // The joint peak was sampled, or not every model lived to the end: what all take at once is at least that.
   bool joint_peak_is_lower_bound = false;
   std::int64_t frames_held = 0;  // most decoded frames in memory at once, of all models

@@ -42,6 +42,9 @@ struct MemoryNeed {
   // A bench's group was charged so much more than the pages of its process: page tables and other things of
   // the kernel. Inside load_peak, run_mean and run_peak.
   Bytes kernel;
+  // That a bench of it took of a GPU's memory, and that is not in the figures above: those are of the host,
+  // or the GPU is the machine's and they have it only in part.
+  Bytes gpu_apart;
   std::string model, footprint;
   FigureOrigin origin;
   std::int64_t line = 0;  // of the budget
@@ -100,6 +103,9 @@ struct DeviceProfile {
   Bytes system, desktop;  // taken before anything is started
   bool is_gpu = false;    // a GPU with memory of its own
   std::string source;     // where `total` is told
+  // The limit is a control group's. It is charged for a process' own pages, and for pages of files only where
+  // they were not in the page cache before; those it gives back when it is short.
+  bool is_control_group = false;
   friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
 };
 
@@ -110,7 +116,8 @@ struct BudgetRules {
   friend bool operator==(const BudgetRules&, const BudgetRules&) = default;
 };
 
-enum class StartMode { in_order, together };
+// together: all load at once, and wait for each other; without_waiting: each runs as soon as it is loaded.
+enum class StartMode { in_order, together, without_waiting };
 
 struct Budget {
   std::string name;  // of the file

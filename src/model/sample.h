@@ -40,6 +40,8 @@ struct CgroupMemory {
   std::optional<Bytes> anonymous, file_backed;
   std::optional<std::int64_t> oom_kills;  // since the group was made
   std::optional<Bytes> swapped, high;     // `high`: from where on it is throttled (v2)
+  // Of the pages of files those that nobody used of late: what the kernel takes back first, for nothing.
+  std::optional<Bytes> inactive_file = std::nullopt;
   friend bool operator==(const CgroupMemory&, const CgroupMemory&) = default;
 };
 
@@ -139,6 +141,8 @@ struct ProcessMemory {
   std::optional<std::int64_t> threads;
   // VmData: private and writable, reserved, touched or not; what RLIMIT_DATA bounds.
   std::optional<Bytes> data = std::nullopt;
+  // Parts of `pss`; absent before Linux 5.3.
+  std::optional<Bytes> pss_file = std::nullopt, pss_shared = std::nullopt;
   friend bool operator==(const ProcessMemory&, const ProcessMemory&) = default;
 };
 

@@ -37,7 +37,7 @@ class Advisor {
   // Keeps it if it lowers the peak.
   void add(Advice advice, const Budget& changed) {
     if (!why_not_together(changed).empty()) return;
-    auto plan = make_plan(changed, false);
+    auto plan = make_plan(changed, PlanDetail::peak_alone);
     if (!plan) return;  // the last component, left out
     advice.saved = plan_.worst().total - plan->worst().total;
     advice.verdict = plan->verdict;
@@ -97,7 +97,8 @@ class Advisor {
       advice.what_ifs = {fmt::format("{}.frames={}x{}", component.name, first.width, first.height)};
     advice.words = fmt::format("frames of {} at {} × {}", component.name, first.width, first.height);
     advice.own = component.need.frame_bytes() - changed.components[i].need.frame_bytes();
-    advice.origin.source = "width × height × channels × depth × count";
+    advice.origin.source =
+        fmt::format("{}:{}: width × height × channels × depth × count", plan_.budget.name, component.line);
     add(std::move(advice), changed);
   }
 
@@ -163,7 +164,11 @@ class Advisor {
       advice.what_ifs.push_back(fmt::format("lazy={}", plan_.budget.components[i].name));
     advice.words = which.size() == 1 ? fmt::format("{} loaded on demand, in turns with the lazy ones", names)
                                      : fmt::format("{} loaded on demand, in turns", names);
+    // Of both figures, an estimate where one of them is.
     advice.origin = changed.components[which.back()].need.origin;
+    const FigureOrigin& other = changed.components[which.front()].need.origin;
+    if (which.size() > 1 && other.source != advice.origin.source) advice.origin.source += ", " + other.source;
+    if (other.kind == FigureOrigin::Kind::estimate) advice.origin.kind = other.kind;
     advice.own = changed.components[which.back()].need.run_peak.value_or(Bytes{});
     add(std::move(advice), changed);
   }

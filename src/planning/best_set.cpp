@@ -13,8 +13,8 @@ constexpr double kRounding = 1e-9;
 class Search {
  public:
   Search(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
-         std::int64_t most_steps)
-      : budget_(budget), occupancy_(occupancy), capacity_(capacity), start_(start), steps_left_(most_steps) {
+         std::int64_t most_work)
+      : budget_(budget), occupancy_(occupancy), capacity_(capacity), start_(start), work_left_(most_work) {
     best_.members.assign(budget.components.size(), false);
     for (std::size_t i = 0; i < budget.components.size(); ++i)
       if (budget.components[i].is_required || budget.components[i].is_system) require(i);
@@ -23,6 +23,8 @@ class Search {
     best_.required_fit = best_.peak <= capacity_;
     best_.value = value_of(chosen_);
     for (std::size_t i = 0; i < chosen_.size(); ++i) own_.push_back(own_bytes(i));
+    for (std::size_t i = 0; i < chosen_.size(); ++i) spike_.push_back(spike(i));
+    for (std::size_t i = 0; i < chosen_.size(); ++i) has_lazy_ = has_lazy_ || occupancy_.is_lazy(i);
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i] || (value(i) <= 0 && !is_needed(i))) continue;
       open_.push_back(i);
@@ -39,7 +41,10 @@ class Search {
   }
 
   BestSet run() {
-    if (best_.required_fit) visit(0, best_.value);
+    if (!best_.required_fit) return best_;
+    visit(0, best_.value);
+    fill();
+    best_.peak = lowest_peak_of(occupancy_, best_.members, start_);
     return best_;
   }
 
@@ -56,6 +61,13 @@ class Search {
     const BudgetComponent& component = budget_.components[i];
     if (shares_its_turn(i)) return 0;
     return (component.need.run_peak.value_or(Bytes{}) + component.need.frame_bytes()).count;
+  }
+  // Of its load above its run. A member of a group may be loaded in place of a larger one.
+  Bytes spike(std::size_t i) const {
+    const MemoryNeed& need = budget_.components[i].need;
+    if (shares_its_turn(i)) return {};
+    return std::max(Bytes{}, need.load_peak.value_or(Bytes{}) - need.run_peak.value_or(Bytes{}) -
+                                 need.frame_bytes() - need.transient);
   }
   // Beside another one of its group it may add nothing.
   bool shares_its_turn(std::size_t i) const {
@@ -74,9 +86,24 @@ class Search {
     for (const std::size_t needed : occupancy_.needed(i)) require(needed);
   }
 
+  // Whatever of the chosen and of open_[from…] starts last takes at the least so much above its run, while
+  // all others run. Lazy ones do not run yet then.
+  Bytes least_spike(std::size_t from) const {
+    if (start_ != StartMode::in_order || has_lazy_) return {};
+    std::optional<Bytes> least;
+    const auto add = [&](std::size_t i) {
+      if (!occupancy_.is_there_from_boot(i)) least = std::min(least.value_or(spike_[i]), spike_[i]);
+    };
+    for (std::size_t i = 0; i < chosen_.size(); ++i)
+      if (chosen_[i]) add(i);
+    if (!least) return {};  // perhaps nothing is started at all
+    for (std::size_t at = from; at < open_.size(); ++at) add(open_[at]);
+    return *least;
+  }
+
   // No set that adds some of open_[from…] is worth more.
   double bound(std::size_t from, double value_so_far) const {
-    auto room = static_cast<double>((capacity_ - occupancy_.at_peak(chosen_)).count);
+    auto room = static_cast<double>((capacity_ - occupancy_.at_peak(chosen_) - least_spike(from)).count);
     for (std::size_t at = from; at < open_.size(); ++at) {
       const auto bytes = static_cast<double>(own_[open_[at]]);
       if (bytes > room)
@@ -88,10 +115,11 @@ class Search {
   }
 
   void visit(std::size_t from, double value_so_far) {
-    if (steps_left_-- <= 0) {
+    if (work_left_ <= 0) {
       best_.is_proven = false;
       return;
     }
+    work_left_ -= sum_work();
     if (from == open_.size()) {
       keep(value_so_far);
       return;
@@ -106,17 +134,47 @@ class Search {
     visit(from + 1, value_so_far);
   }
 
-  // The order of starts is looked for only where it decides: all at their peaks is too little for it, and all
-  // at their peaks with the costliest start is enough.
-  bool fits() const {
+  // Of one sum over all components.
+  std::int64_t sum_work() const { return static_cast<std::int64_t>(chosen_.size()); }
+
+  // The order of starts is looked for only where it decides: all at their peaks is too little for it.
+  bool fits() {
+    work_left_ -= sum_work();
     if (occupancy_.at_peak(chosen_) > capacity_) return false;
-    if (start_ == StartMode::in_order) {
-      bool is_enough = true;
-      for (std::size_t i = 0; i < chosen_.size() && is_enough; ++i)
-        is_enough = !chosen_[i] || occupancy_.at_peak(chosen_, i) <= capacity_;
-      if (is_enough) return true;
+    std::vector<bool> started = chosen_;
+    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      if (!chosen_[i]) continue;
+      const bool is_lazy = occupancy_.is_lazy(i);
+      if (is_lazy) started[i] = false;
+      if (!is_lazy && !occupancy_.takes_turns(i, chosen_)) continue;
+      work_left_ -= sum_work();
+      if (occupancy_.at_peak(chosen_, i) > capacity_) return false;
     }
-    return lowest_peak_of(occupancy_, chosen_, start_) <= capacity_;
+    work_left_ -= sum_work() * sum_work();
+    return start_ == StartMode::in_order ? can_start_within(occupancy_, started, capacity_)
+                                         : occupancy_.at_start(started, start_) <= capacity_;
+  }
+
+  // What still fits beside the best set: things that are worth nothing, and others where the search was cut
+  // short.
+  void fill() {
+    chosen_ = best_.members;
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (std::size_t i = 0; i < chosen_.size(); ++i) {
+        const auto& needed = occupancy_.needed(i);
+        if (chosen_[i] ||
+            !std::all_of(needed.begin(), needed.end(), [&](std::size_t n) { return chosen_[n]; }))
+          continue;
+        chosen_[i] = true;
+        if (fits())
+          grew = true;
+        else
+          chosen_[i] = false;
+      }
+    }
+    best_.members = chosen_;
+    best_.value = value_of(chosen_);
   }
 
   void keep(double value_so_far) {
@@ -127,16 +185,16 @@ class Search {
     if (value_so_far <= best_.value + kRounding) return;
     best_.members = chosen_;
     best_.value = value_so_far;
-    best_.peak = lowest_peak_of(occupancy_, chosen_, start_);
   }
 
   const Budget& budget_;
   const Occupancy& occupancy_;
   const Bytes capacity_;
   const StartMode start_;
-  std::int64_t steps_left_;
-  bool values_are_whole_ = true;
+  std::int64_t work_left_;  // in components summed
+  bool values_are_whole_ = true, has_lazy_ = false;
   std::vector<std::int64_t> own_;  // own_bytes() of each
+  std::vector<Bytes> spike_;       // spike() of each
   std::vector<std::size_t> open_;
   std::vector<bool> chosen_;
   BestSet best_;
@@ -148,8 +206,8 @@ Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& member
   std::vector<bool> started = members;
   for (std::size_t i = 0; i < started.size(); ++i)
     if (occupancy.is_lazy(i)) started[i] = false;
-  Bytes peak = start == StartMode::together ? occupancy.at_load(started)
-                                            : peak_of_start(occupancy, best_start_order(occupancy, started));
+  Bytes peak = start == StartMode::in_order ? peak_of_start(occupancy, best_start_order(occupancy, started))
+                                            : occupancy.at_start(started, start);
   peak = std::max(peak, occupancy.at_peak(members));  // with what is loaded on demand
   for (std::size_t i = 0; i < members.size(); ++i)
     if (members[i] && (occupancy.takes_turns(i, members) || occupancy.is_lazy(i)))
@@ -158,12 +216,8 @@ Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& member
 }
 
 BestSet largest_set(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
-                    std::int64_t most_steps) {
-  // A step takes the longer, the more components there are: a second or two in all.
-  const auto n = static_cast<std::int64_t>(std::max<std::size_t>(occupancy.size(), 1));
-  return Search(budget, occupancy, capacity, start,
-                std::min(most_steps, std::max<std::int64_t>(200, 100'000'000 / (n * n))))
-      .run();
+                    std::int64_t most_work) {
+  return Search(budget, occupancy, capacity, start, most_work).run();
 }
 
 }  // namespace headroom::planning

@@ -68,10 +68,12 @@ class BudgetReader {
   Status read_start(const toml::node& node) {
     std::string word;
     if (auto done = components_.read_text(node, "start", word); !done) return done;
-    if (word != "in order" && word != "together")
+    if (word != "in order" && word != "together" && word != "without waiting")
       return errors_.wrong(node, fmt::format("there is no start '{}'", word),
-                           "it is \"in order\", one after another, or \"together\"");
-    budget_.start = word == "together" ? StartMode::together : StartMode::in_order;
+                           "it is \"in order\", one after another, \"together\" or \"without waiting\"");
+    budget_.start = word == "together"          ? StartMode::together
+                    : word == "without waiting" ? StartMode::without_waiting
+                                                : StartMode::in_order;
     return {};
   }
 

@@ -33,12 +33,16 @@ constexpr const char* kModal = "nvidia-smi, modal-labs/modal-client pull request
 std::vector<DeviceProfile> make_profiles() {
   return {
       board("nano-4gb", "Jetson Nano 4 GB", 3964, "tegrastats lines, L4T 32"),
+      board("nano-2gb", "Jetson Nano 2 GB", 1980, "a tegrastats line, L4T 32"),
+      board("tx2-nx", "Jetson TX2 NX", 3750, "estimate: 4 GiB less what the TX2 of 8 GB holds back"),
       board("tx2", "Jetson TX2 8 GB", 7846, "tegrastats lines and /proc/meminfo, L4T 28 to 32"),
       board("xavier-nx-8gb", "Jetson Xavier NX 8 GB", 7771, "tegrastats lines, JetPack 4"),
       board("xavier-nx-16gb", "Jetson Xavier NX 16 GB", 15963,
             "estimate: 16 GiB less what the 8 GB module holds back"),
       board("agx-xavier-16gb", "Jetson AGX Xavier 16 GB", 15692, "tegrastats lines, L4T 32"),
       board("agx-xavier-32gb", "Jetson AGX Xavier 32 GB", 31919, "tegrastats lines, L4T 32"),
+      board("agx-xavier-64gb", "Jetson AGX Xavier 64 GB", 64'373,
+            "estimate: 64 GiB less what the modules of 16 and 32 GB hold back, continued"),
       board("orin-nano-4gb", "Jetson Orin Nano 4 GB", 3524,
             "estimate: 4 GiB less what the 8 GB module holds back"),
       board("orin-nano-8gb", "Jetson Orin Nano 8 GB", 7620, "tegrastats lines, JetPack 6"),

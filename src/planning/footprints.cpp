@@ -57,10 +57,10 @@ bool is_otherwise(const Footprint& other, const Footprint& own) {
 }
 
 // A process takes a few MiB more or less from run to run: of an even number the larger in the middle.
-const MeasuredFootprint& median_of(std::vector<const MeasuredFootprint*> repeated) {
-  const auto size = [](const MeasuredFootprint* each) {
-    const MemoryNeed need = need_of(*each);
-    return std::max(*need.load_peak, *need.run_peak + need.frame_bytes());
+const MeasuredFootprint& median_of(std::vector<const MeasuredFootprint*> repeated, bool is_gpu) {
+  const auto size = [&](const MeasuredFootprint* each) {
+    const MemoryNeed need = is_gpu ? gpu_need_of(*each).value_or(MemoryNeed{}) : need_of(*each);
+    return std::max(need.load_peak.value_or(Bytes{}), need.run_peak.value_or(Bytes{}) + need.frame_bytes());
   };
   std::stable_sort(repeated.begin(), repeated.end(),
                    [&](const auto* a, const auto* b) { return size(a) < size(b); });
@@ -70,7 +70,7 @@ const MeasuredFootprint& median_of(std::vector<const MeasuredFootprint*> repeate
 class Resolver {
  public:
   Resolver(const Budget& budget, const std::vector<MeasuredFootprint>& measured)
-      : name_(budget.name), measured_(measured) {}
+      : name_(budget.name), device_(budget.device), measured_(measured) {}
 
   Status resolve(MemoryNeed& need, const std::string& component, const Settings& settings) const {
     const bool is_known = need.run_peak.has_value();  // a what-if may have changed it since
@@ -83,6 +83,15 @@ class Resolver {
       if (is_that_file || is_called(each.footprint, wanted)) found.push_back(&each);
     }
     if (found.empty()) return missing(need, wanted);
+    if (device_.is_gpu) {
+      const std::string file = found.front()->file;
+      std::erase_if(found, [](const auto* each) { return !each->footprint.gpu; });
+      if (found.empty())
+        return usage_error(
+            fmt::format("{}:{}: what {} takes of a GPU was not measured", name_, need.line, wanted),
+            fmt::format("{} is of the machine's memory, and {} has memory of its own", file, device_.name),
+            "measure it with headroom bench --device cuda:0, or write sizes");
+    }
     // What has that very name is meant, whatever files of that name there are besides.
     const auto is_named = [&](const auto* each) { return each->footprint.name == wanted; };
     if (std::any_of(found.begin(), found.end(), is_named))
@@ -95,7 +104,7 @@ class Resolver {
       return a->footprint.measured_at < b->footprint.measured_at;
     });
     std::erase_if(alike, [&](const auto* each) { return !is_repeated(each->footprint, newest->footprint); });
-    fill(need, median_of(std::move(alike)));
+    fill(need, median_of(std::move(alike), device_.is_gpu));
     return {};
   }
 
@@ -109,7 +118,8 @@ class Resolver {
     const Settings now = settings_of(own->footprint);
     std::vector<const MeasuredFootprint*> others;
     for (const MeasuredFootprint& each : measured_)
-      if (is_otherwise(each.footprint, own->footprint)) others.push_back(&each);
+      if (is_otherwise(each.footprint, own->footprint) && (!device_.is_gpu || each.footprint.gpu))
+        others.push_back(&each);
     std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
       return a->footprint.measured_at > b->footprint.measured_at;
     });
@@ -141,8 +151,8 @@ class Resolver {
       words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
     return words;
   }
-  static void fill(MemoryNeed& need, const MeasuredFootprint& measured) {
-    MemoryNeed full = need_of(measured);
+  void fill(MemoryNeed& need, const MeasuredFootprint& measured) const {
+    MemoryNeed full = device_.is_gpu ? gpu_need_of(measured).value_or(MemoryNeed{}) : need_of(measured);
     full.transient = need.transient;
     full.frames = need.frames;
     full.model = need.model;
@@ -158,6 +168,7 @@ class Resolver {
   }
 
   std::string name_;
+  DeviceProfile device_;
   const std::vector<MeasuredFootprint>& measured_;
 };
 
@@ -183,6 +194,16 @@ MemoryNeed need_of(const MeasuredFootprint& measured) {
   need.measured_frames = footprint.frames;
   need.shared = files;
   need.shared_key = fmt::format("{} {}", footprint.backend, footprint.backend_version);
+  need.origin.kind = FigureOrigin::Kind::measured;
+  if (footprint.gpu) need.gpu_apart = footprint.gpu->run_peak;
+  return need;
+}
+
+std::optional<MemoryNeed> gpu_need_of(const MeasuredFootprint& measured) {
+  if (!measured.footprint.gpu) return std::nullopt;
+  MemoryNeed need;
+  need.load_peak = measured.footprint.gpu->load_peak;
+  need.run_mean = need.run_peak = measured.footprint.gpu->run_peak;
   need.origin.kind = FigureOrigin::Kind::measured;
   return need;
 }

@@ -41,39 +41,66 @@ std::vector<std::string> reasons_of(const MemoryPlan& plan) {
   if (plan.verdict != Verdict::does_not_fit && plan.available < rules.buffer)
     reasons.push_back(fmt::format("{} stay free, less than the buffer of {} for load peaks and bursts",
                                   sum(plan.available), sum(rules.buffer)));
+  if (plan.budget.device.is_control_group && plan.machine_peak > peak)
+    reasons.push_back(
+        fmt::format("the machine must have {}, with the pages of files (code) that processes have in common: "
+                    "a group is not "
+                    "charged for those that are in memory already, and gives back the others",
+                    sum(plan.machine_peak)));
+  else if (has_common_pages(plan.worst()))
+    reasons.push_back(fmt::format(
+        "a control group with all but the system is charged {} (--mem-limit), without the pages of files "
+        "(code) that processes have in common",
+        sum(plan.charged_peak)));
+  if (plan.unwaited_peak && *plan.unwaited_peak > peak)
+    reasons.push_back(
+        fmt::format("that is so where all wait until the last is loaded; where none waits it may be {} "
+                    "(start = \"without waiting\")",
+                    sum(*plan.unwaited_peak)));
   if (plan.best_peak < peak)
     reasons.push_back(fmt::format("another start order would need {} less", sum(peak - plan.best_peak)));
   return reasons;
 }
 
-void add_moments(MemoryPlan& plan, const Occupancy& occupancy) {
+std::vector<PlanMoment> moments_of(const Budget& budget, const std::vector<std::size_t>& order,
+                                   const Occupancy& occupancy) {
+  std::vector<PlanMoment> moments;
   std::vector<bool> started(occupancy.size(), false);
   const auto add = [&](PlanMoment::Kind kind, std::optional<std::size_t> loading,
                        std::vector<Occupancy::Share> shares) {
     const Bytes total = sum_of(shares);
-    plan.moments.push_back({kind, loading, std::move(shares), total});
+    moments.push_back({kind, loading, std::move(shares), total});
   };
-  if (plan.budget.start == StartMode::together) {
-    for (const std::size_t i : plan.order) started[i] = true;
-    add(PlanMoment::Kind::all_starting, {}, occupancy.shares_at_load(started));
-  } else {
-    for (const std::size_t next : plan.order) {
+  if (budget.start == StartMode::in_order) {
+    for (const std::size_t next : order) {
       add(PlanMoment::Kind::starting, next, occupancy.shares_at_peak(started, next));
       started[next] = true;
     }
+  } else {
+    for (const std::size_t i : order) started[i] = true;
+    add(PlanMoment::Kind::all_starting, {}, occupancy.shares_at_start(started, budget.start));
   }
   add(PlanMoment::Kind::running, {}, occupancy.shares_at_peak(occupancy.all()));
-  plan.running = plan.moments.back().total;
   for (std::size_t i = 0; i < occupancy.size(); ++i)
     if (occupancy.takes_turns(i, occupancy.all()) || occupancy.is_lazy(i))
       add(PlanMoment::Kind::loading, i, occupancy.shares_at_peak(occupancy.all(), i));
-  // Of equal moments the one that lasts: all running.
-  for (std::size_t i = 0; i < plan.moments.size(); ++i) {
-    const Bytes most = plan.moments[plan.worst_moment].total;
-    if (plan.moments[i].total > most ||
-        (plan.moments[i].total == most && plan.moments[i].kind == PlanMoment::Kind::running))
-      plan.worst_moment = i;
-  }
+  return moments;
+}
+
+Bytes peak_of(const std::vector<PlanMoment>& moments) {
+  Bytes most;
+  for (const PlanMoment& moment : moments) most = std::max(most, moment.total);
+  return most;
+}
+
+// Of equal moments the one that lasts: all running.
+std::size_t worst_of(const std::vector<PlanMoment>& moments) {
+  std::size_t worst = 0;
+  for (std::size_t i = 0; i < moments.size(); ++i)
+    if (moments[i].total > moments[worst].total ||
+        (moments[i].total == moments[worst].total && moments[i].kind == PlanMoment::Kind::running))
+      worst = i;
+  return worst;
 }
 
 }  // namespace
@@ -120,15 +147,9 @@ std::string_view name_of(PlanMoment::Kind kind) {
   return "";
 }
 
-Bytes MemoryPlan::charged_peak() const {
-  Bytes most;
-  for (const PlanMoment& moment : moments) {
-    Bytes own;
-    for (const Occupancy::Share& share : moment.shares)
-      if (share.component) own += share.bytes;
-    most = std::max(most, own);
-  }
-  return most;
+bool has_common_pages(const PlanMoment& moment) {
+  return std::any_of(moment.shares.begin(), moment.shares.end(),
+                     [](const Occupancy::Share& share) { return !share.component; });
 }
 
 Budget with_device_rows(Budget budget) {
@@ -155,7 +176,7 @@ Budget with_device_rows(Budget budget) {
   return budget;
 }
 
-Result<MemoryPlan> make_plan(const Budget& budget, bool with_largest_set) {
+Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail) {
   if (budget.device.total <= Bytes{})
     return usage_error(fmt::format("{} names no device", budget.name), "",
                        "give --device orin-nx-16gb, write [device] with a total, or give --live");
@@ -163,12 +184,14 @@ Result<MemoryPlan> make_plan(const Budget& budget, bool with_largest_set) {
   plan.budget = with_device_rows(budget);
   if (plan.budget.components.empty())
     return usage_error(fmt::format("{} has no component", budget.name), "", "write [[component]]");
-  const Occupancy occupancy(plan.budget);
+  using CommonPages = Occupancy::CommonPages;
+  const bool is_group = plan.budget.device.is_control_group;
+  const Occupancy occupancy(plan.budget, is_group ? CommonPages::left_out : CommonPages::counted);
   plan.order = given_start_order(occupancy);
-  add_moments(plan, occupancy);
+  plan.moments = moments_of(plan.budget, plan.order, occupancy);
+  plan.worst_moment = worst_of(plan.moments);
+  plan.running = occupancy.at_peak(occupancy.all());
   plan.rest = occupancy.at_rest(occupancy.all());
-  plan.best_order = best_start_order(occupancy, occupancy.all());
-  plan.best_peak = lowest_peak_of(occupancy, occupancy.all(), plan.budget.start);
   const BudgetRules& rules = plan.budget.rules;
   plan.total = plan.budget.device.total;
   const Bytes by_share{std::llround(static_cast<double>(plan.total.count) * rules.most_used)};
@@ -176,8 +199,24 @@ Result<MemoryPlan> make_plan(const Budget& budget, bool with_largest_set) {
   plan.available = plan.total - plan.worst().total;
   plan.used = static_cast<double>(plan.worst().total.count) / static_cast<double>(plan.total.count);
   plan.verdict = verdict_of(plan);
+  plan.machine_peak = plan.charged_peak = plan.best_peak = plan.worst().total;
+  if (detail == PlanDetail::peak_alone) return plan;
+  Budget others = plan.budget;
+  // The machine's system is not in the group that is asked about.
+  for (BudgetComponent& component : others.components)
+    if (component.is_system && !is_group) component.need = {};
+  const Occupancy otherwise(others, is_group ? CommonPages::counted : CommonPages::left_out);
+  (is_group ? plan.machine_peak : plan.charged_peak) =
+      peak_of(moments_of(plan.budget, plan.order, otherwise));
+  if (plan.budget.start == StartMode::together) {
+    Budget unwaited = plan.budget;
+    unwaited.start = StartMode::without_waiting;
+    plan.unwaited_peak = peak_of(moments_of(unwaited, plan.order, occupancy));
+  }
+  plan.best_order = best_start_order(occupancy, occupancy.all());
+  plan.best_peak = lowest_peak_of(occupancy, occupancy.all(), plan.budget.start);
   plan.reasons = reasons_of(plan);
-  if (with_largest_set && (plan.verdict == Verdict::risky || plan.verdict == Verdict::does_not_fit))
+  if (plan.verdict == Verdict::risky || plan.verdict == Verdict::does_not_fit)
     plan.fitting = largest_set(plan.budget, occupancy, plan.allowed, plan.budget.start);
   return plan;
 }
@@ -199,7 +238,9 @@ std::string words_for_sum(Bytes bytes, bool is_decimal) {
 
 std::string words_for(const PlanMoment& moment, const Budget& budget) {
   if (moment.kind == PlanMoment::Kind::running) return "while all run";
-  if (moment.kind == PlanMoment::Kind::all_starting) return "while all are loaded at once";
+  if (moment.kind == PlanMoment::Kind::all_starting)
+    return budget.start == StartMode::without_waiting ? "while all are started and none waits for another"
+                                                      : "while all are loaded at once";
   std::size_t others = 0;
   for (const Occupancy::Share& share : moment.shares)
     others += share.component && share.component != moment.loading ? 1 : 0;

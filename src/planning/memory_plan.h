@@ -24,6 +24,7 @@ struct PlanMoment {
   Bytes total;
 };
 std::string_view name_of(PlanMoment::Kind kind);
+bool has_common_pages(const PlanMoment& moment);
 
 struct MemoryPlan {
   Budget budget;  // with the device's own rows and all needs known
@@ -40,18 +41,26 @@ struct MemoryPlan {
   std::vector<std::string> reasons;
   std::optional<BestSet> fitting;  // where the whole does not keep the rules
 
+  // The same components, counted in two ways; the verdict is by the one that the device's limit is about.
+  // All pages, those that processes have in common once: what a machine must have.
+  Bytes machine_peak;
+  // Without the pages in common, and without a machine's own system: what a control group with all the others
+  // is charged, where the files' pages are in the page cache before.
+  Bytes charged_peak;
+  // Where all start together: the peak if none waits until the others are loaded.
+  std::optional<Bytes> unwaited_peak;
+
   const PlanMoment& worst() const { return moments[worst_moment]; }
-  // At the peak, without the pages that processes have in common: what a control group is charged, where the
-  // files' pages are in the page cache before.
-  Bytes charged_peak() const;
 };
 
 // The budget with rows for what the device's system and desktop take; unless it has rows of its own for them.
 Budget with_device_rows(Budget budget);
 
 // Usage error: no device, or nothing to plan. Footprints must have been resolved (footprints.h).
-// Without the largest set where that is not asked for: it takes longer than all the rest.
-Result<MemoryPlan> make_plan(const Budget& budget, bool with_largest_set = true);
+// `peak_alone` is for plans of which only the peak and the verdict count: without the best order, the largest
+// set and the figures for other limits and starts, which take longer than all the rest.
+enum class PlanDetail { all, peak_alone };
+Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail = PlanDetail::all);
 
 // "500 MB" of components and "8.0 GB" of sums in decimal budgets; else as everywhere ("476.8 MiB").
 std::string words_for_part(Bytes bytes, bool is_decimal);

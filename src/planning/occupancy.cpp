@@ -20,7 +20,7 @@ bool comes_with_boot(const BudgetComponent& component) {
 
 }  // namespace
 
-Occupancy::Occupancy(const Budget& budget) {
+Occupancy::Occupancy(const Budget& budget, CommonPages common_pages) {
   // Lazy components without a group of their own take turns with each other. No name in a budget is empty
   // but for a space.
   const std::string on_demand = " ";
@@ -35,8 +35,10 @@ Occupancy::Occupancy(const Budget& budget) {
     part.group =
         number_of(component.group.empty() && component.is_lazy ? on_demand : component.group, groups);
     part.pipeline = number_of(component.pipeline, pipelines);
-    part.shared_by = number_of(need.shared_key, shared_keys_);
-    part.shared = need.shared;
+    if (common_pages == CommonPages::counted) {
+      part.shared_by = number_of(need.shared_key, shared_keys_);
+      part.shared = need.shared;
+    }
     part.is_lazy = component.is_lazy;
     const auto numbers_of = [&](const std::vector<std::string>& names, std::vector<std::size_t>& numbers) {
       for (const std::string& name : names)
@@ -54,6 +56,7 @@ Occupancy::Occupancy(const Budget& budget) {
   }
   groups_ = groups.size();
   pipelines_ = pipelines.size();
+  is_of_one_group_ = pipelines_of_one_group();
 }
 
 bool Occupancy::takes_turns(std::size_t i, const std::vector<bool>& members) const {
@@ -63,28 +66,42 @@ bool Occupancy::takes_turns(std::size_t i, const std::vector<bool>& members) con
   return false;
 }
 
-std::vector<Occupancy::Share> Occupancy::shares(const std::vector<bool>& members,
-                                                std::optional<std::size_t> loading, bool mean) const {
+// Of several groups in one pipeline the member of one and the buffer of another may come together.
+std::vector<bool> Occupancy::pipelines_of_one_group() const {
+  std::vector<bool> is_of_one(pipelines_, true);
+  std::vector<std::optional<std::size_t>> group_of(pipelines_);
+  for (const Part& part : parts_) {
+    if (!part.pipeline || !part.group) continue;
+    auto& group = group_of[*part.pipeline];
+    if (group && group != part.group) is_of_one[*part.pipeline] = false;
+    group = part.group;
+  }
+  return is_of_one;
+}
+
+std::vector<Occupancy::Share> Occupancy::combined(const std::vector<Item>& items) const {
   std::vector<Share> result;
   std::vector<std::optional<Share>> of_group(groups_), of_pipeline(pipelines_);
   std::vector<Bytes> shared(shared_keys_.size());
   const auto keep_larger = [](std::optional<Share>& kept, const Share& share) {
     if (!kept || share.bytes > kept->bytes) kept = share;
   };
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const Part& part = parts_[i];
-    const bool is_loading = loading == i;
-    if (!members[i] && !is_loading) continue;
+  // The buffers of those that are there in any case, and of groups that cannot be told apart.
+  for (const Item& item : items) {
+    const Part& part = parts_[item.component];
     if (part.shared_by) shared[*part.shared_by] = std::max(shared[*part.shared_by], part.shared);
-    Share share{i, {}, is_loading ? part.load : mean ? part.mean : part.run, is_loading};
-    // The others of its group are gone while it loads.
-    const bool is_gone = loading && !is_loading && part.group && part.group == parts_[*loading].group;
-    if (is_gone) continue;
-    if (!is_loading && !mean) {
-      if (part.pipeline)
-        keep_larger(of_pipeline[*part.pipeline], {i, {}, part.transient, false});
-      else
-        share.bytes += part.transient;
+    if (part.pipeline && (!part.group || !is_of_one_group_[*part.pipeline]))
+      keep_larger(of_pipeline[*part.pipeline], {item.component, {}, item.transient, false});
+  }
+  for (const Item& item : items) {
+    const Part& part = parts_[item.component];
+    Share share{item.component, {}, item.bytes, item.is_loading};
+    if (!part.pipeline) {
+      share.bytes += item.transient;
+    } else if (part.group && is_of_one_group_[*part.pipeline]) {
+      // Its own buffer counts with it, by what that is larger than the others'.
+      const auto& others = of_pipeline[*part.pipeline];
+      share.bytes += std::max(Bytes{}, item.transient - (others ? others->bytes : Bytes{}));
     }
     if (part.group)
       keep_larger(of_group[*part.group], share);
@@ -108,11 +125,30 @@ std::vector<Occupancy::Share> Occupancy::shares(const std::vector<bool>& members
   return result;
 }
 
+std::vector<Occupancy::Share> Occupancy::shares(const std::vector<bool>& members,
+                                                std::optional<std::size_t> loading, bool mean) const {
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    const bool is_loading = loading == i;
+    if (!members[i] && !is_loading) continue;
+    // The others of its group are gone while it loads.
+    if (loading && !is_loading && part.group && part.group == parts_[*loading].group) continue;
+    if (is_loading)
+      items.push_back({i, part.load, {}, true});
+    else
+      items.push_back({i, mean ? part.mean : part.run, mean ? Bytes{} : part.transient, false});
+  }
+  return combined(items);
+}
+
 Bytes Occupancy::at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading) const {
   return sum_of(shares_at_peak(members, loading));
 }
 
-Bytes Occupancy::at_load(const std::vector<bool>& members) const { return sum_of(shares_at_load(members)); }
+Bytes Occupancy::at_start(const std::vector<bool>& members, StartMode start) const {
+  return sum_of(shares_at_start(members, start));
+}
 
 Bytes Occupancy::at_rest(const std::vector<bool>& members) const { return sum_of(shares(members, {}, true)); }
 
@@ -121,27 +157,21 @@ std::vector<Occupancy::Share> Occupancy::shares_at_peak(const std::vector<bool>&
   return shares(members, loading, false);
 }
 
-std::vector<Occupancy::Share> Occupancy::shares_at_load(const std::vector<bool>& members) const {
-  std::vector<Share> result;
-  // Each loads, and none is gone: the members of a group still take turns.
-  std::vector<std::optional<Share>> of_group(groups_);
-  std::vector<Bytes> shared(shared_keys_.size());
+std::vector<Occupancy::Share> Occupancy::shares_at_start(const std::vector<bool>& members,
+                                                         StartMode start) const {
+  std::vector<Item> items;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (!members[i]) continue;
     const Part& part = parts_[i];
-    if (part.shared_by) shared[*part.shared_by] = std::max(shared[*part.shared_by], part.shared);
-    // All wait until the last is loaded, as the models of a parallel bench do.
-    const Share share{i, {}, part.load, true};
-    if (!part.group)
-      result.push_back(share);
-    else if (auto& kept = of_group[*part.group]; !kept || share.bytes > kept->bytes)
-      kept = share;
+    // Together: all wait until the last is loaded, as the models of a parallel bench do. Else each may be at
+    // the larger of both; its buffer counts by what it is above that.
+    const bool is_loading = start == StartMode::together || part.load >= part.run;
+    const Bytes bytes = is_loading ? part.load : part.run;
+    const Bytes transient =
+        start == StartMode::together ? Bytes{} : std::max(Bytes{}, part.run + part.transient - bytes);
+    items.push_back({i, bytes, transient, is_loading && transient == Bytes{}});
   }
-  for (const auto& share : of_group)
-    if (share) result.push_back(*share);
-  for (std::size_t key = 0; key < shared.size(); ++key)
-    if (shared[key] > Bytes{}) result.push_back({{}, shared_keys_[key], shared[key], false});
-  return result;
+  return combined(items);
 }
 
 Bytes sum_of(const std::vector<Occupancy::Share>& shares) {

@@ -3,6 +3,24 @@
 #include <algorithm>
 
 namespace headroom::planning {
+namespace {
+
+std::vector<bool> without_lazy(const Occupancy& occupancy, std::vector<bool> members) {
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (occupancy.is_lazy(i)) members[i] = false;
+  return members;
+}
+
+// Those that another one of `left` has to come after.
+std::vector<bool> awaited(const Occupancy& occupancy, const std::vector<bool>& left) {
+  std::vector<bool> is_awaited(left.size(), false);
+  for (std::size_t i = 0; i < left.size(); ++i)
+    if (left[i])
+      for (const std::size_t predecessor : occupancy.predecessors(i)) is_awaited[predecessor] = true;
+  return is_awaited;
+}
+
+}  // namespace
 
 Bytes peak_of_start(const Occupancy& occupancy, const std::vector<std::size_t>& order) {
   std::vector<bool> started(occupancy.size(), false);
@@ -14,17 +32,30 @@ Bytes peak_of_start(const Occupancy& occupancy, const std::vector<std::size_t>& 
   return std::max(peak, occupancy.at_peak(started));
 }
 
+bool can_start_within(const Occupancy& occupancy, const std::vector<bool>& members, Bytes capacity) {
+  std::vector<bool> left = without_lazy(occupancy, members);
+  while (std::find(left.begin(), left.end(), true) != left.end()) {
+    bool is_shorter = false;
+    const std::vector<bool> is_awaited = awaited(occupancy, left);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (!left[i] || is_awaited[i]) continue;
+      left[i] = false;
+      if (occupancy.at_peak(left, i) <= capacity)
+        is_shorter = true;
+      else
+        left[i] = true;
+    }
+    if (!is_shorter) return false;
+  }
+  return true;
+}
+
 std::vector<std::size_t> best_start_order(const Occupancy& occupancy, const std::vector<bool>& members) {
-  std::vector<bool> left = members;
-  for (std::size_t i = 0; i < left.size(); ++i)
-    if (occupancy.is_lazy(i)) left[i] = false;
+  std::vector<bool> left = without_lazy(occupancy, members);
   std::vector<std::size_t> reversed;
   const auto count = static_cast<std::size_t>(std::count(left.begin(), left.end(), true));
   while (reversed.size() < count) {
-    std::vector<bool> is_awaited(left.size(), false);
-    for (std::size_t i = 0; i < left.size(); ++i)
-      if (left[i])
-        for (const std::size_t predecessor : occupancy.predecessors(i)) is_awaited[predecessor] = true;
+    const std::vector<bool> is_awaited = awaited(occupancy, left);
     std::optional<std::size_t> last;
     Bytes least;
     for (std::size_t i = 0; i < left.size(); ++i) {

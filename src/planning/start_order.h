@@ -22,6 +22,10 @@ Bytes peak_of_start(const Occupancy& occupancy, const std::vector<std::size_t>& 
 // cycle (budget_reader.h refuses them).
 std::vector<std::size_t> best_start_order(const Occupancy& occupancy, const std::vector<bool>& members);
 
+// Whether some order of them stays within `capacity`. Of the same rule, and cheaper than the best order:
+// whatever can go last can go last at once.
+bool can_start_within(const Occupancy& occupancy, const std::vector<bool>& members, Bytes capacity);
+
 // As the file has them, the system's own first.
 std::vector<std::size_t> given_start_order(const Occupancy& occupancy);
 

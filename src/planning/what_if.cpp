@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -55,7 +56,11 @@ Status set_size(BudgetComponent& component, const std::string& field, const std:
     need.footprint.clear();
   }
   if (field == "load_peak") need.load_peak = *size;
-  if (field == "run_mean") need.run_mean = *size;
+  if (field == "run_mean") {
+    if (need.run_peak && *size > *need.run_peak)
+      return wrong(change, "run_mean is above run_peak", "a mean is never above its peak; change that first");
+    need.run_mean = *size;
+  }
   if (field == "run_peak") {
     need.run_peak = *size;
     if (need.run_mean && *need.run_mean > *size) need.run_mean = *size;
@@ -118,26 +123,37 @@ Budget without_component(Budget budget, const std::string& name) {
         if (gone.contains(needed)) grew = gone.insert(component.name).second || grew;
   }
   const auto is_gone = [&](const std::string& each) { return gone.contains(each); };
+  const auto has_system = [&] {
+    return std::any_of(budget.components.begin(), budget.components.end(),
+                       [](const BudgetComponent& each) { return each.is_system; });
+  };
+  const bool had_system = has_system();
   std::erase_if(budget.components, [&](const BudgetComponent& each) { return is_gone(each.name); });
   for (BudgetComponent& component : budget.components) std::erase_if(component.after, is_gone);
+  // What the device's own rows would say has been dropped with it.
+  if (had_system && !has_system()) budget.device.system = budget.device.desktop = {};
   return budget;
 }
 
 std::string why_not_together(const Budget& budget) {
+  std::map<std::string, const BudgetComponent*> by_name;
+  for (const BudgetComponent& component : budget.components) by_name.emplace(component.name, &component);
   for (const BudgetComponent& component : budget.components) {
-    for (const BudgetComponent& other : budget.components) {
-      const auto names = [&](const std::vector<std::string>& list) {
-        return std::find(list.begin(), list.end(), other.name) != list.end();
-      };
-      const bool is_needed = names(component.needs);
-      if (other.is_lazy && !component.is_lazy && (is_needed || names(component.after)))
-        return fmt::format("'{}' comes after '{}', which is lazy and not there at the start", component.name,
-                           other.name);
-      if (is_needed && other.is_lazy && other.group.empty() && component.group.empty())
-        return fmt::format("'{}' needs '{}', and lazy components take turns", component.name, other.name);
-      if (is_needed && !component.group.empty() && component.group == other.group)
-        return fmt::format("'{}' needs '{}', and members of a group never run together", component.name,
-                           other.name);
+    for (const auto* list : {&component.after, &component.needs}) {
+      for (const std::string& name : *list) {
+        const auto found = by_name.find(name);
+        if (found == by_name.end()) continue;
+        const BudgetComponent& other = *found->second;
+        const bool is_needed = list == &component.needs;
+        if (other.is_lazy && !component.is_lazy)
+          return fmt::format("'{}' comes after '{}', which is lazy and not there at the start",
+                             component.name, name);
+        if (is_needed && other.is_lazy && other.group.empty() && component.group.empty())
+          return fmt::format("'{}' needs '{}', and lazy components take turns", component.name, name);
+        if (is_needed && !component.group.empty() && component.group == other.group)
+          return fmt::format("'{}' needs '{}', and members of a group never run together", component.name,
+                             name);
+      }
     }
   }
   return {};
@@ -155,8 +171,29 @@ Budget with_variant(Budget budget, std::size_t component, const BudgetVariant& v
   return budget;
 }
 
+namespace {
+
+// Where the value begins: names of components may have signs of their own. The first that stands behind a
+// component's field, else the first.
+std::size_t sign_of(const Budget& budget, const std::string& change) {
+  for (std::size_t at = change.find('='); at != change.npos; at = change.find('=', at + 1)) {
+    const std::string what(trim(std::string_view(change).substr(0, at)));
+    const std::size_t dot = what.rfind('.');
+    if (what == "drop" || what == "lazy") return at;
+    if (dot == what.npos || std::find(kFields.begin(), kFields.end(), what.substr(dot + 1)) == kFields.end())
+      continue;
+    const std::string name = what.substr(0, dot);
+    if (std::any_of(budget.components.begin(), budget.components.end(),
+                    [&](const BudgetComponent& each) { return equals_ignoring_case(each.name, name); }))
+      return at;
+  }
+  return change.find('=');
+}
+
+}  // namespace
+
 Result<Budget> with_change(Budget budget, const std::string& change) {
-  const std::size_t equals = change.find('=');
+  const std::size_t equals = sign_of(budget, change);
   const std::string what(trim(std::string_view(change).substr(0, equals)));
   const std::string value(equals == change.npos ? std::string_view()
                                                 : trim(std::string_view(change).substr(equals + 1)));

@@ -25,7 +25,7 @@ std::string event_line(const Event& event) {
   return to_line(line);
 }
 
-std::string metrics_line(const Metrics& metrics, Nanoseconds time) {
+std::string metrics_line(const Metrics& metrics, Nanoseconds time, std::int64_t lost_events) {
   Json line;
   line["event"] = "metrics";
   line["time_ns"] = time.count;
@@ -52,6 +52,7 @@ std::string metrics_line(const Metrics& metrics, Nanoseconds time) {
   line["promised_bytes"] = metrics.promised.count;
   line["returned_bytes"] = metrics.returned.count;
   line["short_returns"] = metrics.short_returns;
+  line["lost_events"] = lost_events;
   return to_line(line);
 }
 

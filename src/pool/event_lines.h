@@ -11,6 +11,7 @@ namespace headroom::pool {
 // newline.
 std::string event_line(const Event& event);
 // {"event":"metrics", …}: every counter.
-std::string metrics_line(const Metrics& metrics, Nanoseconds time);
+// `lost_events`: lines before it that could not be written.
+std::string metrics_line(const Metrics& metrics, Nanoseconds time, std::int64_t lost_events);
 
 }  // namespace headroom::pool

@@ -1,7 +1,8 @@
 // What of the budget is taken, in bytes: what models are charged, and what was measured beyond it. Plain
 // data.
 //
-//   baseline     of the process before the pool: runtimes, the program's own
+//   baseline     of the process before the pool: runtimes, the program's own; less where the process was
+//                once seen with less while nothing was loaded
 //   charged      to loaded models: what each takes when it runs
 //   loading      reserved for the load in progress: its peak, not what stays
 //   leaving      charged to models that are being freed, until what came back is measured
@@ -25,7 +26,11 @@ struct MemoryBooks {
 
   // A reading of what the process has, taken while nothing is loaded or freed. Sessions that run meanwhile
   // can only make `unaccounted` too large, and the next reading mends that.
-  void follow(Bytes measured) { unaccounted = std::max(Bytes{}, measured - (baseline + seen + stuck)); }
+  void follow(Bytes measured) {
+    const bool is_empty = charged.count == 0 && loading.count == 0 && leaving.count == 0 && stuck.count == 0;
+    if (is_empty) baseline = std::min(baseline, measured);
+    unaccounted = std::max(Bytes{}, measured - (baseline + seen + stuck));
+  }
   Bytes used() const { return baseline + charged + loading + leaving + stuck + unaccounted; }
   Bytes free() const { return budget - margin - used(); }
 };

@@ -1,7 +1,6 @@
 // The public header over the pool (pool.h), the backends and the frame memory.
 #include "headroom/model_pool.h"
 
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -9,12 +8,16 @@
 
 #include "inference/backend.h"
 #include "media/frame_ring.h"
+#include "pool/event_file.h"
 #include "pool/event_lines.h"
+#include "pool/memory_meter.h"
 #include "pool/pool.h"
 #include "pool/ready_session.h"
 
 namespace headroom {
 namespace {
+
+constexpr std::string_view kBackendWithArena = "onnxruntime";
 
 Nanoseconds nanoseconds(std::chrono::nanoseconds time) { return {time.count()}; }
 
@@ -47,26 +50,39 @@ RuntimeSettings settings_of(const PoolModel& model, std::int64_t arena_bytes) {
   return settings;
 }
 
-// Each event as a line of its own; a line that cannot be written is lost, and the pool goes on.
-class EventFile {
- public:
-  explicit EventFile(const std::string& path) : file_(std::fopen(path.c_str(), "we")) {
-    if (file_ == nullptr)
-      throw std::runtime_error("cannot write the pool's events to " + path + ": check the path");
-  }
-  ~EventFile() { std::fclose(file_); }
-  EventFile(const EventFile&) = delete;
-  EventFile& operator=(const EventFile&) = delete;
-  void write(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    std::fputs((line + "\n").c_str(), file_);
-    std::fflush(file_);
-  }
+void check_sizes(const ModelPoolOptions& options) {
+  if (options.budget_bytes <= 0)
+    throw std::invalid_argument(
+        "the budget of a model pool must be more than 0 bytes; give what the process may have");
+  if (options.margin_bytes.value_or(0) < 0 || options.frame_bytes < 0 || options.arena_bytes < 0)
+    throw std::invalid_argument("a margin, an arena or memory for frames of less than 0 bytes cannot be");
+  if (options.load_timeout.count() <= 0 || options.patience.count() < 0 ||
+      options.unload_after_idle.value_or(std::chrono::nanoseconds(0)).count() < 0)
+    throw std::invalid_argument(
+        "load_timeout must be more than 0, patience and unload_after_idle not less than 0");
+  // Doubles: the sum of sizes near the largest there are would overflow.
+  const double taken = static_cast<double>(options.frame_bytes) + static_cast<double>(options.arena_bytes) +
+                       static_cast<double>(options.margin_bytes.value_or(options.budget_bytes / 16));
+  if (taken >= static_cast<double>(options.budget_bytes))
+    throw std::invalid_argument("margin, arena and memory for frames leave nothing of the budget of " +
+                                format_bytes({options.budget_bytes}) +
+                                " for models; raise it, or lower them");
+}
 
- private:
-  std::mutex mutex_;
-  std::FILE* file_;
-};
+pool::MemoryMeter meter_of(const std::string& device) {
+  if (device == "cpu") return pool::process_meter();
+  auto meter = pool::device_meter(device);
+  if (!meter) throw std::invalid_argument(meter.error().sentence());
+  return std::move(*meter);
+}
+
+void check_model(const PoolModel& model) {
+  if (model.load_peak_bytes < 0 || model.run_peak_bytes < 0 || model.first_load_bytes < 0)
+    throw std::invalid_argument("model " + model.name + " cannot take less than 0 bytes");
+  if (model.sessions < 1 || model.threads < 0 || model.image_size < 1)
+    throw std::invalid_argument("model " + model.name +
+                                " needs at least one session, 0 or more threads, and an image_size above 0");
+}
 
 }  // namespace
 
@@ -75,6 +91,7 @@ struct PoolSession::State {
   std::vector<PoolTensorSpec> inputs, outputs;
   std::vector<TensorView> views;
   bool has_foreign_inputs = false;
+  bool has_run = false;  // since it was acquired, on the inputs of now
 
   pool::ReadySession* ready() const { return static_cast<pool::ReadySession*>(lease.session()); }
   pool::ReadySession& checked() const {
@@ -104,32 +121,39 @@ PoolSession::~PoolSession() {
   if (state_ != nullptr) state_->end();
 }
 
+PoolSession::State& PoolSession::state() const {
+  if (state_ == nullptr) throw std::logic_error("this PoolSession was moved to another one");
+  return *state_;
+}
 PoolSession::operator bool() const { return state_ != nullptr && static_cast<bool>(state_->lease); }
-PoolRefusal PoolSession::refusal() const { return static_cast<PoolRefusal>(state_->lease.refusal()); }
-const std::string& PoolSession::message() const { return state_->lease.message(); }
-const std::vector<PoolTensorSpec>& PoolSession::inputs() const { return state_->inputs; }
-const std::vector<PoolTensorSpec>& PoolSession::outputs() const { return state_->outputs; }
+PoolRefusal PoolSession::refusal() const { return static_cast<PoolRefusal>(state().lease.refusal()); }
+const std::string& PoolSession::message() const { return state().lease.message(); }
+const std::vector<PoolTensorSpec>& PoolSession::inputs() const { return state().inputs; }
+const std::vector<PoolTensorSpec>& PoolSession::outputs() const { return state().outputs; }
 
 void PoolSession::set_input(std::size_t index, void* data, std::size_t bytes,
                             const std::vector<std::int64_t>& dims) {
-  pool::ReadySession& ready = state_->checked();
+  pool::ReadySession& ready = state().checked();
   if (index >= state_->inputs.size())
     throw std::invalid_argument("the model has no input " + std::to_string(index));
   if (data == nullptr && bytes > 0)
     throw std::invalid_argument("input " + std::to_string(index) + " has no memory: `data` is null");
   const auto type = static_cast<ElementType>(state_->inputs[index].type);
   state_->has_foreign_inputs = true;
+  state_->has_run = false;
   if (const auto bound = ready.session.bind_input(index, data, bytes, type, dims); !bound)
     throw std::invalid_argument(bound.error().sentence());
 }
 
 void PoolSession::run() {
-  if (const auto ran = state_->checked().session.run(); !ran)
+  if (const auto ran = state().checked().session.run(); !ran)
     throw std::runtime_error(ran.error().sentence());
+  state_->has_run = true;
 }
 
 PoolTensor PoolSession::output(std::size_t index) {
-  pool::ReadySession& ready = state_->checked();
+  pool::ReadySession& ready = state().checked();
+  if (!state_->has_run) throw std::logic_error("there is no output before run()");
   if (const auto read = ready.session.outputs(state_->views); !read)
     throw std::runtime_error(read.error().sentence());
   if (index >= state_->views.size())
@@ -138,20 +162,27 @@ PoolTensor PoolSession::output(std::size_t index) {
   return {view.data, static_cast<PoolElement>(view.type), {view.dims, view.dims + view.rank}};
 }
 
-void PoolSession::discard() { state_->lease.discard(); }
+void PoolSession::discard() { state().lease.discard(); }
 
 struct ModelPool::State {
+  ~State();
+
   std::int64_t arena_bytes = 0;
+  std::string device;
+  pool::MemoryMeter meter;  // of what the budget is of
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<inference::Backend>> backends;  // started, by the plug-in's name
   std::optional<media::FrameRing> frames;
-  std::shared_ptr<EventFile> events;  // of the observer, too, which may be called after the pool's end
-  std::unique_ptr<pool::Pool> pool;   // ends first: its loads use what stands above
+  std::shared_ptr<pool::EventFile> events;  // of the observer, too, which may be called after the pool's end
+  std::unique_ptr<pool::Pool> pool;         // ends first: its loads use what stands above
 
   std::shared_ptr<inference::Backend> backend_for(const PoolModel& model);
 };
 
 std::shared_ptr<inference::Backend> ModelPool::State::backend_for(const PoolModel& model) {
+  if (model.device != device)
+    throw std::invalid_argument("model " + model.name + " runs on " + model.device +
+                                ", but the pool's budget is of " + device + "; give both the same device");
   const auto file = inference::choose_backend(model.path, model.backend);
   if (!file) throw std::invalid_argument(file.error().sentence());
   const std::lock_guard lock(mutex);
@@ -159,35 +190,51 @@ std::shared_ptr<inference::Backend> ModelPool::State::backend_for(const PoolMode
   if (backend == nullptr) {
     auto opened = inference::Backend::open(*file);
     if (!opened) throw std::invalid_argument(opened.error().sentence());
+    // What that takes is the process's own, also where a model is being loaded meanwhile.
+    const auto before = meter.read();
     if (const auto started = opened->start(); !started)
       throw std::invalid_argument(started.error().sentence());
+    if (arena_bytes > 0 && file->name == kBackendWithArena)
+      if (const auto made = opened->make_arena({arena_bytes}); !made)
+        throw std::invalid_argument(made.error().sentence());
+    if (model.device != "cpu")
+      if (const auto ready = opened->prepare_device(model.device); !ready)
+        throw std::invalid_argument(ready.error().sentence());
+    if (const auto after = meter.read(); after && before) pool->add_to_baseline(*after - *before);
     backend = std::make_shared<inference::Backend>(std::move(*opened));
   }
-  if (model.device != "cpu")
-    if (const auto ready = backend->prepare_device(model.device); !ready)
-      throw std::invalid_argument(ready.error().sentence());
   return backend;
 }
 
+ModelPool::State::~State() {
+  if (pool == nullptr) return;
+  pool->shut_down();
+  if (events != nullptr) events->write(pool::metrics_line(pool->metrics(), monotonic_now(), events->lost()));
+}
+
 ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<State>()) {
-  if (options.budget_bytes <= 0)
-    throw std::invalid_argument(
-        "the budget of a model pool must be more than 0 bytes; give what the process may have");
+  check_sizes(options);
   state_->arena_bytes = options.arena_bytes;
   if (options.frame_bytes > 0) {
     auto ring = media::FrameRing::create({options.frame_bytes});
-    if (!ring) throw std::runtime_error(ring.error().sentence());
+    if (!ring)
+      throw std::runtime_error("the memory for frames (frame_bytes) is not to be had: " + ring.error().why);
     ring->touch_pages();
     state_->frames = std::move(*ring);
   }
+  state_->device = options.device;
+  state_->meter = meter_of(options.device);
   pool::PoolOptions made;
+  made.meter = state_->meter;
   made.budget = {options.budget_bytes};
   if (options.margin_bytes) made.margin = Bytes{*options.margin_bytes};
   if (options.unload_after_idle) made.unload_after_idle = nanoseconds(*options.unload_after_idle);
   made.patience = nanoseconds(options.patience);
   made.load_timeout = nanoseconds(options.load_timeout);
   if (!options.events_to.empty()) {
-    state_->events = std::make_shared<EventFile>(options.events_to);
+    auto opened = pool::EventFile::open(options.events_to);
+    if (!opened) throw std::runtime_error(opened.error().sentence());
+    state_->events = std::make_shared<pool::EventFile>(std::move(*opened));
     made.observer = [file = state_->events](const pool::Event& event) {
       file->write(pool::event_line(event));
     };
@@ -195,14 +242,15 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
   state_->pool = std::make_unique<pool::Pool>(std::move(made));
 }
 
-ModelPool::~ModelPool() {
-  if (state_ != nullptr && state_->events != nullptr)
-    state_->events->write(pool::metrics_line(state_->pool->metrics(), monotonic_now()));
-}
+ModelPool::~ModelPool() = default;
 ModelPool::ModelPool(ModelPool&&) noexcept = default;
-ModelPool& ModelPool::operator=(ModelPool&&) noexcept = default;
+ModelPool& ModelPool::operator=(ModelPool&& other) noexcept {
+  std::unique_ptr<State> ended = std::exchange(state_, std::move(other.state_));
+  return *this;
+}
 
 void ModelPool::add(const PoolModel& model) {
+  check_model(model);
   const auto backend = state_->backend_for(model);
   pool::Model added;
   added.name = model.name;
@@ -261,6 +309,9 @@ PoolMetrics ModelPool::metrics() const {
   to.resident_bytes = from.resident.count;
   to.loading_bytes = from.loading.count;
   to.unaccounted_bytes = from.unaccounted.count;
+  to.stuck_bytes = from.stuck.count;
+  to.measured_bytes = from.measured.count;
+  to.short_returns = from.short_returns;
   to.promised_bytes = from.promised.count;
   to.returned_bytes = from.returned.count;
   return to;
@@ -269,6 +320,7 @@ PoolMetrics ModelPool::metrics() const {
 std::uint8_t* ModelPool::frames() {
   return state_->frames ? state_->frames->pixels(media::FrameSlot{}) : nullptr;
 }
+std::int64_t ModelPool::frames_offset() { return media::FrameRing::arena_offset().count; }
 int ModelPool::frames_fd() const { return state_->frames ? state_->frames->fd() : -1; }
 
 }  // namespace headroom

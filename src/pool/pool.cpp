@@ -2,21 +2,22 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <exception>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "pool/pool_state.h"
-#include "pool/process_bytes.h"
-#include "sources/process_memory.h"
 
 namespace headroom::pool {
 namespace {
 
 using Lock = std::unique_lock<std::mutex>;
+
+constexpr Nanoseconds kStartsAgain{100'000'000};  // a thread that could not be started
 using TimePoint = std::chrono::steady_clock::time_point;
 
 // Both count from the same moment on Linux.
@@ -52,40 +53,26 @@ Result<std::shared_ptr<void>> load_guarded(const Model& model, const std::shared
   }
 }
 
-// Sets the kernel's peak back, and tells how far above `before` it has been since. The peak is of all that
-// the process has, so with sessions running meanwhile it is an upper bound.
-class PeakOfLoad {
- public:
-  explicit PeakOfLoad(bool is_wanted)
-      : is_wanted_(is_wanted && sources::reset_peak_rss(::getpid())),
-        before_(is_wanted_ ? resident() : Bytes{}) {}
-  Bytes growth() const {
-    if (!is_wanted_) return {};
-    const auto memory = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
-    return std::max(Bytes{}, memory.rss_peak.value_or(Bytes{}) - before_);
-  }
-
- private:
-  static Bytes resident() {
-    return sources::read_process_memory(::getpid(), sources::ProcessDetail::status).rss.value_or(Bytes{});
-  }
-  bool is_wanted_;
-  Bytes before_;
-};
+// What the process has; absent: it cannot be read, for want of a file descriptor, say.
+std::optional<Bytes> measure(const PoolState& state) { return state.options.meter.read(); }
 
 void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) {
   const Model& model = state.models[step.model].model;
   const Bytes held = state.books.loading;
   lock.unlock();
   const Nanoseconds began = monotonic_now();
-  const Bytes before = state.options.measure();
-  const PeakOfLoad peak(model.memory.load_peak.count == 0);
+  const std::optional<Bytes> before = measure(state);
+  std::function<Bytes()> peak;
+  if (model.memory.load_peak.count == 0 && state.options.meter.watch_peak)
+    peak = state.options.meter.watch_peak();
   auto made = load_guarded(model, step.sibling);
   step.sibling.reset();
-  const Bytes peak_growth = peak.growth();
+  const Bytes peak_growth = peak ? peak() : Bytes{};
   const Nanoseconds now = monotonic_now();
   ::malloc_trim(0);  // what was needed to load it alone
-  const Bytes growth = state.options.measure() - before;
+  const std::optional<Bytes> after = measure(state);
+  std::optional<Bytes> growth;
+  if (before && after) growth = *after - *before;
   lock.lock();
   if (generation == state.generation) {
     state.finish_load(step, std::move(made), growth, peak_growth, now - began, now);
@@ -102,19 +89,29 @@ void do_unload(PoolState& state, Lock& lock, Step& step, std::int64_t generation
   const Bytes held = state.books.leaving;
   lock.unlock();
   const Nanoseconds began = monotonic_now();
-  const Bytes before = state.options.measure();
+  const std::optional<Bytes> before = measure(state);
   for (LoadedSession& session : step.sessions) session.object.reset();
   ::malloc_trim(0);
-  const Bytes after = state.options.measure();
+  const std::optional<Bytes> after = measure(state);
   const Nanoseconds took = monotonic_now() - began;
   lock.lock();
-  if (generation == state.generation) {
-    state.finish_unload(step, before - after, took);
-    state.books.follow(after);
-    state.metrics.measured = after;
-  } else {
+  if (generation != state.generation) {
     state.end_given_up(step, held);
+    return;
   }
+  state.finish_unload(step, before && after ? *before - *after : Bytes{}, took);
+  if (after) state.follow(*after);
+}
+
+// The end of the pool: what nobody uses is freed, as a step like others.
+void free_all(PoolState& state, Lock& lock, std::int64_t generation) {
+  Step step;
+  step.kind = Step::Kind::unload;
+  step.sessions = state.take_all_idle();
+  if (step.sessions.empty()) return;
+  state.begin(step, monotonic_now());
+  do_unload(state, lock, step, generation);
+  tell(state, lock);
 }
 
 // The pool's thread. Everything is decided under the lock and done without it.
@@ -126,11 +123,10 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
     state.must_look = false;
     if (state.has_waiting_loads()) {
       lock.unlock();
-      const Bytes measured = state.options.measure();
+      const std::optional<Bytes> measured = measure(state);
       lock.lock();
       if (state.is_stopping || generation != state.generation) break;
-      state.books.follow(measured);
-      state.metrics.measured = measured;
+      if (measured) state.follow(*measured);
     }
     Step step = state.next_step(monotonic_now());
     if (step.kind == Step::Kind::load) do_load(state, lock, step, generation);
@@ -140,20 +136,32 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
         generation == state.generation)
       wait(state.loader_wakes, lock, step.wake_at);
   }
+  if (state.is_stopping && generation == state.generation) free_all(state, lock, generation);
   --state.threads;
   state.loader_ended.notify_all();
 }
 
-void start_loader(const std::shared_ptr<PoolState>& state) {
+// False: the system has no thread for it now.
+bool start_loader(const std::shared_ptr<PoolState>& state) {
+  try {
+    state->loader = std::thread(run_loader, state, state->generation);
+  } catch (const std::system_error&) {
+    state->lacks_loader = true;
+    return false;
+  }
+  state->lacks_loader = false;
   ++state->threads;
-  std::thread(run_loader, state, state->generation).detach();
+  return true;
 }
 
-// True where the step in progress has taken too long; another thread then takes over.
+// Where the step in progress has taken too long its thread is left to itself, and another one takes over.
 void check_for_hang(const std::shared_ptr<PoolState>& state, Nanoseconds now) {
-  if (!state->step_began || now - *state->step_began < state->options.load_timeout) return;
-  state->give_up_step(now);
-  start_loader(state);
+  if (state->step_began && now - *state->step_began >= state->options.load_timeout) {
+    state->give_up_step(now);
+    state->loader.detach();
+    state->lacks_loader = true;
+  }
+  if (state->lacks_loader) start_loader(state);
 }
 
 std::string words_for_deadline(const PoolState& state, const Waiter& waiter, Nanoseconds waited) {
@@ -174,12 +182,16 @@ void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter
     if (waiter.deadline && now >= *waiter.deadline) {
       const std::string words = words_for_deadline(*state, waiter, now - waiter.arrived);
       state->forget(waiter);
+      state->note_refusal(state->models[waiter.model].model.name, Refusal::deadline, words,
+                          now - waiter.arrived);
       waiter.refusal = Refusal::deadline;
       waiter.message = words;
       break;
     }
-    Nanoseconds until = (state->step_began ? *state->step_began : now) + state->options.load_timeout;
-    if (waiter.deadline) until = std::min(until, *waiter.deadline);
+    std::optional<Nanoseconds> until =
+        point_after(state->step_began.value_or(now), state->options.load_timeout);
+    if (state->lacks_loader) until = now + kStartsAgain;
+    if (waiter.deadline) until = until ? std::min(*until, *waiter.deadline) : *waiter.deadline;
     wait(waiter.wakes, lock, until);
     now = monotonic_now();
     check_for_hang(state, now);
@@ -228,30 +240,47 @@ void Lease::discard() {
 }
 
 Pool::Pool(PoolOptions options) {
-  if (!options.measure) options.measure = [] { return own_bytes().value_or(Bytes{}); };
+  if (options.meter.is_empty()) options.meter = process_meter();
   state_ = std::make_shared<PoolState>(std::move(options));
-  const Bytes measured = state_->options.measure();
+  const std::optional<Bytes> measured = measure(*state_);
+  if (!measured) throw std::runtime_error("cannot read what this process has: is /proc mounted?");
   const Lock lock(state_->mutex);
-  state_->books.baseline = state_->metrics.measured = measured;
+  state_->books.baseline = state_->metrics.measured = *measured;
   state_->note_use();
-  start_loader(state_);
+  if (!start_loader(state_)) throw std::runtime_error("cannot start the pool's thread: too many are running");
 }
 
-Pool::~Pool() {
+Pool::~Pool() { shut_down(); }
+
+void Pool::shut_down() {
   Lock lock(state_->mutex);
+  if (state_->is_stopping) return;
   state_->is_stopping = true;
+  const Nanoseconds began = monotonic_now();
   for (Waiter* waiter : std::vector<Waiter*>(state_->waiters))
-    state_->answer(*waiter, Refusal::shut_down, "the pool is being shut down");
+    state_->answer(*waiter, Refusal::shut_down, "the pool is being shut down", began);
   state_->loader_wakes.notify_all();
-  const TimePoint latest = time_point(monotonic_now() + state_->options.load_timeout);
-  // Threads whose step was given up are not waited for: they hold the state, and end with it.
-  state_->loader_ended.wait_until(lock, latest, [&] { return state_->threads <= state_->hanging; });
-  std::list<std::shared_ptr<void>> idle;
-  for (ModelEntry& entry : state_->models)
-    for (LoadedSession& session : entry.sessions)
-      if (!session.is_leased) idle.push_back(std::move(session.object));
-  for (LoadedSession& session : state_->unwanted) idle.push_back(std::move(session.object));
+  // Threads whose step was given up are not waited for: they hold the state, and end with it. After one load
+  // that hangs another thread frees what it can; a free that hangs, too, is the end.
+  while (state_->threads > state_->hanging) {
+    const Nanoseconds now = monotonic_now();
+    const bool was_load = state_->step_kind == Step::Kind::load;
+    if (state_->step_began && now - *state_->step_began >= state_->options.load_timeout) {
+      state_->give_up_step(now);
+      state_->loader.detach();
+      if (!was_load || !start_loader(state_)) break;
+    }
+    wait(state_->loader_ended, lock,
+         point_after(state_->step_began.value_or(now), state_->options.load_timeout));
+  }
+  tell(*state_, lock);
   lock.unlock();
+  if (state_->loader.joinable()) state_->loader.join();
+}
+
+void Pool::add_to_baseline(Bytes grown) {
+  const Lock lock(state_->mutex);
+  state_->books.baseline = std::max(Bytes{}, state_->books.baseline + grown);
 }
 
 Status Pool::add(Model model) {
@@ -272,16 +301,15 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   const Nanoseconds began = monotonic_now();
   check_for_hang(state, began);
   if (!is_preload) ++state->metrics.requests;
-  const auto refuse = [&](Refusal refusal, std::string message) {
+  const auto ends_with = [&](Refusal refusal, std::string message) {
     lease.refusal_ = refusal;
     lease.message_ = std::move(message);
-    ++state->metrics.refusals;
-    Event event = state->event(EventKind::refused, std::string(name), monotonic_now() - began);
-    event.refusal = refusal;
-    event.message = lease.message_;
-    state->events.push_back(std::move(event));
     tell(*state, lock);
     return std::move(lease);
+  };
+  const auto refuse = [&](Refusal refusal, std::string message) {
+    state->note_refusal(std::string(name), refusal, message, monotonic_now() - began);
+    return ends_with(refusal, std::move(message));
   };
   const auto model = state->find(name);
   if (!model) return refuse(Refusal::unknown_model, fmt::format("the pool has no model named {}", name));
@@ -293,7 +321,7 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
     return std::move(lease);
   };
   if (!state->is_stopping)
-    if (LoadedSession* ready = state->take_ready(*model)) {
+    if (LoadedSession* ready = state->take_ready(*model, began)) {
       if (!is_preload) ++state->metrics.hits;
       return give(ready);
     }
@@ -305,13 +333,13 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   waiter.model = *model;
   waiter.priority = request.priority;
   waiter.arrived = began;
-  if (request.deadline) waiter.deadline = began + *request.deadline;
+  if (request.deadline) waiter.deadline = point_after(began, *request.deadline);
   waiter.number = state->waiters_so_far++;
   if (request.deadline && request.deadline->count <= 0)
     return refuse(Refusal::deadline, fmt::format("{} is not ready", name));
-  ++state->metrics.waits;
+  if (!is_preload) ++state->metrics.waits;
   wait_for_answer(state, lock, waiter);
-  if (waiter.session == nullptr) return refuse(waiter.refusal, std::move(waiter.message));
+  if (waiter.session == nullptr) return ends_with(waiter.refusal, std::move(waiter.message));
   return give(waiter.session);
 }
 
@@ -338,14 +366,7 @@ bool Pool::unload(std::string_view model) {
   const Lock lock(state_->mutex);
   const auto found = state_->find(model);
   if (!found) return false;
-  auto& sessions = state_->models[*found].sessions;
-  for (auto session = sessions.begin(); session != sessions.end();) {
-    const auto next = std::next(session);
-    if (!session->is_leased) state_->unwanted.splice(state_->unwanted.end(), sessions, session);
-    session = next;
-  }
-  state_->must_look = true;
-  state_->loader_wakes.notify_one();
+  state_->unload_idle(*found);
   return true;
 }
 

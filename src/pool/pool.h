@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "pool/eviction_policy.h"
+#include "pool/memory_meter.h"
 #include "pool/pool_events.h"
 
 namespace headroom::pool {
@@ -45,14 +46,16 @@ struct Model {
 };
 
 struct PoolOptions {
-  Bytes budget;  // of the whole process: what it has already when the pool is made is part of it
+  Bytes budget;  // of all that `meter` reads: what is there already when the pool is made is part of it
   std::optional<Bytes> margin;                   // of the budget that is kept free; absent: a sixteenth
   Nanoseconds load_timeout{60'000'000'000};      // a load or free that takes longer hangs
   std::optional<Nanoseconds> unload_after_idle;  // absent: only to make room
   Nanoseconds patience{250'000'000};             // each raises a waiting request's priority by one
   Nanoseconds retry_after{1'000'000'000};        // after a failed load; doubles to a minute
   Eviction eviction = Eviction::by_cost;
-  std::function<Bytes()> measure;  // what the process has; empty: process_bytes.h
+  // Empty: process_meter(). As loads and the observer it may be called after ~Pool, by a thread whose step
+  // was given up.
+  MemoryMeter meter;
   Observer observer;
 };
 
@@ -89,8 +92,9 @@ class Lease {
 // All functions may be called by any thread.
 class Pool {
  public:
+  // Throws std::runtime_error where what the process has cannot be measured, or there is no thread.
   explicit Pool(PoolOptions options);
-  // Tells those who wait, waits for a load in progress (at most load_timeout), frees what is not leased.
+  // Calls shut_down().
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -107,6 +111,11 @@ class Pool {
   // Frees its sessions that nobody uses, soon. False: unknown.
   bool unload(std::string_view model);
   Metrics metrics() const;
+  // What the program is known to have taken since the pool was made, a runtime say, is the process's own.
+  void add_to_baseline(Bytes grown);
+  // Tells those who wait, waits for a load or free in progress, frees what is not leased; each of these at
+  // most load_timeout. Requests are refused from then on.
+  void shut_down();
 
  private:
   Lease get(std::string_view model, const Request& request, bool is_preload);

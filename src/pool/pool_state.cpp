@@ -10,10 +10,9 @@ namespace {
 
 constexpr Bytes kDefaultEstimate = mebibytes(64);
 constexpr Nanoseconds kLongestRetry{60'000'000'000};
-
-void earliest(std::optional<Nanoseconds>& wake_at, Nanoseconds time) {
-  wake_at = wake_at ? std::min(*wake_at, time) : time;
-}
+constexpr Nanoseconds kLongestFirstRetry{24 * 3600 * std::int64_t{1'000'000'000}};
+constexpr int kMostDoublings = 6;             // of the time until it is measured anew: an hour
+constexpr Bytes kLeastCharge = kibibytes(4);  // a page
 
 Bytes larger(Bytes a, Bytes b) { return std::max(a, b); }
 
@@ -21,6 +20,12 @@ Bytes larger(Bytes a, Bytes b) { return std::max(a, b); }
 Bytes learn(Bytes before, Bytes now) { return larger(now, Bytes{(before.count + now.count) / 2}); }
 
 }  // namespace
+
+std::optional<Nanoseconds> point_after(Nanoseconds from, Nanoseconds duration) {
+  Nanoseconds point;
+  if (__builtin_add_overflow(from.count, duration.count, &point.count)) return std::nullopt;
+  return point;
+}
 
 PoolState::PoolState(PoolOptions given) : options(std::move(given)), policy(options.eviction) {
   books.budget = options.budget;
@@ -35,10 +40,13 @@ std::optional<std::size_t> PoolState::find(std::string_view name) const {
 
 ModelMemory PoolState::memory_of(const ModelEntry& entry, bool is_further) const {
   const Model& model = entry.model;
-  const bool is_shared = is_further && (model.next_session.run_peak.count > 0);
-  ModelMemory memory = is_shared ? model.next_session : model.memory;
-  const ModelMemory& learnt =
-      is_further && entry.learnt_next.run_peak.count > 0 ? entry.learnt_next : entry.learnt;
+  // What is said of the first session is not true of a further one that shares its weights: that was learnt,
+  // once there was one.
+  const bool is_learnt = is_further && entry.learnt_next.run_peak.count > 0;
+  if (is_learnt && model.next_session.run_peak.count == 0) return entry.learnt_next;
+  ModelMemory memory =
+      is_further && model.next_session.run_peak.count > 0 ? model.next_session : model.memory;
+  const ModelMemory& learnt = is_learnt ? entry.learnt_next : entry.learnt;
   if (memory.load_peak.count == 0) memory.load_peak = learnt.load_peak;
   if (memory.run_peak.count == 0) memory.run_peak = learnt.run_peak;
   return memory;
@@ -51,7 +59,12 @@ Bytes PoolState::reservation(const ModelEntry& entry, bool is_further) const {
   return memory.estimate.count > 0 ? memory.estimate : kDefaultEstimate;
 }
 
-LoadedSession* PoolState::take_ready(std::size_t model) {
+void PoolState::lease(LoadedSession& session, Nanoseconds now) {
+  session.is_leased = true;
+  session.leased_since = now;
+}
+
+LoadedSession* PoolState::take_ready(std::size_t model, Nanoseconds now) {
   ModelEntry& entry = models[model];
   if (entry.is_claimed) return nullptr;
   const auto wanted =
@@ -59,13 +72,13 @@ LoadedSession* PoolState::take_ready(std::size_t model) {
   if (wanted) return nullptr;
   for (LoadedSession& session : entry.sessions) {
     if (!is_idle(session)) continue;
-    session.is_leased = true;
+    lease(session, now);
     return &session;
   }
   return nullptr;
 }
 
-Refusal PoolState::refuse_at_once(const ModelEntry& entry, Nanoseconds now, std::string& message) const {
+Refusal PoolState::refuse_at_once(ModelEntry& entry, Nanoseconds now, std::string& message) {
   if (is_stopping) {
     message = "the pool is being shut down";
     return Refusal::shut_down;
@@ -77,31 +90,52 @@ Refusal PoolState::refuse_at_once(const ModelEntry& entry, Nanoseconds now, std:
                           format_duration(options.load_timeout));
     return Refusal::load_hangs;
   }
-  if (entry.failures > 0 && now < entry.retry_at) {
-    message =
-        fmt::format("{}; it is tried again in {}", entry.failure, format_duration(entry.retry_at - now));
+  if (entry.failures.count > 0 && now < entry.failures.retry_at) {
+    message = fmt::format("{}; it is tried again in {}", entry.failures.message,
+                          format_duration(entry.failures.retry_at - now));
     return Refusal::load_failed;
   }
-  const Bytes most = books.budget - books.margin - books.baseline;
-  if (const Bytes wanted = reservation(entry, false); wanted > most) {
-    message = fmt::format(
-        "{} takes {} to load, but the budget of {} leaves {} beside the process itself and the margin", name,
-        format_bytes(wanted), format_bytes(books.budget), format_bytes(most));
+  if (reservation(entry, false) <= most_for_one()) return Refusal::none;
+  message = fmt::format(
+      "{} takes {} to load, but the budget of {} leaves {} beside the process itself and the margin", name,
+      format_bytes(reservation(entry, false)), format_bytes(books.budget), format_bytes(most_for_one()));
+  const ModelMemory& stated = entry.model.memory;
+  if (larger(stated.load_peak, stated.run_peak) > most_for_one() || entry.learnt.load_peak.count == 0)
     return Refusal::too_large;
+  // It was learnt, of a load in which the program may have taken memory, too.
+  if (!entry.forget_at)
+    entry.forget_at =
+        now + Nanoseconds{kLongestRetry.count << std::min(entry.times_too_large, kMostDoublings)};
+  if (now >= *entry.forget_at) {
+    entry.learnt = {};
+    entry.forget_at.reset();
+    ++entry.times_too_large;
+    message.clear();
+    return refuse_at_once(entry, now, message);
   }
-  return Refusal::none;
+  message += fmt::format("; that was measured by its last load, and is measured anew in {}",
+                         format_duration(*entry.forget_at - now));
+  return Refusal::too_large;
 }
 
-void PoolState::answer(Waiter& waiter, Refusal refusal, std::string message) {
+void PoolState::note_refusal(std::string name, Refusal refusal, std::string message, Nanoseconds took) {
+  ++metrics.refusals;
+  events.push_back(event(EventKind::refused, std::move(name), took));
+  events.back().refusal = refusal;
+  events.back().message = std::move(message);
+}
+
+void PoolState::answer(Waiter& waiter, Refusal refusal, std::string message, Nanoseconds now) {
+  note_refusal(models[waiter.model].model.name, refusal, message, now - waiter.arrived);
   waiter.refusal = refusal;
   waiter.message = std::move(message);
   waiters.erase(std::find(waiters.begin(), waiters.end(), &waiter));
   waiter.wakes.notify_one();
 }
 
-void PoolState::answer_all(std::size_t model, Refusal refusal, const std::string& message) {
+void PoolState::answer_all(std::size_t model, Refusal refusal, const std::string& message, Nanoseconds now) {
   for (Waiter* waiter : std::vector<Waiter*>(waiters))
-    if (waiter->model == model) answer(*waiter, refusal, message);
+    if (waiter->model == model) answer(*waiter, refusal, message, now);
 }
 
 // Waiting raises a request's priority, so that none waits for ever behind others that keep coming.
@@ -130,7 +164,7 @@ void PoolState::grant(ModelEntry& entry, std::size_t model, Nanoseconds now) {
     for (Waiter* waiter : waiters)
       if (waiter->model == model && (first == nullptr || ranks_before(*waiter, *first, now))) first = waiter;
     if (first == nullptr) return;
-    session.is_leased = true;
+    lease(session, now);
     first->session = &session;
     waiters.erase(std::find(waiters.begin(), waiters.end(), first));
     first->wakes.notify_one();
@@ -141,10 +175,12 @@ void PoolState::release(LoadedSession& session, Nanoseconds now) {
   ModelEntry& entry = models[session.model];
   session.is_leased = false;
   session.idle_since = now;
+  const Nanoseconds held = now - session.leased_since;
+  entry.lease_time =
+      entry.lease_time.count == 0 ? held : Nanoseconds{(entry.lease_time.count * 3 + held.count) / 4};
   if (session.is_unwanted) {
     const auto same = [&](const LoadedSession& other) { return &other == &session; };
-    unwanted.splice(unwanted.end(), entry.sessions,
-                    std::find_if(entry.sessions.begin(), entry.sessions.end(), same));
+    move_out(entry.sessions, std::find_if(entry.sessions.begin(), entry.sessions.end(), same), unwanted);
   } else {
     grant(entry, session.model, now);
   }
@@ -165,151 +201,6 @@ bool PoolState::has_waiting_loads() const {
                      [&](const Waiter* w) { return !models[w->model].is_loading; });
 }
 
-bool PoolState::any_lease() const {
-  return std::any_of(models.begin(), models.end(), [](const ModelEntry& entry) {
-    return std::any_of(entry.sessions.begin(), entry.sessions.end(),
-                       [](const LoadedSession& session) { return session.is_leased; });
-  });
-}
-
-std::vector<Resident> PoolState::candidates(std::size_t model, bool with_leased) const {
-  std::vector<Resident> found;
-  for (std::size_t i = 0; i < models.size(); ++i) {
-    if (i == model || models[i].is_pinned) continue;
-    Resident resident{i, {}};
-    for (const LoadedSession& session : models[i].sessions)
-      if (with_leased || is_idle(session)) resident.size += session.charge;
-    if (resident.size.count > 0) found.push_back(resident);
-  }
-  return found;
-}
-
-// Moves the idle sessions of a model to the step that frees them.
-void PoolState::take_out(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now) {
-  for (auto session = entry.sessions.begin(); session != entry.sessions.end();) {
-    const auto next = std::next(session);
-    const bool is_old = options.unload_after_idle && now - session->idle_since >= *options.unload_after_idle;
-    if (is_idle(*session) && (also_recent || is_old))
-      step.sessions.splice(step.sessions.end(), entry.sessions, session);
-    session = next;
-  }
-}
-
-Step PoolState::unload_of(const std::vector<std::size_t>& chosen) {
-  Step step;
-  step.kind = Step::Kind::unload;
-  for (const std::size_t model : chosen) {
-    take_out(models[model], step, true, {});
-    ++metrics.evictions;
-  }
-  return step;
-}
-
-Step PoolState::load_step(std::size_t model, bool is_further) {
-  Step step;
-  step.kind = Step::Kind::load;
-  step.model = model;
-  step.is_further = is_further;
-  if (is_further) step.sibling = models[model].sessions.front().object;
-  return step;
-}
-
-Step PoolState::step_for(Waiter& waiter, Nanoseconds now, std::optional<Nanoseconds>& wake_at,
-                         bool& is_blocked) {
-  ModelEntry& entry = models[waiter.model];
-  const bool is_further = !entry.sessions.empty();
-  if (entry.is_loading) return {};
-  if (is_further && (static_cast<int>(entry.sessions.size()) >= entry.model.most_sessions || entry.has_hung ||
-                     now < entry.retry_at))
-    return {};
-  std::string message;
-  if (const Refusal refusal = refuse_at_once(entry, now, message); refusal != Refusal::none) {
-    answer(waiter, refusal, std::move(message));
-    return {};
-  }
-  const Bytes missing = reservation(entry, is_further) - books.free();
-  if (missing.count <= 0) return load_step(waiter.model, is_further);
-  if (is_further) return {};  // one of its sessions will be released
-  const auto evict_from = [&](const std::vector<Resident>& residents) {
-    std::vector<std::size_t> chosen;
-    for (const std::size_t i : policy.choose(residents, missing)) chosen.push_back(residents[i].model);
-    return chosen;
-  };
-  if (const auto chosen = evict_from(candidates(waiter.model, false)); !chosen.empty())
-    return unload_of(chosen);
-  const auto chosen = evict_from(candidates(waiter.model, true));
-  if (chosen.empty() && any_lease()) return {};  // what runs may take more for a moment than it keeps
-  if (chosen.empty()) {
-    answer(waiter, Refusal::no_room,
-           fmt::format(
-               "there is no room for {}: it takes {} to load, and of the budget of {} the process itself has "
-               "{}, pinned models and what did not come back the rest",
-               entry.model.name, format_bytes(reservation(entry, false)), format_bytes(books.budget),
-               format_bytes(books.baseline)));
-    return {};
-  }
-  // Only leases that end make room. Others may load before it as long as it has patience; from then on
-  // nothing does, and what it needs is not leased again.
-  const Nanoseconds until = waiter.arrived + options.patience;
-  if (now < until) {
-    earliest(wake_at, until);
-    return {};
-  }
-  for (const std::size_t model : chosen) models[model].is_claimed = true;
-  is_blocked = true;
-  return {};
-}
-
-Step PoolState::idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at) {
-  Step step;
-  if (!options.unload_after_idle) return step;
-  for (ModelEntry& entry : models) {
-    if (entry.is_pinned) continue;
-    take_out(entry, step, false, now);
-    for (const LoadedSession& session : entry.sessions)
-      earliest(wake_at, (is_idle(session) ? session.idle_since : now) + *options.unload_after_idle);
-  }
-  if (!step.sessions.empty()) step.kind = Step::Kind::unload;
-  return step;
-}
-
-Step PoolState::next_step(Nanoseconds now) {
-  Step step;
-  std::optional<Nanoseconds> wake_at;
-  if (!unwanted.empty()) {
-    step.kind = Step::Kind::unload;
-    step.sessions.splice(step.sessions.end(), unwanted);
-  }
-  if (step.kind == Step::Kind::wait) {
-    // Claims are made anew by whoever is first now.
-    for (ModelEntry& entry : models) entry.is_claimed = false;
-    bool is_blocked = false;
-    for (Waiter* waiter : by_rank(now)) {
-      step = step_for(*waiter, now, wake_at, is_blocked);
-      if (step.kind != Step::Kind::wait || is_blocked) break;
-    }
-    for (std::size_t i = 0; i < models.size(); ++i) grant(models[i], i, now);
-  }
-  if (step.kind == Step::Kind::wait) step = idle_step(now, wake_at);
-
-  step.wake_at = wake_at;
-  if (step.kind == Step::Kind::unload) {
-    for (const LoadedSession& session : step.sessions) {
-      books.charged = books.charged - session.charge;
-      books.seen = books.seen - session.seen;
-      books.leaving += session.charge;
-    }
-  } else if (step.kind == Step::Kind::load) {
-    models[step.model].is_loading = true;
-    books.loading = reservation(models[step.model], step.is_further);
-  }
-  if (step.kind != Step::Kind::wait) step_began = now;
-  step_kind = step.kind;
-  step_model = step.model;
-  note_use();
-  return step;
-}
-
 Event PoolState::event(EventKind kind, std::string model, Nanoseconds took) const {
   Event made;
   made.kind = kind;
@@ -321,8 +212,8 @@ Event PoolState::event(EventKind kind, std::string model, Nanoseconds took) cons
   return made;
 }
 
-void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made, Bytes growth, Bytes peak,
-                            Nanoseconds took, Nanoseconds now) {
+void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
+                            Bytes peak, Nanoseconds took, Nanoseconds now) {
   ModelEntry& entry = models[step.model];
   entry.is_loading = false;
   step_began.reset();
@@ -330,28 +221,34 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
   const std::string& name = entry.model.name;
   if (!made) {
     ++metrics.load_failures;
-    entry.failures = std::min(entry.failures + 1, 30);
-    entry.failure = made.error().sentence();
-    const std::int64_t delay = options.retry_after.count << std::min(entry.failures - 1, 6);
-    entry.retry_at = now + std::min(Nanoseconds{delay}, std::max(kLongestRetry, options.retry_after));
-    if (!step.is_further) answer_all(step.model, Refusal::load_failed, entry.failure);
+    Failures& failures = step.is_further ? entry.failures_next : entry.failures;
+    failures.message = made.error().sentence();
+    const Nanoseconds first = std::clamp(options.retry_after, Nanoseconds{}, kLongestFirstRetry);
+    const Nanoseconds delay{first.count << std::min(failures.count, 6)};
+    failures.retry_at = now + std::min(delay, std::max(kLongestRetry, first));
+    failures.count = std::min(failures.count + 1, 30);
     events.push_back(event(EventKind::load_failed, name, took));
-    events.back().message = entry.failure;
+    events.back().message = failures.message;
+    if (!step.is_further) answer_all(step.model, Refusal::load_failed, failures.message, now);
     return;
   }
-  ModelMemory& learnt = step.is_further ? entry.learnt_next : entry.learnt;
-  learnt.load_peak = learn(learnt.load_peak, larger(peak, growth));
-  learnt.run_peak = learn(learnt.run_peak, growth);
+  // Less than nothing: the program gave memory back meanwhile.
+  const Bytes grown = larger(Bytes{}, growth.value_or(Bytes{}));
+  if (growth) {
+    ModelMemory& learnt = step.is_further ? entry.learnt_next : entry.learnt;
+    learnt.load_peak = learn(learnt.load_peak, larger(peak, grown));
+    learnt.run_peak = learn(learnt.run_peak, grown);
+  }
   LoadedSession session;
   session.model = step.model;
   session.object = std::move(*made);
-  session.charge = memory_of(entry, step.is_further).run_peak;
-  session.seen = std::clamp(growth, Bytes{}, session.charge);
+  session.charge = larger(kLeastCharge, memory_of(entry, step.is_further).run_peak);
+  session.seen = std::min(grown, session.charge);
   session.idle_since = now;
   books.charged += session.charge;
   books.seen += session.seen;
   entry.sessions.push_back(std::move(session));
-  entry.failures = 0;
+  (step.is_further ? entry.failures_next : entry.failures).count = 0;
   ++metrics.loads;
   metrics.load_time += took;
   if (entry.was_loaded) metrics.reload_time += took;
@@ -361,7 +258,7 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
   note_use();
   events.push_back(event(EventKind::loaded, name, took));
   events.back().promised = entry.sessions.back().charge;
-  events.back().changed = growth;
+  events.back().changed = growth.value_or(Bytes{});
 }
 
 void PoolState::finish_unload(const Step& step, Bytes returned, Nanoseconds took) {
@@ -382,6 +279,28 @@ void PoolState::finish_unload(const Step& step, Bytes returned, Nanoseconds took
   events.back().changed = returned;
 }
 
+void PoolState::unload_idle(std::size_t model) {
+  Sessions& sessions = models[model].sessions;
+  for (auto session = sessions.begin(); session != sessions.end();) {
+    const auto next = std::next(session);
+    if (is_idle(*session)) move_out(sessions, session, unwanted);
+    session = next;
+  }
+  must_look = true;
+  loader_wakes.notify_one();
+}
+
+std::list<LoadedSession> PoolState::take_all_idle() {
+  for (std::size_t i = 0; i < models.size(); ++i) unload_idle(i);
+  return std::exchange(unwanted, {});
+}
+
+void PoolState::follow(Bytes measured) {
+  books.follow(measured);
+  metrics.measured = measured;
+  note_use();
+}
+
 void PoolState::give_up_step(Nanoseconds now) {
   ++generation;
   ++hanging;
@@ -399,7 +318,7 @@ void PoolState::give_up_step(Nanoseconds now) {
     what = entry.model.name;
     std::string message;
     refuse_at_once(entry, now, message);
-    if (entry.sessions.empty()) answer_all(step_model, Refusal::load_hangs, message);
+    if (entry.sessions.empty()) answer_all(step_model, Refusal::load_hangs, message, now);
   }
   events.push_back(event(EventKind::load_hangs, what, took));
   events.back().message = fmt::format("{} has taken more than {}", was_load ? "loading " + what : what,

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "pool/memory_books.h"
@@ -23,7 +24,14 @@ struct LoadedSession {
   Bytes charge, seen;  // memory_books.h
   bool is_leased = false;
   bool is_unwanted = false;  // freed when it is released
-  Nanoseconds idle_since;
+  Nanoseconds idle_since, leased_since;
+};
+
+// Of loads, since the last one that succeeded.
+struct Failures {
+  int count = 0;
+  Nanoseconds retry_at;
+  std::string message;
 };
 
 struct ModelEntry {
@@ -31,10 +39,12 @@ struct ModelEntry {
   ModelMemory learnt, learnt_next;  // by the loads so far, of a first session and of a further one
   std::list<LoadedSession> sessions;
   bool is_pinned = false, is_loading = false, has_hung = false, was_loaded = false;
-  bool is_claimed = false;  // a request that has waited for long needs its memory: no new leases
-  int failures = 0;         // since the last load that succeeded
-  Nanoseconds retry_at;
-  std::string failure;
+  bool is_claimed = false;           // a request that has waited for long needs its memory: no new leases
+  Failures failures, failures_next;  // of a first session and of a further one
+  // What was learnt of it is more than the budget leaves: it is measured anew at this time.
+  std::optional<Nanoseconds> forget_at;
+  int times_too_large = 0;
+  Nanoseconds lease_time;  // how long a lease takes, of the last few; 0: not known
 };
 
 // A request that waits; lives on its thread's stack.
@@ -61,30 +71,49 @@ struct Step {
   std::shared_ptr<void> sibling;
 };
 
+// What one look at the waiters has to give, the first in rank first.
+struct Room {
+  Bytes free;                          // less what an earlier one in rank waits for
+  std::optional<Nanoseconds> wake_at;  // to look again
+  bool may_evict = true;               // no: an earlier one waits for what is better to give up
+};
+
+// The time `duration` after `from`; absent: beyond all times, never.
+std::optional<Nanoseconds> point_after(Nanoseconds from, Nanoseconds duration);
+
 struct PoolState {
   explicit PoolState(PoolOptions given);
 
   std::optional<std::size_t> find(std::string_view name) const;
   // Leases a session that is ready and that no other request is to have before; null: none.
-  LoadedSession* take_ready(std::size_t model);
+  LoadedSession* take_ready(std::size_t model, Nanoseconds now);
   // Why a request for it is refused at once; none: it is not. `message` says it.
-  Refusal refuse_at_once(const ModelEntry& entry, Nanoseconds now, std::string& message) const;
-  void answer(Waiter& waiter, Refusal refusal, std::string message);
+  Refusal refuse_at_once(ModelEntry& entry, Nanoseconds now, std::string& message);
+  void answer(Waiter& waiter, Refusal refusal, std::string message, Nanoseconds now);
+  void note_refusal(std::string name, Refusal refusal, std::string message, Nanoseconds took);
   void release(LoadedSession& session, Nanoseconds now);
   // The waiter has gone: what was claimed for it is free for others.
   void forget(const Waiter& waiter);
 
-  // Decides, and moves what is to be freed out of the models. The books hold what the step will take.
+  // Decides, and moves what is to be freed out of the models.
   Step next_step(Nanoseconds now);
+  // The books hold what the step will take, until it is finished or given up.
+  void begin(const Step& step, Nanoseconds now);
   bool has_waiting_loads() const;
-  void finish_load(const Step& step, Result<std::shared_ptr<void>> made, Bytes growth, Bytes peak,
-                   Nanoseconds took, Nanoseconds now);
+  // `growth` of the process by the load; absent: it could not be read, and nothing is learnt.
+  void finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
+                   Bytes peak, Nanoseconds took, Nanoseconds now);
   void finish_unload(const Step& step, Bytes returned, Nanoseconds took);
+  // Sessions that nobody uses leave their models; what they were charged is not on the books any more.
+  void unload_idle(std::size_t model);
+  std::list<LoadedSession> take_all_idle();
   // The step in progress has taken too long: its thread is left to itself.
   void give_up_step(Nanoseconds now);
   // A step that was given up came to its end after all.
   void end_given_up(const Step& step, Bytes held);
 
+  // A reading of what the process has, while nothing is loaded or freed.
+  void follow(Bytes measured);
   void note_use() { metrics.peak_used = std::max(metrics.peak_used, books.used()); }
   Event event(EventKind kind, std::string model, Nanoseconds took) const;
 
@@ -105,6 +134,8 @@ struct PoolState {
   std::optional<Nanoseconds> step_began;
   Step::Kind step_kind = Step::Kind::wait;
   std::size_t step_model = 0;
+  std::thread loader;            // the one of `generation`
+  bool lacks_loader = false;     // it could not be started
   int threads = 0, hanging = 0;  // of the pool; those of steps that were given up
   bool must_look = false;        // something happened since the last decision
   bool is_stopping = false;
@@ -112,17 +143,31 @@ struct PoolState {
  private:
   ModelMemory memory_of(const ModelEntry& entry, bool is_further) const;
   Bytes reservation(const ModelEntry& entry, bool is_further) const;
+  Bytes most_for_one() const { return books.budget - books.margin - books.baseline; }
   std::vector<Waiter*> by_rank(Nanoseconds now) const;
   bool ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) const;
   void grant(ModelEntry& entry, std::size_t model, Nanoseconds now);
-  void answer_all(std::size_t model, Refusal refusal, const std::string& message);
+  void answer_all(std::size_t model, Refusal refusal, const std::string& message, Nanoseconds now);
   bool any_lease() const;
   bool is_idle(const LoadedSession& session) const { return !session.is_leased; }
+  Bytes charged_to_pinned() const;
+  // Whether a request has waited long enough to keep others from what it needs.
+  bool is_claiming(const Waiter& waiter, Nanoseconds now, Room& room) const;
   // What could be given up for `model`: of each unpinned other model the sessions that nobody uses, or all.
   std::vector<Resident> candidates(std::size_t model, bool with_leased) const;
+  std::vector<Resident> without_waiters(std::vector<Resident> residents) const;
   Step unload_of(const std::vector<std::size_t>& models);
-  Step step_for(Waiter& waiter, Nanoseconds now, std::optional<Nanoseconds>& wake_at, bool& is_blocked);
+  Step step_for(Waiter& waiter, Nanoseconds now, Room& room);
+  // Whether to wait for `better`, of which some are leased, rather than to give up `idle` now.
+  bool is_worth_waiting(const std::vector<std::size_t>& better, const std::vector<std::size_t>& idle,
+                        Nanoseconds now, Room& room) const;
+  void claim(const std::vector<std::size_t>& chosen, const std::vector<Resident>& residents, Bytes missing,
+             Room& room);
+  static void lease(LoadedSession& session, Nanoseconds now);
+  Step step_beyond_charges(Waiter& waiter, Nanoseconds now, Room& room);
   Step load_step(std::size_t model, bool is_further);
+  using Sessions = std::list<LoadedSession>;
+  static void move_out(Sessions& from, Sessions::iterator session, Sessions& to);
   void take_out(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now);
   Step idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at);
 };

@@ -46,6 +46,7 @@ Json to_json(const BudgetComponent& component) {
     object["shared_with"] = need.shared_key;
     object["shared_bytes"] = need.shared.count;
   }
+  if (need.gpu_apart > Bytes{}) object["gpu_apart_bytes"] = need.gpu_apart.count;
   if (!component.settings.empty()) object["settings"] = component.settings;
   object["is_system"] = component.is_system;
   object["is_required"] = component.is_required;
@@ -108,6 +109,7 @@ Json plan_to_json(const PlanReport& report) {
   set_if(device_object, "name", device.name);
   device_object["total_bytes"] = device.total.count;
   set_if(device_object, "source", device.source);
+  device_object["is_control_group"] = device.is_control_group;
   object["device"] = std::move(device_object);
   const BudgetRules& rules = plan.budget.rules;
   object["rules"] = {{"most_used", rules.most_used},
@@ -119,10 +121,14 @@ Json plan_to_json(const PlanReport& report) {
   object["running_bytes"] = plan.running.count;
   object["run_mean_bytes"] = plan.rest.count;
   object["peak_bytes"] = plan.worst().total.count;
-  object["charged_peak_bytes"] = plan.charged_peak().count;
+  object["machine_peak_bytes"] = plan.machine_peak.count;
+  object["charged_peak_bytes"] = plan.charged_peak.count;
+  set_if(object, "unwaited_peak_bytes", plan.unwaited_peak);
   object["available_bytes"] = plan.available.count;
   object["used"] = plan.used;
-  object["start"] = plan.budget.start == StartMode::together ? "together" : "in order";
+  object["start"] = plan.budget.start == StartMode::in_order   ? "in order"
+                    : plan.budget.start == StartMode::together ? "together"
+                                                               : "without waiting";
   object["start_order"] = names_of(plan.budget, plan.order);
   object["best_start_order"] = names_of(plan.budget, plan.best_order);
   object["best_peak_bytes"] = plan.best_peak.count;

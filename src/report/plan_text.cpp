@@ -58,6 +58,11 @@ std::vector<Row> rows_of(const MemoryPlan& plan) {
   if (plan.worst().total > plan.running)
     rows.push_back(
         {"PEAK", words_for_sum(plan.worst().total, decimal), words_for(plan.worst(), plan.budget), true});
+  if (plan.budget.device.is_control_group && plan.machine_peak > plan.worst().total)
+    rows.push_back(
+        {"With code", words_for_sum(plan.machine_peak, decimal), "with the pages in common", true});
+  else if (has_common_pages(plan.worst()))
+    rows.push_back({"Charged", words_for_sum(plan.charged_peak, decimal), "to a control group", true});
   rows.push_back(
       {"Available", words_for_sum(plan.available, decimal), note_of_available(plan.verdict), true});
   return rows;
@@ -81,6 +86,14 @@ std::string names_of(const MemoryPlan& plan, const std::vector<std::size_t>& ord
   std::string words;
   for (const std::size_t i : order) words += (words.empty() ? "" : ", ") + plan.budget.components[i].name;
   return words;
+}
+
+// What is started; the system is there before.
+std::string names_to_start(const MemoryPlan& plan) {
+  std::vector<std::size_t> order;
+  for (const std::size_t i : plan.best_order)
+    if (!plan.budget.components[i].is_system) order.push_back(i);
+  return names_of(plan, order);
 }
 
 std::string names_in_set(const MemoryPlan& plan, bool wanted) {
@@ -107,14 +120,15 @@ std::vector<std::string> lines_of(const PlanReport& report) {
     lines.push_back(fmt::format("On average they take {}.", words_for_sum(plan.rest, decimal)));
   if (plan.best_peak < plan.worst().total)
     lines.push_back(fmt::format("The start order with the lowest peak ({}): {}.",
-                                words_for_sum(plan.best_peak, decimal), names_of(plan, plan.best_order)));
+                                words_for_sum(plan.best_peak, decimal), names_to_start(plan)));
   if (plan.fitting && plan.fitting->required_fit && names_in_set(plan, true).empty()) {
     lines.push_back("No component keeps the rules, not even alone.");
   } else if (plan.fitting && plan.fitting->required_fit) {
     lines.push_back(
         fmt::format("The most by value that keeps the rules ({} of {}{}): {}.",
                     words_for_sum(plan.fitting->peak, decimal), words_for_sum(plan.allowed, decimal),
-                    plan.fitting->is_proven ? "" : "; the search was cut short", names_in_set(plan, true)));
+                    plan.fitting->is_proven ? "" : "; the search was cut short, there may be a better one",
+                    names_in_set(plan, true)));
     const std::string left_out = names_in_set(plan, false);
     lines.push_back(left_out.empty() ? "That is all of them, in the start order with the lowest peak."
                                      : fmt::format("Left out: {}.", left_out));

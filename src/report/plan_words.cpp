@@ -27,6 +27,8 @@ std::string notes_of_row(const planning::MemoryPlan& plan, std::size_t component
   const Bytes run = need.run_peak.value_or(Bytes{});
   if (need.load_peak && *need.load_peak != run)
     add(fmt::format("load peak {}", planning::words_for_part(*need.load_peak, decimal)));
+  if (need.gpu_apart > Bytes{})
+    add(fmt::format("GPU memory {} not counted", planning::words_for_part(need.gpu_apart, decimal)));
   if (!row.group.empty()) add(fmt::format("in turns: {}", row.group));
   if (row.is_lazy) add("on demand");
   if (need.origin.kind == FigureOrigin::Kind::measured) add("measured");

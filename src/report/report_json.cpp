@@ -8,6 +8,14 @@
 
 namespace headroom::report {
 
+void describe(auto& field, a<FootprintGpu> auto& gpu) {
+  field("device", gpu.device);
+  field("name", gpu.name);
+  field("load_peak_bytes", gpu.load_peak);
+  field("run_peak_bytes", gpu.run_peak);
+  field.unless_zero("is_integrated", gpu.is_integrated);
+}
+
 void describe(auto& field, a<Footprint> auto& footprint) {
   field("name", footprint.name);
   field("path", footprint.path);
@@ -24,6 +32,7 @@ void describe(auto& field, a<Footprint> auto& footprint) {
   field("frames_bytes", footprint.frames);
   field("file_backed_bytes", footprint.file_backed);
   field("charged_peak_bytes", footprint.charged_peak);
+  field("gpu", footprint.gpu);
   field("settings", footprint.settings);
   field("measured_at", footprint.measured_at);
 }

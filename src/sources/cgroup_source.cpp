@@ -32,6 +32,7 @@ class CgroupSource : public MetricSource {
     const std::string_view stat = stat_.read();
     group.anonymous = bytes_line(stat, is_v2_ ? "anon " : "total_rss ");
     group.file_backed = bytes_line(stat, is_v2_ ? "file " : "total_cache ");
+    group.inactive_file = bytes_line(stat, is_v2_ ? "inactive_file " : "total_inactive_file ");
     group.swapped = is_v2_ ? swapped_.read_bytes() : bytes_line(stat, "total_swap ");
     if (const auto kills = bytes_line(events_.read(), "oom_kill ")) group.oom_kills = kills->count;
     sample.cgroup = group;

@@ -54,14 +54,16 @@ std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
   return Nanoseconds{(*user + *system) * (1'000'000'000 / ticks_per_second)};
 }
 
-std::optional<Bytes> sum_of_pss(const std::filesystem::path& path) {
+// The list of mappings has a line for each, the rollup one for all; its parts are in the rollup alone.
+void read_shares(const std::filesystem::path& path, ProcessMemory& memory) {
   const auto text = read_small_file(path);
-  if (!text) return std::nullopt;
-  std::optional<Bytes> sum;
-  for (const std::string_view line : split(*text, '\n'))
+  if (!text) return;
+  for (const std::string_view line : split(*text, '\n')) {
     if (line.starts_with("Pss:"))
-      if (const auto pss = kib_field(line)) sum = sum.value_or(Bytes{}) + *pss;
-  return sum;
+      if (const auto pss = kib_field(line)) memory.pss = memory.pss.value_or(Bytes{}) + *pss;
+    if (line.starts_with("Pss_File:")) memory.pss_file = kib_field(line);
+    if (line.starts_with("Pss_Shmem:")) memory.pss_shared = kib_field(line);
+  }
 }
 
 }  // namespace
@@ -74,9 +76,9 @@ ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::fi
   read_status(*status, memory);
   if (const auto stat = read_small_file(folder / "stat")) memory.cpu_time = cpu_time_of(*stat);
   if (detail == ProcessDetail::status) return memory;
-  memory.pss = sum_of_pss(folder / "smaps_rollup");
+  read_shares(folder / "smaps_rollup", memory);
   // Linux before 4.14 (Jetson Nano, TX2) has only the list of mappings that the rollup sums up.
-  if (!memory.pss) memory.pss = sum_of_pss(folder / "smaps");
+  if (!memory.pss) read_shares(folder / "smaps", memory);
   return memory;
 }
 

@@ -55,6 +55,31 @@ TEST_F(BenchDevice, MemoryByPhaseIsTheLedgersAndLatencyTheDevices) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("**Memory of cuda:1** (Fake GPU 1)"));
 }
 
+// A plan for a GPU takes what was taken of one, and refuses what was measured on the CPU.
+TEST_F(BenchDevice, AFootprintPlansAGpuByTheGpusMemory) {
+  const CommandResult result =
+      run({"--backend", "misbehaving", "--model",
+           model("on", "load device 64\nrun device 1") + ",device=cuda", "--model", model("off", "")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto plan_for = [&](const std::string& name) {
+    const auto budget = bench_.path() / (name + ".toml");
+    write_text(budget, "[[component]]\nname = \"a\"\nmodel = \"" + name + "\"\n");
+    return run_headroom({"plan", budget.string(), "--device", "rtx-3060", "--headless", "--footprints",
+                         bench_.run_folder().string(), "--json"});
+  };
+  const CommandResult on = plan_for("on");
+  EXPECT_EQ(on.exit_code, 0) << on.err;
+  const auto document = parse_json(on.out);
+  ASSERT_TRUE(document) << on.out;
+  const Json gpu = gpu_of("on");
+  const std::int64_t of_driver =
+      get_integer(get_member(gpu, "process"), "running_bytes").value_or(71 * kMiB) - 71 * kMiB;  // by NVML
+  EXPECT_EQ(get_integer(*document, "peak_bytes"), 71 * kMiB + std::max<std::int64_t>(0, of_driver));
+  const CommandResult off = plan_for("off");
+  EXPECT_EQ(off.exit_code, 2);
+  EXPECT_THAT(off.err, HasSubstr("what off takes of a GPU was not measured"));
+}
+
 TEST_F(BenchDevice, EachModelMayHaveItsOwnDevice) {
   const CommandResult result =
       run({"--backend", "misbehaving", "--model", model("on", "load device 8") + ",device=cuda", "--model",

@@ -188,16 +188,16 @@ TEST_F(Diff, TheOtherProcessesOfTheTreesArePairedByTheirCommands) {
 TEST_F(Diff, WrongUseIsOneSentenceAndExitCodeTwo) {
   write_text(folder_ / "text", "not a recording");
   const std::vector<std::pair<Words, std::string>> cases{
-      {{}, "takes two recordings: 0 given"},
-      {{"a.hrec"}, "takes two recordings: 1 given"},
-      {{"a.hrec", "b.hrec", "a.hrec"}, "takes two recordings: 3 given"},
+      {{}, "takes two things to compare: 0 given"},
+      {{"a.hrec"}, "takes two things to compare: 1 given"},
+      {{"a.hrec", "b.hrec", "a.hrec"}, "takes two things to compare: 3 given"},
       {{"a.hrec", "missing.hrec"}, "missing.hrec"},
       {{"text", "b.hrec"}, "text"},
       {{"a.hrec", "."}, "."},
       {{"a.hrec", "b.hrec", "--by", "thread"}, "thread"},
       {{"a.hrec", "b.hrec", "--top", "0"}, "--top"},
       {{"a.hrec", "b.hrec", "--min", "12"}, "--min"},
-      {{"a.hrec", "b.hrec", "--json", "--csv"}, "two views"},
+      {{"a.hrec", "b.hrec", "--json", "--csv"}, "views of their own"},
       {{"a.hrec", "b.hrec", "--fail-above", "much"}, "neither a size nor a percentage"},
       {{"a.hrec", "b.hrec", "--fail-above", "-5%"}, "no share"},
       {{"a.hrec", "b.hrec", "--fail-above", "nan%"}, "no share"},

@@ -1,4 +1,6 @@
 // `headroom plan` as a person and as a CI job uses it.
+#include <fmt/format.h>
+
 #include "cli/command.h"
 
 namespace headroom::test {
@@ -69,38 +71,76 @@ TEST(Plan, WhatIfIsToldBesideWhatIs) {
                                 Not(HasSubstr("SegNet "))));
 }
 
-TEST(Plan, LiveIsOnTopOfWhatTheMachineHasTaken) {
+// A machine of 4,000,000 kB of which 3,000,000 are to be had, and a budget of one component beside the
+// system.
+class PlanLive : public testing::Test {
+ protected:
+  void SetUp() override {
+    write(
+        "proc/meminfo",
+        "MemTotal: 4000000 kB\nMemFree: 1000000 kB\nMemAvailable: 3000000 kB\nBuffers: 0 kB\nCached: 0 kB\n");
+    write("b.toml",
+          "[[component]]\nname = \"OS\"\nmemory = \"1GB\"\nsystem = true\n"
+          "[[component]]\nname = \"a\"\nmemory = \"1000000KiB\"\nneeds = [\"OS\"]\n");
+  }
+  void write(const std::string& file, const std::string& text) {
+    fs::create_directories((folder_ / file).parent_path());
+    write_text(folder_ / file, text);
+  }
+  void limit_to(Bytes limit, Bytes current, Bytes inactive_file) {
+    write("proc/self/cgroup", "0::/robot\n");
+    write("sys/fs/cgroup/robot/memory.max", fmt::format("{}\n", limit.count));
+    write("sys/fs/cgroup/robot/memory.current", fmt::format("{}\n", current.count));
+    write("sys/fs/cgroup/robot/memory.stat", fmt::format("anon 1\ninactive_file {}\n", inactive_file.count));
+  }
+  Json plan_live() {
+    const CommandResult result =
+        plan({(folder_ / "b.toml").string(), "--live", "--sysroot", folder_.path().string(), "--json"});
+    EXPECT_LE(result.exit_code, 1) << result.err;
+    const auto document = parse_json(result.out);
+    EXPECT_TRUE(document) << result.out;
+    return document ? *document : Json::object();
+  }
+  TemporaryFolder folder_;
+};
+
+// The system's own row gives way to what is measured; what needs it stays.
+TEST_F(PlanLive, IsOnTopOfWhatTheMachineHasTaken) {
+  const Json document = plan_live();
+  EXPECT_EQ(get_bytes(document, "peak_bytes"), kibibytes(2'000'000));  // 1,000,000 KiB are taken
+  EXPECT_THAT(get_text(document, "baseline"), AllOf(HasSubstr("are taken now"), HasSubstr("in place of OS")));
+}
+
+TEST_F(PlanLive, InAControlGroupPagesOfFilesThatItCanGiveBackAreNotTaken) {
+  limit_to(kibibytes(2'000'000), kibibytes(1'900'000), kibibytes(1'500'000));
+  const Json document = plan_live();
+  EXPECT_EQ(get_bytes(document, "peak_bytes"), kibibytes(1'400'000));
+  EXPECT_EQ(get_bytes(document["device"], "total_bytes"), kibibytes(2'000'000));
+  EXPECT_EQ(get_bool(document["device"], "is_control_group"), true);
+}
+
+TEST_F(PlanLive, WhereTheMachineHasLessLeftThanTheGroupItCounts) {
+  limit_to(kibibytes(3'900'000), kibibytes(1'000), {});
+  const Json document = plan_live();
+  EXPECT_EQ(get_bytes(document["device"], "total_bytes"), kibibytes(4'000'000));
+  EXPECT_EQ(get_bool(document["device"], "is_control_group"), false);
+  EXPECT_THAT(get_text(document, "baseline"), HasSubstr("has more left"));
+}
+
+TEST(Plan, ForAControlGroupItIsByWhatThatIsCharged) {
   const TemporaryFolder folder;
-  fs::create_directories(folder / "proc");
   write_text(
-      folder / "proc/meminfo",
-      "MemTotal: 4000000 kB\nMemFree: 1000000 kB\nMemAvailable: 3000000 kB\nBuffers: 0 kB\nCached: 0 kB\n");
-  write_text(folder / "b.toml",
-             "[[component]]\nname = \"OS\"\nmemory = \"1GB\"\nsystem = true\n"
-             "[[component]]\nname = \"a\"\nmemory = \"1000000KiB\"\n");
+      folder / "b.toml",
+      "[device]\ntotal = \"8GB\"\nsystem = \"1GB\"\n[[component]]\nname = \"a\"\nmemory = \"300MB\"\n");
   const CommandResult result =
-      plan({(folder / "b.toml").string(), "--live", "--sysroot", folder.path().string(), "--json"});
+      plan({"b.toml", "--mem-limit", "400MB", "--buffer", "0B", "--json"}, folder.path());
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto document = parse_json(result.out);
   ASSERT_TRUE(document) << result.out;
-  EXPECT_EQ(get_bytes(*document, "peak_bytes"), kibibytes(2'000'000));  // 1,000,000 KiB are taken
-  EXPECT_THAT(get_text(*document, "baseline"),
-              AllOf(HasSubstr("are taken now"), HasSubstr("in place of OS")));
-}
-
-TEST(Plan, WhatNeedsTheSystemIsStillThereOnALiveMachine) {
-  const TemporaryFolder folder;
-  fs::create_directories(folder / "proc");
-  write_text(
-      folder / "proc/meminfo",
-      "MemTotal: 4000000 kB\nMemFree: 1000000 kB\nMemAvailable: 3000000 kB\nBuffers: 0 kB\nCached: 0 kB\n");
-  write_text(folder / "b.toml",
-             "[[component]]\nname = \"OS\"\nmemory = \"1GB\"\nsystem = true\n"
-             "[[component]]\nname = \"a\"\nmemory = \"900GB\"\nneeds = [\"OS\"]\n");
-  const CommandResult result =
-      plan({(folder / "b.toml").string(), "--live", "--sysroot", folder.path().string()});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("Verdict: Does not fit"));
+  EXPECT_EQ(get_bytes(*document, "peak_bytes"), Bytes{300'000'000});  // the machine's system is not in it
+  EXPECT_EQ(get_bool((*document)["device"], "is_control_group"), true);
+  EXPECT_EQ(plan({"b.toml", "--mem-limit", "200MB"}, folder.path()).exit_code, 1);
+  EXPECT_EQ(plan({"b.toml", "--mem-limit", "200MB", "--live"}, folder.path()).exit_code, 2);
 }
 
 // What is said to be done next can be pasted into a shell, with the flags that it was found with.
@@ -139,7 +179,9 @@ TEST(Plan, DevicesAreListed) {
   const CommandResult result = plan({"--devices"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out,
-              AllOf(HasSubstr("orin-nx-16gb"), HasSubstr("15.03 GiB"), HasSubstr("tegrastats lines")));
+              AllOf(HasSubstr("orin-nx-16gb     Jetson Orin NX 16 GB        15.03 GiB  14.50 GiB  13.75 GiB  "
+                              "tegrastats lines"),
+                    HasSubstr("tx2-nx"), HasSubstr("agx-xavier-64gb")));
 }
 
 // Measured alone, planned, and held against all at once.
@@ -162,6 +204,9 @@ TEST(Plan, HoldsAgainstAParallelRunOfWhatWasMeasuredAlone) {
   const auto document = parse_json(planned.out);
   ASSERT_TRUE(document) << planned.out;
   EXPECT_EQ(get_text((*document)["components"][1]["origin"], "kind"), "measured");
+  // Both have the runtime's code: the machine has it once, and a control group is not charged for it.
+  EXPECT_GT(get_bytes(*document, "peak_bytes"), get_bytes(*document, "charged_peak_bytes"));
+  EXPECT_THAT(plan({budget, "--footprints", folder}).out, HasSubstr("Charged"));
   const CommandResult verified = plan({budget, "--footprints", folder, "--verify", folder, "--json"});
   const auto verification = parse_json(verified.out);
   ASSERT_TRUE(verification) << verified.err;

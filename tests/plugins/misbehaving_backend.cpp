@@ -231,6 +231,7 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           prepare_device,
                           placement,
                           run_facts,
+                          nullptr,
                           nullptr};
 
 }  // namespace

@@ -47,6 +47,7 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           prepare_device,
                           plugin::placement<hr_session>,
                           plugin::run_facts<hr_session>,
+                          nullptr,
                           nullptr};
 
 }  // namespace

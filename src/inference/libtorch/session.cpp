@@ -241,8 +241,7 @@ void hr_session::State::check_input(const hr_tensor& tensor) const {
       !std::equal(spec.dims.begin(), spec.dims.end(), given.dims.begin(), given.dims.end(), agrees))
     throw Failure{HR_ERROR_FAILED, fmt::format("input {} is {}, but {} was given", spec.name, spec.describe(),
                                                given.describe())};
-  std::size_t wanted = headroom::size_of(spec.type);
-  for (const std::int64_t dim : given.dims) wanted *= static_cast<std::size_t>(dim);
+  const std::size_t wanted = plugin::checked_bytes(spec.name, tensor, headroom::size_of(spec.type));
   if (tensor.bytes != wanted)
     throw Failure{HR_ERROR_FAILED,
                   fmt::format("input {} needs {} bytes, but {} were given", spec.name, wanted, tensor.bytes)};

@@ -36,6 +36,10 @@ int prepare_device(const char* device, hr_device_facts* facts, hr_error* error) 
   return plugin::guarded(error, [&] { plugin::prepare_device(device, "cpu and cuda:N", *facts); });
 }
 
+int make_arena(int64_t bytes, hr_error* error) {
+  return plugin::guarded(error, [&] { runtime().get()->fill_shared_arena(bytes); });
+}
+
 constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
 
 const hr_backend kBackend{HEADROOM_BACKEND_ABI,
@@ -56,7 +60,8 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           prepare_device,
                           plugin::placement<hr_session>,
                           plugin::run_facts<hr_session>,
-                          plugin::share<hr_session>};
+                          plugin::share<hr_session>,
+                          make_arena};
 
 }  // namespace
 

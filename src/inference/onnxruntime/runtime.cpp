@@ -8,7 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "inference/onnxruntime/failure.h"
@@ -23,6 +25,16 @@ static_assert(offsetof(OrtApi, CreateArenaCfgV2) <
               offsetof(OrtApi, CreateSessionFromArrayWithPrepackedWeightsContainer));
 static_assert(offsetof(OrtApi, AddRunConfigEntry) <
               offsetof(OrtApi, CreateSessionFromArrayWithPrepackedWeightsContainer));
+
+// y = Identity(x), one float: an ONNX file of opset 13 as the bytes of its protocol buffer.
+constexpr std::string_view kIdentityModel(
+    "\x08\x07\x3a\x37"                                                   // ir_version 7, graph of 55 bytes
+    "\x0a\x10\x0a\x01x\x12\x01y\x22\x08Identity"                         // node: input, output, operator
+    "\x12\x01g"                                                          // name
+    "\x5a\x0f\x0a\x01x\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x01"  // input: float[1]
+    "\x62\x0f\x0a\x01y\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x01"  // output: float[1]
+    "\x42\x04\x0a\x00\x10\x0d",                                          // opset 13
+    65);
 
 std::string last_dl_error() {
   const char* text = ::dlerror();
@@ -105,8 +117,9 @@ void Runtime::check(OrtStatus* status) const {
   throw classify(api_->GetErrorMessage(status));
 }
 
-void Runtime::make_arena(std::int64_t first_bytes) {
-  if (has_arena_) return;
+bool Runtime::make_arena(std::int64_t first_bytes) {
+  const std::lock_guard lock(arena_mutex_);
+  if (has_arena_) return false;
   // An arena that grows as requested has no first size. One that doubles has, and what it doubles can be
   // bounded (older libraries do not know the bound, and refuse it).
   constexpr std::array<const char*, 3> kKeys{"arena_extend_strategy", "initial_chunk_size_bytes",
@@ -120,6 +133,30 @@ void Runtime::make_arena(std::int64_t first_bytes) {
   const auto memory = cpu_memory(*this, OrtArenaAllocator);
   check(api_->CreateAndRegisterAllocator(env_, memory.get(), configuration.get()));
   has_arena_ = true;
+  return true;
+}
+
+// The arena is to be had by a session alone, so there is one, of kIdentityModel, for this. One block of the
+// arena's size becomes its first region, which it keeps when the block is freed and the session is gone.
+void Runtime::fill_shared_arena(std::int64_t bytes) {
+  if (!make_arena(bytes)) return;
+  OrtSessionOptions* made_options = nullptr;
+  check(api_->CreateSessionOptions(&made_options));
+  const Owned<OrtSessionOptions> options(made_options, api_->ReleaseSessionOptions);
+  check(api_->AddSessionConfigEntry(options.get(), kUseEnvAllocators, "1"));
+  check(api_->SetIntraOpNumThreads(options.get(), 1));
+  OrtSession* made_session = nullptr;
+  check(api_->CreateSessionFromArray(env_, kIdentityModel.data(), kIdentityModel.size(), options.get(),
+                                     &made_session));
+  const Owned<OrtSession> session(made_session, api_->ReleaseSession);
+  OrtAllocator* made_arena = nullptr;
+  check(api_->CreateAllocator(session.get(), cpu_memory(*this, OrtArenaAllocator).get(), &made_arena));
+  const Owned<OrtAllocator> arena(made_arena, api_->ReleaseAllocator);
+  const auto size = static_cast<std::size_t>(bytes);
+  void* block = nullptr;
+  check(api_->AllocatorAlloc(arena.get(), size, &block));
+  std::memset(block, 0, size);
+  check(api_->AllocatorFree(arena.get(), block));
 }
 
 Owned<OrtMemoryInfo> cpu_memory(const Runtime& runtime, OrtAllocatorType type) {

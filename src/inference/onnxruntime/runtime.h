@@ -5,6 +5,7 @@
 #include <onnxruntime_c_api.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace headroom::onnxruntime {
@@ -43,17 +44,23 @@ class Runtime {
   // The same, which takes this many bytes at its first use and then grows by just what is asked for. There is
   // one such arena in a process: if it is there already, it stays as it is.
   void make_shared_arena(std::int64_t bytes) { make_arena(bytes); }
+  // The same, all of it touched: ONNX Runtime's first use alone gives it addresses, and no memory.
+  void fill_shared_arena(std::int64_t bytes);
 
  private:
-  void make_arena(std::int64_t first_bytes);
+  bool make_arena(std::int64_t first_bytes);  // false: there is one
   void* library_ = nullptr;  // stays open: its threads and thread-local objects may outlive an unload
   const OrtApiBase* base_ = nullptr;
   const OrtApi* api_ = nullptr;
   OrtEnv* env_ = nullptr;
   std::string version_;
   uint32_t minor_version_ = 0;
+  std::mutex arena_mutex_;
   bool has_arena_ = false;
 };
+
+// The configuration entry by which a session takes the environment's allocators.
+inline constexpr const char* kUseEnvAllocators = "session.use_env_allocators";
 
 // The memory of the CPU; `type` says whether an arena is meant.
 Owned<OrtMemoryInfo> cpu_memory(const Runtime& runtime, OrtAllocatorType type);

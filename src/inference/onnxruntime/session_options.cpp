@@ -74,12 +74,12 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
                   "TensorRT runs on GPUs alone; give --device cuda:N, or --backend onnxruntime"};
   } else if (settings.shared_arena_bytes > 0) {
     runtime.make_shared_arena(settings.shared_arena_bytes);
-    runtime.check(api.AddSessionConfigEntry(made, "session.use_env_allocators", "1"));
+    runtime.check(api.AddSessionConfigEntry(made, kUseEnvAllocators, "1"));
     // Weights would leave holes in it when a session ends.
     runtime.check(api.AddSessionConfigEntry(made, "session.use_device_allocator_for_initializers", "1"));
   } else if (settings.arena != 0 && settings.arena_same_as_requested != 0) {
     runtime.make_exact_arena();
-    runtime.check(api.AddSessionConfigEntry(made, "session.use_env_allocators", "1"));
+    runtime.check(api.AddSessionConfigEntry(made, kUseEnvAllocators, "1"));
   }
   return options;
 }

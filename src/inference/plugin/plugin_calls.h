@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "inference/backend_plugin.h"
 #include "inference/plugin/plugin_failure.h"
@@ -27,7 +29,7 @@ int guarded(hr_error* error, Work&& work) noexcept {
 }
 
 // The runtime from the first start() to the last stop(). Sessions hold a share of it, so it outlives stop()
-// where a session does.
+// where a session does. Two pools of models may start and stop it on different threads.
 template <class Runtime>
 class StartedRuntime {
  public:
@@ -35,27 +37,41 @@ class StartedRuntime {
 
   int start(hr_error* error) {
     return guarded(error, [this] {
+      const std::lock_guard lock(mutex_);
       if (!runtime_) runtime_ = std::make_shared<Runtime>();
       ++starts_;
     });
   }
   void stop() {
-    if (starts_ > 0 && --starts_ == 0) runtime_.reset();
+    std::shared_ptr<Runtime> last;  // ends behind the lock
+    const std::lock_guard lock(mutex_);
+    if (starts_ > 0 && --starts_ == 0) last = std::move(runtime_);
   }
-  const char* version() const { return runtime_ ? runtime_->version().c_str() : ""; }
+  // Until the last stop().
+  const char* version() const {
+    const std::lock_guard lock(mutex_);
+    return runtime_ ? runtime_->version().c_str() : "";
+  }
+  // Throws Failure before start() and after the last stop().
+  std::shared_ptr<Runtime> get() const {
+    const std::lock_guard lock(mutex_);
+    if (!runtime_) throw Failure{HR_ERROR_UNAVAILABLE, std::string(name_) + " was not started"};
+    return runtime_;
+  }
 
   template <class Session>
   int load(const char* path, const hr_settings* settings, Session** session, hr_error* error) const {
     return guarded(error, [&] {
-      if (!runtime_) throw Failure{HR_ERROR_UNAVAILABLE, std::string(name_) + " was not started"};
+      const std::shared_ptr<Runtime> runtime = get();
       if (settings->struct_size < sizeof(hr_settings))
         throw Failure{HR_ERROR_UNAVAILABLE, "the settings come from an older Headroom than this plug-in"};
-      *session = std::make_unique<Session>(runtime_, path, *settings).release();
+      *session = std::make_unique<Session>(runtime, path, *settings).release();
     });
   }
 
  private:
   const char* name_;
+  mutable std::mutex mutex_;
   std::shared_ptr<Runtime> runtime_;
   int starts_ = 0;
 };

@@ -73,6 +73,15 @@ std::size_t checked_index(std::string_view what, std::int32_t index, std::size_t
   return static_cast<std::size_t>(index);
 }
 
+std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::size_t element_bytes) {
+  std::size_t bytes = element_bytes;
+  for (std::int32_t i = 0; i < tensor.rank; ++i)
+    if (tensor.dims[i] < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(tensor.dims[i]), &bytes))
+      throw Failure{HR_ERROR_FAILED, "the dimensions of input " + std::string(input) +
+                                         " are negative, or more than memory can hold"};
+  return bytes;
+}
+
 std::string without_source_places(std::string_view message) {
   const std::string line = on_one_line(message);
   std::string clean;

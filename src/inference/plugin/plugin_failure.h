@@ -29,6 +29,10 @@ T value_or_throw(Result<T> result, hr_error_kind kind = HR_ERROR_FAILED) {
 // The index of one of `count` inputs or outputs, as `what` says. Throws Failure where there is none.
 std::size_t checked_index(std::string_view what, std::int32_t index, std::size_t count);
 
+// The bytes of a tensor of these dimensions. Throws Failure where one is negative or they are more than can
+// be.
+std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::size_t element_bytes);
+
 // A runtime's message on one line, without what helps only its own developers: "…/core/graph/model.cc:181
 // onnxruntime::Model::Model(…) Unsupported model IR version: 14" becomes "Unsupported model IR version: 14".
 std::string without_source_places(std::string_view message);

@@ -190,7 +190,8 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   BoundTensor& input = inputs_[headroom::plugin::checked_index("input", index, inputs_.size())];
   std::vector<std::int64_t> shape(tensor.dims, tensor.dims + std::max(tensor.rank, 0));
   const auto given = static_cast<ElementType>(tensor.element_type);
-  if (given != input.spec.type || tensor.bytes != bytes_of(shape, given))
+  if (given != input.spec.type ||
+      tensor.bytes != headroom::plugin::checked_bytes(input.spec.name, tensor, headroom::size_of(given)))
     throw Failure{
         HR_ERROR_FAILED,
         fmt::format("input {} is {}, but {} of {} bytes was given", input.spec.name, input.spec.describe(),

@@ -71,5 +71,21 @@ TEST(CommonLimit, ItIsKeptOrNotOrNotKnown) {
   EXPECT_EQ(kept_common_limit(result, mebibytes(80), false), false);
 }
 
+// Two models whose code lies in the bench's own processes, too: of 30 MiB each maps, a share of 10 is told.
+TEST(CommonLimit, PagesInCommonWithTheBenchAreCountedOnceAndWhole) {
+  ProcessMemory model;
+  model.rss = mebibytes(100);
+  model.file_backed = mebibytes(30);
+  model.shared = mebibytes(8);
+  model.pss = mebibytes(62 + 10 + 4);
+  model.pss_file = mebibytes(10);
+  model.pss_shared = mebibytes(4);
+  EXPECT_EQ(resident_once({model}), mebibytes(100)) << "alone it is the resident size";
+  EXPECT_EQ(resident_once({model, model, ProcessMemory{}}), mebibytes(2 * 62 + 30 + 8));
+  EXPECT_EQ(resident_once({model, model, model, model}), mebibytes(4 * 62 + 40 + 16)) << "other files";
+  model.pss_file.reset();  // before Linux 5.3
+  EXPECT_EQ(resident_once({model}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace headroom::bench

@@ -36,6 +36,7 @@ constexpr const char* kExtensions[] = {".faulty", nullptr};
           nullptr,
           nullptr,
           nullptr,
+          nullptr,
           nullptr};
 }
 

@@ -35,6 +35,7 @@ TEST(BestSet, NoSetThatFitsIsWorthMore) {
   for (int i = 0; i < 2000; ++i) {
     Budget budget = test::random_budget(random, {2 + random() % 7, random() % 2 == 0, random() % 2 == 0});
     if (random() % 4 == 0) budget.start = StartMode::together;
+    if (random() % 8 == 0) budget.start = StartMode::without_waiting;
     const Occupancy occupancy(budget);
     const Bytes capacity{static_cast<std::int64_t>(random() % 40)};
     const BestSet set = largest_set(budget, occupancy, capacity, budget.start);
@@ -99,11 +100,48 @@ TEST(BestSet, ThirtyComponentsAreDecidedExactly) {
   EXPECT_TRUE(largest_set(budget, occupancy, {5000}, budget.start).is_proven);
 }
 
+// And has what fits all the same: nothing that is left out could still be added.
 TEST(BestSet, ASearchThatIsCutShortSaysSo) {
   std::mt19937 random(5);
-  const Budget budget = test::random_budget(random, {8, false, false, false, false});
+  for (int i = 0; i < 100; ++i) {
+    const Budget budget = test::random_budget(random, {8, false, false, false, false});
+    const Occupancy occupancy(budget);
+    const BestSet set = largest_set(budget, occupancy, {20}, budget.start, 1);
+    if (!set.required_fit) continue;
+    ASSERT_FALSE(set.is_proven);
+    ASSERT_LE(set.peak, Bytes{20});
+    for (std::size_t k = 0; k < set.members.size(); ++k) {
+      if (set.members[k]) continue;
+      std::vector<bool> larger = set.members;
+      larger[k] = true;
+      ASSERT_GT(lowest_peak_of(occupancy, larger, budget.start), Bytes{20});
+    }
+  }
+}
+
+// No clock decides: the work is bounded, so the answer is the same on every machine.
+TEST(BestSet, TwoHundredComponentsEndAndSayThatTheyAreNotProven) {
+  std::mt19937 random(9);
+  Budget budget = test::random_budget(random, {200, true, true});
+  for (BudgetComponent& component : budget.components) {
+    component.is_required = false;
+    component.value = 1 + static_cast<double>(random() % 100) / 10;
+  }
   const Occupancy occupancy(budget);
-  EXPECT_FALSE(largest_set(budget, occupancy, {20}, budget.start, 1).is_proven);
+  const BestSet set = largest_set(budget, occupancy, {150}, budget.start);
+  EXPECT_FALSE(set.is_proven);
+  EXPECT_LE(set.peak, Bytes{150});
+  EXPECT_GT(set.value, 100);
+}
+
+TEST(BestSet, WhatIsWorthNothingAndFitsIsNotLeftOut) {
+  Budget budget;
+  budget.components = {test::component("a", 10, 10), test::component("b", 90, 90),
+                       test::component("c", 10, 10)};
+  budget.components[0].value = budget.components[2].value = 0;
+  const BestSet set = largest_set(budget, Occupancy(budget), {100}, StartMode::in_order);
+  EXPECT_EQ(set.members, (std::vector<bool>{true, true, false}));
+  EXPECT_TRUE(set.is_proven);
 }
 
 }  // namespace

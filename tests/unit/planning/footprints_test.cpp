@@ -133,6 +133,38 @@ TEST(Footprints, TheSameModelOnAnotherRuntimeIsAVariant) {
               HasSubstr("runs/3/footprints/b.json, measured 2026-11-22 on bench-7"));
 }
 
+// A GPU with memory of its own is planned with what was taken of one, and never with host memory.
+TEST(Footprints, ForAGpuItsOwnFiguresCount) {
+  MeasuredFootprint on_gpu = yolox("runs/4/footprints/a.json");
+  on_gpu.footprint.settings.device = "cuda:0";
+  on_gpu.footprint.measured_at = "2026-11-01T08:00:00+00:00";
+  on_gpu.footprint.gpu = FootprintGpu{"cuda:0", "NVIDIA H200", mebibytes(700), mebibytes(650), false};
+  Budget budget = budget_with("a");
+  budget.device.name = "GeForce RTX 3060 12 GB";
+  budget.device.is_gpu = true;
+  const auto resolved = resolve_footprints(budget, {yolox(), on_gpu});  // the newest is of the CPU
+  ASSERT_TRUE(resolved) << resolved.error().sentence();
+  const MemoryNeed& need = resolved->components[0].need;
+  EXPECT_EQ(need.load_peak, mebibytes(700));
+  EXPECT_EQ(need.run_peak, mebibytes(650));
+  EXPECT_EQ(need.shared, Bytes{});
+  EXPECT_EQ(need.frame_bytes(), Bytes{});
+  EXPECT_EQ(need.gpu_apart, Bytes{});
+  const auto refused = resolve_footprints(budget, {yolox()});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().sentence(),
+      "b.toml:7: what a takes of a GPU was not measured: runs/1/footprints/a.json is of the machine's "
+      "memory, and GeForce RTX 3060 12 GB has memory of its own; measure it with headroom bench --device "
+      "cuda:0, or write sizes");
+  // On a board the host's figures count, and what it took of a GPU is told.
+  budget.device.is_gpu = false;
+  const auto on_board = resolve_footprints(budget, {on_gpu});
+  ASSERT_TRUE(on_board);
+  EXPECT_EQ(on_board->components[0].need.run_peak, need_of(yolox()).run_peak);
+  EXPECT_EQ(on_board->components[0].need.gpu_apart, mebibytes(650));
+}
+
 TEST(Footprints, WhatIfOnAMeasuredComponentStays) {
   MeasuredFootprint other = yolox("runs/3/footprints/b.json");
   other.footprint.name = "b";

@@ -101,21 +101,69 @@ TEST(MemoryPlan, OfAPipelineOneTransientBufferCounts) {
   EXPECT_EQ(plan_of(budget_of({a, b, c}, 100)).running, Bytes{30 + 7 + 3});
 }
 
+// A member of a group brings its own buffer, not that of one that it never runs with.
+TEST(MemoryPlan, AMemberOfAGroupBringsItsOwnBufferIntoThePipeline) {
+  BudgetComponent a = component("a", 50, 50), b = component("b", 20, 20), c = component("c", 10, 10);
+  a.group = b.group = "turns";
+  a.pipeline = b.pipeline = c.pipeline = "front";
+  a.need.transient = {10}, b.need.transient = {40}, c.need.transient = {5};
+  const MemoryPlan plan = plan_of(budget_of({a, b, c}, 200));
+  EXPECT_EQ(plan.running, Bytes{50 + 10 + 10});  // not b's 40 beside a's 50
+  b.need.transient = {45};
+  EXPECT_EQ(plan_of(budget_of({a, b, c}, 200)).running, Bytes{20 + 45 + 10});
+}
+
 TEST(MemoryPlan, PagesInCommonAreCountedOnce) {
   BudgetComponent a = component("a", 10, 10), b = component("b", 10, 10);
   a.need.shared_key = b.need.shared_key = "onnxruntime 1.29.0";
   a.need.shared = {28}, b.need.shared = {30};
   const MemoryPlan plan = plan_of(budget_of({a, b}, 100));
   EXPECT_EQ(plan.worst().total, Bytes{50});
-  EXPECT_EQ(plan.charged_peak(), Bytes{20});
+  EXPECT_EQ(plan.machine_peak, Bytes{50});
+  EXPECT_EQ(plan.charged_peak, Bytes{20});
+}
+
+// The machine's system is in nobody's group.
+TEST(MemoryPlan, WhatAGroupIsChargedHasNothingOfTheMachinesSystem) {
+  BudgetComponent a = component("a", 10, 10);
+  a.need.shared_key = "onnxruntime 1.29.0";
+  a.need.shared = {30};
+  Budget budget = budget_of({a}, 100);
+  budget.device.system = {20};
+  const MemoryPlan plan = plan_of(budget);
+  EXPECT_EQ(plan.machine_peak, Bytes{60});
+  EXPECT_EQ(plan.charged_peak, Bytes{10});
+  EXPECT_THAT(plan.reasons, Contains(HasSubstr("is charged 10 B")));
+}
+
+// The limit of a control group is held against what it is charged, and the machine's against all pages.
+TEST(MemoryPlan, InAControlGroupPagesInCommonAreNotCounted) {
+  BudgetComponent a = component("a", 10, 10), b = component("b", 10, 10);
+  a.need.shared_key = b.need.shared_key = "onnxruntime 1.29.0";
+  a.need.shared = b.need.shared = {30};
+  Budget budget = budget_of({a, b}, 25);
+  EXPECT_EQ(plan_of(budget).verdict, Verdict::does_not_fit);
+  budget.device.is_control_group = true;
+  const MemoryPlan plan = plan_of(budget);
+  EXPECT_EQ(plan.verdict, Verdict::tight);
+  EXPECT_EQ(plan.worst().total, Bytes{20});
+  EXPECT_EQ(plan.running, Bytes{20});
+  EXPECT_EQ(plan.machine_peak, Bytes{50});
+  EXPECT_EQ(plan.charged_peak, Bytes{20});
 }
 
 TEST(MemoryPlan, AllAtOnceAddsTheLoadPeaks) {
-  Budget budget = budget_of({component("a", 40, 10), component("b", 30, 10)}, 100);
+  Budget budget = budget_of({component("a", 40, 10), component("b", 30, 50)}, 100);
   budget.start = StartMode::together;
   const MemoryPlan plan = plan_of(budget);
   EXPECT_EQ(plan.worst().total, Bytes{70});
   EXPECT_EQ(words_for(plan.worst(), budget), "while all are loaded at once");
+  EXPECT_EQ(plan.unwaited_peak, Bytes{90});  // b runs while a is still loaded
+  EXPECT_THAT(plan.reasons, Contains(HasSubstr("where none waits it may be 90 B")));
+  budget.start = StartMode::without_waiting;
+  const MemoryPlan unwaited = plan_of(budget);
+  EXPECT_EQ(unwaited.worst().total, Bytes{90});
+  EXPECT_EQ(unwaited.unwaited_peak, std::nullopt);
 }
 
 TEST(MemoryPlan, TheDevicesOwnRowsGiveWayToTheBudgets) {
@@ -134,12 +182,15 @@ TEST(MemoryPlan, MomentsAddUp) {
   for (int i = 0; i < 1000; ++i) {
     Budget budget = test::random_budget(random, {1 + random() % 8});
     if (random() % 3 == 0) budget.start = StartMode::together;
+    if (random() % 6 == 0) budget.start = StartMode::without_waiting;
     const MemoryPlan plan = plan_of(budget);
     for (const PlanMoment& moment : plan.moments) {
       ASSERT_EQ(sum_of(moment.shares), moment.total);
       ASSERT_LE(moment.total, plan.worst().total);
     }
     ASSERT_LE(plan.best_peak, plan.worst().total);
+    ASSERT_LE(plan.charged_peak, plan.machine_peak);
+    ASSERT_GE(plan.unwaited_peak.value_or(plan.worst().total), plan.worst().total);
     ASSERT_EQ(plan.available, plan.total - plan.worst().total);
   }
 }

@@ -31,6 +31,13 @@ Bytes lowest_by_trying(const Occupancy& occupancy) {
   return lowest;
 }
 
+// All that is there after the start.
+std::vector<bool> started_of(const Occupancy& occupancy) {
+  std::vector<bool> started = occupancy.all();
+  for (std::size_t i = 0; i < started.size(); ++i) started[i] = !occupancy.is_lazy(i);
+  return started;
+}
+
 TEST(StartOrder, NoOrderIsBetterWithGroupsAndDependencies) {
   std::mt19937 random(1);
   std::size_t improved = 0;
@@ -41,7 +48,12 @@ TEST(StartOrder, NoOrderIsBetterWithGroupsAndDependencies) {
     const auto best = best_start_order(occupancy, occupancy.all());
     ASSERT_EQ(best.size(), given_start_order(occupancy).size());
     ASSERT_TRUE(keeps_dependencies(occupancy, best));
-    ASSERT_EQ(peak_of_start(occupancy, best).count, lowest_by_trying(occupancy).count) << i;
+    const Bytes lowest = lowest_by_trying(occupancy);
+    ASSERT_EQ(peak_of_start(occupancy, best).count, lowest.count) << i;
+    ASSERT_TRUE(can_start_within(occupancy, occupancy.all(), lowest));
+    // A byte less is too little, unless it is running that takes the most.
+    const bool is_by_start = lowest > occupancy.at_peak(started_of(occupancy));
+    ASSERT_FALSE(is_by_start && can_start_within(occupancy, occupancy.all(), lowest - Bytes{1}));
     if (peak_of_start(occupancy, best) < peak_of_start(occupancy, given_start_order(occupancy))) ++improved;
   }
   EXPECT_GT(improved, 300U);  // else the test shows nothing
@@ -78,7 +90,8 @@ TEST(Occupancy, ALargerSetNeverTakesLess) {
     std::vector<bool> larger = set;
     larger[random() % larger.size()] = true;
     ASSERT_LE(occupancy.at_peak(set), occupancy.at_peak(larger));
-    ASSERT_LE(occupancy.at_load(set), occupancy.at_load(larger));
+    for (const StartMode start : {StartMode::together, StartMode::without_waiting})
+      ASSERT_LE(occupancy.at_start(set, start), occupancy.at_start(larger, start));
     const std::size_t loading = random() % larger.size();
     ASSERT_LE(occupancy.at_peak(set, loading), occupancy.at_peak(larger, loading));
   }

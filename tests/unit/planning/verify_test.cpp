@@ -56,7 +56,11 @@ TEST(Verify, AGroupIsNotChargedForPagesInCommonAndSharesAre) {
   ASSERT_EQ(by_group->components.size(), 2U);
   EXPECT_EQ(by_group->components[0].planned, Bytes{90});
   EXPECT_EQ(by_group->components[0].measured, Bytes{90});
-  EXPECT_EQ(verify_plan(sample_budget(), run_with(150, "pss_samples"), "RUN")->joint.planned, Bytes{150});
+  BenchResult shares = run_with(120, "pss_samples");
+  EXPECT_EQ(verify_plan(sample_budget(), shares, "RUN")->joint.planned, Bytes{150});
+  EXPECT_EQ(verify_plan(sample_budget(), shares, "RUN")->joint.measured, Bytes{120});
+  shares.parallel->joint_resident_peak = Bytes{149};  // with what of the code falls to the bench
+  EXPECT_EQ(verify_plan(sample_budget(), shares, "RUN")->joint.measured, Bytes{149});
 }
 
 TEST(Verify, ARunOfOtherModelsOrWithoutAJointPeakIsRefused) {

@@ -45,6 +45,25 @@ TEST(WhatIf, EachChangeDoesWhatItSays) {
   EXPECT_TRUE(without.components[0].after.empty());
 }
 
+TEST(WhatIf, ANameMayHaveAnEqualsSign) {
+  Budget budget = sample_budget();
+  budget.components[2].name = "tracker k=3.1";
+  const auto changed = with_change(budget, "tracker k=3.1.memory=1KiB");
+  ASSERT_TRUE(changed) << changed.error().sentence();
+  EXPECT_EQ(changed->components[2].need.run_peak, kibibytes(1));
+}
+
+// The device's own rows stand for the system only as long as the budget has none, dropped or not.
+TEST(WhatIf, DroppingTheSystemsRowBringsNoOtherIn) {
+  Budget budget = sample_budget();
+  budget.device.system = budget.device.desktop = {7};
+  budget.components[2].is_system = true;
+  const auto changed = with_change(budget, "drop=tracker");
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->device.system, Bytes{});
+  EXPECT_EQ(changed->device.desktop, Bytes{});
+}
+
 TEST(WhatIf, WhatCannotBeDoneIsOneSentence) {
   const auto sentence = [](const char* change) {
     const auto budget = with_change(sample_budget(), change);
@@ -64,6 +83,7 @@ TEST(WhatIf, WhatCannotBeDoneIsOneSentence) {
   EXPECT_THAT(sentence("tracker.precision=int8"), HasSubstr("[[component.variant]]"));
   EXPECT_THAT(sentence("tracker.value=nan"), HasSubstr("is no value"));
   EXPECT_THAT(sentence("tracker.memory=9000000TB"), HasSubstr("more than any memory has"));
+  EXPECT_THAT(sentence("tracker.run_mean=1KiB"), HasSubstr("run_mean is above run_peak"));
   EXPECT_THAT(sentence("lazy=camera"), HasSubstr("lazy and not there at the start"));
 }
 

@@ -34,7 +34,7 @@ class FakeMachine {
     PoolOptions options;
     options.budget = budget_;
     options.margin = Bytes{};
-    options.measure = [this] { return used(); };
+    options.meter.read = [this] { return used(); };
     options.patience = {1'000'000};
     return options;
   }

@@ -10,6 +10,7 @@ int main(int count, char** arguments) try {
   headroom::ModelPool pool({.budget_bytes = 128 << 20, .events_to = "pool-events.jsonl"});
   pool.add({.name = "face", .path = arguments[1], .image_size = 128});
   pool.add({.name = "text", .path = arguments[2], .image_size = 160});
+  std::vector<float> picture;  // made before the sessions that read it, so it ends after them
   for (int frame = 0; frame < 4; ++frame) {
     for (const char* name : {"face", "text"}) {
       headroom::PoolSession session = pool.acquire(name, {.deadline = std::chrono::seconds(30)});
@@ -19,7 +20,7 @@ int main(int count, char** arguments) try {
       }
       const long long side = session.inputs()[0].dims[2] > 0 ? session.inputs()[0].dims[2] : 160;
       const bool is_last = session.inputs()[0].dims[3] == 3;  // face: [1,128,128,3]; text: [1,3,160,160]
-      std::vector<float> picture(static_cast<std::size_t>(3 * side * side), 0.5F);
+      picture.assign(static_cast<std::size_t>(3 * side * side), 0.5F);
       const std::vector<std::int64_t> dims =
           is_last ? std::vector<std::int64_t>{1, side, side, 3} : std::vector<std::int64_t>{1, 3, side, side};
       session.set_input(0, picture.data(), picture.size() * sizeof(float), dims);

@@ -1,13 +1,19 @@
 // headroom/model_pool.h with ONNX Runtime, as a program uses it.
 #include "headroom/model_pool.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <stdexcept>
 #include <thread>
 
+#include "pool/process_bytes.h"
 #include "support/test_support.h"
 
 namespace headroom {
@@ -61,10 +67,20 @@ TEST_F(ModelPoolTest, GivesSessionsThatRun) {
     EXPECT_THROW(session.set_input(0, picture.data(), 4, {1}), std::invalid_argument);
     EXPECT_THROW(session.set_input(0, nullptr, picture.size() * sizeof(float), session.inputs()[0].dims),
                  std::invalid_argument);
+    EXPECT_THROW(session.output(0), std::logic_error) << "what is there is of other inputs";
+    session.run();
     EXPECT_THROW(session.output(99), std::invalid_argument);
+    session.set_input(0, picture.data(), picture.size() * sizeof(float), session.inputs()[0].dims);
+    EXPECT_THROW(session.output(0), std::logic_error) << "what is there is of other inputs";
+    const PoolSession moved = std::move(session);
+    EXPECT_TRUE(moved);
+    EXPECT_FALSE(session);
+    EXPECT_THROW(session.message(), std::logic_error);
+    EXPECT_THROW(session.run(), std::logic_error);
   }
-  // The next one finds inputs that are still there, not those of the last.
+  // The next one finds inputs that are still there, not those of the last, and no outputs of the last.
   PoolSession session = pool.acquire("front");
+  EXPECT_THROW(session.output(0), std::logic_error);
   EXPECT_EQ(first_values(session), before);
   EXPECT_EQ(pool.metrics().hits, 1);
 }
@@ -114,30 +130,111 @@ TEST_F(ModelPoolTest, SessionsOfOneModelRunAtTheSameTime) {
   EXPECT_EQ(pool.metrics().loads, 2);
 }
 
-TEST_F(ModelPoolTest, AnArenaAndFramesAreTakenWhole) {
-  ModelPool pool({.budget_bytes = 2048 * kMiB, .frame_bytes = 8 * kMiB, .arena_bytes = 32 * kMiB});
+TEST_F(ModelPoolTest, FramesAreTakenWhole) {
+  ModelPool pool({.budget_bytes = 2048 * kMiB, .frame_bytes = 8 * kMiB});
   ASSERT_NE(pool.frames(), nullptr);
-  EXPECT_GE(pool.frames_fd(), 0);
-  std::memset(pool.frames(), 1, 8 * kMiB);
-  pool.add(model("front", kFront));
-  pool.add(model("back", kBack));
-  for (const char* name : {"front", "back"}) {
-    PoolSession session = pool.acquire(name);
-    ASSERT_TRUE(session) << session.message();
-    first_values(session);
-  }
+  std::memset(pool.frames(), 7, 8 * kMiB);
+  // As another process sees them.
+  std::uint8_t last = 0;
+  ASSERT_EQ(::pread(pool.frames_fd(), &last, 1, ModelPool::frames_offset() + 8 * kMiB - 1), 1);
+  EXPECT_EQ(last, 7);
+  EXPECT_EQ(::pread(pool.frames_fd(), &last, 1, ModelPool::frames_offset() + 8 * kMiB), 0);
   const ModelPool without({.budget_bytes = kMiB});
   EXPECT_EQ(const_cast<ModelPool&>(without).frames(), nullptr);
   EXPECT_EQ(without.frames_fd(), -1);
 }
 
+// In a process of its own: there is one arena in a process.
+TEST_F(ModelPoolTest, AnArenaIsTakenWholeBeforeAnythingIsLoaded) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  constexpr std::int64_t kArena = 64 * kMiB;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto own = [] { return pool::own_bytes().value_or(Bytes{}).count; };
+    ModelPool pool({.budget_bytes = 1024 * kMiB, .arena_bytes = kArena});
+    const std::int64_t before = own();
+    pool.add(model("front", kFront));
+    const std::int64_t after = own(), used = pool.metrics().used_bytes;
+    std::vector<float> first;
+    {
+      PoolSession session = pool.acquire("front");
+      if (!session) ::_exit(2);
+      first = first_values(session);
+    }
+    const std::int64_t loaded = own();
+    std::fprintf(stderr, "arena +%lld KiB, model +%lld KiB\n",
+                 static_cast<long long>((after - before) / 1024),
+                 static_cast<long long>((loaded - after) / 1024));
+    const bool is_whole = after - before >= kArena && used >= after - kMiB;  // a thread's stack, say, is not
+    // Its weights and little more: what its runs need is in the arena.
+    ::_exit(is_whole && loaded - after < 8 * kMiB && first.size() == 8 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// Two runtimes in one process.
+TEST_F(ModelPoolTest, ServesLibTorchBesideOnnxRuntime) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer keeps what is freed for a while";
+#endif
+  constexpr const char* kModule = "models/yolox_nano_640x640.torchscript.pt";
+  const auto module = test::shared_data(kModule);
+  const std::string plugin = std::string(HEADROOM_BINARY_DIR) + "/bin/libheadroom_backend_libtorch.so";
+  if (!module) GTEST_SKIP() << test::absent_message(kModule);
+  if (!std::filesystem::exists(plugin)) GTEST_SKIP() << test::absent_message("the LibTorch plug-in");
+  ModelPool pool({.budget_bytes = 4096 * kMiB});
+  PoolModel detector;
+  detector.name = "detector";
+  detector.path = module->string();
+  pool.add(detector);
+  pool.add(model("front", kFront));
+  for (int round = 0; round < 2; ++round) {
+    for (const char* name : {"detector", "front"}) {
+      PoolSession session = pool.acquire(name);
+      ASSERT_TRUE(session) << session.message();
+      session.run();
+      const PoolTensor output = session.output(0);
+      ASSERT_NE(output.data, nullptr);
+      EXPECT_EQ(output.type, PoolElement::float32);
+      if (std::string(name) == "detector") {
+        EXPECT_EQ(output.dims, (std::vector<std::int64_t>{1, 8400, 85}));
+      }
+      session.discard();  // so that each is loaded twice
+    }
+  }
+  EXPECT_EQ(pool.metrics().loads, 4);
+  EXPECT_EQ(pool.metrics().refusals, 0);
+  EXPECT_LE(pool.metrics().peak_used_bytes, pool.metrics().budget_bytes);
+}
+
 TEST_F(ModelPoolTest, SaysWhatIsWrong) {
-  EXPECT_THROW(ModelPool({.budget_bytes = 0}), std::invalid_argument);
+  constexpr std::chrono::nanoseconds kNone(0), kNegative(-1);
+  for (const ModelPoolOptions& wrong : std::initializer_list<ModelPoolOptions>{
+           {.budget_bytes = 0},
+           {.budget_bytes = kMiB, .margin_bytes = -1},
+           {.budget_bytes = kMiB, .margin_bytes = kMiB},
+           {.budget_bytes = kMiB, .unload_after_idle = kNegative},
+           {.budget_bytes = kMiB, .patience = kNegative},
+           {.budget_bytes = kMiB, .load_timeout = kNone},
+           {.budget_bytes = kMiB, .frame_bytes = std::int64_t{1} << 62, .arena_bytes = std::int64_t{1} << 62},
+           {.budget_bytes = kMiB, .frame_bytes = -1},
+           {.budget_bytes = kMiB, .arena_bytes = -1}})
+    EXPECT_THROW(ModelPool{wrong}, std::invalid_argument);
   EXPECT_THROW(ModelPool({.budget_bytes = 1, .events_to = "/nowhere/events"}), std::runtime_error);
   ModelPool pool({.budget_bytes = 1024 * kMiB});
   pool.add(model("front", kFront));
   EXPECT_THROW(pool.add(model("front", kFront)), std::invalid_argument);
   EXPECT_THROW(pool.add({.name = "x", .path = "x.unknown"}), std::invalid_argument);
+  PoolModel wrong = model("wrong", kFront);
+  wrong.run_peak_bytes = -1;
+  EXPECT_THROW(pool.add(wrong), std::invalid_argument);
+  wrong = model("wrong", kFront);
+  wrong.sessions = 0;
+  EXPECT_THROW(pool.add(wrong), std::invalid_argument);
   PoolModel absent = model("absent", kFront);
   absent.path = "/nowhere/absent.onnx";
   pool.add(absent);
@@ -164,7 +261,54 @@ TEST_F(ModelPoolTest, WritesItsEventsAsLines) {
   const std::string text = test::read_text(folder / "events.jsonl");
   EXPECT_THAT(text, HasSubstr(R"({"event":"loaded","time_ns":)"));
   EXPECT_THAT(text, HasSubstr(R"("refusal":"unknown_model","message":"the pool has no model named none")"));
-  EXPECT_THAT(text, HasSubstr(R"({"event":"metrics",)"));
+  // At the end: what was freed, and then every counter.
+  const std::size_t unloaded = text.find(R"({"event":"unloaded")"),
+                    metrics = text.find(R"({"event":"metrics",)");
+  ASSERT_NE(metrics, std::string::npos);
+  EXPECT_LT(unloaded, metrics);
+  EXPECT_EQ(text.find('\n', metrics), text.size() - 1);
+  EXPECT_THAT(text, HasSubstr(R"("lost_events":0)"));
+}
+
+// A reader that does not read stops nothing.
+TEST_F(ModelPoolTest, APipeThatIsFullLosesLines) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "events";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THROW(ModelPool({.budget_bytes = kMiB, .events_to = path}), std::runtime_error) << "nobody reads";
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  {
+    ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = path});
+    for (int i = 0; i < 2000; ++i) EXPECT_FALSE(pool.acquire("unknown"));
+  }
+  ::close(reader);
+}
+
+TEST_F(ModelPoolTest, AnotherOneMayTakeItsPlace) {
+  const test::TemporaryFolder folder;
+  ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = folder / "first"});
+  pool.add(model("front", kFront));
+  PoolSession kept = pool.acquire("front");
+  pool = ModelPool({.budget_bytes = 1024 * kMiB});
+  EXPECT_THAT(test::read_text(folder / "first"), HasSubstr(R"({"event":"metrics",)"));
+  EXPECT_FALSE(first_values(kept).empty());
+  EXPECT_EQ(pool.acquire("front").refusal(), PoolRefusal::unknown_model);
+}
+
+TEST_F(ModelPoolTest, PoolsMayBeginAndEndOnDifferentThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([] {
+      for (int i = 0; i < 4; ++i) {
+        ModelPool pool({.budget_bytes = 4096 * kMiB});
+        pool.add(model("front", kFront));
+        PoolSession session = pool.acquire("front");
+        ASSERT_TRUE(session) << session.message();
+        first_values(session);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 // A plug-in whose models are files of commands: tests/plugins/misbehaving_backend.cpp.

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <limits>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -180,6 +184,170 @@ TEST(Pool, MemoryOfTheProgramItselfIsOnTheBooks) {
   EXPECT_EQ(pool.metrics().evictions, 1);  // a, once; with the memory back both fit
 }
 
+// What idle models hold beyond their charge comes back with them, so they are given up before anybody is told
+// that there is no room.
+TEST(Pool, GivesUpModelsThatHoldMoreThanTheirCharge) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  Model understated = test::model_of(machine, {"understated", mebibytes(70)});
+  understated.memory = {mebibytes(10), mebibytes(10), {}};
+  ASSERT_TRUE(pool.add(std::move(understated)));
+  add(pool, machine, {"b", mebibytes(45)});
+  ASSERT_TRUE(pool.acquire("understated"));
+  const Lease lease = pool.acquire("b");
+  EXPECT_TRUE(lease) << lease.message();
+  EXPECT_EQ(machine.used(), mebibytes(45));
+}
+
+// The weights that sessions share stay with the last of them, and so does their charge.
+TEST(Pool, TheLastSessionIsChargedTheSharedWeights) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a", mebibytes(30), {}, {}, 2, mebibytes(1)});
+  Lease first = pool.acquire("a"), second = pool.acquire("a");
+  ASSERT_TRUE(second);
+  EXPECT_EQ(pool.metrics().resident, mebibytes(31));
+  first.discard();
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  EXPECT_EQ(pool.metrics().resident, mebibytes(30));
+}
+
+TEST(Pool, AFurtherSessionIsChargedWhatWasLearntOfOne) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  Model model = test::model_of(machine, {"a", mebibytes(30), {}, {}, 3, mebibytes(2)});
+  model.next_session = {};  // only the first is stated
+  ASSERT_TRUE(pool.add(std::move(model)));
+  const Lease first = pool.acquire("a"), second = pool.acquire("a"), third = pool.acquire("a");
+  ASSERT_TRUE(third) << third.message();
+  // The second was reserved and charged as the first, as nothing was known: then it is known.
+  EXPECT_EQ(pool.metrics().resident, mebibytes(30 + 2 + 2));
+}
+
+TEST(Pool, MemoryThatTheProgramFreesDuringALoadIsNotLearnt) {
+  FakeMachine machine(mebibytes(100), mebibytes(60));
+  Pool pool(machine.options());
+  Model model = test::model_of(machine, {"a", mebibytes(10)});
+  model.memory = {{}, {}, mebibytes(20)};
+  model.load = [&, load = model.load](const std::shared_ptr<void>& sibling) {
+    machine.give(mebibytes(50));
+    return load(sibling);
+  };
+  ASSERT_TRUE(pool.add(std::move(model)));
+  add(pool, machine, {"b", mebibytes(85)});
+  ASSERT_TRUE(pool.acquire("a"));
+  EXPECT_GT(pool.metrics().resident.count, 0);
+  EXPECT_EQ(pool.metrics().used, mebibytes(60) + pool.metrics().resident);
+  // It is given up for b, which fits into what the program has left.
+  EXPECT_TRUE(pool.acquire("b").refusal() == Refusal::too_large) << "the baseline was 60 with a loaded";
+  EXPECT_TRUE(pool.unload("a"));
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  const Lease lease = pool.acquire("b");
+  EXPECT_TRUE(lease) << lease.message();  // the baseline fell to 10 with the pool empty
+}
+
+TEST(Pool, WhatIsStatedTooLargeStaysSo) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a", mebibytes(101)});
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(pool.acquire("a").message(), ::testing::Not(HasSubstr("anew")));
+}
+
+TEST(Pool, WhatWasLearntTooLargeIsMeasuredAnewLater) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  Model model = test::model_of(machine, {"a", mebibytes(10)});
+  model.memory = {{}, {}, mebibytes(20)};
+  model.load = [&, load = model.load](const std::shared_ptr<void>& sibling) {
+    machine.take(mebibytes(95));  // by another thread of the program, and for long enough to be seen
+    return load(sibling);
+  };
+  ASSERT_TRUE(pool.add(std::move(model)));
+  ASSERT_TRUE(pool.acquire("a"));
+  machine.give(mebibytes(95));
+  EXPECT_TRUE(pool.unload("a"));
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  const Lease refused = pool.acquire("a");
+  EXPECT_EQ(refused.refusal(), Refusal::too_large);
+  EXPECT_THAT(refused.message(), HasSubstr("is measured anew in"));
+}
+
+TEST(Pool, TimesNearTheLargestAreForEver) {
+  constexpr Nanoseconds kForEver{std::numeric_limits<std::int64_t>::max()};
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.load_timeout = options.patience = kForEver;
+  options.unload_after_idle = kForEver;
+  Pool pool(std::move(options));
+  add(pool, machine, {"a"});
+  EXPECT_TRUE(pool.acquire("a", {kForEver, 0}));
+  EXPECT_TRUE(pool.acquire("a", {kForEver, 0}));
+  EXPECT_EQ(pool.metrics().loads, 1);
+}
+
+TEST(Pool, ThrowsWhereNothingCanBeMeasured) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.meter.read = [] { return std::nullopt; };
+  EXPECT_THROW(Pool(std::move(options)), std::runtime_error);
+}
+
+TEST(Pool, AReadingThatIsNotToBeHadIsLeftOut) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  std::atomic<bool> is_blind = false;
+  options.meter.read = [&]() -> std::optional<Bytes> {
+    return is_blind ? std::nullopt : std::optional(machine.used());
+  };
+  Pool pool(std::move(options));
+  for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(40)});
+  ASSERT_TRUE(pool.acquire("a"));
+  is_blind = true;
+  for (const char* name : {"b", "c", "a"}) ASSERT_TRUE(pool.acquire(name));
+  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_EQ(pool.metrics().resident, mebibytes(80));
+}
+
+TEST(Pool, WhatTheProgramTookForItselfIsNotForModels) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a", mebibytes(60)});
+  machine.take(mebibytes(50));
+  pool.add_to_baseline(mebibytes(50));
+  EXPECT_EQ(pool.acquire("a").refusal(), Refusal::too_large);
+}
+
+TEST(Pool, AFailedFurtherSessionLeavesTheModelServed) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.retry_after = {3'600'000'000'000};
+  Pool pool(std::move(options));
+  std::atomic<bool> fails = false;
+  add(pool, machine, {"a", mebibytes(10), {}, {}, 2, {}, nullptr, &fails});
+  add(pool, machine, {"b", mebibytes(95)});
+  {
+    const Lease first = pool.acquire("a");
+    fails = true;
+    EXPECT_EQ(pool.acquire("a", {Nanoseconds{50'000'000}, 0}).refusal(), Refusal::deadline);
+    while (pool.metrics().load_failures == 0) std::this_thread::yield();
+    fails = false;
+  }
+  ASSERT_TRUE(pool.acquire("b"));  // in its place
+  EXPECT_TRUE(pool.acquire("a"));
+}
+
+TEST(Pool, IsEmptyAfterItsEnd) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  ASSERT_TRUE(pool.preload("a"));
+  pool.shut_down();
+  EXPECT_EQ(machine.used().count, 0);
+  EXPECT_EQ(pool.metrics().unloads, 1);
+  EXPECT_EQ(pool.acquire("a").refusal(), Refusal::shut_down);
+  pool.shut_down();
+}
+
 TEST(Pool, LearnsWhatAModelTakes) {
   FakeMachine machine;
   Pool pool(machine.options());
@@ -283,7 +451,8 @@ TEST(Pool, TellsAnObserverThatMayAskBack) {
   const std::lock_guard lock(mutex);
   std::vector<std::string> told;
   for (const Event& event : events) told.push_back(std::string(name_of(event.kind)) + " " + event.model);
-  EXPECT_THAT(told, ::testing::UnorderedElementsAre("loaded a", "unloaded a", "loaded b", "refused c"));
+  EXPECT_THAT(
+      told, ::testing::UnorderedElementsAre("loaded a", "unloaded a", "loaded b", "refused c", "unloaded b"));
   for (const Event& event : events)
     if (event.kind == EventKind::unloaded) {
       EXPECT_EQ(event.changed, mebibytes(60));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <list>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -129,6 +130,70 @@ TEST(PoolThreads, WaitsForLeasesThatHoldWhatItNeeds) {
   EXPECT_EQ(pool.metrics().evictions, 1);
 }
 
+// What is leased for ever keeps the one who needs it waiting, and nobody else.
+TEST(PoolThreads, OneWhoWaitsForWhatIsNeverReleasedLeavesTheOthersServed) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"kept", mebibytes(60)});
+  add(pool, machine, {"waits", mebibytes(60)});
+  for (const char* name : {"beside", "too"}) add(pool, machine, {name, mebibytes(30)});
+  Lease kept = pool.acquire("kept");
+  std::thread other([&] { EXPECT_TRUE(pool.acquire("waits")); });
+  while (pool.metrics().waits < 2) std::this_thread::yield();
+  // Longer than patience (1 ms), with and without room beside what is claimed.
+  for (int i = 0; i < 50; ++i)
+    for (const char* name : {"beside", "too"}) ASSERT_TRUE(pool.acquire(name)) << name;
+  kept.release();
+  other.join();
+  EXPECT_LE(machine.peak(), mebibytes(100));
+}
+
+TEST(PoolThreads, WhatIsClaimedIsLentToOthersNowAndThen) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"kept", mebibytes(50)});
+  add(pool, machine, {"idle", mebibytes(40)});
+  add(pool, machine, {"waits", mebibytes(95)});  // needs both
+  Lease kept = pool.acquire("kept");
+  ASSERT_TRUE(pool.preload("idle"));
+  std::thread other([&] { EXPECT_TRUE(pool.acquire("waits")); });
+  while (pool.metrics().waits < 2) std::this_thread::yield();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(pool.acquire("idle", {{}, 3}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+  kept.release();
+  other.join();
+  EXPECT_EQ(pool.metrics().evictions, 2);
+}
+
+TEST(PoolThreads, BesideBusyPinnedModelsWhatCannotFitIsToldSo) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"pinned", mebibytes(60)});
+  add(pool, machine, {"other", mebibytes(50)});
+  EXPECT_TRUE(pool.pin("pinned"));
+  const Lease busy = pool.acquire("pinned");
+  const Lease refused = pool.acquire("other");
+  EXPECT_EQ(refused.refusal(), Refusal::no_room);
+  EXPECT_THAT(refused.message(), HasSubstr("pinned models 60.0 MiB"));
+}
+
+TEST(PoolThreads, WhatTheProgramHoldsForAMomentIsWaitedFor) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"pinned", mebibytes(30)});
+  add(pool, machine, {"other", mebibytes(50)});
+  EXPECT_TRUE(pool.pin("pinned"));
+  const Lease busy = pool.acquire("pinned");
+  machine.take(mebibytes(40));  // what its run takes
+  std::thread other([&] { EXPECT_TRUE(pool.acquire("other")); });
+  while (pool.metrics().waits < 2 || pool.metrics().unaccounted.count == 0) std::this_thread::yield();
+  machine.give(mebibytes(40));  // nobody tells the pool
+  other.join();
+  EXPECT_LE(machine.peak(), mebibytes(100));
+}
+
 TEST(PoolThreads, AFailedLoadIsToldToAllWhoWaitForIt) {
   FakeMachine machine;
   PoolOptions options = machine.options();
@@ -233,6 +298,56 @@ TEST(PoolThreads, AFreeThatHangsLeavesTheOthersServed) {
   door.open();
   while (pool.metrics().stuck.count > 0) std::this_thread::yield();
   EXPECT_EQ(machine.used(), mebibytes(60));
+}
+
+// What a thread that outlives its pool, the test and perhaps main() still looks at.
+template <class T>
+T& kept() {
+  static auto* all = new std::list<T>;
+  return all->emplace_back();
+}
+
+TEST(PoolThreads, AFreeThatHangsDoesNotKeepThePoolFromItsEnd) {
+  FakeMachine& machine = kept<FakeMachine>();
+  PoolOptions options = machine.options();
+  options.load_timeout = {200'000'000};
+  Door& door = kept<Door>();
+  {
+    Pool pool(std::move(options));
+    Model model = test::model_of(machine, {"hangs", mebibytes(30)});
+    model.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
+      return std::shared_ptr<void>(&machine, [&](void*) {
+        door.wait_open();
+        machine.take(mebibytes(1));  // it has ended
+      });
+    };
+    ASSERT_TRUE(pool.add(std::move(model)));
+    ASSERT_TRUE(pool.preload("hangs"));
+  }
+  EXPECT_EQ(machine.used().count, 0);
+  door.open();
+  while (machine.used() == Bytes{}) std::this_thread::yield();
+}
+
+TEST(PoolThreads, ALoadThatHangsAtTheEndLeavesTheOthersFreed) {
+  FakeMachine& machine = kept<FakeMachine>();
+  PoolOptions options = machine.options();
+  options.load_timeout = {200'000'000};
+  Door& door = kept<Door>();
+  std::thread waiter;
+  {
+    Pool pool(std::move(options));
+    add(pool, machine, {"good", mebibytes(10)});
+    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+    ASSERT_TRUE(pool.preload("good"));
+    waiter = std::thread([&] { EXPECT_FALSE(pool.acquire("hangs")); });
+    door.wait_for_someone();
+  }
+  waiter.join();
+  EXPECT_EQ(machine.used().count, 0);
+  door.open();
+  while (machine.peak() < mebibytes(30)) std::this_thread::yield();
+  while (machine.used().count != 0) std::this_thread::yield();
 }
 
 TEST(PoolThreads, WhoWaitsIsToldThatThePoolEnds) {

@@ -19,7 +19,8 @@ TEST(ProcessMemory, ReadsANameWithSpacesAndParentheses) {
       "kB\nRssShmem:\t 384 kB\nVmSwap:\t 4 kB\nThreads:\t7\n");
   tree.file("proc/42/stat", "42 (evil) name () S 1 42 42 0 -1 0 0 0 0 0 150 50 0 0 20 0 7 0 1 0 0\n");
   tree.file("proc/42/smaps_rollup",
-            "00-ff ---p 00 00:00 0 [rollup]\nRss: 2048 kB\nPss:    1234 kB\nPss_Anon: 9 kB\n");
+            "00-ff ---p 00 00:00 0 [rollup]\nRss: 2048 kB\nPss:    1234 kB\nPss_Anon: 9 kB\nPss_File: 8 "
+            "kB\nPss_Shmem: 7 kB\n");
   const ProcessMemory memory = read_process_memory(42, ProcessDetail::with_pss, tree.root());
   EXPECT_EQ(memory.rss, mebibytes(2));
   EXPECT_EQ(memory.rss_peak, kibibytes(3000));
@@ -27,6 +28,8 @@ TEST(ProcessMemory, ReadsANameWithSpacesAndParentheses) {
   EXPECT_EQ(memory.file_backed, kibibytes(640));
   EXPECT_EQ(memory.shared, kibibytes(384));
   EXPECT_EQ(memory.pss, kibibytes(1234));
+  EXPECT_EQ(memory.pss_file, kibibytes(8));
+  EXPECT_EQ(memory.pss_shared, kibibytes(7));
   EXPECT_EQ(memory.swapped, kibibytes(4));
   EXPECT_EQ(memory.threads, 7);
   const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));

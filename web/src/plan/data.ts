@@ -14,6 +14,7 @@ export interface Component {
   run_peak_bytes?: number;
   frames_bytes: number;
   transient_bytes: number;
+  gpu_apart_bytes?: number;
   is_system: boolean;
   is_lazy: boolean;
   group?: string;
@@ -48,13 +49,15 @@ export interface Plan {
   budget: string;
   title?: string;
   is_decimal: boolean;
-  device: {name?: string; total_bytes: number; source?: string};
+  device: {name?: string; total_bytes: number; source?: string; is_control_group: boolean};
   rules: {most_used: number; buffer_bytes: number; allowed_bytes: number};
   verdict: 'healthy' | 'tight' | 'risky' | 'does_not_fit';
   reasons: string[];
   running_bytes: number;
   run_mean_bytes: number;
   peak_bytes: number;
+  machine_peak_bytes: number;
+  charged_peak_bytes: number;
   available_bytes: number;
   used: number;
   best_start_order: string[];
@@ -64,7 +67,7 @@ export interface Plan {
   components: Component[];
   moments: Moment[];
   worst_moment: number;
-  fitting?: {members: string[]; left_out: string[]; peak_bytes: number; required_fit: boolean};
+  fitting?: {members: string[]; left_out: string[]; peak_bytes: number; is_proven: boolean; required_fit: boolean};
   advice: Advice[];
 }
 

@@ -35,6 +35,9 @@ export function Page({plan}: {plan: Plan}) {
     ['peak', size(plan.peak_bytes)], ['of', size(plan.device.total_bytes)], ['used', percent(plan.used)],
     ['available', size(plan.available_bytes)], ['on average', size(plan.run_mean_bytes)], ['allowed by the rules', size(plan.rules.allowed_bytes)],
   ];
+  if (plan.device.is_control_group && plan.machine_peak_bytes > plan.peak_bytes) figures.push(['with code, of the machine', size(plan.machine_peak_bytes)]);
+  if (!plan.device.is_control_group && worst.parts.some((part) => part.is_shared)) figures.push(['charged to a control group', size(plan.charged_peak_bytes)]);
+  const is_system = new Set(plan.components.filter((component) => component.is_system).map((component) => component.name));
   return (
     <>
       <header>
@@ -60,12 +63,12 @@ export function Page({plan}: {plan: Plan}) {
           <h2>Moment by moment</h2>
           {moments.map((moment, i) => <Bar moment={moment} scale={scale} plan={plan} color_of={color_of} size={size} is_worst={i === plan.worst_moment} />)}
           {plan.moments.length > moments.length && <p class="quiet">{plan.moments.length - moments.length} more are in “headroom plan --json”.</p>}
-          {plan.best_peak_bytes < plan.peak_bytes && <p class="order">Started in the order {plan.best_start_order.join(', ')} it would be {size(plan.best_peak_bytes)}.</p>}
+          {plan.best_peak_bytes < plan.peak_bytes && <p class="order">Started in the order {plan.best_start_order.filter((name) => !is_system.has(name)).join(', ')} it would be {size(plan.best_peak_bytes)}.</p>}
         </section>
         <Components plan={plan} size={size} />
         {plan.fitting && <section><h2>What fits</h2>
-          {plan.fitting.required_fit
-            ? <p class="order">The most by value that keeps the rules ({size(plan.fitting.peak_bytes)}): {plan.fitting.members.join(', ')}. {plan.fitting.left_out.length === 0 ? 'That is all of them, in the start order with the lowest peak.' : `Left out: ${plan.fitting.left_out.join(', ')}.`}</p>
+          {plan.fitting.required_fit && plan.fitting.members.length === 0 ? <p class="order">No component keeps the rules, not even alone.</p> : plan.fitting.required_fit
+            ? <p class="order">The most by value that keeps the rules ({size(plan.fitting.peak_bytes)}{plan.fitting.is_proven ? '' : '; the search was cut short, there may be a better one'}): {plan.fitting.members.join(', ')}. {plan.fitting.left_out.length === 0 ? 'That is all of them, in the start order with the lowest peak.' : `Left out: ${plan.fitting.left_out.join(', ')}.`}</p>
             : <p>What is required does not keep the rules by itself.</p>}
         </section>}
         {plan.advice.length > 0 && <Changes advice={plan.advice} size={size} />}
@@ -93,6 +96,7 @@ function notes_of(component: Component, size: Size): string {
   if (component.frames_bytes > 0) notes.push(`frames ${size(component.frames_bytes)}`);
   if (component.transient_bytes > 0) notes.push(`transient ${size(component.transient_bytes)}`);
   if (component.load_peak_bytes !== undefined && component.load_peak_bytes !== component.run_peak_bytes) notes.push(`load peak ${size(component.load_peak_bytes)}`);
+  if (component.gpu_apart_bytes) notes.push(`GPU memory ${size(component.gpu_apart_bytes)} not counted`);
   if (component.group) notes.push(`in turns: ${component.group}`);
   if (component.is_lazy) notes.push('on demand');
   if (component.origin.kind !== 'stated') notes.push(`${component.origin.kind}: ${component.origin.source ?? ''}`);
@@ -109,6 +113,9 @@ function Components({plan, size}: {plan: Plan; size: Size}) {
           <tbody>
             {plan.components.map((component) => (
               <tr><th scope="row" class="text">{component.name}</th><td>{size(component.memory_bytes)}</td><td class="text note">{notes_of(component, size)}</td></tr>
+            ))}
+            {(plan.moments.find((moment) => moment.kind === 'running')?.parts ?? []).filter((part) => part.is_shared).map((part) => (
+              <tr><th scope="row" class="text">Pages in common: {part.name}</th><td>{size(part.bytes)}</td><td class="text note">code of the runtime, once for all its processes</td></tr>
             ))}
             <tr class="sum"><th scope="row" class="text">Total, all running</th><td>{size(plan.running_bytes)}</td><td class="text note">{percent(plan.running_bytes / plan.device.total_bytes)} utilisation</td></tr>
           </tbody>

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""How often headroom diff is wrong, on real runs: false alarms between repeated identical runs, and faults that were
+planted and not seen.
+
+Runs of headroom bench are made in turns: plain, slower by 3 %, plain, larger by 2 %. The faults are real:
+bench/planted_onnxruntime.cpp stands before ONNX Runtime's run call and spins, or takes and keeps memory. Then the runs
+are drawn into pairs of sides, `--side` runs each, and every pair goes through `headroom diff --json` as a user has it.
+
+    bench/diff_power.py --model FILE.onnx [--build build/release] [--runs 240] [--pairs 200] [--folder DIR]
+
+With --folder the runs that lie there are used again. Prints Markdown.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SLOWDOWN = 0.03
+GROWTH = 0.02
+MEMORY = {"load_peak", "run_peak"}
+
+
+def run_bench(arguments, kind, environment):
+    folder = arguments.folder / kind
+    command = [str(arguments.build / "bin/headroom"), "bench", "--task", "none", "--model", f"m={arguments.model}",
+               "--max-frames", str(arguments.frames), "--threads", "1", "--quiet",
+               "--output-dir", str(folder), "--prepared-dir", str(arguments.folder / "prepared")]
+    done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"headroom bench failed: {done.stderr}")
+    return max(folder.iterdir())
+
+
+def measure(arguments):
+    plain = dict(os.environ, HEADROOM_ONNXRUNTIME=str(arguments.planted.resolve()),
+                 HEADROOM_PLANTED_LIBRARY=str((arguments.build / "bin/libonnxruntime.so.1").resolve()))
+    first = json.loads((run_bench(arguments, "warm-up", plain) / "report.json").read_text())
+    grown_bytes = int(first["models"][0]["memory"]["run_peak_bytes"] * GROWTH)
+    slow = dict(plain, HEADROOM_PLANTED_SLOWDOWN=str(SLOWDOWN))
+    grown = dict(plain, HEADROOM_PLANTED_BYTES=str(grown_bytes))
+    started, load = time.time(), []
+    for i in range(arguments.runs // 2):
+        for kind, environment in (("plain", plain), ("slow", slow), ("plain", plain), ("grown", grown)):
+            run_bench(arguments, kind, environment)
+        load.append(os.getloadavg()[0])
+        print(f"\r{4 * (i + 1)} of {2 * arguments.runs} runs", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    facts = {"planted_bytes": grown_bytes, "minutes": (time.time() - started) / 60,
+             "load_mean": sum(load) / len(load), "load_max": max(load)}
+    (arguments.folder / "facts.json").write_text(json.dumps(facts))
+
+
+def compare(arguments, before, after):
+    command = [str(arguments.build / "bin/headroom"), "diff", "--json", *map(str, before), ":", *map(str, after)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def shuffled(runs, kind, size):
+    """Two sides without a run in common, drawn from all over the measurement."""
+    if kind == "plain":
+        drawn = random.sample(runs["plain"], 2 * size)
+        return drawn[:size], drawn[size:]
+    return random.sample(runs["plain"], size), random.sample(runs[kind], size)
+
+
+def in_turns(runs, kind, size):
+    """Sides of rounds drawn at random; of each round a plain run and one of `kind`, made one after the other."""
+    before, after = [], []
+    for i in random.sample(range(len(runs["slow"])), size):
+        pair = [runs["plain"][2 * i], runs["plain"][2 * i + 1]]
+        if kind == "plain":
+            random.shuffle(pair)
+        else:
+            pair = [runs["plain"][2 * i + (kind == "grown")], runs[kind][i]]
+        before.append(pair[0])
+        after.append(pair[1])
+    return before, after
+
+
+def differing(document):
+    return {metric["name"] for model in document["models"] for metric in model["metrics"]
+            if metric.get("differs") and metric["judged"]}
+
+
+def spread(folders, share):
+    """Of the latency's percentile from run to run: one standard deviation of its logarithm."""
+    logs = []
+    for folder in folders:
+        lines = (folder / "frames/m.csv").read_text().split("\n")[1:-1]
+        times = sorted(int(line.split(",")[2]) for line in lines)
+        logs.append(math.log(times[math.ceil(share * len(times)) - 1]))
+    return statistics.stdev(logs)
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:.1f} % ({part} of {whole})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--planted", type=pathlib.Path)
+    parser.add_argument("--runs", type=int, default=240, help="plain ones; half as many of each fault")
+    parser.add_argument("--frames", type=int, default=300)
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--sides", default="1,5,10,20,30,40")
+    parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("--measure-only", action="store_true")
+    arguments = parser.parse_args()
+    arguments.planted = arguments.planted or arguments.build / "bin/libplanted_onnxruntime.so"
+    with tempfile.TemporaryDirectory() as temporary:
+        arguments.folder = arguments.folder or pathlib.Path(temporary)
+        if not (arguments.folder / "facts.json").exists():
+            measure(arguments)
+        if not arguments.measure_only:
+            report(arguments)
+
+
+def report(arguments):
+    random.seed(1)
+    facts = json.loads((arguments.folder / "facts.json").read_text())
+    runs = {kind: sorted((arguments.folder / kind).iterdir()) for kind in ("plain", "slow", "grown")}
+    print(f"{len(runs['plain'])} plain runs, {len(runs['slow'])} slower by {SLOWDOWN:.0%}, {len(runs['grown'])} larger by "
+          f"{facts['planted_bytes']} bytes ({GROWTH:.0%} of the run peak), {arguments.frames} frames each, in turns, in "
+          f"{facts['minutes']:.0f} minutes; {os.cpu_count()} cores, {platform.machine()}; load average "
+          f"{facts['load_mean']:.1f}, at most {facts['load_max']:.1f}. From run to run the frames' 2nd percentile moved by "
+          f"{spread(runs['plain'], 0.02):.1%}, the 10th by {spread(runs['plain'], 0.1):.1%}, the median by "
+          f"{spread(runs['plain'], 0.5):.0%} (one standard deviation).\n")
+    print("| drawn | runs a side | false alarms | of them latency | of them memory | 3 % slower found | 2 % larger found |")
+    print("|---|---|---|---|---|---|---|")
+    for draw, words in ((shuffled, "shuffled"), (in_turns, "in turns")):
+        for size in map(int, arguments.sides.split(",")):
+            found = [differing(compare(arguments, *draw(runs, "plain", size))) for _ in range(arguments.pairs)]
+            slower = [differing(compare(arguments, *draw(runs, "slow", size))) for _ in range(100)]
+            larger = [differing(compare(arguments, *draw(runs, "grown", size))) for _ in range(100)]
+            print(f"| {words} | {size} | {percent(sum(map(bool, found)), len(found))} | "
+                  f"{sum('latency' in one for one in found)} | {sum(bool(one & MEMORY) for one in found)} | "
+                  f"{percent(sum('latency' in one for one in slower), 100)} | "
+                  f"{percent(sum('run_peak' in one for one in larger), 100)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+// A small program with a fault of memory, or with its cure: what bench/doctor_planted_faults.py asks headroom
+// doctor about. It goes through videos, of which each is given to models, which each follow objects.
+//
+//     doctor_fault FAULT [cured]
+//
+// Prints its resident bytes at the end.
+#include <fmt/format.h>
+#include <headroom/scope.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kVideos = 24, kModels = 3, kObjects = 4, kState = 96 << 10;
+
+std::string_view fault;
+bool cured = false;
+
+[[gnu::noinline]] char* make_state(std::size_t bytes) {
+  char* const state = static_cast<char*>(std::malloc(bytes));
+  std::memset(state, 1, bytes);
+  return state;
+}
+
+// What is made for one object, model or video; kept where that is the fault.
+class State {
+ public:
+  explicit State(std::string_view level) : state_(make_state(kState)), is_kept_(fault == level && !cured) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (!is_kept_) std::free(state_);
+  }
+
+ private:
+  char* state_;
+  bool is_kept_;
+};
+
+// A cache that is filled by the first videos: no leak.
+void use_cache(std::size_t video) {
+  static std::vector<char*> cache;
+  constexpr std::size_t kFull = 9;
+  if (fault == "arena" && !cured && video < kFull) cache.push_back(make_state(8 * kState));
+}
+
+void go_through_videos() {
+  for (std::size_t video = 0; video < kVideos; ++video) {
+    const headroom::Scope video_scope("video");
+    const State of_video("leak-video");
+    use_cache(video);
+    for (std::size_t model = 0; model < kModels; ++model) {
+      const headroom::Scope model_scope("model");
+      const State of_model("leak-model");
+      for (std::size_t object = 0; object < kObjects; ++object) {
+        const headroom::Scope object_scope("object");
+        const State of_object("leak-object");
+      }
+    }
+  }
+}
+
+// Results that live long between frames that do not. Cured: the results are allocated first.
+void cut_up_the_heap() {
+  constexpr std::size_t kFrames = 2000, kFrame = 64 << 10, kResult = 2 << 10;
+  std::vector<char*> frames(kFrames), results(kFrames);
+  if (cured)
+    for (char*& result : results) result = make_state(kResult);
+  for (std::size_t i = 0; i < kFrames; ++i) {
+    frames[i] = make_state(kFrame);
+    if (!cured) results[i] = make_state(kResult);
+  }
+  for (char* frame : frames) std::free(frame);
+}
+
+long resident_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (word == "VmRSS:") {
+      long kib = 0;
+      status >> kib;
+      return kib;
+    }
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  fault = count > 1 ? arguments[1] : "";
+  cured = count > 2;
+  if (fault == "fragmentation")
+    cut_up_the_heap();
+  else
+    go_through_videos();
+  fmt::print("{}\n", resident_kib() * 1024);
+  return 0;
+}

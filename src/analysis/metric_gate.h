@@ -1,0 +1,42 @@
+// --fail-on 'run_peak>+5%,p99>+10%': the rules by which a change fails a gate. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/run_comparison.h"
+#include "base/result.h"
+
+namespace headroom::analysis {
+
+struct GateRule {
+  enum class Against { change_share, change, value };  // +5%, +20MiB, 512MiB
+
+  std::string text;   // as it was given
+  std::string model;  // empty: all
+  const RunMetric* metric = nullptr;
+  bool above = true;  // '>'; else '<'
+  Against against = Against::change_share;
+  double amount = 0;  // a share of A's value, or in the metric's base unit; signed
+};
+
+// Rules separated by commas: [MODEL:]METRIC>LIMIT or <LIMIT. A limit with a sign is a change from A to B, in
+// percent or in the metric's unit; one without is a value of B. Errors are wrong use and name the rule.
+Result<std::vector<GateRule>> parse_gate(std::string_view text);
+
+struct GateFinding {
+  std::string sentence;
+  bool is_breach = false;  // else: beyond the limit, but within what two runs of one thing differ by
+};
+
+// What is beyond its limit. A model that came through in A and did not in B, or is not in B, is a breach of
+// every gate. An error for a rule of which nothing was measured.
+Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
+                                            const RunComparison& comparison);
+
+// "+3.1 %", "50.0 MiB", "2.456 ms", "364.1": a value of the metric.
+std::string words_for(const RunMetric& metric, double value);
+std::string percent_words(double ratio);
+
+}  // namespace headroom::analysis

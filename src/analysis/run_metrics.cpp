@@ -1,0 +1,142 @@
+#include "analysis/run_metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "analysis/latency_summary.h"
+
+namespace headroom::analysis {
+namespace {
+
+// The percentile of "latency": what a frame takes while nobody else is at work. The lower, the less it moves
+// from run to run where others want the cores: by 4 %, where P50 moves by half
+// (bench/results/diff_power.md). Below it is one frame of 50.
+constexpr double kUndisturbed = 0.02;
+
+using Maybe = std::optional<double>;
+
+Maybe number(const std::optional<Bytes>& bytes) {
+  return bytes ? Maybe(static_cast<double>(bytes->count)) : std::nullopt;
+}
+Maybe number(const std::optional<Nanoseconds>& time) {
+  return time ? Maybe(static_cast<double>(time->count)) : std::nullopt;
+}
+
+template <std::optional<Bytes> ModelMemory::*field>
+Maybe memory(const MeasuredFigures& run) {
+  return number(run.model.memory.*field);
+}
+
+// Of all devices; absent if no ledger was there.
+template <std::optional<Bytes> GpuMemory::*field>
+Maybe device_memory(const MeasuredFigures& run) {
+  Maybe sum;
+  for (const GpuMemory& gpu : run.model.gpu_memory)
+    if (gpu.*field) sum = sum.value_or(0) + static_cast<double>((gpu.*field)->count);
+  return sum;
+}
+
+template <Nanoseconds LatencySummary::*field>
+Maybe latency(const MeasuredFigures& run) {
+  if (!run.model.inference || run.model.inference->n == 0) return std::nullopt;
+  return number(std::optional(run.model.inference.value().*field));
+}
+
+Maybe inference_at(const MeasuredFigures& run, double percentile) {
+  if (run.frames.empty()) return std::nullopt;
+  std::vector<std::int64_t> times;
+  for (const FrameTimes& frame : run.frames) times.push_back(frame.inference.count);
+  const auto at = times.begin() + static_cast<std::ptrdiff_t>(nearest_rank_index(times.size(), percentile));
+  std::nth_element(times.begin(), at, times.end());
+  return static_cast<double>(*at);
+}
+
+Maybe undisturbed(const MeasuredFigures& run) {
+  return run.frames.empty() ? run.latency : inference_at(run, kUndisturbed);
+}
+
+Maybe mean_latency(const MeasuredFigures& run) {
+  return run.model.inference ? Maybe(run.model.inference->mean_ns) : std::nullopt;
+}
+Maybe end_to_end(const MeasuredFigures& run) {
+  return run.model.end_to_end ? number(std::optional(run.model.end_to_end->p50)) : std::nullopt;
+}
+Maybe device_latency(const MeasuredFigures& run) {
+  return run.model.device_time ? number(std::optional(run.model.device_time->p50)) : std::nullopt;
+}
+Maybe detections(const MeasuredFigures& run) {
+  return run.model.detections ? Maybe(run.model.detections->mean) : std::nullopt;
+}
+
+// Two runs of one program differ by some 40 pages: which pages of the libraries' files are mapped around a
+// fault depends on the page cache.
+constexpr double kPages = 160 << 10, kFewPages = 256 << 10;
+
+constexpr std::array kMetrics{
+    RunMetric{"loaded", "resident once the model is loaded", MetricUnit::bytes, memory<&ModelMemory::loaded>,
+              0, 0.001, kPages, 0.005, kFewPages},
+    RunMetric{"load_peak", "highest while the model is loaded", MetricUnit::bytes,
+              memory<&ModelMemory::load_peak>, 0.005, 0.001, kPages, 0.005, kFewPages},
+    RunMetric{"run_mean", "mean of the samples while it runs", MetricUnit::bytes,
+              memory<&ModelMemory::run_mean>, 0, 0.002, kPages, 0.005, kFewPages},
+    RunMetric{"run_peak", "highest from warm-up to the last frame", MetricUnit::bytes,
+              memory<&ModelMemory::run_peak>, 0.015, 0.001, kPages, 0.005, kFewPages},
+    RunMetric{"residual", "what stays when the model is released", MetricUnit::bytes,
+              memory<&ModelMemory::residual>, 0, 0.002, kPages, 0.005, kFewPages},
+    RunMetric{"pss_run_peak", "largest proportional share while it runs", MetricUnit::bytes,
+              memory<&ModelMemory::pss_run_peak>, 0, 0.005, kPages, 0.005, kFewPages},
+    RunMetric{"cgroup_peak", "the control group's own peak", MetricUnit::bytes,
+              memory<&ModelMemory::cgroup_peak>, 0, 0.005, kPages, 0.005, kFewPages},
+    RunMetric{"gpu_load_peak", "asked of the GPUs while it is loaded, at most", MetricUnit::bytes,
+              device_memory<&GpuMemory::load_peak>, 0.0025, 0.005, 0, 0.005, kFewPages},
+    RunMetric{"gpu_run_peak", "asked of the GPUs while it runs, at most", MetricUnit::bytes,
+              device_memory<&GpuMemory::run_peak>, 0.0025, 0.005, 0, 0.005, kFewPages},
+    RunMetric{"latency", "the undisturbed inference: the 2nd percentile of the frames",
+              MetricUnit::nanoseconds, undisturbed, 0.025, 0.012, 0, 0.01, 0, kUndisturbed, 0.25},
+    RunMetric{"p50", "inference, median of the frames", MetricUnit::nanoseconds,
+              latency<&LatencySummary::p50>, 0, 0.02, 0, 0.01, 0, 0.50, 1},
+    RunMetric{"p90", "inference, 90th percentile", MetricUnit::nanoseconds, latency<&LatencySummary::p90>, 0,
+              0.10, 0, 0.01, 0, 0.90, 1},
+    RunMetric{"p99", "inference, 99th percentile", MetricUnit::nanoseconds, latency<&LatencySummary::p99>, 0,
+              0.20, 0, 0.01, 0, 0.99, 1},
+    RunMetric{"mean", "inference, mean", MetricUnit::nanoseconds, mean_latency, 0, 0.08, 0, 0.01, 0, 0, 1},
+    RunMetric{"device_p50", "inference by the GPU's own clock, median", MetricUnit::nanoseconds,
+              device_latency, 0, 0.02, 0, 0.01},
+    RunMetric{"end_to_end", "decoding to findings, median", MetricUnit::nanoseconds, end_to_end, 0, 0.03, 0,
+              0.01, 0, 0, 1},
+    RunMetric{"fps", "1 / mean inference", MetricUnit::per_second,
+              [](const MeasuredFigures& run) { return run.model.fps; }, 0, 0.08, 0, 0.01, 0, 0, 1, true},
+    RunMetric{"pipeline_fps", "frames / sum of their end-to-end times", MetricUnit::per_second,
+              [](const MeasuredFigures& run) { return run.model.pipeline_fps; }, 0, 0.08, 0, 0.01, 0, 0, 1,
+              true},
+    RunMetric{"load_time", "loading the model", MetricUnit::nanoseconds,
+              [](const MeasuredFigures& run) { return number(run.model.model_load_time); }, 0, 0.40, 0, 0.02},
+    RunMetric{"detections", "findings per frame, mean", MetricUnit::count, detections, 0.0, 0, 0, 1e-9, 0},
+    RunMetric{"file_size", "of the model's files", MetricUnit::bytes,
+              [](const MeasuredFigures& run) { return number(run.model.file_size); }, 0, 0, 0, 0, 0},
+};
+
+}  // namespace
+
+std::optional<double> disturbance_of(const MeasuredFigures& run) {
+  if (run.frames.empty()) return run.disturbance;
+  const Maybe low = undisturbed(run), median = inference_at(run, 0.5);
+  return low && *low > 0 ? Maybe(std::log(*median / *low)) : std::nullopt;
+}
+
+std::span<const RunMetric> run_metrics() { return kMetrics; }
+
+const RunMetric* find_run_metric(std::string_view name) {
+  const auto found = std::find_if(kMetrics.begin(), kMetrics.end(),
+                                  [&](const RunMetric& metric) { return metric.name == name; });
+  return found == kMetrics.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> run_metric_names() {
+  std::vector<std::string> names;
+  for (const RunMetric& metric : kMetrics) names.emplace_back(metric.name);
+  return names;
+}
+
+}  // namespace headroom::analysis

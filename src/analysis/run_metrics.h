@@ -1,0 +1,56 @@
+// The figures of a measured model by name: what headroom diff compares, --fail-on judges and headroom history
+// keeps. One list; docs/diff.md has it as a table.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/bench_result.h"
+#include "model/frame_times.h"
+
+namespace headroom::analysis {
+
+enum class MetricUnit { bytes, nanoseconds, per_second, count };
+
+// One model of one run, with the times of its frames where the run kept them, or with what they had told.
+struct MeasuredFigures {
+  const ModelResult& model;
+  std::span<const FrameTimes> frames;
+  std::optional<double> latency = {}, disturbance = {};  // used where there are no frames
+};
+
+struct RunMetric {
+  std::string_view name;  // "run_peak"
+  std::string_view help;
+  MetricUnit unit;
+  // Absent where the run did not measure it.
+  std::optional<double> (*value)(const MeasuredFigures& run);
+
+  // How much of the false alarms is its own, of 0.05 for all; 0: it is shown and changes no verdict.
+  double alpha = 0;
+  // What two runs of the same thing differ by (one standard deviation): a share of the value, and an absolute
+  // part. Used where too few runs were given to tell; bench/results/diff_power.md is where they are from.
+  double run_to_run_share = 0, run_to_run = 0;
+  // A smaller change than this share, and this much, is no news, however certain it is.
+  double least_share = 0, least = 0;
+  // Of percentiles of the frames: which one, so that few frames are not trusted too far.
+  double percentile = 0;
+  // What a disturbed run adds to that: this much of the distance, as a logarithm, from the undisturbed
+  // latency to the median.
+  double disturbance = 0;
+  bool more_is_better = false;
+};
+
+// ln(median / undisturbed) of the inference: 0.03 on a machine that is idle but for the run, 1 where others
+// want its cores. Absent without frames.
+std::optional<double> disturbance_of(const MeasuredFigures& run);
+
+std::span<const RunMetric> run_metrics();
+// nullptr if there is none of that name.
+const RunMetric* find_run_metric(std::string_view name);
+std::vector<std::string> run_metric_names();
+
+}  // namespace headroom::analysis

@@ -1,0 +1,43 @@
+// What differs between two logs of headroom watch, figure by figure. Pure.
+//
+// Neighbouring samples are alike, so they are not what is compared: each log is cut into batches of equal
+// length, and the batches' means are (Welch's t-test; method of batch means). A log is one observation of a
+// machine all the same: what is told as changed was so for the whole of it, whatever the reason was.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analysis/series_summary.h"
+
+namespace headroom::analysis {
+
+// A log by figures, in memory that does not grow with it.
+class LogFigures {
+ public:
+  void add(const SystemSample& sample);
+  std::int64_t samples() const { return samples_; }
+  Nanoseconds duration() const { return end_ - begin_; }
+  const std::map<std::string, SeriesCurve, std::less<>>& curves() const { return curves_; }
+
+ private:
+  std::map<std::string, SeriesCurve, std::less<>> curves_;
+  std::int64_t samples_ = 0;
+  Nanoseconds begin_, end_;
+};
+
+struct SeriesChange {
+  std::string name;
+  double mean_before = 0, mean_after = 0, max_before = 0, max_after = 0;
+  double low = 0, high = 0;  // interval of the difference of the means
+  bool differs = false;
+
+  double change() const { return mean_after - mean_before; }
+};
+
+// Of the figures that both have, what differs most, as a share, first. All figures together have 5 % of false
+// alarms; a change of less than 2 % is none.
+std::vector<SeriesChange> compare_series(const LogFigures& before, const LogFigures& after);
+
+}  // namespace headroom::analysis

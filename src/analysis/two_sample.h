@@ -1,0 +1,42 @@
+// Is it a change, or what two measurements of the same thing differ by? The statistics of docs/diff.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace headroom::analysis {
+
+// Student's t with `degrees` of freedom: P(T ≤ t), and the t that has P(T ≤ t) = p. Infinite degrees are the
+// normal distribution. By the continued fraction of the incomplete beta function (Numerical Recipes 6.4).
+double student_cdf(double t, double degrees);
+double student_quantile(double p, double degrees);
+
+// The standard error of the p-quantile's logarithm, by a moving-block bootstrap: neighbours are like each
+// other (a frame after a slow one is often slow), so whole blocks of √n of them are drawn. The same of the
+// same values, every time. 0 of fewer than two values, or where one is not positive.
+double log_quantile_error(std::span<const std::int64_t> in_order, double p);
+
+// P(b > a) + P(b = a)/2 of a value of each: 0.5 says that neither tends to be larger. Vargha and Delaney's
+// A, which is Mann and Whitney's U over n·m. Absent where a side has none.
+std::optional<double> superiority(std::span<const std::int64_t> a, std::span<const std::int64_t> b);
+
+struct Difference {
+  double estimate = 0;  // b − a
+  double low = 0, high = 0;
+  double p = 1;  // of a difference as large where there is none
+};
+
+// Welch's t-test of the means of two groups of at least two values each, with the interval of `confidence`.
+Difference welch(std::span<const double> a, std::span<const double> b, double confidence);
+// The t-test of pairs, a[i] with b[i], of which there are two at least: what both of a pair have in common,
+// such as the machine's speed at that moment, is no part of it.
+Difference paired(std::span<const double> a, std::span<const double> b, double confidence);
+// The difference of the medians of two groups, with the spread of one value by the median distance from them
+// (MAD), but at least `least_spread`: one value that is far off moves neither.
+Difference between_medians(std::span<const double> a, std::span<const double> b, double least_spread,
+                           double confidence);
+// Where the standard error of the difference is known.
+Difference known_error(double estimate, double standard_error, double confidence);
+
+}  // namespace headroom::analysis

@@ -1,0 +1,153 @@
+#include "cli/diff_recordings.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <optional>
+
+#include "base/log.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/common_flags.h"
+#include "cli/recording_report.h"
+#include "exporters/named_stacks.h"
+#include "report/recording_diff_views.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+using analysis::DiffBy;
+
+// What --fail-above allows: bytes, or a share of A's peak.
+struct Gate {
+  std::string text;  // as it was given
+  std::optional<Bytes> bytes;
+  double percent = 0;
+
+  // Of the peaks; the largest that is allowed.
+  double allowed_growth(std::int64_t before) const {
+    return bytes ? static_cast<double>(bytes->count) : static_cast<double>(before) * percent / 100;
+  }
+};
+
+Result<std::optional<Gate>> gate_of(const FlagValues& values) {
+  if (!values.has("fail-above")) return std::nullopt;
+  Gate gate{values.text("fail-above"), {}, 0};
+  if (gate.text.ends_with('%')) {
+    const auto percent =
+        parse_number<double>(trim(std::string_view(gate.text).substr(0, gate.text.size() - 1)));
+    if (!percent || !std::isfinite(*percent) || *percent < 0)
+      return usage_error(fmt::format("--fail-above {} is no share", gate.text), "",
+                         "give a percentage of A's peak such as 5%, or a size such as 10MiB");
+    gate.percent = *percent;
+    return gate;
+  }
+  const auto size = parse_size(gate.text);
+  if (!size)
+    return usage_error(fmt::format("--fail-above {} is neither a size nor a percentage", gate.text),
+                       size.error().sentence(), "give 10MiB or 5%");
+  gate.bytes = *size;
+  return gate;
+}
+
+report::DiffChoice choice_of(const FlagValues& values) {
+  report::DiffChoice choice;
+  for (const DiffBy by : analysis::kDiffBy)
+    if (values.text("by") == name_of(by)) choice.by = by;
+  if (const auto top = values.integer("top")) choice.top = static_cast<std::size_t>(*top);
+  if (values.has("min")) choice.at_least = parse_size(values.text("min"))->count;  // checked by its kind
+  choice.add_others = values.toggle("all");
+  return choice;
+}
+
+// A recording by groups, with the names that its symbols give.
+analysis::GroupedRecording group_by_names(recording::Recording& recording, symbols::SymbolizerOptions options,
+                                          const std::set<std::string>& of_one_build,
+                                          std::vector<std::string>& problems) {
+  symbols::Symbolizer symbolizer(recording.info().modules, std::move(options));
+  bool prepared = false;
+  const auto names = [&](std::uint64_t return_address) {
+    // The first is asked for when all stacks are known.
+    if (!prepared) exporters::prepare_symbols({recording, symbolizer});
+    prepared = true;
+    std::vector<analysis::NamedFrame> frames;
+    for (const symbols::SourceFrame& frame : symbolizer.frames_of(return_address, true))
+      frames.push_back({std::string(frame.function), std::string(frame.module), frame.named});
+    return frames;
+  };
+  auto grouped = analysis::group_recording(recording, names, of_one_build);
+  for (std::string& problem : symbolizer.problems()) problems.push_back(std::move(problem));
+  return grouped;
+}
+
+void print_view(const report::DiffReport& report, const FlagValues& values) {
+  if (values.toggle("json")) return print_output(to_text(diff_to_json(report)));
+  if (values.toggle("csv")) return print_output(diff_to_csv(report));
+  print_output(diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
+}
+
+Status check_gate(const Gate& gate, const report::DiffReport& report) {
+  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
+    if (!side->recording.analysis.complete)
+      log::warning("{} ({}) is incomplete, so its peak may have been higher than --fail-above can see", name,
+                   side->file);
+  const report::PeakPair peaks = compared_peaks(report);
+  const auto growth = static_cast<double>(peaks.growth());
+  if (growth <= gate.allowed_growth(peaks.before)) return {};
+  const std::string above =
+      fmt::format("the {} of B is {} above that of A", report.choice.add_others ? "sum of the peaks" : "peak",
+                  format_bytes({peaks.growth()}));
+  const std::string noise = format_bytes({std::llround(peaks.noise())});
+  // Two recordings of one program differ by as much now and then: a gate that fails on it is soon switched
+  // off.
+  if (growth < peaks.noise()) {
+    log::warning(
+        "{}, and --fail-above allows {}: not failed, as it is within two standard errors of the samples "
+        "({}); recordings of --full are exact",
+        above, gate.text, noise);
+    return {};
+  }
+  return failure(above, fmt::format("--fail-above allows {}{}", gate.text,
+                                    peaks.noise() > 0 ? fmt::format(", and it is more than two standard "
+                                                                    "errors of the samples ({})",
+                                                                    noise)
+                                                      : ""));
+}
+
+}  // namespace
+
+Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, const FlagValues& values) {
+  auto gate = gate_of(values);
+  if (!gate) return forward_error(gate);
+  auto options = symbolizer_options(values);
+  if (!options) return forward_error(options);
+
+  auto before = recording::Recording::open(file_a);
+  if (!before) return forward_error(before);
+  auto after = recording::Recording::open(file_b);
+  if (!after) return forward_error(after);
+  for (const auto& [recording, file] : {std::pair{&*before, &file_a}, std::pair{&*after, &file_b}})
+    if (!recording->info().host_recorded)
+      return usage_error(fmt::format("{} cannot be compared", file->string()),
+                         "it holds GPU memory only (--only gpu), and headroom diff compares the host's",
+                         "compare the devices of headroom report --json");
+  const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
+  std::vector<std::string> problems;
+  const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build, problems);
+  const analysis::GroupedRecording b = group_by_names(*after, *options, of_one_build, problems);
+  warn_of_missing_symbols(std::move(problems));
+  const analysis::RecordingDiff diff = analysis::diff_recordings(a, b);
+  const report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
+                                  {file_b.string(), after->info(), b, other_processes(file_b)},
+                                  diff,
+                                  choice_of(values)};
+  print_view(report, values);
+  if (*gate)
+    if (auto fine = check_gate(**gate, report); !fine) return forward_error(fine);
+  return 0;
+}
+
+}  // namespace headroom::cli

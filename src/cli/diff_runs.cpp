@@ -1,0 +1,69 @@
+#include "cli/diff_runs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/terminal.h"
+#include "cli/common_flags.h"
+#include "report/run_diff_views.h"
+
+namespace headroom::cli {
+
+Flag fail_on_flag() {
+  Flag flag = make_flag("fail-on", FlagKind::text, "RULES",
+                        "of runs: exit 1 when one holds, as 'run_peak>+5%,p99>+10%,det:fps<30'");
+  flag.repeated = true;
+  return flag;
+}
+
+Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values) {
+  std::vector<analysis::GateRule> rules;
+  for (const std::string& given : values.all("fail-on")) {
+    auto parsed = analysis::parse_gate(given);
+    if (!parsed) return forward_error(parsed);
+    rules.insert(rules.end(), parsed->begin(), parsed->end());
+  }
+  return rules;
+}
+
+std::string run_metric_list() {
+  std::string text;
+  for (const analysis::RunMetric& metric : analysis::run_metrics())
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", metric.name);
+  return text;
+}
+
+Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
+                      const std::vector<analysis::GateRule>& rules) {
+  const analysis::RunComparison comparison = analysis::compare_runs(before.side, after.side);
+  report::RunDiffReport report{before.names(), after.names(), comparison, {}};
+  if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
+  Error cannot_judge;
+  if (!rules.empty()) {
+    auto findings = analysis::check_gate(rules, comparison);
+    if (findings)
+      report.gate = std::move(*findings);
+    else
+      cannot_judge = std::move(findings.error());
+  }
+  if (values.toggle("json"))
+    print_output(to_text(run_diff_to_json(report)));
+  else if (values.toggle("markdown"))
+    print_output(run_diff_to_markdown(report));
+  else
+    print_output(run_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
+  if (!cannot_judge.what.empty()) return tl::unexpected(std::move(cannot_judge));
+  std::vector<std::string> breaches;
+  for (const analysis::GateFinding& finding : report.gate) {
+    if (finding.is_breach)
+      breaches.push_back(finding.sentence);
+    else
+      log::warning("{}", finding.sentence);
+  }
+  if (!breaches.empty()) return failure(fmt::format("{}", fmt::join(breaches, "; ")));
+  return 0;
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,25 @@
+// `headroom diff` of runs, and of runs with the history's: the comparison, its views and the gate.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/metric_gate.h"
+#include "base/result.h"
+#include "cli/flag_table.h"
+#include "cli/run_inputs.h"
+
+namespace headroom::cli {
+
+// --fail-on RULES, any number of times.
+Flag fail_on_flag();
+Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values);
+// "loaded, load_peak, …": for the help.
+std::string run_metric_list();
+
+// Prints the view that the flags ask for (--json, --markdown, --top, --color), and holds B to the rules;
+// returns the exit code.
+Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
+                      const std::vector<analysis::GateRule>& rules);
+
+}  // namespace headroom::cli

@@ -1,0 +1,101 @@
+#include "cli/doctor_verb.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "cli/common_flags.h"
+#include "cli/doctor_inputs.h"
+#include "cli/exit_code.h"
+#include "doctor/log_findings.h"
+#include "report/finding_views.h"
+
+namespace headroom::cli {
+namespace {
+
+Result<int> run(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(doctor_verb(), arguments);
+  if (!values) return forward_error(values);
+  const auto& files = values->positionals();
+  const bool live = values->toggle("live");
+  if (files.empty() && !live)
+    return usage_error("headroom doctor has nothing to read", "no file was named",
+                       "name files, - for standard input (dmesg | headroom doctor -), or --live");
+  if (values->has("sysroot") && !live)
+    return usage_error("--sysroot goes with --live", "", "add --live, or leave it out");
+  if (std::count(files.begin(), files.end(), "-") > 1)
+    return usage_error("standard input (-) is named twice", "it can be read once", "name it once");
+  if (values->toggle("json") && values->toggle("markdown"))
+    return usage_error("--json and --markdown are two views", "", "give one of them");
+
+  report::DoctorReport report;
+  report.inputs = files;
+  if (live) report.inputs.emplace_back("--live");
+  doctor::LogFindings logs;
+  std::optional<Error> first_error;
+  const auto note = [&](Status read) {
+    if (read) return;
+    report.problems.push_back(read.error().sentence());
+    // The first is the error that ends the command; the others would be lost without a word.
+    if (first_error) log::warning("{}", read.error().sentence());
+    if (!first_error) first_error = std::move(read.error());
+  };
+  for (const std::string& file : files) note(read_doctor_input(file, logs, report.findings));
+  if (live) note(examine_machine(values->has("sysroot") ? values->text("sysroot") : "/", report.findings));
+  for (Finding& finding : logs.findings()) report.findings.push_back(std::move(finding));
+  doctor::clean_findings(report.findings);
+  doctor::sort_findings(report.findings);
+
+  if (values->toggle("json"))
+    print_output(to_text(findings_to_json(report)));
+  else if (values->toggle("markdown"))
+    print_output(findings_to_markdown(report));
+  else if (!first_error || !report.findings.empty())
+    print_output(findings_to_terminal(report, wants_color(*values)));
+  if (first_error) return tl::unexpected(std::move(*first_error));
+  const bool severe = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
+    return finding.severity == Severity::severe;
+  });
+  return severe ? 1 : 0;
+}
+
+}  // namespace
+
+const Verb& doctor_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "doctor";
+    verb.summary = "Say why memory ran out, what wastes it, and what helps";
+    verb.usage = "headroom doctor FILE… [--live] [FLAGS]";
+    verb.description =
+        "Reads logs and consoles of any program, dmesg and the journal (plain or gzip; - is standard input), "
+        "recordings of headroom trace, memory snapshots of PyTorch, run folders of headroom bench, logs of "
+        "headroom watch and, with --live, this machine. Says what happened, where that is told, what the "
+        "likely cause is and what helps, the largest gain first. Exit code 1 when something severe was "
+        "found.";
+    verb.examples = {"headroom doctor run.log",
+                     "dmesg | headroom doctor -",
+                     "headroom doctor --live",
+                     "headroom doctor outputs/2026-11-21_10-30-00 run.log --json",
+                     "headroom doctor program.hrec snapshot.pickle watch.jsonl",
+                     "headroom doctor run.log --markdown > comment.md"};
+    verb.positional = "FILE";
+    Flag sysroot =
+        make_flag("sysroot", FlagKind::text, "DIR", "with --live: read /proc and /sys of a tree under DIR");
+    sysroot.default_text = "/";
+    sysroot.common = false;
+    verb.flags = {make_flag("live", FlagKind::toggle, "", "also look at this machine, for a second"),
+                  make_flag("json", FlagKind::toggle, "", "print all findings as one document"),
+                  make_flag("markdown", FlagKind::toggle, "", "print them as Markdown"), std::move(sysroot),
+                  color_flag()};
+    return verb;
+  }();
+  return kVerb;
+}
+
+int run_doctor_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+
+}  // namespace headroom::cli

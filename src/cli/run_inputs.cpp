@@ -1,0 +1,205 @@
+#include "cli/run_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/run_folder.h"
+#include "base/text.h"
+#include "cli/recording_report.h"
+#include "report/frame_times_csv.h"
+#include "report/report_json.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Bytes kLargestReport = mebibytes(256), kLargestFrames = mebibytes(512);
+constexpr Bytes kLargestFootprint = mebibytes(1);
+constexpr std::size_t kMostRuns = 1000;
+constexpr std::string_view kWhatIsCompared =
+    "name recordings (.hrec), run folders of headroom bench, their footprints or logs of headroom watch";
+
+// The folders of runs in a folder of them, in the order of their names.
+std::vector<fs::path> runs_in(const fs::path& folder) {
+  std::vector<fs::path> runs;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
+    std::error_code ignored;
+    if (fs::exists(entry->path() / "report.json", ignored)) runs.push_back(entry->path());
+  }
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+// The first bytes tell; a document is parsed only to tell a report from a footprint.
+Result<InputKind> kind_of_file(const fs::path& path) {
+  if (is_recording(path) || path.extension() == ".hrec") return InputKind::recording;
+  std::ifstream stream(path, std::ios::binary);
+  std::string begin(4096, '\0');
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount())));
+  if (begin.starts_with("\x1f\x8b")) return InputKind::watch_log;
+  const auto has_key = [&](std::string_view key) {
+    return begin.find(fmt::format("\"{}\"", key)) != std::string::npos;
+  };
+  if (has_key("time_ns") && !has_key("run_name")) return InputKind::watch_log;
+  if (has_key("model_fingerprint") && has_key("runtime_bytes")) return InputKind::footprint;
+  if (has_key("schema_version") && has_key("run_name")) return InputKind::run;
+  return input_error(fmt::format("{} is nothing that can be compared", path.string()),
+                     begin.empty() ? "it is empty" : "it is of no kind that Headroom knows",
+                     std::string(kWhatIsCompared));
+}
+
+struct Footprints {
+  std::string of(const std::string& model) const {
+    for (const auto& [name, fingerprint] : known)
+      if (name == model) return fingerprint;
+    return {};
+  }
+  std::vector<std::pair<std::string, std::string>> known;
+};
+
+// What has no footprint, or a damaged one, has no fingerprint; the comparison goes on.
+Footprints fingerprints_in(const fs::path& run) {
+  Footprints footprints;
+  std::error_code code;
+  for (fs::directory_iterator entry(run / "footprints", code), end; !code && entry != end;
+       entry.increment(code)) {
+    const auto text = read_file(entry->path(), kLargestFootprint);
+    if (!text) continue;
+    const auto document = parse_json(*text);
+    if (!document) continue;
+    const auto footprint = report::footprint_from_json(*document);
+    if (footprint) footprints.known.emplace_back(footprint->name, footprint->model_fingerprint);
+  }
+  return footprints;
+}
+
+Result<std::vector<FrameTimes>> frames_of(const fs::path& run, const std::string& model) {
+  const fs::path file = run / "frames" / (file_name_of(model) + ".csv");
+  std::error_code code;
+  if (!fs::exists(file, code)) return std::vector<FrameTimes>();
+  const auto text = read_file(file, kLargestFrames);
+  if (!text) return tl::unexpected(text.error());
+  return report::read_frame_times(*text, file.string());
+}
+
+Status load_run(const fs::path& file, const std::string& name, LoadedSide& loaded) {
+  auto text = read_file(file, kLargestReport);
+  if (!text) return forward_error(text);
+  auto result = report::read_report(*text, file.string());
+  if (!result) return forward_error(result);
+  loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
+  const BenchResult& kept = *loaded.results.back();
+  analysis::ComparedRun run{name, &kept, {}};
+  const Footprints footprints = fingerprints_in(file.parent_path());
+  for (const ModelResult& model : kept.models) {
+    auto frames = frames_of(file.parent_path(), model.name);
+    if (!frames) return forward_error(frames);
+    run.models.push_back({&model, std::move(*frames), footprints.of(model.name)});
+  }
+  loaded.side.push_back(std::move(run));
+  return {};
+}
+
+ModelResult result_of(const Footprint& footprint) {
+  ModelResult model;
+  model.name = footprint.name;
+  model.path = footprint.path;
+  model.backend = footprint.backend;
+  model.backend_version = footprint.backend_version;
+  model.input = footprint.input;
+  model.status = ModelStatus::ok;
+  model.settings = footprint.settings;
+  model.memory.loaded = footprint.loaded;
+  model.memory.load_peak = footprint.load_peak;
+  model.memory.run_mean = footprint.run_mean;
+  model.memory.run_peak = footprint.run_peak;
+  return model;
+}
+
+}  // namespace
+
+std::string_view words_for(InputKind kind) {
+  switch (kind) {
+    case InputKind::recording:
+      return "a recording";
+    case InputKind::run:
+      return "a run of headroom bench";
+    case InputKind::footprint:
+      return "a footprint";
+    case InputKind::watch_log:
+      return "a log of headroom watch";
+  }
+  return "";
+}
+
+Result<InputKind> kind_of_input(const fs::path& path) {
+  std::error_code code;
+  if (!fs::exists(path, code))
+    return input_error(fmt::format("cannot open {}", path.string()),
+                       code ? code.message() : "no such file or folder", "check the path");
+  if (fs::is_regular_file(path, code)) return kind_of_file(path);
+  if (!fs::is_directory(path, code))
+    return input_error(fmt::format("{} is nothing that can be compared", path.string()),
+                       "it is neither a file nor a folder", std::string(kWhatIsCompared));
+  if (fs::exists(path / "report.json", code) || !runs_in(path).empty()) return InputKind::run;
+  return input_error(fmt::format("{} has no report.json", path.string()),
+                     "it is no run of headroom bench, nor a folder of runs", std::string(kWhatIsCompared));
+}
+
+std::vector<std::string> LoadedSide::names() const {
+  std::vector<std::string> names;
+  for (const analysis::ComparedRun& run : side) names.push_back(run.name);
+  return names;
+}
+
+Result<LoadedSide> load_runs(const std::vector<std::string>& runs) {
+  LoadedSide loaded;
+  for (const std::string& given : runs) {
+    std::error_code code;
+    std::vector<fs::path> folders;
+    if (!fs::is_directory(given, code)) {
+      if (auto read = load_run(given, given, loaded); !read) return forward_error(read);
+      continue;
+    }
+    if (fs::exists(fs::path(given) / "report.json", code))
+      folders = {given};
+    else
+      folders = runs_in(given);
+    if (loaded.side.size() + folders.size() > kMostRuns)
+      return usage_error(fmt::format("{} holds too many runs", given),
+                         fmt::format("a side has at most {}", kMostRuns), "name those that are meant");
+    for (const fs::path& folder : folders)
+      if (auto read = load_run(folder / "report.json", folder.string(), loaded); !read)
+        return forward_error(read);
+  }
+  return loaded;
+}
+
+Result<LoadedSide> load_footprints(const std::vector<std::string>& files) {
+  LoadedSide loaded;
+  for (const std::string& file : files) {
+    auto text = read_file(file, kLargestFootprint);
+    if (!text) return forward_error(text);
+    auto document = parse_json(*text, file);
+    if (!document) return forward_error(document);
+    auto footprint = report::footprint_from_json(*document);
+    if (!footprint) return forward_error(footprint);
+    auto result = std::make_unique<BenchResult>();
+    result->complete = true;
+    result->host.hostname = footprint->host;
+    result->models.push_back(result_of(*footprint));
+    loaded.side.push_back(
+        {file, result.get(), {{&result->models.front(), {}, footprint->model_fingerprint}}});
+    loaded.results.push_back(std::move(result));
+  }
+  return loaded;
+}
+
+}  // namespace headroom::cli

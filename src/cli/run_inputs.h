@@ -1,0 +1,35 @@
+// What headroom diff and headroom history are given: what a file or folder is, and runs with all that they
+// kept.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/run_comparison.h"
+#include "base/result.h"
+#include "model/bench_result.h"
+
+namespace headroom::cli {
+
+enum class InputKind { recording, run, footprint, watch_log };
+// "a run of headroom bench": for sentences.
+std::string_view words_for(InputKind kind);
+
+// By its content; of a folder by what lies in it. Errors: it is none of these, or cannot be read.
+Result<InputKind> kind_of_input(const std::filesystem::path& path);
+
+// The runs of one side. It owns what `side` points to.
+struct LoadedSide {
+  std::vector<std::unique_ptr<BenchResult>> results;
+  analysis::Side side;
+  std::vector<std::string> names() const;
+};
+
+// Run folders, report.json files and folders of runs (each run in them). `runs` may have several of each.
+Result<LoadedSide> load_runs(const std::vector<std::string>& runs);
+// footprints/NAME.json: memory over the bare runtime.
+Result<LoadedSide> load_footprints(const std::vector<std::string>& files);
+
+}  // namespace headroom::cli

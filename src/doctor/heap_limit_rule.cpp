@@ -1,0 +1,44 @@
+// A runtime's own limit on its heap: Java's -Xmx, Node's --max-old-space-size. The machine may have plenty.
+#include <fmt/format.h>
+
+#include "doctor/message_text.h"
+#include "doctor/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  if (has(line, "java.lang.OutOfMemoryError")) {
+    message.add("runtime", "Java");
+    return message;
+  }
+  if (has(line, "JavaScript heap out of memory")) {
+    message.add("runtime", "Node.js");
+    return message;
+  }
+  return std::nullopt;
+}
+
+Finding explain(const LogMessage& message) {
+  const bool java = message.text("runtime") == "Java";
+  Finding finding;
+  finding.id = "heap-limit-reached";
+  finding.severity = Severity::severe;
+  finding.title = fmt::format("{} reached the limit of its own heap", message.text("runtime"));
+  finding.cause = "The limit is the runtime's, not the machine's: the program needs more, or it leaks.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {{"raise the limit, if there is memory",
+                    java ? "java -Xmx4g" : "NODE_OPTIONS=--max-old-space-size=4096",
+                    {}},
+                   {"watch whether it grows for ever", "headroom watch -- COMMAND", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule heap_limit_rule() {
+  return {"heap-limit", {"OutOfMemoryError", "heap out of memory"}, read, explain};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,86 @@
+// A program got no host memory: std::bad_alloc, Python's MemoryError, NumPy, PyTorch's CPU allocator, ENOMEM.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "doctor/message_text.h"
+#include "doctor/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+// "MemoryError", or "MemoryError: …", at the beginning of a line as Python prints it.
+bool is_memory_error(std::string_view line) {
+  const std::size_t at = line.find("MemoryError");
+  if (at == line.npos) return false;
+  const std::string_view before = line.substr(0, at),
+                         rest = line.substr(at + std::string_view("MemoryError").size());
+  const bool begins = trim(before).empty() || before.ends_with("numpy.core._exceptions._Array") ||
+                      before.ends_with("numpy._core._exceptions._Array") || before.ends_with("builtins.");
+  return begins && (rest.empty() || rest.front() == ':');
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  auto requested = size_after(line, "you tried to allocate ");
+  if (has(line, "DefaultCPUAllocator") && requested) {
+    message.add("requested_bytes", requested);
+    message.add("told_by", "PyTorch");
+    return message;
+  }
+  if (requested = size_after(line, "Unable to allocate "); requested && has(line, "array with shape")) {
+    message.add("requested_bytes", requested);
+    message.add("told_by", "NumPy");
+    return message;
+  }
+  if (is_memory_error(line)) {
+    message.add("told_by", "Python");
+    return message;
+  }
+  if (has(line, "std::bad_alloc") && (has(line, "what()") || has(line, "throwing an instance"))) {
+    message.add("told_by", "C++");
+    return message;
+  }
+  if (has(line, "Cannot allocate memory") &&
+      (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12"))) {
+    message.add("told_by", "the system");
+    return message;
+  }
+  return std::nullopt;
+}
+
+Finding explain(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes");
+  Finding finding;
+  finding.id = "host-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title = fmt::format("A program got no host memory{} (told by {})",
+                              requested ? fmt::format(": it asked for {}", format_bytes(*requested)) : "",
+                              message.text("told_by"));
+  if (requested && is_impossible(*requested)) {
+    finding.cause = "No machine has so much: a size was computed wrong. More memory would not help.";
+    finding.confidence = Confidence::likely;
+    finding.cures = {{"check the shapes and indices at that place", "", {}}};
+    return finding;
+  }
+  finding.cause =
+      "The kernel refused the request: a limit of the process (ulimit -v, a control group), strict "
+      "overcommit, or a "
+      "request larger than memory and swap.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {{"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
+                   {"see which places hold the memory", "headroom trace -- COMMAND", {}},
+                   {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule host_memory_rule() {
+  return {"host-memory",
+          {"you tried to allocate ", "Unable to allocate ", "MemoryError", "std::bad_alloc",
+           "Cannot allocate memory"},
+          read,
+          explain};
+}
+
+}  // namespace headroom::doctor

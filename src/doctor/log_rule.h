@@ -1,0 +1,49 @@
+// One kind of message: how it is told from others, what its figures are, and what it means. A file each,
+// <name>_rule.cpp, and one list, log_rule_list.cpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "model/finding.h"
+
+namespace headroom::doctor {
+
+// What a line said.
+struct LogMessage {
+  std::string subject;  // messages with the same are one finding: a victim's name; empty: all are one
+  std::string event;    // lines with the same tell one event: a victim's pid; empty: each is one
+  std::vector<Figure> figures;
+
+  void add(std::string_view name, const std::optional<Bytes>& bytes);
+  void add(std::string_view name, const std::optional<std::int64_t>& number);
+  void add(std::string_view name, std::string_view text);  // unless empty
+  std::optional<Bytes> bytes(std::string_view name) const;
+  std::optional<std::int64_t> number(std::string_view name) const { return to_number(bytes(name)); }
+  std::string text(std::string_view name) const;  // empty if absent
+
+ private:
+  static std::optional<std::int64_t> to_number(const std::optional<Bytes>& bytes) {
+    return bytes ? std::optional(bytes->count) : std::nullopt;
+  }
+};
+
+struct LogRule {
+  std::string_view name;
+  // Each such line holds one of these; AnchorSearch::kShortest bytes or more, rare ones.
+  std::vector<std::string_view> anchors;
+  std::optional<LogMessage> (*read)(std::string_view line);
+  // All but evidence, times and figures, which whoever calls it adds.
+  Finding (*explain)(const LogMessage& message);
+};
+
+// The rules in the order in which they are asked: the first that reads a line has it.
+const std::vector<LogRule>& log_rules();
+
+// For titles: "2.0 MiB", or `otherwise`.
+std::string words_for(const std::optional<Bytes>& bytes, std::string_view otherwise = "some memory");
+
+}  // namespace headroom::doctor

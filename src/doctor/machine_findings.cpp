@@ -1,0 +1,284 @@
+// One function a finding, and one list of them at the end.
+#include "doctor/machine_findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "analysis/series_growth.h"
+
+namespace headroom::doctor {
+namespace {
+
+using Found = std::optional<Finding>;
+
+Finding finding_of(const char* id, Severity severity, std::string title, std::string cause,
+                   Confidence confidence = Confidence::certain) {
+  Finding finding;
+  finding.id = id;
+  finding.severity = severity;
+  finding.title = std::move(title);
+  finding.cause = std::move(cause);
+  finding.confidence = confidence;
+  return finding;
+}
+
+std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent) {
+  return total ? total->count / 100 * percent : 0;
+}
+
+Found oom_kills(const MachineHistory& history) {
+  if (history.oom_kills == 0 &&
+      std::none_of(history.kernel_events.begin(), history.kernel_events.end(),
+                   [](const KernelEvent& event) { return event.kind == KernelEventKind::oom_kill; }))
+    return std::nullopt;
+  Finding finding =
+      finding_of("kernel-oom-kill", Severity::severe, "The kernel killed a process for want of memory",
+                 "The machine or a control group was out of memory.");
+  for (const KernelEvent& event : history.kernel_events)
+    if (event.kind == KernelEventKind::oom_kill) finding.evidence.push_back({"", 0, event.text});
+  finding.times = std::max<std::int64_t>(1, history.oom_kills);
+  finding.figures = {{"oom_kills", history.oom_kills}};
+  finding.cures = {{"read the kernel's report: who held what", "dmesg | headroom doctor -", {}},
+                   {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}}};
+  return finding;
+}
+
+Found swap_thrash(const MachineHistory& history) {
+  constexpr std::int64_t kLeast = 3'000'000'000;  // as the alert waits
+  if (history.thrashed.count < kLeast) return std::nullopt;
+  Finding finding =
+      finding_of("swap-thrash", Severity::severe,
+                 fmt::format("The machine thrashed for {}: up to {:.0f} pages a second were read again",
+                             format_duration(history.thrashed), history.most_thrash),
+                 "Programs use more memory than there is: pages are thrown out and needed again at once, of "
+                 "files or from swap.",
+                 Confidence::likely);
+  finding.figures = {{"thrash_seconds", history.thrashed.seconds()},
+                     {"most_pages_per_second", history.most_thrash},
+                     {"most_swapped_bytes", history.most_swapped.count}};
+  finding.cures = {
+      {"see who takes the memory, and make it smaller", "headroom top", {}},
+      {"put a limit on the largest, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}}};
+  return finding;
+}
+
+// Steady growth, with the time that is left where it can be told: not further ahead than twice what was seen.
+Found running_out(const MachineHistory& history) {
+  const auto &left = history.seconds_left.value, &per_hour = history.growth_per_hour.value;
+  constexpr double kSoon = 3600, kLongEnough = 60;
+  const double grown = per_hour.value_or(0) / 3600 * history.duration().seconds();
+  const bool is_much = history.duration().seconds() >= kLongEnough &&
+                       grown > static_cast<double>(share_of(history.last.ram_total, 2));
+  if (!left && !is_much) return std::nullopt;
+  const std::string memory = history.seconds_left.detail.empty() ? "memory" : history.seconds_left.detail;
+  const auto in = Nanoseconds{static_cast<std::int64_t>(std::min(left.value_or(0), 1e9) * 1e9)};
+  Finding finding =
+      finding_of(left ? "memory-running-out" : "memory-grows",
+                 left && *left < kSoon ? Severity::severe : Severity::warning,
+                 left ? fmt::format("If it goes on so, {} is used up {} after the end of these samples",
+                                    memory, format_duration(in))
+                      : fmt::format("Memory grows steadily, by {} an hour",
+                                    format_bytes({static_cast<std::int64_t>(*per_hour)})),
+                 "What is used grows steadily: a leak, a cache without a bound, or a log in memory.",
+                 Confidence::likely);
+  if (left) finding.figures.push_back({"left_seconds", *left});
+  if (per_hour) finding.figures.push_back({"growth_per_hour_bytes", static_cast<std::int64_t>(*per_hour)});
+  const ProcessGrowth* most = nullptr;
+  for (const auto& [pid, process] : history.processes)
+    if (!most || process.last - process.first > most->last - most->first) most = &process;
+  if (most && most->last > most->first) {
+    finding.figures.push_back({"fastest_process", most->name});
+    finding.figures.push_back({"fastest_process_growth_bytes", (most->last - most->first).count});
+    finding.cures.push_back({fmt::format("look into {}, which grew most", most->name),
+                             "headroom trace -- COMMAND", most->last - most->first});
+  } else {
+    finding.cures.push_back({"find out who grows", "headroom watch --processes 10 --output watch.jsonl", {}});
+  }
+  return finding;
+}
+
+Found levelled_off(const MachineHistory& history) {
+  if (history.seconds_left.value || history.growth_per_hour.value.value_or(0) > 0) return std::nullopt;
+  const double least =
+      static_cast<double>(std::max(share_of(history.last.ram_total, 2), mebibytes(64).count));
+  const auto growth = analysis::growth_of(history.at, history.used, least);
+  if (growth.growth != analysis::Growth::grew_then_stayed) return std::nullopt;
+  const auto [low, high] = std::minmax_element(history.used.begin(), history.used.end());
+  Finding finding =
+      finding_of("growth-levelled-off", Severity::note,
+                 fmt::format("Memory grew by {} and then stayed", format_bytes({*high - *low})),
+                 "Arenas, caches and pools that filled: no leak by these samples.", Confidence::likely);
+  finding.figures = {{"growth_bytes", *high - *low}};
+  return finding;
+}
+
+Found cache_starves_nvmap(const MachineHistory& history) {
+  if (!history.starved_free) return std::nullopt;
+  Finding finding =
+      finding_of("page-cache-starves-nvmap", Severity::warning,
+                 fmt::format("Only {} were free for the GPU while the page cache held {}",
+                             format_bytes(*history.starved_free), format_bytes(*history.starved_cache)),
+                 "NvMap takes free pages only: a GPU allocation can fail while MemAvailable is large.",
+                 Confidence::likely);
+  finding.figures = {{"free_bytes", history.starved_free->count},
+                     {"cache_bytes", history.starved_cache->count}};
+  finding.cures = {{"give the page cache back before models are loaded",
+                    "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches", history.starved_cache},
+                   {"keep more pages free", "sudo sysctl vm.min_free_kbytes=262144", {}}};
+  return finding;
+}
+
+Found in_pieces(const MachineHistory& history) {
+  constexpr std::int64_t kLeast = 30'000'000'000;  // as the alert waits
+  if (history.in_pieces.count < kLeast) return std::nullopt;
+  Finding finding = finding_of(
+      "free-memory-in-pieces", Severity::warning,
+      fmt::format("The largest free block was up to {:.1f} times smaller than before, with as much free",
+                  history.worst_factor),
+      "Physical memory is fragmented: large requests of devices can fail.", Confidence::likely);
+  finding.figures = {{"worst_factor", history.worst_factor}};
+  finding.cures = {
+      {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}}};
+  return finding;
+}
+
+Found little_available(const MachineHistory& history) {
+  const auto& total = history.last.ram_total;
+  if (!total || !history.lowest_available || history.lowest_available->count > share_of(total, 10))
+    return std::nullopt;
+  const bool no_swap = !history.last.swap_total || history.last.swap_total->count == 0;
+  Finding finding =
+      finding_of(no_swap ? "no-swap-no-reserve" : "little-memory-left", Severity::warning,
+                 fmt::format("Only {} of {} were available{}", format_bytes(*history.lowest_available),
+                             format_bytes(*total), no_swap ? ", and there is no swap" : ""),
+                 no_swap ? "The next peak meets the kernel's killer: a reserve of 15 % is the rule, and swap "
+                           "takes what is idle."
+                         : "A reserve of 15 % is the rule: the next peak goes to swap, or is killed.");
+  finding.figures = {{"available_bytes", history.lowest_available->count}, {"total_bytes", total->count}};
+  finding.cures = {{"see who holds the memory", "headroom top", {}}};
+  if (no_swap)
+    finding.cures.push_back(
+        {"have swap as a reserve",
+         "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && sudo "
+         "swapon /swapfile",
+         {}});
+  return finding;
+}
+
+Found group_nearly_full(const MachineHistory& history) {
+  const auto& group = history.last.cgroup;
+  if (!group || !group->limit || !group->anonymous || group->anonymous->count < share_of(group->limit, 90))
+    return std::nullopt;
+  Finding finding =
+      finding_of("control-group-nearly-full", Severity::warning,
+                 fmt::format("The control group holds {} of its {}", format_bytes(*group->anonymous),
+                             format_bytes(*group->limit)),
+                 "At its limit the kernel kills a process of the group, however much the machine has left.");
+  finding.figures = {{"anonymous_bytes", group->anonymous->count}, {"limit_bytes", group->limit->count}};
+  finding.cures = {
+      {"raise the container's limit", "docker update --memory=SIZE --memory-swap=SIZE CONTAINER", {}}};
+  return finding;
+}
+
+Found zram_missized(const MachineHistory& history) {
+  const SystemSample& last = history.last;
+  if (!last.zram_original || !last.zram_used || last.zram_used->count < mebibytes(64).count)
+    return std::nullopt;
+  const double ratio =
+      static_cast<double>(last.zram_original->count) / static_cast<double>(last.zram_used->count);
+  constexpr double kWorthIt = 1.5;
+  if (ratio >= kWorthIt) return std::nullopt;
+  Finding finding = finding_of("zram-saves-little", Severity::warning,
+                               fmt::format("zram takes {} of memory to hold {}",
+                                           format_bytes(*last.zram_used), format_bytes(*last.zram_original)),
+                               "What was swapped out does not compress: weights and frames seldom do.");
+  finding.figures = {
+      {"original_bytes", last.zram_original->count}, {"used_bytes", last.zram_used->count}, {"ratio", ratio}};
+  finding.cures = {
+      {"swap to a fast disk first, and do without zram from the next start on (on a Jetson: sudo systemctl "
+       "disable nvzramconfig)",
+       "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && sudo swapon "
+       "-p 100 "
+       "/swapfile",
+       last.zram_used}};
+  return finding;
+}
+
+Found desktop(const MachineHistory& history) {
+  constexpr std::array kNames{"gnome-shell",
+                              "Xorg",
+                              "Xwayland",
+                              "gdm3",
+                              "gdm-x-session",
+                              "lightdm",
+                              "sddm",
+                              "kwin_x11",
+                              "kwin_wayland",
+                              "plasmashell",
+                              "xfce4-session",
+                              "xfdesktop",
+                              "xfwm4",
+                              "lxpanel",
+                              "lxsession",
+                              "nautilus-deskto",
+                              "gnome-software",
+                              "tracker-miner-f",
+                              "update-notifier",
+                              "gsd-xsettings",
+                              "unity-settings-",
+                              "compiz"};
+  Bytes sum;
+  std::string names;
+  for (const ProcessSample& process : history.last.processes) {
+    if (!process.rss || std::find(kNames.begin(), kNames.end(), process.name) == kNames.end()) continue;
+    sum += process.pss.value_or(*process.rss);
+    if (names.find(process.name) == names.npos) names += (names.empty() ? "" : ", ") + process.name;
+  }
+  constexpr std::int64_t kSmallMachine = 33;  // GiB
+  const bool is_small =
+      history.last.ram_total && history.last.ram_total->count <= gibibytes(kSmallMachine).count;
+  if (sum < mebibytes(32) || !is_small) return std::nullopt;
+  Finding finding = finding_of("desktop-running", Severity::note,
+                               fmt::format("A desktop runs and holds about {}: {}", format_bytes(sum), names),
+                               "A machine that only infers needs none.");
+  finding.figures = {{"desktop_bytes", sum.count}};
+  finding.cures = {{"stop the desktop", "sudo systemctl isolate multi-user.target", sum},
+                   {"boot without it from now on", "sudo systemctl set-default multi-user.target", {}}};
+  return finding;
+}
+
+Found throttled(const MachineHistory& history) {
+  if (history.throttled.count == 0) return std::nullopt;
+  Finding finding =
+      finding_of("throttled", Severity::warning,
+                 fmt::format("The board or a GPU was throttled for {} of {}",
+                             format_duration(history.throttled), format_duration(history.duration())),
+                 "Heat, or more current than the supply gives: clocks went down, and times with them.");
+  finding.figures = {{"throttled_seconds", history.throttled.seconds()}};
+  finding.cures = {{"see temperatures and the power mode", "headroom top", {}},
+                   {"cool the board, or choose a lower power mode", "sudo nvpmodel -m MODE", {}}};
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> machine_findings(const MachineHistory& history, const std::string& name) {
+  constexpr std::array kAll{oom_kills,           swap_thrash, running_out,      levelled_off,
+                            cache_starves_nvmap, in_pieces,   little_available, group_nearly_full,
+                            zram_missized,       desktop,     throttled};
+  std::vector<Finding> findings;
+  for (const auto look_for : kAll) {
+    Found found = look_for(history);
+    if (!found) continue;
+    if (found->evidence.empty())
+      found->evidence.push_back(
+          {"", 0, fmt::format("{} samples over {}", history.samples, format_duration(history.duration()))});
+    for (Evidence& evidence : found->evidence) evidence.file = name;
+    findings.push_back(std::move(*found));
+  }
+  return findings;
+}
+
+}  // namespace headroom::doctor

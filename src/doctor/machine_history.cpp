@@ -1,0 +1,82 @@
+#include "doctor/machine_history.h"
+
+#include <algorithm>
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::size_t kMostPoints = 512, kMostEvents = 8, kMostProcesses = 512;
+constexpr double kThrashPages = 2500, kPiecesFactor = 3.5;  // as the alerts have them
+
+}  // namespace
+
+void MachineHistory::add(const SystemSample& sample) {
+  const Nanoseconds since = samples > 0 ? sample.time - last_time : Nanoseconds{};
+  if (samples > 0 && since.count <= 0) return;
+  if (samples == 0) first_time = sample.time;
+  if (samples == 1) {
+    risk_.emplace(since);
+    risk_->add(last);  // the first
+  }
+  if (risk_) risk_->add(sample);
+  last_time = sample.time;
+  ++samples;
+  if (sample.ram_available && (!lowest_available || *sample.ram_available < *lowest_available))
+    lowest_available = sample.ram_available;
+  if (sample.swap_used) most_swapped = std::max(most_swapped, *sample.swap_used);
+  oom_kills += sample.oom_kills.value_or(0);
+  for (const KernelEvent& event : sample.kernel_events)
+    if (kernel_events.size() < kMostEvents) kernel_events.push_back(event);
+  for (const ProcessSample& process : sample.processes) {
+    if (!process.rss || (processes.size() >= kMostProcesses && !processes.contains(process.pid))) continue;
+    const auto [known, is_new] =
+        processes.try_emplace(process.pid, ProcessGrowth{process.name, *process.rss, {}});
+    known->second.last = *process.rss;
+  }
+  add_times(sample, since);
+  add_point(sample);
+  last = sample;
+}
+
+void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
+  // NvMap takes free pages, and no pages of the cache: a twentieth of the memory free beside three times as
+  // much cache is where it fails and the machine still says "available".
+  if (sample.nvmap_used && sample.ram_total && sample.ram_free && sample.ram_available) {
+    const Bytes cache = *sample.ram_available - *sample.ram_free;
+    if (sample.ram_free->count < sample.ram_total->count / 20 &&
+        cache.count > sample.ram_total->count * 3 / 20) {
+      starved += since;
+      if (!starved_free || *sample.ram_free < *starved_free) {
+        starved_free = sample.ram_free;
+        starved_cache = cache;
+      }
+    }
+  }
+  if (sample.throttled.value_or(false)) throttled += since;
+  if (!risk_) return;
+  using analysis::RiskFigure;
+  const double thrash = (*risk_)[RiskFigure::thrash_pages_per_second].value.value_or(0);
+  if (thrash > kThrashPages) thrashed += since;
+  most_thrash = std::max(most_thrash, thrash);
+  const double factor = (*risk_)[RiskFigure::fragmentation_factor].value.value_or(0);
+  if (factor > kPiecesFactor) in_pieces += since;
+  worst_factor = std::max(worst_factor, factor);
+  seconds_left = (*risk_)[RiskFigure::memory_seconds_left];
+  growth_per_hour = (*risk_)[RiskFigure::memory_growth_bytes_per_hour];
+}
+
+void MachineHistory::add_point(const SystemSample& sample) {
+  if (!sample.ram_total || !sample.ram_available || (samples - 1) % stride_ != 0) return;
+  at.push_back(samples);
+  used.push_back((*sample.ram_total - *sample.ram_available).count);
+  if (at.size() < kMostPoints) return;
+  for (std::size_t i = 0; 2 * i < at.size(); ++i) {
+    at[i] = at[2 * i];
+    used[i] = used[2 * i];
+  }
+  at.resize(kMostPoints / 2);
+  used.resize(kMostPoints / 2);
+  stride_ *= 2;
+}
+
+}  // namespace headroom::doctor

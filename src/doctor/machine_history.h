@@ -1,0 +1,53 @@
+// A machine over some time, out of its samples: what findings on machines look at. Memory does not grow with
+// the number of samples.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/memory_risk.h"
+#include "model/sample.h"
+
+namespace headroom::doctor {
+
+struct ProcessGrowth {
+  std::string name;
+  Bytes first, last;
+};
+
+class MachineHistory {
+ public:
+  void add(const SystemSample& sample);
+
+  std::int64_t samples = 0;
+  Nanoseconds first_time, last_time;
+  SystemSample last;
+  std::optional<Bytes> lowest_available;
+  Bytes most_swapped;
+  // When the GPU's allocator had least, and what the page cache held then.
+  std::optional<Bytes> starved_free, starved_cache;
+  Nanoseconds starved;
+  // Above the limits of the alerts of the same names (docs/alerts.md).
+  Nanoseconds thrashed, in_pieces, throttled;
+  double most_thrash = 0, worst_factor = 0;
+  std::int64_t oom_kills = 0;
+  std::vector<KernelEvent> kernel_events;           // the first
+  std::map<std::int64_t, ProcessGrowth> processes;  // by pid
+  // What is not available, evenly chosen.
+  std::vector<std::int64_t> at, used;
+  analysis::RiskValue seconds_left, growth_per_hour;
+
+  Nanoseconds duration() const { return last_time - first_time; }
+
+ private:
+  void add_times(const SystemSample& sample, Nanoseconds since);
+  void add_point(const SystemSample& sample);
+
+  std::optional<analysis::MemoryRisk> risk_;
+  std::int64_t stride_ = 1;
+};
+
+}  // namespace headroom::doctor

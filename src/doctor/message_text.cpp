@@ -1,0 +1,71 @@
+#include "doctor/message_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+namespace headroom::doctor {
+namespace {
+
+void skip_spaces(std::string_view& text) {
+  const std::size_t at = text.find_first_not_of(' ');
+  text.remove_prefix(at == text.npos ? text.size() : at);
+}
+
+// Of "MiB", "MB", "M", "kB"; 1 of "bytes", "B" and of other words.
+double factor_of(std::string_view unit) {
+  if (unit.empty()) return 1;
+  const std::size_t rank = std::string_view("KMGTP").find(static_cast<char>(std::toupper(unit.front())));
+  if (rank == std::string_view::npos) return 1;
+  const std::string_view rest = unit.substr(1);
+  if (!rest.empty() && rest != "B" && rest != "iB" && rest != "b" && rest != "ib") return 1;
+  return std::ldexp(1.0, 10 * (static_cast<int>(rank) + 1));
+}
+
+}  // namespace
+
+bool has(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
+
+std::optional<std::string_view> text_after(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == line.npos) return std::nullopt;
+  return line.substr(at + words.size());
+}
+
+std::optional<Bytes> leading_size(std::string_view text) {
+  skip_spaces(text);
+  double number = 0;
+  std::int64_t whole = 0;
+  const char* const end = text.data() + text.size();
+  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text.front()))) return std::nullopt;
+  const auto [after, code] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (code != std::errc{} || !std::isfinite(number)) return std::nullopt;
+  const auto [whole_after, whole_code] = std::from_chars(text.data(), end, whole);
+  std::string_view rest(after, static_cast<std::size_t>(end - after));
+  skip_spaces(rest);
+  const auto letters = std::find_if(rest.begin(), rest.end(),
+                                    [](char c) { return !std::isalpha(static_cast<unsigned char>(c)); });
+  const double factor = factor_of(rest.substr(0, static_cast<std::size_t>(letters - rest.begin())));
+  if (factor == 1 && whole_code == std::errc{} && whole_after == after) return Bytes{whole};
+  constexpr double kMost = 9.2e18;
+  if (number * factor >= kMost) return std::nullopt;
+  return Bytes{std::llround(number * factor)};
+}
+
+std::optional<Bytes> size_after(std::string_view line, std::string_view words) {
+  const auto text = text_after(line, words);
+  return text ? leading_size(*text) : std::nullopt;
+}
+
+std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words) {
+  auto text = text_after(line, words);
+  if (!text) return std::nullopt;
+  skip_spaces(*text);
+  std::int64_t number = 0;
+  if (std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc{})
+    return std::nullopt;
+  return number;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,24 @@
+// Reading figures out of messages. Sizes are binary whatever the unit's spelling (kB, KiB, K): those who
+// print such messages divide by 1024 (the kernel, PyTorch, TensorFlow, ggml).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/units.h"
+
+namespace headroom::doctor {
+
+bool has(std::string_view line, std::string_view words);
+// What follows the first of these words; nothing if the line lacks them.
+std::optional<std::string_view> text_after(std::string_view line, std::string_view words);
+// The text's first word that is a size: "2.00 MiB", "0 bytes", "3.90G", "13928044kB". No unit: bytes.
+std::optional<Bytes> leading_size(std::string_view text);
+std::optional<Bytes> size_after(std::string_view line, std::string_view words);
+std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words);
+
+// Whether no machine has so much (16 TiB): a size that was computed wrong, and no want of memory.
+constexpr bool is_impossible(Bytes size) { return size.count >= (std::int64_t{1} << 44); }
+
+}  // namespace headroom::doctor

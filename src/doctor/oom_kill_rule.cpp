@@ -1,0 +1,138 @@
+// The kernel killed a process for want of memory, its own or its control group's: the wordings of 3.x to 6.x.
+// Their anon-rss has no GPU memory in it: on a Jetson a victim of 2.6 MB may have held gigabytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "doctor/message_text.h"
+#include "doctor/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+// "2343 (python3) total-vm:…": the name may hold brackets and spaces; it is cut at 15 bytes.
+bool read_victim(std::string_view text, LogMessage& message) {
+  const auto pid = integer_after(text, "");
+  const std::size_t open = text.find(" (");
+  if (!pid || open == text.npos) return false;
+  std::size_t close = text.npos;
+  for (const std::string_view end : {") total-vm", ") score ", "), UID", ") "})
+    if (close = text.find(end, open); close != text.npos) break;
+  if (close == text.npos) close = text.rfind(')');
+  if (close == text.npos || close <= open) return false;
+  message.subject = text.substr(open + 2, close - open - 2);
+  message.event = std::to_string(*pid);
+  message.add("victim", message.subject);
+  message.add("pid", pid);
+  return true;
+}
+
+std::optional<LogMessage> read_summary(std::string_view line) {
+  const auto task = text_after(line, ",task="), pid = text_after(line, ",pid=");
+  if (!task || !pid) return std::nullopt;
+  const auto number = integer_after(*pid, "");
+  if (!number) return std::nullopt;
+  LogMessage message;
+  message.subject = task->substr(0, task->find(",pid="));
+  message.event = std::to_string(*number);
+  message.add("victim", message.subject);
+  message.add("pid", number);
+  const bool in_group = has(line, "constraint=CONSTRAINT_MEMCG") || has(line, "oom_memcg=");
+  message.add("constraint", in_group ? "control group" : "machine");
+  if (const auto group = text_after(line, "oom_memcg="))
+    message.add("control_group", group->substr(0, group->find(',')));
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (has(line, "oom-kill:constraint=")) return read_summary(line);
+  if (has(line, "invoked oom-killer")) return std::nullopt;  // the report that follows has it
+  auto victim = text_after(line, "Killed process ");
+  if (!victim && has(line, "ut of memory")) victim = text_after(line, "Kill process ");
+  LogMessage message;
+  if (!victim || !read_victim(*victim, message)) return std::nullopt;
+  // Of a process that the kernel killed it tells the sizes, or that memory was out; "Killed process" alone is
+  // said by others, too.
+  const bool is_kernel = has(line, "ut of memory") || has(line, "total-vm:") || has(line, "vsz:");
+  if (!is_kernel) return std::nullopt;
+  if (has(line, "emory cgroup out of memory")) message.add("constraint", "control group");
+  message.add("virtual_bytes", size_after(line, "total-vm:"));
+  message.add("anonymous_bytes", size_after(line, "anon-rss:"));
+  message.add("file_bytes", size_after(line, "file-rss:"));
+  message.add("shared_bytes", size_after(line, "shmem-rss:"));
+  message.add("page_tables_bytes", size_after(line, "pgtables:"));
+  message.add("score", integer_after(line, " score "));
+  return message;
+}
+
+Finding explain_group(const LogMessage& message, Finding finding) {
+  const auto limit = message.bytes("limit_bytes");
+  finding.id = "cgroup-oom-kill";
+  finding.title =
+      fmt::format("The kernel killed {} (process {}): its control group's memory limit{} was reached",
+                  message.text("victim"), message.number("pid").value_or(0),
+                  limit ? fmt::format(" of {}", format_bytes(*limit)) : "");
+  finding.cause = "The group's limit is smaller than what its processes need at their worst moment.";
+  finding.cures = {{"measure the peak, then set the limit above it", "headroom bench --mem-limit SIZE", {}},
+                   {"raise the group's limit (of a service: systemctl set-property NAME MemoryMax=SIZE)",
+                    "docker update --memory=SIZE --memory-swap=SIZE CONTAINER",
+                    {}},
+                   {"see what grew", "headroom trace -- COMMAND", {}}};
+  return finding;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.severity = Severity::severe;
+  if (message.text("constraint") == "control group") return explain_group(message, finding);
+  const auto held = message.bytes("anonymous_bytes"), hidden = message.bytes("unaccounted_bytes"),
+             total = message.bytes("ram_bytes");
+  finding.id = "kernel-oom-kill";
+  finding.title = fmt::format("The kernel killed {} (process {}){}: the machine was out of memory",
+                              message.text("victim"), message.number("pid").value_or(0),
+                              held ? fmt::format(", which held {}", format_bytes(*held)) : "");
+  if (hidden && total && hidden->count > total->count / 10) {
+    finding.cause = fmt::format(
+        "{} of {} belong to no process, cache or kernel object in the report: that is what the GPU and other "
+        "devices "
+        "hold, which no process' resident memory shows.",
+        format_bytes(*hidden), format_bytes(*total));
+    finding.confidence = Confidence::likely;
+  } else if (held && held->count < mebibytes(64).count) {
+    finding.cause =
+        "The victim held next to nothing of its own: what filled the memory is not in its resident memory, "
+        "as the "
+        "GPU's is not, or was another's.";
+    finding.confidence = Confidence::possible;
+  } else {
+    finding.cause =
+        "All processes together needed more than there is. The victim is who held most, not always who grew.";
+    finding.confidence = Confidence::possible;
+  }
+  finding.cures = {
+      {"see who holds the memory, the GPU's included", "headroom top", {}},
+      {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}},
+      {"put a limit on the program, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}},
+      {"have swap as a reserve",
+       "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
+       "sudo swapon /swapfile",
+       {}}};
+  const std::string largest = message.text("largest_process");
+  if (const auto rss = message.bytes("largest_process_bytes"); rss && !largest.empty())
+    finding.cures.insert(
+        finding.cures.begin(),
+        {fmt::format("make {} smaller, or run it elsewhere: it held most", largest), "", *rss});
+  return finding;
+}
+
+}  // namespace
+
+LogRule oom_kill_rule() {
+  return {"oom-kill",
+          {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer"},
+          read,
+          explain};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,135 @@
+// What belongs to nobody: pages that the kernel manages (RAM − reserved) less the free ones, those on the
+// lists of anonymous memory and page cache (LRU; GPU memory is on none), slab and page tables. Processes'
+// resident memory is on these lists, once each however often it is shared, so it is not taken off again.
+#include "doctor/oom_report.h"
+
+#include <array>
+#include <charconv>
+
+#include "base/text.h"
+#include "doctor/message_text.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::array kLruWords{"active_anon", "inactive_anon", "active_file", "inactive_file", "unevictable"};
+constexpr std::array kOtherWords{"slab_reclaimable", "slab_unreclaimable", "pagetables"};
+
+}  // namespace
+
+bool OomReport::begins(std::string_view line) { return has(line, "invoked oom-killer"); }
+
+void OomReport::begin() {
+  *this = {};
+  open_ = true;
+}
+
+void OomReport::read(std::string_view line) {
+  if (++lines_ > kMostLines) {
+    open_ = false;
+    return;
+  }
+  if (has(line, " pages RAM")) {
+    const std::size_t end = line.find(" pages RAM");
+    const std::size_t begin = line.substr(0, end).rfind(' ');
+    if (const auto number = parse_number<std::int64_t>(
+            line.substr(begin == line.npos ? 0 : begin + 1, end - (begin == line.npos ? 0 : begin + 1))))
+      pages_["RAM"] = *number;
+  } else if (line.ends_with(" pages reserved") && !has(line, "cma reserved")) {
+    const std::string_view number = line.substr(0, line.size() - std::string_view(" pages reserved").size());
+    const std::size_t begin = number.rfind(' ');
+    if (const auto value = parse_number<std::int64_t>(number.substr(begin == number.npos ? 0 : begin + 1)))
+      pages_["reserved"] = *value;
+  } else if (const auto usage = text_after(line, "memory: usage ")) {
+    limit_ = size_after(*usage, "limit ");
+  } else if (const auto swap = size_after(line, "Total swap = ")) {
+    swap_total_ = swap;
+  } else if (const auto free = size_after(line, "Free swap  = ")) {
+    swap_free_ = free;
+  } else if (has(line, "*4kB") || has(line, "*16kB") || has(line, "*64kB")) {
+    // "DMA: 142*4kB (UEC) 161*8kB …": the first is a page
+    if (const std::size_t star = line.find('*'); star != line.npos)
+      if (const auto size = leading_size(line.substr(star + 1)); size && size->count > 0) page_ = size->count;
+  } else {
+    read_pages(line);
+    read_task(line);
+  }
+}
+
+// "active_anon:1820 inactive_anon:302 isolated_anon:0", "free:33210 free_pcp:0": the sums over all zones have
+// no unit; those of a node or zone end in kB.
+void OomReport::read_pages(std::string_view line) {
+  for (const std::string_view word : split_words(line)) {
+    const std::size_t colon = word.find(':');
+    if (colon == word.npos) continue;
+    const std::string_view name = word.substr(0, colon);
+    const auto number = parse_number<std::int64_t>(word.substr(colon + 1));
+    if (!number || *number < 0) continue;
+    bool wanted = name == "free";
+    for (const char* lru : kLruWords) wanted = wanted || name == lru;
+    for (const char* other : kOtherWords) wanted = wanted || name == other;
+    if (wanted) pages_.try_emplace(std::string(name), *number);
+  }
+}
+
+// "[   2343]     0  2343  7940883  3482011 28766208        0             0 python3": pid, uid, tgid,
+// total_vm, rss, and what differs from one kernel to the next, with the name at the end.
+void OomReport::read_task(std::string_view line) {
+  const std::size_t close = line.rfind("] ");
+  if (close == line.npos) return;
+  const std::size_t open = line.substr(0, close).rfind('[');
+  if (open == line.npos || !parse_number<std::int64_t>(trim(line.substr(open + 1, close - open - 1)))) return;
+  const auto words = split_words(line.substr(close + 1));
+  constexpr std::size_t kRss = 3, kFewest = 7;
+  if (words.size() < kFewest) return;
+  std::size_t name = 0;  // behind the last of the numbers
+  while (name < words.size() && parse_number<std::int64_t>(words[name])) ++name;
+  if (name < kFewest - 1 || name >= words.size()) return;
+  const auto rss = parse_number<std::int64_t>(words[kRss]);
+  if (!rss || *rss < 0 || *rss > (std::int64_t{1} << 40)) return;
+  ++tasks_;
+  rss_ += *rss;
+  if (*rss > largest_) {
+    largest_ = *rss;
+    largest_name_ = std::string(line.substr(static_cast<std::size_t>(words[name].data() - line.data())));
+  }
+}
+
+std::optional<Bytes> OomReport::pages(std::string_view name) const {
+  const auto found = pages_.find(name);
+  constexpr std::int64_t kMost = std::int64_t{1} << 46;
+  if (found == pages_.end() || found->second > kMost) return std::nullopt;
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(found->second, page_, &bytes)) return std::nullopt;
+  return Bytes{bytes};
+}
+
+void OomReport::end(LogMessage& message) {
+  if (!open_) return;
+  open_ = false;
+  message.add("limit_bytes", limit_);
+  message.add("swap_bytes", swap_total_);
+  message.add("swap_free_bytes", swap_free_);
+  const auto ram = pages("RAM"), free = pages("free");
+  message.add("ram_bytes", ram);
+  message.add("free_bytes", free);
+  std::int64_t rss = 0, largest = 0;
+  if (tasks_ > 0 && !__builtin_mul_overflow(rss_, page_, &rss) &&
+      !__builtin_mul_overflow(largest_, page_, &largest)) {
+    message.add("processes", tasks_);
+    message.add("processes_rss_bytes", Bytes{rss});
+    message.add("largest_process", largest_name_);
+    message.add("largest_process_bytes", Bytes{largest});
+  }
+  if (!ram || !free) return;
+  Bytes nobody = *ram - pages("reserved").value_or(Bytes{}) - *free;
+  for (const char* word : kLruWords) {
+    const auto held = pages(word);
+    if (!held) return;  // without all of them the rest would look like the GPU's
+    nobody = nobody - *held;
+  }
+  for (const char* word : kOtherWords) nobody = nobody - pages(word).value_or(Bytes{});
+  if (nobody.count >= 0) message.add("unaccounted_bytes", nobody);
+}
+
+}  // namespace headroom::doctor

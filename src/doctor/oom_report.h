@@ -1,0 +1,41 @@
+// The report of many lines that the kernel writes before it kills: what the machine had, and each process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "doctor/log_rule.h"
+
+namespace headroom::doctor {
+
+class OomReport {
+ public:
+  static constexpr int kMostLines = 20'000;  // a machine of 10,000 processes has half as many
+
+  // Whether the line begins a report; from it on all lines are wanted.
+  static bool begins(std::string_view line);
+  void begin();
+  bool is_open() const { return open_; }
+  // A line of the report, or one that came between. The report ends after kMostLines.
+  void read(std::string_view line);
+  // The figures so far, to a kill's message. The report is over then.
+  void end(LogMessage& message);
+
+ private:
+  void read_pages(std::string_view line);
+  void read_task(std::string_view line);
+  std::optional<Bytes> pages(std::string_view name) const;
+
+  bool open_ = false;
+  int lines_ = 0;
+  std::map<std::string, std::int64_t, std::less<>> pages_;  // by the kernel's own word
+  std::optional<Bytes> limit_, swap_total_, swap_free_;
+  std::int64_t page_ = 4096;
+  std::int64_t tasks_ = 0, rss_ = 0, largest_ = 0;
+  std::string largest_name_;
+};
+
+}  // namespace headroom::doctor

@@ -1,0 +1,46 @@
+// The kernel could not get several pages in one piece, or waited long for them.
+#include <fmt/format.h>
+
+#include "doctor/message_text.h"
+#include "doctor/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  const bool failed = has(line, "page allocation failure"),
+             stalled = has(line, "page allocation stalls for ");
+  if ((!failed && !stalled) || !has(line, "order:")) return std::nullopt;
+  LogMessage message;
+  message.add("order", integer_after(line, "order:"));
+  if (const auto stall = integer_after(line, "stalls for ")) message.add("stalled_ms", stall);
+  return message;
+}
+
+Finding explain(const LogMessage& message) {
+  const std::int64_t order = message.number("order").value_or(0);
+  const auto stalled = message.number("stalled_ms");
+  Finding finding;
+  finding.id = "page-allocation-failed";
+  finding.severity = Severity::warning;
+  const std::string pages = order >= 0 && order < 20 ? fmt::format("{}", std::int64_t{1} << order) : "many";
+  finding.title = stalled
+                      ? fmt::format("The kernel waited {} ms for {} free pages in one piece", *stalled, pages)
+                      : fmt::format("The kernel found no {} free pages in one piece", pages);
+  constexpr std::int64_t kCostly = 3;  // PAGE_ALLOC_COSTLY_ORDER: up to it the kernel reclaims until it can
+  finding.cause = order > kCostly
+                      ? "Free memory was there perhaps, but not in so large a piece: it is fragmented."
+                      : "The machine was out of free memory, or too slow in writing pages out.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"keep more pages free", "sudo sysctl vm.min_free_kbytes=262144", {}},
+      {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
+      {"see who holds the memory", "headroom top", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule page_allocation_rule() { return {"page-allocation", {"page allocation "}, read, explain}; }
+
+}  // namespace headroom::doctor

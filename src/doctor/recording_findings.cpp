@@ -1,0 +1,129 @@
+#include "doctor/recording_findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+#include "report/leak_words.h"
+
+namespace headroom::doctor {
+namespace {
+
+// The layer inside the cycle that grew most: what is made for each object leaks at the end of each video,
+// too, and it is the object's release that is missing.
+std::string owner_of(const analysis::RecordingAnalysis& analysis, const std::vector<std::int64_t>& grown,
+                     const std::string& cycle) {
+  std::string owner = cycle;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < std::min(grown.size(), analysis.layers.size()); ++i) {
+    const std::string& path = analysis.layers[i].path;
+    if (path != cycle && !path.starts_with(cycle + '/')) continue;
+    if (grown[i] <= most) continue;
+    most = grown[i];
+    owner = path;
+  }
+  return owner;
+}
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+void add_leak(const analysis::RecordingAnalysis& analysis, const analysis::LeakVerdict& leaks,
+              const std::vector<std::int64_t>& grown, const std::string& file,
+              std::vector<Finding>& findings) {
+  const bool stays = leaks.growth == analysis::Growth::grew_then_stayed;
+  const std::int64_t grown_in_all = std::max(
+      leaks.late_bytes, leaks.live_bytes.empty() ? 0 : leaks.live_bytes.back() - leaks.live_bytes.front());
+  constexpr std::int64_t kWorthTelling = 1 << 20;
+  if (leaks.growth != analysis::Growth::leak && !(stays && grown_in_all >= kWorthTelling)) return;
+  Finding finding;
+  finding.id = stays ? "growth-levelled-off" : "leak";
+  finding.severity = stays ? Severity::note : Severity::severe;
+  finding.title = report::words_for_leaks(leaks);
+  const std::string owner = owner_of(analysis, grown, leaks.cycle), level = last_part(owner);
+  finding.cause = stays ? "Arenas, caches and pools that filled: no leak by this recording."
+                        : fmt::format("What is allocated in {} is kept when it is over.", owner);
+  finding.confidence = Confidence::likely;
+  finding.figures = {{"level", level},
+                     {"owner", owner},
+                     {"cycle", leaks.cycle},
+                     {"cycles", leaks.cycles},
+                     {"grown_bytes", grown_in_all}};
+  if (!stays) {
+    finding.figures.push_back({"leak_bytes", static_cast<std::int64_t>(std::llround(leaks.bytes_per_cycle))});
+    finding.cures = {
+        {fmt::format("see the places that keep it, and release what they keep at the end of each {}", level),
+         fmt::format("headroom report {}", shell_word(file)),
+         leaks.late_bytes > 0 ? std::optional(Bytes{leaks.late_bytes}) : std::nullopt}};
+  }
+  findings.push_back(std::move(finding));
+}
+
+void add_fragmentation(const analysis::RecordingAnalysis& analysis, const std::string& file,
+                       std::vector<Finding>& findings) {
+  if (!analysis.fragmentation || analysis.fragmentation->worst >= analysis.fragmentation->moments.size())
+    return;
+  const analysis::FragmentationMoment& worst = analysis.fragmentation->moments[analysis.fragmentation->worst];
+  constexpr double kMuch = 0.3;
+  constexpr std::int64_t kWorthTelling = 32 << 20;
+  if (worst.external() < kMuch || worst.free_bytes < kWorthTelling) return;
+  if (worst.largest_free_bytes > worst.free_bytes / 2) return;  // whatever is asked for finds room in it
+  Finding finding;
+  finding.id = "fragmentation";
+  finding.severity = Severity::warning;
+  finding.title = fmt::format("Of a heap of {} {} lay in {} holes", format_bytes({worst.extent_bytes}),
+                              format_bytes({worst.free_bytes}), worst.holes);
+  finding.cause = "Blocks that live long lie between those that were released, so the heap cannot shrink.";
+  finding.figures = {{"heap_bytes", worst.extent_bytes},
+                     {"live_bytes", worst.live_bytes},
+                     {"free_bytes", worst.free_bytes},
+                     {"largest_free_block_bytes", worst.largest_free_bytes}};
+  if (worst.blocker) finding.figures.push_back({"blocker_bytes", worst.blocker->bytes});
+  finding.cures = {{"see which blocks are in the way, and allocate them first",
+                    fmt::format("headroom report {}", shell_word(file)), Bytes{worst.free_bytes}},
+                   {"let glibc map large blocks by themselves", "MALLOC_MMAP_THRESHOLD_=131072", {}}};
+  findings.push_back(std::move(finding));
+}
+
+void add_problems(const analysis::RecordingAnalysis& analysis, std::vector<Finding>& findings) {
+  if (analysis.complete || analysis.problems.empty()) return;
+  Finding finding;
+  finding.id = "recording-incomplete";
+  finding.severity = Severity::note;
+  finding.title = "The recording is not whole: figures may be too small";
+  finding.cause = analysis.problems.front();
+  findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
+                                          const analysis::RecordingAnalysis& analysis) {
+  if (!analysis.host_recorded || analysis.leaks.growth != analysis::Growth::leak) return {};
+  const std::array times{Nanoseconds{analysis.duration.count / 2}, analysis.duration};
+  const auto moments = analysis::live_at(recording, times);
+  if (moments.size() != times.size()) return {};
+  std::vector<std::int64_t> grown = moments[1].bytes_by_layer;
+  for (std::size_t i = 0; i < std::min(grown.size(), moments[0].bytes_by_layer.size()); ++i)
+    grown[i] -= moments[0].bytes_by_layer[i];
+  return grown;
+}
+
+std::vector<Finding> recording_findings(const analysis::RecordingAnalysis& analysis,
+                                        const std::vector<std::int64_t>& grown, const std::string& file) {
+  std::vector<Finding> findings;
+  if (analysis.host_recorded) {
+    add_leak(analysis, analysis.leaks, grown, file, findings);
+    for (const analysis::LeakVerdict& other : analysis.leaks.other_cycles)
+      if (!other.same_places && other.growth == analysis::Growth::leak)
+        add_leak(analysis, other, grown, file, findings);
+    add_fragmentation(analysis, file, findings);
+  }
+  add_problems(analysis, findings);
+  for (Finding& finding : findings) finding.evidence.push_back({file, 0, ""});
+  return findings;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,22 @@
+// What a recording of headroom trace tells.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/recording_analysis.h"
+#include "model/finding.h"
+#include "recording/recording.h"
+
+namespace headroom::doctor {
+
+// By layer of the analysis, what it holds more at the end than half-way, without the layers inside it: one
+// more pass, and only where something leaks. Empty otherwise.
+std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
+                                          const analysis::RecordingAnalysis& analysis);
+
+// `grown`: growth_by_layer(), or nothing. Unsorted.
+std::vector<Finding> recording_findings(const analysis::RecordingAnalysis& analysis,
+                                        const std::vector<std::int64_t>& grown, const std::string& file);
+
+}  // namespace headroom::doctor

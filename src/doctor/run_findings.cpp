@@ -1,0 +1,232 @@
+// One function a finding, for the run or for each of its models, and one list of them at the end.
+#include "doctor/run_findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "analysis/series_growth.h"
+
+namespace headroom::doctor {
+namespace {
+
+using Found = std::optional<Finding>;
+
+Finding finding_of(const char* id, Severity severity, std::string title, std::string cause,
+                   Confidence confidence = Confidence::certain) {
+  Finding finding;
+  finding.id = id;
+  finding.severity = severity;
+  finding.title = std::move(title);
+  finding.cause = std::move(cause);
+  finding.confidence = confidence;
+  return finding;
+}
+
+// Differences below this are the noise of pages and allocators.
+constexpr std::int64_t kWorthTelling = 16 << 20;
+
+Found out_of_memory(const ModelResult& model) {
+  if (model.status != ModelStatus::oom) return std::nullopt;
+  const bool while_loading = model.died_in && *model.died_in < Phase::model_loaded;
+  Finding finding = finding_of(
+      "model-out-of-memory", Severity::severe,
+      fmt::format("{} ran out of memory {}", model.name,
+                  while_loading ? "while it was loaded" : "while it ran"),
+      while_loading
+          ? "Loading needs more than running: the file, the weights and their re-packed copies at once."
+          : "What a run needs beside the weights did not fit.",
+      Confidence::likely);
+  finding.evidence = {{"", 0, model.error}};
+  finding.cures = {{"search the settings that fit", "headroom bench --tune", {}},
+                   {"use a smaller input", "--imgsz 320", {}},
+                   {"see which layers hold the memory", "headroom bench --layers", {}}};
+  return finding;
+}
+
+Found over_the_limit(const ModelResult& model) {
+  if (model.memory.within_limit.value_or(true) || model.status == ModelStatus::oom) return std::nullopt;
+  Finding finding =
+      finding_of("limit-exceeded", Severity::severe, fmt::format("{} took more than the limit", model.name),
+                 "The limit did not refuse it: on a machine of that size it would have been killed.");
+  finding.figures = {{"violations", model.memory.violations}};
+  finding.cures = {{"search the settings that fit", "headroom bench --tune", {}}};
+  return finding;
+}
+
+Found load_peak(const ModelResult& model) {
+  const auto &load = model.memory.load_peak, &run = model.memory.run_peak;
+  if (!load || !run || load->count - run->count < kWorthTelling || load->count * 4 < run->count * 5)
+    return std::nullopt;
+  Finding finding = finding_of(
+      "load-peak-over-run-peak", Severity::warning,
+      fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load), format_bytes(*run)),
+      "Loading holds the file, the weights and their re-packed copies at once.", Confidence::likely);
+  finding.figures = {{"load_peak_bytes", load->count}, {"run_peak_bytes", run->count}};
+  finding.cures = {
+      {"prepare the model once in the ORT format and map its weights",
+       "session.use_memory_mapped_ort_model=1", *load - *run},
+      {"keep no re-packed copies of the weights (slower runs)", "session.disable_prepacking=1", {}},
+      {"load it first, while the others are not there yet", "headroom plan BUDGET.toml", {}}};
+  return finding;
+}
+
+Found oversized_arena(const ModelResult& model) {
+  if (!model.layers) return std::nullopt;
+  Bytes unused;
+  for (const MemoryShare& share : model.layers->shares)
+    if (share.kind == MemoryKind::arena_unused) unused += share.bytes;
+  if (unused.count < kWorthTelling || unused.count * 4 < model.layers->peak.count) return std::nullopt;
+  Finding finding = finding_of(
+      "oversized-arena", Severity::warning,
+      fmt::format("{}'s arena held {} that were not in use at the peak", model.name, format_bytes(unused)),
+      "The arena grows to the next power of two, and keeps what it has.", Confidence::likely);
+  finding.figures = {{"arena_unused_bytes", unused.count}, {"peak_bytes", model.layers->peak.count}};
+  finding.cures = {
+      {"let the arena grow by what is asked for (measure it: it can also grow more)",
+       "arena_extend_strategy=kSameAsRequested", unused},
+      {"give back after a run what it needed no longer", "memory.enable_memory_arena_shrinkage=cpu:0", {}},
+      {"let Headroom try these settings", "headroom bench --tune", {}}};
+  return finding;
+}
+
+Found smaller_settings(const ModelResult& model) {
+  if (!model.smallest_settings) return std::nullopt;
+  std::optional<Bytes> now, small;
+  for (const TuneTrial& trial : model.trials) {
+    if (trial.settings == model.settings) now = trial.counted_peak();
+    if (trial.settings == *model.smallest_settings) small = trial.counted_peak();
+  }
+  if (!now || !small || now->count - small->count < kWorthTelling) return std::nullopt;
+  const bool is_search = model.settings.conv_search == ConvSearch::exhaustive &&
+                         model.smallest_settings->conv_search != ConvSearch::exhaustive;
+  Finding finding = finding_of(
+      is_search ? "convolution-search" : "smaller-settings", Severity::note,
+      fmt::format("{} takes {} less with other settings, at 95 % of the speed or more", model.name,
+                  format_bytes(*now - *small)),
+      is_search ? "The search for the fastest convolutions takes workspace." : "Measured by --tune.");
+  finding.figures = {{"peak_bytes", now->count}, {"smallest_peak_bytes", small->count}};
+  finding.cures = {
+      {"use the smallest settings that --tune found", model.smallest_settings->describe(), *now - *small}};
+  return finding;
+}
+
+Found large_frames(const ModelResult& model) {
+  const auto &frames = model.memory.frames, &peak = model.memory.run_peak;
+  if (!frames || !peak || frames->count < 4 * kWorthTelling || frames->count * 4 < peak->count)
+    return std::nullopt;
+  Finding finding =
+      finding_of("large-frame-buffers", Severity::note,
+                 fmt::format("{} of the {} of {} are decoded frames", format_bytes(*frames),
+                             format_bytes(*peak), model.name),
+                 "Frames are kept in memory, larger or more of them than the model needs at once.");
+  finding.figures = {{"frames_bytes", frames->count}, {"run_peak_bytes", peak->count}};
+  finding.cures = {{"keep fewer of them", "--max-frames-in-mem 8", Bytes{frames->count / 2}}};
+  return finding;
+}
+
+// The ends of objects and of videos, after their state was cleaned.
+Found leak(const ModelResult& model) {
+  for (const std::string level : {"object", "video"}) {
+    std::vector<std::int64_t> cycles, bytes;
+    for (const CleanupPoint& point : model.cleanups) {
+      if (point.level != level) continue;
+      bytes.push_back(point.resident.count);
+      cycles.push_back(static_cast<std::int64_t>(bytes.size()));
+    }
+    constexpr double kLeast = 2 << 20;
+    const auto growth = analysis::growth_of(cycles, bytes, kLeast);
+    if (growth.growth != analysis::Growth::leak) continue;
+    Finding finding = finding_of(
+        "leak", Severity::severe,
+        fmt::format("{} leaks {} with each {}", model.name,
+                    format_bytes({static_cast<std::int64_t>(growth.per_cycle)}), level),
+        fmt::format("What was made for one {} is still there after the clean-up, {} times in a row.", level,
+                    bytes.size()),
+        Confidence::likely);
+    finding.figures = {{"level", level},
+                       {"leak_bytes", static_cast<std::int64_t>(growth.per_cycle)},
+                       {"cycles", static_cast<std::int64_t>(bytes.size())}};
+    finding.cures = {
+        {fmt::format("release what belongs to one {} at its end", level),
+         "del predictor; gc.collect(); torch.cuda.empty_cache()", Bytes{bytes.back() - bytes.front()}},
+        {"find the place that keeps it", "headroom trace -- COMMAND", {}}};
+    return finding;
+  }
+  return std::nullopt;
+}
+
+Found soft_limit(const BenchResult& result) {
+  if (!result.limit || result.limit->type == LimitType::hard) return std::nullopt;
+  Finding finding = finding_of(
+      "soft-limit", Severity::warning,
+      fmt::format("The limit of {} is {}: {}", format_bytes(result.limit->bytes), name_of(result.limit->type),
+                  name_of(result.limit->mechanism)),
+      "A way to take memory past it was found, or nothing enforces it: a run that fits proves less.");
+  for (const LimitRoute& route : result.limit->routes)
+    if (route.outcome == "escaped")
+      finding.evidence.push_back({"", 0, fmt::format("{} escaped {}", route.name, route.detail)});
+  finding.cures = {{"run where a control group can enforce it",
+                    "sudo headroom bench --mem-limit SIZE --limit-mechanism cgroup",
+                    {}}};
+  return finding;
+}
+
+Found throttled(const BenchResult& result) {
+  for (const MetricSummary& metric : result.system)
+    if (metric.name == "throttled" && metric.max > 0) {
+      Finding finding = finding_of(
+          "throttled", Severity::warning,
+          fmt::format("The board or a GPU was throttled in {:.0f} % of the samples", 100 * metric.mean),
+          "Heat, or more current than the supply gives: latencies are not what they could be.");
+      finding.figures = {{"throttled_percent", 100 * metric.mean}};
+      finding.cures = {
+          {"cool the board, or choose a lower power mode, and measure again", "sudo nvpmodel -m MODE", {}}};
+      return finding;
+    }
+  return std::nullopt;
+}
+
+// Of models that were in memory at once.
+Found duplicates(const BenchResult& result) {
+  if (!result.parallel && !result.pipeline) return std::nullopt;
+  std::map<std::string, std::vector<const ModelResult*>> by_path;
+  for (const ModelResult& model : result.models) by_path[model.path].push_back(&model);
+  for (const auto& [path, models] : by_path) {
+    const auto& size = models.front()->file_size;
+    if (models.size() < 2 || !size || size->count < kWorthTelling / 16) continue;
+    Finding finding =
+        finding_of("duplicate-models", Severity::warning,
+                   fmt::format("{} models are the same file: its weights are in memory {} times",
+                               models.size(), models.size()),
+                   "Each session has its own copy of the weights.");
+    finding.figures = {{"model", path}, {"file_bytes", size->count}};
+    const Bytes saved{size->count * static_cast<std::int64_t>(models.size() - 1)};
+    finding.cures = {{"let all users share one session", "headroom/model_pool.h", saved}};
+    return finding;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Finding> run_findings(const BenchResult& result, const std::string& file) {
+  constexpr std::array kOfModels{out_of_memory,   over_the_limit,   leak,        load_peak,
+                                 oversized_arena, smaller_settings, large_frames};
+  constexpr std::array kOfRuns{soft_limit, throttled, duplicates};
+  std::vector<Finding> findings;
+  const auto add = [&](Found found) {
+    if (!found) return;
+    if (found->evidence.empty()) found->evidence.push_back({});
+    for (Evidence& evidence : found->evidence) evidence.file = file;
+    findings.push_back(std::move(*found));
+  };
+  for (const ModelResult& model : result.models)
+    for (const auto look_for : kOfModels) add(look_for(model));
+  for (const auto look_for : kOfRuns) add(look_for(result));
+  return findings;
+}
+
+}  // namespace headroom::doctor

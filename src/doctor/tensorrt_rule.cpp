@@ -1,0 +1,54 @@
+// TensorRT ran out of memory while it built or ran an engine.
+#include <fmt/format.h>
+
+#include "doctor/message_text.h"
+#include "doctor/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  const bool is_tensorrt = has(line, "TRT") || has(line, "TensorRT") || has(line, "rtSafe") ||
+                           has(line, "virtualMemoryBuffer") || has(line, "Error Code 2: OutOfMemory");
+  if (!is_tensorrt) return std::nullopt;
+  const bool failed = has(line, "OutOfMemory") || has(line, "(out of memory)") ||
+                      has(line, "out of memory") || has(line, "Requested amount of GPU memory");
+  if (!failed) return std::nullopt;
+  LogMessage message;
+  auto requested = size_after(line, "Requested amount of GPU memory (");
+  if (!requested) requested = size_after(line, "requested size of ");
+  message.add("requested_bytes", requested);
+  return message;
+}
+
+Finding explain(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes");
+  Finding finding;
+  finding.id = "tensorrt-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title = requested
+                      ? fmt::format("TensorRT ran out of memory: it asked for {}", format_bytes(*requested))
+                      : "TensorRT ran out of memory";
+  finding.cause =
+      "The engine's weights, its activations or the workspace of the build did not fit beside what was "
+      "there.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"build with a smaller workspace", "trtexec --onnx=model.onnx --memPoolSize=workspace:256", {}},
+      {"build with half precision: weights and activations take half",
+       "trtexec --onnx=model.onnx --fp16",
+       {}},
+      {"build in a process of its own before the others start", "headroom build-engine", {}},
+      {"measure what the engine needs to load and to run",
+       "headroom bench --backend tensorrt --model NAME=model.engine",
+       {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule tensorrt_rule() {
+  return {"tensorrt", {"OutOfMemory", "ut of memory", "Requested amount of GPU memory"}, read, explain};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,184 @@
+#include "history/run_history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace headroom::history {
+namespace {
+
+std::string text_of(const Cell& cell) { return cell.value_or(""); }
+std::int64_t number_of(const Cell& cell) { return parse_number<std::int64_t>(text_of(cell)).value_or(0); }
+
+constexpr const char* kColumns = "id, run_key, started_at, added_at, commit_sha, label, host";
+
+KeptRun run_of(const std::vector<Cell>& row) {
+  return {number_of(row[0]),
+          text_of(row[1]),
+          text_of(row[2]),
+          text_of(row[3]),
+          text_of(row[4]),
+          text_of(row[5]),
+          text_of(row[6]),
+          {},
+          {},
+          {}};
+}
+
+}  // namespace
+
+Result<RunHistory> RunHistory::open(const std::string& place, bool create) {
+  auto database = open_database(place, create);
+  if (!database) return forward_error(database);
+  RunHistory history(std::move(*database));
+  const std::string words = is_postgresql_url(place) ? without_password(place) : place;
+  if (auto sound = history.check_schema(words, create); !sound) return forward_error(sound);
+  return history;
+}
+
+Status RunHistory::check_schema(const std::string& place, bool create) {
+  // Who makes the tables holds the lock from before it looks: of two that come first one makes them.
+  if (create)
+    if (auto begun = database_->begin_writing(); !begun) return begun;
+  auto tables = database_->query(
+      database_->is_postgresql()
+          ? "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
+          : "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
+  if (!tables) return forward_error(tables);
+  const auto has = [&](std::string_view name) {
+    return std::any_of(tables->begin(), tables->end(), [&](const auto& row) { return row[0] == name; });
+  };
+  if (!has("headroom_history")) {
+    // In a team's PostgreSQL other tables are at home; a file is the history's own.
+    if (!database_->is_postgresql() && !tables->empty())
+      return input_error(fmt::format("{} is no history of Headroom", place),
+                         "it is a database of something else", "name another file with --db");
+    if (!create)
+      return input_error(fmt::format("there is no history in {}", place), "nothing was added to it yet",
+                         "headroom history add RUN");
+    if (auto made = make_tables(); !made) return made;
+  }
+  auto version = database_->query("SELECT value FROM headroom_history WHERE name = 'schema_version'");
+  if (!version) return forward_error(version);
+  const std::int64_t found = version->empty() ? 0 : number_of(version->front()[0]);
+  if (found != kSchemaVersion)
+    return input_error(fmt::format("the history {} has schema version {}", place, found),
+                       fmt::format("this Headroom knows version {}", kSchemaVersion),
+                       found > kSchemaVersion ? "update Headroom" : "name another with --db");
+  if (create)
+    if (auto done = database_->query("COMMIT"); !done) return forward_error(done);
+  return {};
+}
+
+Status RunHistory::make_tables() {
+  const std::string id =
+      database_->is_postgresql() ? "bigserial PRIMARY KEY" : "integer PRIMARY KEY AUTOINCREMENT";
+  for (const std::string& sql :
+       {std::string("CREATE TABLE headroom_history (name text PRIMARY KEY, value text NOT NULL)"),
+        fmt::format(
+            "CREATE TABLE headroom_runs (id {}, run_key text NOT NULL UNIQUE, started_at text NOT NULL, "
+            "added_at text NOT NULL, commit_sha text NOT NULL, label text NOT NULL, host text NOT NULL, "
+            "report text NOT NULL, fingerprints text NOT NULL)",
+            id),
+        std::string(
+            "CREATE TABLE headroom_figures (run_id bigint NOT NULL REFERENCES headroom_runs (id), model "
+            "text NOT NULL, metric text NOT NULL, value double precision NOT NULL, PRIMARY KEY (run_id, "
+            "model, metric))"),
+        std::string("CREATE INDEX headroom_figures_by_metric ON headroom_figures (metric, model)"),
+        fmt::format("INSERT INTO headroom_history VALUES ('schema_version', '{}')", kSchemaVersion)})
+    if (auto made = database_->query(sql); !made) return forward_error(made);
+  return {};
+}
+
+Result<bool> RunHistory::insert(const KeptRun& run) {
+  auto made = database_->query(
+      "INSERT INTO headroom_runs (run_key, started_at, added_at, commit_sha, label, host, report, "
+      "fingerprints) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (run_key) DO NOTHING RETURNING id",
+      {run.key, run.started_at, run.added_at, run.commit, run.label, run.host, run.report, run.fingerprints});
+  if (!made) return forward_error(made);
+  if (made->empty()) return false;
+  for (const KeptFigure& figure : run.figures) {
+    auto kept = database_->query(
+        database_->is_postgresql()
+            ? "INSERT INTO headroom_figures VALUES ($1::bigint, $2, $3, $4::double precision)"
+            : "INSERT INTO headroom_figures VALUES (CAST($1 AS integer), $2, $3, CAST($4 AS real))",
+        {made->front()[0], figure.model, figure.metric, fmt::format("{}", figure.value)});
+    if (!kept) return forward_error(kept);
+  }
+  return true;
+}
+
+Result<std::size_t> RunHistory::add(const std::vector<KeptRun>& runs) {
+  if (auto begun = database_->begin_writing(); !begun) return forward_error(begun);
+  std::size_t added = 0;
+  for (const KeptRun& run : runs) {
+    auto inserted = insert(run);
+    if (!inserted) {
+      (void)database_->query("ROLLBACK");
+      return forward_error(inserted);
+    }
+    if (*inserted) ++added;
+  }
+  if (auto done = database_->query("COMMIT"); !done) return forward_error(done);
+  return added;
+}
+
+Result<std::vector<KeptRun>> RunHistory::list(std::optional<std::int64_t> count) {
+  auto rows = database_->query(fmt::format("SELECT {} FROM headroom_runs ORDER BY id DESC{}", kColumns,
+                                           count ? fmt::format(" LIMIT {}", *count) : ""));
+  if (!rows) return forward_error(rows);
+  std::vector<KeptRun> runs;
+  for (const auto& row : *rows) runs.push_back(run_of(row));
+  std::reverse(runs.begin(), runs.end());
+  return runs;
+}
+
+Result<std::vector<KeptRun>> RunHistory::load(std::optional<std::int64_t> count, const std::string& commit) {
+  std::vector<Cell> values;
+  std::string where;
+  if (!commit.empty()) {
+    where = " WHERE substr(commit_sha, 1, length($1)) = $1";
+    values.emplace_back(commit);
+  }
+  auto rows =
+      database_->query(fmt::format("SELECT {}, report, fingerprints FROM headroom_runs{} ORDER BY id DESC{}",
+                                   kColumns, where, count ? fmt::format(" LIMIT {}", *count) : ""),
+                       values);
+  if (!rows) return forward_error(rows);
+  std::vector<KeptRun> runs;
+  for (const auto& row : *rows) {
+    KeptRun run = run_of(row);
+    run.report = text_of(row[7]);
+    run.fingerprints = text_of(row[8]);
+    auto figures = database_->query(
+        fmt::format("SELECT model, metric, value FROM headroom_figures WHERE run_id = {}", run.id));
+    if (!figures) return forward_error(figures);
+    for (const auto& figure : *figures)
+      run.figures.push_back(
+          {text_of(figure[0]), text_of(figure[1]), parse_number<double>(text_of(figure[2])).value_or(0)});
+    runs.push_back(std::move(run));
+  }
+  std::reverse(runs.begin(), runs.end());
+  return runs;
+}
+
+Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, const std::string& model) {
+  auto rows = database_->query(
+      fmt::format(
+          "SELECT {}, model, value FROM headroom_figures JOIN headroom_runs ON id = run_id WHERE metric = "
+          "$1{} ORDER BY id, model",
+          kColumns, model.empty() ? "" : " AND model = $2"),
+      model.empty() ? std::vector<Cell>{metric} : std::vector<Cell>{metric, model});
+  if (!rows) return forward_error(rows);
+  std::vector<KeptRun> runs;
+  for (const auto& row : *rows) {
+    KeptRun run = run_of(row);
+    run.figures.push_back({text_of(row[7]), metric, parse_number<double>(text_of(row[8])).value_or(0)});
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+}  // namespace headroom::history

@@ -1,0 +1,56 @@
+// Runs that are kept: by commit and time, with all of their figures. The schema has a version; what is of
+// another, or of something else, is refused.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "history/database.h"
+
+namespace headroom::history {
+
+inline constexpr int kSchemaVersion = 1;
+
+struct KeptFigure {
+  std::string model, metric;
+  double value = 0;
+};
+
+struct KeptRun {
+  std::int64_t id = 0;  // counted up in the order of adding
+  std::string key;      // of the report's content: the same run is kept once
+  std::string started_at, added_at, commit, label, host;
+  std::string report;        // report.json, one line
+  std::string fingerprints;  // of the models' files: a line each, "a1b2… NAME"
+  std::vector<KeptFigure> figures;
+};
+
+class RunHistory {
+ public:
+  // `create`: also where there is none yet. Errors: as open_database(), another schema, or a database that
+  // holds something else.
+  static Result<RunHistory> open(const std::string& place, bool create);
+
+  // All of them or none; returns how many were not there before.
+  Result<std::size_t> add(const std::vector<KeptRun>& runs);
+  // The last `count` (of all: absent), oldest first, without reports and figures.
+  Result<std::vector<KeptRun>> list(std::optional<std::int64_t> count = std::nullopt);
+  // With reports and figures; of `commit` alone where it is given (its first characters do).
+  Result<std::vector<KeptRun>> load(std::optional<std::int64_t> count, const std::string& commit = {});
+  // One metric of one model (of all: empty) of every run, oldest first; each run has that figure alone.
+  Result<std::vector<KeptRun>> figures(const std::string& metric, const std::string& model = {});
+
+ private:
+  explicit RunHistory(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+  Status check_schema(const std::string& place, bool create);
+  Status make_tables();
+  Result<bool> insert(const KeptRun& run);
+
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace headroom::history

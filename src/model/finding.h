@@ -1,0 +1,69 @@
+// What headroom doctor answers with: what happened, where that was seen, how sure it is, and what helps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/units.h"
+
+namespace headroom {
+
+// The worst first: findings are ordered by it.
+enum class Severity {
+  severe,   // something failed, was killed, or will
+  warning,  // worth a change; it works for now
+  note,     // good to know
+  benign,   // looks like trouble and is none
+};
+
+// How sure the cause is.
+enum class Confidence {
+  certain,   // the program or the kernel said so itself, or it was measured
+  likely,    // the figures fit, and other causes are rarer
+  possible,  // one of several causes that look alike
+};
+
+// A figure by its name with unit, as "requested_bytes"; a name that ends in _bytes holds an integer.
+struct Figure {
+  std::string name;
+  std::variant<std::int64_t, double, std::string> value;
+};
+
+struct Evidence {
+  std::string file;
+  std::int64_t line = 0;  // from 1; 0: the file has none
+  std::string text;       // as it was found, at most some hundred bytes of it
+};
+
+struct Cure {
+  std::string what;
+  std::string command;         // or the setting; empty where there is none
+  std::optional<Bytes> saves;  // what it should save; absent where nobody can know
+};
+
+struct Finding {
+  std::string id;  // "pytorch-out-of-memory"; never changes its meaning
+  Severity severity = Severity::warning;
+  std::string title;  // what happened, with its figures
+  std::string cause;  // the likely cause
+  Confidence confidence = Confidence::certain;
+  std::int64_t times = 1;
+  std::vector<Evidence> evidence;
+  std::vector<Figure> figures;
+  std::vector<Cure> cures;  // the largest gain first
+};
+
+constexpr std::string_view name_of(Severity severity) {
+  constexpr std::string_view kNames[] = {"severe", "warning", "note", "benign"};
+  return kNames[static_cast<int>(severity)];
+}
+constexpr std::string_view name_of(Confidence confidence) {
+  constexpr std::string_view kNames[] = {"certain", "likely", "possible"};
+  return kNames[static_cast<int>(confidence)];
+}
+
+}  // namespace headroom

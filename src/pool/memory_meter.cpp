@@ -1,0 +1,101 @@
+#include "pool/memory_meter.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/driver.h"
+#include "ledger/device_query.h"
+#include "model/device_name.h"
+#include "pool/process_bytes.h"
+#include "sources/process_memory.h"
+
+namespace headroom::pool {
+namespace {
+
+// With sessions running meanwhile it is an upper bound: the peak is of all that the process has.
+std::function<Bytes()> watch_peak_rss() {
+  const auto read = [] { return sources::read_process_memory(::getpid(), sources::ProcessDetail::status); };
+  if (!sources::reset_peak_rss(::getpid())) return [] { return Bytes{}; };
+  return [read, before = read().rss.value_or(Bytes{})] {
+    return std::max(Bytes{}, read().rss_peak.value_or(Bytes{}) - before);
+  };
+}
+
+template <class Function>
+Function exported(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+}
+
+MemoryMeter ledger_meter(ledger::DeviceFiguresFunction figures_of, unsigned ordinal, bool is_integrated) {
+  const auto read = [=](std::uint64_t ledger::DeviceFigures::*field) -> std::optional<Bytes> {
+    ledger::DeviceFigures figures;
+    if (!figures_of(ordinal, &figures, sizeof figures)) return std::nullopt;
+    return Bytes{static_cast<std::int64_t>(figures.*field)};
+  };
+  MemoryMeter meter;
+  meter.read = [=]() -> std::optional<Bytes> {
+    const auto charged = read(&ledger::DeviceFigures::charged);
+    if (!charged || !is_integrated) return charged;
+    const auto own = own_bytes();
+    return own ? std::optional(*charged + *own) : std::nullopt;
+  };
+  const auto reset = exported<ledger::ResetDevicePeakFunction>(ledger::kResetDevicePeakSymbol);
+  if (reset == nullptr) return meter;
+  meter.watch_peak = [=]() -> std::function<Bytes()> {
+    reset(ordinal);
+    const auto host = is_integrated ? watch_peak_rss() : [] { return Bytes{}; };
+    return [=, before = read(&ledger::DeviceFigures::charged).value_or(Bytes{})] {
+      return std::max(Bytes{}, read(&ledger::DeviceFigures::peak).value_or(Bytes{}) - before) + host();
+    };
+  };
+  return meter;
+}
+
+// Its context stays for as long as the process lives, as those of the runtimes do.
+Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
+  const std::string what = "cannot measure the memory of cuda:" + std::to_string(ordinal);
+  const cuda::Functions& call = driver.call();
+  if (call.cuMemGetInfo_v2 == nullptr) return input_error(what, "the driver has no cuMemGetInfo");
+  int device = 0;
+  cuda::Handle context = nullptr;
+  cuda::Code code = call.cuDeviceGet(&device, static_cast<int>(ordinal));
+  if (code == cuda::kSuccess) code = call.cuDevicePrimaryCtxRetain(&context, device);
+  if (code != cuda::kSuccess) return input_error(what, driver.name_of(code));
+  MemoryMeter meter;
+  meter.read = [&call, context]() -> std::optional<Bytes> {
+    std::size_t free = 0, total = 0;
+    if (call.cuCtxSetCurrent(context) != cuda::kSuccess ||
+        call.cuMemGetInfo_v2(&free, &total) != cuda::kSuccess)
+      return std::nullopt;
+    return Bytes{static_cast<std::int64_t>(total - free)};
+  };
+  return meter;
+}
+
+}  // namespace
+
+MemoryMeter process_meter() {
+  return {[] { return own_bytes(); }, watch_peak_rss};
+}
+
+Result<MemoryMeter> device_meter(const std::string& device) {
+  const std::string what = "cannot measure the memory of " + device;
+  const auto name = parse_device_name(device);
+  if (!name || !name->is_cuda) return input_error(what, "it is no GPU", "a budget is of cpu or cuda:N");
+  auto driver = cuda::Driver::open();
+  if (!driver) return forward_error(driver);
+  if (auto there = (*driver)->check_ordinal(name->ordinal); !there) return forward_error(there);
+  const bool is_integrated = (*driver)->facts(name->ordinal).is_integrated;
+  if (const auto figures = exported<ledger::DeviceFiguresFunction>(ledger::kDeviceFiguresSymbol))
+    return ledger_meter(figures, name->ordinal, is_integrated);
+  if (is_integrated)
+    return input_error(
+        what, "it shares the machine's memory, of which only the preload library tells what is whose",
+        "start the program by headroom run");
+  return driver_meter(**driver, name->ordinal);
+}
+
+}  // namespace headroom::pool

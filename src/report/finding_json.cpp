@@ -1,0 +1,55 @@
+#include "base/json.h"
+#include "report/finding_views.h"
+
+namespace headroom::report {
+namespace {
+
+Json to_json(const Finding& finding) {
+  Json object;
+  object["id"] = finding.id;
+  object["severity"] = name_of(finding.severity);
+  object["title"] = finding.title;
+  set_if(object, "cause", finding.cause);
+  object["confidence"] = name_of(finding.confidence);
+  object["times"] = finding.times;
+  object["evidence"] = Json::array();
+  for (const Evidence& evidence : finding.evidence) {
+    Json item;
+    item["file"] = evidence.file;
+    if (evidence.line > 0) item["line"] = evidence.line;
+    set_if(item, "text", evidence.text);
+    object["evidence"].push_back(std::move(item));
+  }
+  object["figures"] = Json::object();
+  for (const Figure& figure : finding.figures) {
+    if (const auto* real = std::get_if<double>(&figure.value))
+      set_if(object["figures"], figure.name, std::optional(*real));
+    else if (const auto* number = std::get_if<std::int64_t>(&figure.value))
+      object["figures"][figure.name] = *number;
+    else
+      object["figures"][figure.name] = std::get<std::string>(figure.value);
+  }
+  object["cures"] = Json::array();
+  for (const Cure& cure : finding.cures) {
+    Json item;
+    item["what"] = cure.what;
+    set_if(item, "command", cure.command);
+    set_if(item, "saves_bytes", cure.saves);
+    object["cures"].push_back(std::move(item));
+  }
+  return object;
+}
+
+}  // namespace
+
+Json findings_to_json(const DoctorReport& report) {
+  Json document;
+  document["schema_version"] = kDoctorSchemaVersion;
+  document["inputs"] = report.inputs;
+  if (!report.problems.empty()) document["problems"] = report.problems;
+  document["findings"] = Json::array();
+  for (const Finding& finding : report.findings) document["findings"].push_back(to_json(finding));
+  return document;
+}
+
+}  // namespace headroom::report

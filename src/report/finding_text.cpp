@@ -1,0 +1,63 @@
+// Findings on a terminal: a paragraph each, and one line for those that are none.
+#include <fmt/format.h>
+
+#include "report/finding_views.h"
+#include "report/terminal_table.h"
+
+namespace headroom::report {
+namespace {
+
+std::string_view paint_of(Severity severity) {
+  switch (severity) {
+    case Severity::severe:
+      return kRed;
+    case Severity::warning:
+      return kYellow;
+    case Severity::note:
+      return kBold;
+    case Severity::benign:
+      return kGreen;
+  }
+  return {};
+}
+
+std::string place_of(const Evidence& evidence) {
+  return evidence.line > 0 ? fmt::format("{}:{}", evidence.file, evidence.line) : evidence.file;
+}
+
+void add_cures(const Finding& finding, std::string& text) {
+  int number = 0;
+  for (const Cure& cure : finding.cures) {
+    text += fmt::format("  {}. {}", ++number, cure.what);
+    if (cure.saves) text += fmt::format(" (saves up to {})", format_bytes(*cure.saves));
+    text += '\n';
+    if (!cure.command.empty()) text += fmt::format("       {}\n", cure.command);
+  }
+}
+
+}  // namespace
+
+std::string findings_to_terminal(const DoctorReport& report, bool color) {
+  std::string text;
+  for (const Finding& finding : report.findings) {
+    text +=
+        fmt::format("{}: {} [{}]\n", painted(name_of(finding.severity), paint_of(finding.severity), color),
+                    painted(finding.title, kBold, color), finding.id);
+    if (finding.severity == Severity::benign) {
+      if (!finding.evidence.empty()) text += fmt::format("  seen: {}\n", place_of(finding.evidence.front()));
+      text += fmt::format("  {}\n\n", finding.cause);
+      continue;
+    }
+    for (const Evidence& evidence : finding.evidence)
+      text += fmt::format("  seen: {}{}{}\n", place_of(evidence), evidence.text.empty() ? "" : ": ",
+                          evidence.text);
+    if (finding.times > 1) text += fmt::format("  {} times in all\n", finding.times);
+    if (!finding.cause.empty())
+      text += fmt::format("  cause ({}): {}\n", name_of(finding.confidence), finding.cause);
+    add_cures(finding, text);
+    text += '\n';
+  }
+  return text + count_in_words(report.findings) + "\n";
+}
+
+}  // namespace headroom::report

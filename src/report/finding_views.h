@@ -1,0 +1,31 @@
+// The views of what headroom doctor found (docs/doctor.md). Pure: from findings to text.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "model/finding.h"
+
+namespace headroom::report {
+
+// Major version: raised when a key changes its meaning or goes; keys may be added without.
+inline constexpr int kDoctorSchemaVersion = 1;
+
+struct DoctorReport {
+  std::vector<std::string> inputs;    // as they were given
+  std::vector<std::string> problems;  // why one could not be read, or not whole
+  std::vector<Finding> findings;      // the severe first
+};
+
+nlohmann::ordered_json findings_to_json(const DoctorReport& report);
+std::string findings_to_markdown(const DoctorReport& report);
+std::string findings_to_terminal(const DoctorReport& report, bool color);
+
+// "requested_bytes", 2097152 → "requested", "2.0 MiB".
+std::string title_of_figure(const Figure& figure);
+std::string value_of_figure(const Figure& figure);
+// "1 severe, 2 warnings", "nothing found".
+std::string count_in_words(const std::vector<Finding>& findings);
+
+}  // namespace headroom::report

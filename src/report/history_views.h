@@ -1,0 +1,38 @@
+// The views of a history of runs. Pure: from kept runs to text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/run_metrics.h"
+#include "base/json.h"
+#include "history/run_history.h"
+
+namespace headroom::report {
+
+inline constexpr int kHistorySchemaVersion = 1;
+
+std::string history_list_to_terminal(const std::vector<history::KeptRun>& runs, bool color, int width);
+Json history_list_to_json(const std::vector<history::KeptRun>& runs);
+
+// A metric of one model over commits: the runs of a commit are one point.
+struct HistoryPoint {
+  std::string commit, label, started_at;  // of its first run
+  std::vector<double> values;             // sorted
+  double median() const;
+};
+struct HistorySeries {
+  std::string model;
+  std::vector<HistoryPoint> points;  // in the order in which commits were added first
+};
+// `runs` have the one figure each, as RunHistory::figures() gives them.
+std::vector<HistorySeries> history_series(const std::vector<history::KeptRun>& runs);
+
+std::string history_plot_to_terminal(const analysis::RunMetric& metric,
+                                     const std::vector<HistorySeries>& series, bool color, int width);
+// One self-contained page with a chart a model.
+std::string history_plot_to_html(const analysis::RunMetric& metric, const std::vector<HistorySeries>& series);
+Json history_plot_to_json(const analysis::RunMetric& metric, const std::vector<HistorySeries>& series);
+
+}  // namespace headroom::report

@@ -1,0 +1,131 @@
+// `headroom diff RUN RUN --json`; docs/diff.md names the keys.
+#include <cmath>
+#include <string>
+
+#include "report/run_diff_views.h"
+#include "report/run_diff_words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+std::string with_unit(std::string key, MetricUnit unit) {
+  switch (unit) {
+    case MetricUnit::bytes:
+      return key + "_bytes";
+    case MetricUnit::nanoseconds:
+      return key + "_ns";
+    case MetricUnit::per_second:
+      return key + "_per_second";
+    case MetricUnit::count:
+      break;
+  }
+  return key;
+}
+
+Json number(const RunMetric& metric, double value) {
+  if (metric.unit == MetricUnit::bytes || metric.unit == MetricUnit::nanoseconds) return std::llround(value);
+  return value;
+}
+
+Json metric_json(const MetricChange& change) {
+  const RunMetric& metric = *change.metric;
+  Json json;
+  json["name"] = metric.name;
+  json[with_unit("before", metric.unit)] = number(metric, change.before);
+  json[with_unit("after", metric.unit)] = number(metric, change.after);
+  json[with_unit("change", metric.unit)] = number(metric, change.change());
+  if (change.before != 0) {
+    json["change_percent"] = 100 * (change.ratio - 1);
+    json["change_low_percent"] = 100 * (change.low - 1);
+    json["change_high_percent"] = 100 * (change.high - 1);
+  }
+  json["confidence"] = change.confidence;
+  json["p"] = change.p;
+  json["spread"] = change.was_paired ? "paired" : change.spread_was_measured ? "measured" : "allowed";
+  json["runs_before"] = change.runs_before;
+  json["runs_after"] = change.runs_after;
+  json["judged"] = metric.alpha > 0;
+  json["differs"] = change.differs;
+  if (change.differs) json["worse"] = change.is_worse();
+  return json;
+}
+
+Json facts_json(const std::vector<FactChange>& facts) {
+  Json json = Json::array();
+  for (const FactChange& fact : facts)
+    json.push_back({{"what", fact.what}, {"before", fact.before}, {"after", fact.after}});
+  return json;
+}
+
+Json layers_json(const std::vector<LayerChange>& changes) {
+  Json json = Json::array();
+  for (const LayerChange& change : changes) {
+    Json row;
+    row["name"] = change.name;
+    set_if(row, "before_bytes", change.before);
+    set_if(row, "after_bytes", change.after);
+    row["change_bytes"] = change.change();
+    json.push_back(std::move(row));
+  }
+  return json;
+}
+
+Json model_json(const ModelComparison& model) {
+  Json json;
+  json["name"] = model.name;
+  json["status_before"] = name_of(model.status_before);
+  json["status_after"] = name_of(model.status_after);
+  json["metrics"] = Json::array();
+  for (const MetricChange& change : model.metrics) json["metrics"].push_back(metric_json(change));
+  json["frames_before"] = model.frames_before;
+  json["frames_after"] = model.frames_after;
+  set_if(json, "latency_superiority", model.superiority);
+  json["facts"] = facts_json(model.facts);
+  json["memory_kinds"] = layers_json(model.shares);
+  json["memory_nodes"] = layers_json(model.nodes);
+  return json;
+}
+
+std::string_view name_of_tone(RunDiffTone tone) {
+  switch (tone) {
+    case RunDiffTone::worse:
+      return "worse";
+    case RunDiffTone::mixed:
+      return "mixed";
+    case RunDiffTone::better:
+      return "better";
+    case RunDiffTone::same:
+      break;
+  }
+  return "same";
+}
+
+}  // namespace
+
+Json run_diff_to_json(const RunDiffReport& report) {
+  const RunComparison& comparison = report.comparison;
+  const RunDiffVerdict verdict = verdict_of(comparison);
+  Json json;
+  json["schema_version"] = kRunDiffSchemaVersion;
+  json["kind"] = "runs";
+  json["verdict"] = verdict.sentence;
+  json["outcome"] = name_of_tone(verdict.tone);
+  json["cause"] = verdict.cause;
+  json["before"] = report.before;
+  json["after"] = report.after;
+  json["models"] = Json::array();
+  for (const ModelComparison& model : comparison.models) json["models"].push_back(model_json(model));
+  json["only_before"] = comparison.only_before;
+  json["only_after"] = comparison.only_after;
+  json["facts"] = facts_json(comparison.facts);
+  json["caveats"] = comparison.caveats;
+  json["breaches"] = Json::array();
+  json["within_noise"] = Json::array();
+  for (const GateFinding& finding : report.gate)
+    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  return json;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,192 @@
+// `headroom diff RUN RUN` on the terminal and in Markdown: the verdict first, then a table a model.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/display_width.h"
+#include "report/markdown_text.h"
+#include "report/run_diff_views.h"
+#include "report/run_diff_words.h"
+#include "report/terminal_table.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace analysis;
+
+std::string_view paint_of(RunDiffTone tone) {
+  switch (tone) {
+    case RunDiffTone::worse:
+      return kRed;
+    case RunDiffTone::mixed:
+      return kYellow;
+    case RunDiffTone::better:
+      return kGreen;
+    case RunDiffTone::same:
+      break;
+  }
+  return kBold;
+}
+
+std::string_view mark_of(const MetricChange& change) {
+  if (!change.differs) return "";
+  return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
+}
+
+std::string spread_note(const ModelComparison& model) {
+  for (const std::string_view name : {"latency", "run_peak"})
+    if (const MetricChange* found = model.find(name))
+      return found->spread_was_measured
+                 ? fmt::format("Intervals by the spread of {} and {} runs ({}).", found->runs_before,
+                               found->runs_after,
+                               found->was_paired ? "made in turns: t of the pairs" : "Welch's t")
+                 : "Intervals by an allowance for what two runs differ by; with three runs or more on both "
+                   "sides, made in turns, the runs themselves tell (docs/diff.md).";
+  return "";
+}
+
+std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
+
+std::string runs_words(const std::vector<std::string>& runs) {
+  if (runs.size() == 1) return runs.front();
+  return fmt::format("{} and {} more", runs.front(), runs.size() - 1);
+}
+
+class Screen {
+ public:
+  Screen(const RunDiffReport& report, bool color, int width)
+      : report_(report), color_(color), width_(std::max(width, 40)) {}
+
+  std::string draw() {
+    const RunDiffVerdict verdict = verdict_of(report_.comparison);
+    text_ += painted(wrap(verdict.sentence, width_, 0), paint_of(verdict.tone), color_) + "\n";
+    if (!verdict.cause.empty()) paragraph(verdict.cause);
+    text_ += fmt::format("\nA  {}\nB  {}\n", runs_words(report_.before), runs_words(report_.after));
+    for (const ModelComparison& model : report_.comparison.models) draw_model(model);
+    for (const std::string& name : report_.comparison.only_after) paragraph(name + " is new in B.");
+    draw_list("What the runs differ in", fact_lines(report_.comparison));
+    draw_list("To be known", report_.comparison.caveats);
+    return std::move(text_);
+  }
+
+ private:
+  void paragraph(const std::string& words) { text_ += wrap(words, width_, 0) + "\n"; }
+
+  void draw_list(std::string_view title, const std::vector<std::string>& lines) {
+    if (lines.empty()) return;
+    text_ += "\n" + painted(title, kBold, color_) + "\n";
+    for (const std::string& line : lines) text_ += wrap("  " + line, width_, 4) + "\n";
+  }
+
+  void draw_model(const ModelComparison& model) {
+    text_ += "\n" + painted(model.name, kBold, color_) + "\n";
+    std::vector<Column> columns{
+        {"FIGURE", 0, false}, {"A", 2, true}, {"B", 0, true}, {"CHANGE (INTERVAL)", 0, true}, {"", 0, false}};
+    for (const MetricChange& change : model.metrics) {
+      if (!is_shown(change)) continue;
+      const std::string_view mark = mark_of(change);
+      const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kPlain;
+      const std::vector<std::string> cells{
+          std::string(change.metric->name), words_for(*change.metric, change.before),
+          words_for(*change.metric, change.after), interval_words(change), std::string(mark)};
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        columns[i].cells.push_back(cells[i]);
+        columns[i].paints.push_back(i == 4 ? paint : kPlain);
+      }
+    }
+    fit_columns(columns, width_, 12);
+    text_ += table_of(columns, color_);
+    if (const std::string words = superiority_words(model); !words.empty()) paragraph(words + ".");
+    if (const std::string note = spread_note(model); !note.empty()) paragraph(note);
+    draw_layers("Memory by kind (--layers)", model.shares);
+    draw_layers("Memory by node (--layers)", model.nodes);
+  }
+
+  void draw_layers(std::string_view title, const std::vector<LayerChange>& changes) {
+    if (changes.empty()) return;
+    std::vector<Column> columns{
+        {std::string(title), 0, false}, {"A", 1, true}, {"B", 2, true}, {"CHANGE", 0, true}};
+    for (std::size_t i = 0; i < std::min(report_.top, changes.size()); ++i) {
+      columns[0].cells.push_back(changes[i].name);
+      columns[1].cells.push_back(words_for(changes[i].before));
+      columns[2].cells.push_back(words_for(changes[i].after));
+      columns[3].cells.push_back(signed_bytes(changes[i].change()));
+    }
+    fit_columns(columns, width_, 16);
+    text_ += "\n" + table_of(columns, color_);
+    if (changes.size() > report_.top)
+      paragraph(fmt::format("{} more in --json", changes.size() - report_.top));
+  }
+
+  const RunDiffReport& report_;
+  bool color_;
+  int width_;
+  std::string text_;
+};
+
+std::string_view symbol_of(RunDiffTone tone) {
+  switch (tone) {
+    case RunDiffTone::worse:
+      return ":red_circle:";
+    case RunDiffTone::mixed:
+      return ":yellow_circle:";
+    case RunDiffTone::better:
+      return ":green_circle:";
+    case RunDiffTone::same:
+      break;
+  }
+  return ":white_circle:";
+}
+
+void add_layers(std::string& text, const char* title, const std::vector<LayerChange>& changes,
+                std::size_t top) {
+  if (changes.empty()) return;
+  MarkdownTable table(1, {title, "A", "B", "change"});
+  for (std::size_t i = 0; i < std::min(top, changes.size()); ++i)
+    table.add({escaped(changes[i].name), words_for(changes[i].before), words_for(changes[i].after),
+               signed_bytes(changes[i].change())});
+  text += table.text();
+}
+
+void add_list(std::string& text, std::string_view title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  text += fmt::format("**{}**\n\n", title);
+  for (const std::string& line : lines) text += fmt::format("- {}\n", escaped(line));
+  text += "\n";
+}
+
+}  // namespace
+
+std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int width) {
+  return Screen(report, color, width).draw();
+}
+
+std::string run_diff_to_markdown(const RunDiffReport& report) {
+  const RunDiffVerdict verdict = verdict_of(report.comparison);
+  std::string text = fmt::format("{} **{}**\n\n", symbol_of(verdict.tone), escaped(verdict.sentence));
+  if (!verdict.cause.empty()) text += escaped(verdict.cause) + "\n\n";
+  std::vector<std::string> breaches;
+  for (const GateFinding& finding : report.gate) breaches.push_back(finding.sentence);
+  add_list(text, "Gate", breaches);
+  for (const ModelComparison& model : report.comparison.models) {
+    MarkdownTable table(1, {model.name.empty() ? "figure" : escaped(model.name), "A", "B", "change", ""});
+    for (const MetricChange& change : model.metrics)
+      if (is_shown(change))
+        table.add({std::string(change.metric->name), words_for(*change.metric, change.before),
+                   words_for(*change.metric, change.after), escaped(interval_words(change)),
+                   std::string(mark_of(change))});
+    text += table.text();
+    if (const std::string words = superiority_words(model); !words.empty()) text += escaped(words) + ".\n\n";
+    if (const std::string note = spread_note(model); !note.empty()) text += escaped(note) + "\n\n";
+    add_layers(text, "memory by kind", model.shares, report.top);
+    add_layers(text, "memory by node", model.nodes, report.top);
+  }
+  for (const std::string& name : report.comparison.only_after) text += escaped(name) + " is new in B.\n\n";
+  add_list(text, "What the runs differ in", fact_lines(report.comparison));
+  add_list(text, "To be known", report.comparison.caveats);
+  text += fmt::format("A: {}  \nB: {}\n", code(runs_words(report.before)), code(runs_words(report.after)));
+  return text;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,28 @@
+// The views of a comparison of runs, A (before) and B (after). Pure: from the comparison to text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/metric_gate.h"
+#include "analysis/run_comparison.h"
+#include "base/json.h"
+
+namespace headroom::report {
+
+inline constexpr int kRunDiffSchemaVersion = 1;
+
+struct RunDiffReport {
+  std::vector<std::string> before, after;  // the runs, as the user named them
+  const analysis::RunComparison& comparison;
+  std::vector<analysis::GateFinding> gate;  // of --fail-on
+  std::size_t top = 5;                      // rows of the tables of layers
+};
+
+// One screen, at most `width` columns; the verdict comes first.
+std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int width);
+// GitHub-flavoured, for a comment on a pull request.
+std::string run_diff_to_markdown(const RunDiffReport& report);
+Json run_diff_to_json(const RunDiffReport& report);
+
+}  // namespace headroom::report

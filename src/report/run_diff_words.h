@@ -1,0 +1,31 @@
+// The sentences of a comparison of runs, the same in every view.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/run_comparison.h"
+
+namespace headroom::report {
+
+enum class RunDiffTone { worse, mixed, better, same };
+
+struct RunDiffVerdict {
+  RunDiffTone tone = RunDiffTone::same;
+  std::string sentence;  // what changed
+  std::string cause;     // what the runs record that could explain it
+};
+
+RunDiffVerdict verdict_of(const analysis::RunComparison& comparison);
+
+// "+3.1 % (+2.0 % to +4.2 %)".
+std::string interval_words(const analysis::MetricChange& change);
+// "a frame of B takes longer than one of A in 83 % of pairs"; empty without frames.
+std::string superiority_words(const analysis::ModelComparison& model);
+// Facts of model and run: "settings: threads=1 … → threads=2 …".
+std::vector<std::string> fact_lines(const analysis::RunComparison& comparison);
+// Worth a line of a table: a change, what is judged, or a figure that everybody looks for.
+bool is_shown(const analysis::MetricChange& change);
+
+}  // namespace headroom::report

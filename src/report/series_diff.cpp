@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/display_width.h"
+#include "report/markdown_text.h"
+#include "report/run_diff_views.h"
+#include "report/series_diff_views.h"
+#include "report/terminal_table.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using analysis::SeriesChange;
+
+std::string share_words(const SeriesChange& change) {
+  return change.mean_before == 0 ? "" : fmt::format("{:+.1f} %", 100 * change.change() / change.mean_before);
+}
+
+std::string change_words(const SeriesChange& change) {
+  return fmt::format("{} {} to {}", title_of_metric(change.name),
+                     words_for_metric(change.name, change.mean_before),
+                     words_for_metric(change.name, change.mean_after));
+}
+
+std::string verdict_of(const SeriesDiffReport& report) {
+  std::vector<std::string> words;
+  std::size_t all = 0;
+  for (const SeriesChange& change : report.changes)
+    if (change.differs && ++all <= 3) words.push_back(change_words(change));
+  if (report.changes.empty()) return "A and B have no figure in common.";
+  if (all == 0)
+    return fmt::format("B is as A: none of {} figures differs by more than it moves by itself.",
+                       report.changes.size());
+  return fmt::format("{} of {} figures differ, on the mean: {}{}.", all, report.changes.size(),
+                     fmt::join(words, "; "), all > words.size() ? "; …" : "");
+}
+
+std::string log_words(const std::string& file, const analysis::LogFigures& log) {
+  return fmt::format("{} ({} samples, {})", file, log.samples(), format_duration(log.duration()));
+}
+
+std::vector<std::string> row_of(const SeriesChange& change) {
+  return {title_of_metric(change.name),
+          words_for_metric(change.name, change.mean_before),
+          words_for_metric(change.name, change.mean_after),
+          share_words(change),
+          words_for_metric(change.name, change.max_before),
+          words_for_metric(change.name, change.max_after),
+          change.differs ? "differs" : ""};
+}
+
+const std::vector<std::string> kTitles{"FIGURE", "MEAN A", "MEAN B", "CHANGE", "MAX A", "MAX B", ""};
+
+}  // namespace
+
+std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width) {
+  std::string text = painted(wrap(verdict_of(report), width, 0), kBold, color) + "\n\n";
+  text +=
+      fmt::format("A  {}\nB  {}\n\n", log_words(report.before, report.a), log_words(report.after, report.b));
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < kTitles.size(); ++i)
+    columns.push_back({kTitles[i], i == 4 || i == 5 ? 1 : 0, i > 0 && i < 6});
+  for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
+    const auto cells = row_of(report.changes[row]);
+    for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(cells[i]);
+  }
+  if (report.changes.empty()) return text;
+  fit_columns(columns, width, 20);
+  text += table_of(columns, color);
+  if (report.changes.size() > report.top)
+    text += fmt::format("{} more: --top {}, or --json\n", report.changes.size() - report.top,
+                        report.changes.size());
+  return text;
+}
+
+std::string series_diff_to_markdown(const SeriesDiffReport& report) {
+  std::string text = fmt::format("**{}**\n\n", escaped(verdict_of(report)));
+  MarkdownTable table(1, {"figure", "mean A", "mean B", "change", "max A", "max B", ""});
+  for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
+    auto cells = row_of(report.changes[row]);
+    for (std::string& cell : cells) cell = escaped(cell);
+    table.add(std::move(cells));
+  }
+  return text + table.text() +
+         fmt::format("A: {}  \nB: {}\n", code(log_words(report.before, report.a)),
+                     code(log_words(report.after, report.b)));
+}
+
+Json series_diff_to_json(const SeriesDiffReport& report) {
+  Json json;
+  json["schema_version"] = kRunDiffSchemaVersion;
+  json["kind"] = "watch_logs";
+  json["verdict"] = verdict_of(report);
+  for (const auto& [key, file, log] :
+       {std::tuple{"before", &report.before, &report.a}, std::tuple{"after", &report.after, &report.b}})
+    json[key] = {
+        {"file", *file}, {"samples", log->samples()}, {"duration_seconds", log->duration().seconds()}};
+  json["figures"] = Json::array();
+  for (const SeriesChange& change : report.changes)
+    json["figures"].push_back({{"name", change.name},
+                               {"mean_before", change.mean_before},
+                               {"mean_after", change.mean_after},
+                               {"max_before", change.max_before},
+                               {"max_after", change.max_after},
+                               {"change", change.change()},
+                               {"change_low", change.low},
+                               {"change_high", change.high},
+                               {"differs", change.differs}});
+  return json;
+}
+
+}  // namespace headroom::report

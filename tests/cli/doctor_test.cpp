@@ -1,0 +1,139 @@
+// `headroom doctor` as a person and as a CI job uses it.
+#include <fcntl.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+using Words = std::vector<std::string>;
+
+class Doctor : public testing::Test {
+ protected:
+  Doctor() {
+    write_text(folder_ / "oom.log", "start\nRuntimeError: CUDA error: out of memory\n");
+    write_text(folder_ / "fine.log", "start\nframe 1\nCUDA0 : Orin (7619 MiB, 3875 MiB free)\n");
+  }
+  CommandResult run(Words words) {
+    words.insert(words.begin(), "doctor");
+    CommandOptions options;
+    options.folder = folder_.path();
+    return run_headroom(words, options);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Doctor, SevereIsExitCodeOne) {
+  const CommandResult result = run({"oom.log"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(
+      result.out,
+      StartsWith("severe: CUDA ran out of memory [cuda-out-of-memory]\n  seen: oom.log:2: RuntimeError"));
+  EXPECT_THAT(result.out, HasSubstr("1 severe finding\n"));
+  EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(Doctor, WithoutIsZero) {
+  const CommandResult result = run({"fine.log"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, StartsWith("benign: A GPU of 7.44 GiB was listed"));
+  write_text(folder_ / "empty.log", "");
+  EXPECT_EQ(run({"empty.log"}).out, "nothing found\n");
+}
+
+TEST_F(Doctor, WhatIsNoTextIsSaidToBeNone) {
+  const CommandResult program = run({"/proc/self/exe"});
+  EXPECT_EQ(program.exit_code, 2);
+  EXPECT_THAT(program.err, HasSubstr("it is no text"));
+  // As a disk leaves a log when the power goes, and as a terminal colours one.
+  write_text(folder_ / "zeros.log",
+             std::string(5000, '\0') + "\n\x1b[31mRuntimeError: CUDA error: out of memory\x1b[0m\n");
+  EXPECT_EQ(run({"zeros.log"}).exit_code, 1);
+}
+
+TEST_F(Doctor, JsonIsOneDocument) {
+  const CommandResult result = run({"fine.log", "oom.log", "--json"});
+  EXPECT_EQ(result.exit_code, 1);
+  const auto document = parse_json(result.out);
+  ASSERT_TRUE(document.has_value()) << result.out;
+  EXPECT_EQ((*document)["inputs"], Json::parse(R"(["fine.log", "oom.log"])"));
+  ASSERT_EQ((*document)["findings"].size(), 2U);
+  EXPECT_EQ((*document)["findings"][0]["evidence"][0]["file"], "oom.log");
+  EXPECT_EQ((*document)["findings"][1]["figures"]["free_bytes"], 3875LL << 20);
+}
+
+TEST_F(Doctor, MarkdownForAComment) {
+  EXPECT_THAT(run({"oom.log", "--markdown"}).out, StartsWith("## headroom doctor: 1 severe finding\n"));
+}
+
+TEST_F(Doctor, WhatIsWrongIsSaidAndWhatWasFoundIsKept) {
+  EXPECT_EQ(run({}).exit_code, 2);
+  EXPECT_THAT(
+      run({}).err,
+      HasSubstr("headroom doctor has nothing to read: no file was named; name files, - for standard input"));
+  EXPECT_THAT(run({"-", "-"}).err, HasSubstr("standard input (-) is named twice"));
+  EXPECT_THAT(run({"oom.log", "--json", "--markdown"}).err, HasSubstr("two views"));
+  const CommandResult absent = run({"absent.log", "oom.log", "absent2.log"});
+  EXPECT_EQ(absent.exit_code, 2);
+  EXPECT_THAT(absent.out, StartsWith("severe: CUDA ran out of memory"));
+  EXPECT_THAT(absent.err, AllOf(HasSubstr("cannot open absent.log: No such file"), HasSubstr("absent2.log")));
+  EXPECT_EQ(run({"."}).exit_code, 2);
+}
+
+TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
+  const std::filesystem::path golden =
+      std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen";
+  const CommandResult run_folder = run({golden.string(), "oom.log"});
+  EXPECT_EQ(run_folder.exit_code, 1);
+  EXPECT_THAT(run_folder.out, AllOf(HasSubstr("huge ran out of memory while it ran [model-out-of-memory]"),
+                                    HasSubstr("[soft-limit]"), HasSubstr("[cuda-out-of-memory]")));
+  EXPECT_EQ(run({(golden / "report.json").string()}).exit_code, 1);
+
+  std::string log;
+  for (int i = 0; i < 4; ++i)
+    log +=
+        R"({"time_ns":)" + std::to_string(i * 1'000'000'000LL) +
+        R"(,"ram_total_bytes":8000000000,"ram_available_bytes":300000000,"ram_free_bytes":200000000,"swap_total_bytes":0})"
+        "\n";
+  write_text(folder_ / "watch.jsonl", log);
+  const CommandResult watch = run({"watch.jsonl"});
+  EXPECT_EQ(watch.exit_code, 0) << watch.err;
+  EXPECT_THAT(
+      watch.out,
+      HasSubstr("and there is no swap [no-swap-no-reserve]\n  seen: watch.jsonl: 4 samples over 3.000 s"));
+
+  write_text(folder_ / "cut.hrec", "no recording");
+  EXPECT_EQ(run({"cut.hrec"}).exit_code, 2);
+  write_text(folder_ / "other.json", "{\"log\": \"CUDA error: out of memory\"}\n");
+  EXPECT_EQ(run({"other.json"}).exit_code, 1) << "a log like any other";
+}
+
+TEST_F(Doctor, LiveLooksAtTheMachine) {
+  const CommandResult result = run({"--live", "--json"});
+  EXPECT_LE(result.exit_code, 1) << result.err;
+  EXPECT_TRUE(parse_json(result.out).has_value());
+  std::filesystem::create_directories(folder_ / "board/proc");
+  std::filesystem::create_directories(folder_ / "board/sys");
+  write_text(folder_ / "board/proc/meminfo",
+             "MemTotal: 8000000 kB\nMemFree: 100000 kB\nMemAvailable: 4000000 kB\nBuffers: 1 kB\nCached: "
+             "3900000 kB\n"
+             "SwapTotal: 4000000 kB\nSwapFree: 4000000 kB\nNvMapMemUsed: 900000 kB\n");
+  const CommandResult board = run({"--live", "--sysroot", "board"});
+  EXPECT_EQ(board.exit_code, 0) << board.err;
+  EXPECT_THAT(board.out, HasSubstr("[page-cache-starves-nvmap]\n  seen: board: 5 samples"));
+  EXPECT_EQ(run({"--live", "--sysroot", "absent"}).exit_code, 2);
+  EXPECT_THAT(run({"oom.log", "--sysroot", "board"}).err, HasSubstr("--sysroot goes with --live"));
+}
+
+TEST_F(Doctor, HelpHasIt) {
+  EXPECT_THAT(run_headroom({"doctor", "--help"}).out,
+              AllOf(HasSubstr("dmesg | headroom doctor -"), HasSubstr("--markdown")));
+  EXPECT_THAT(run_headroom({"help"}).out, HasSubstr("doctor"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,278 @@
+// `headroom history` in a file of SQLite and in a real PostgreSQL, as people and CI jobs use it.
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "base/subprocess.h"
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+constexpr const char* kServerPrograms = "/usr/lib/postgresql/15/bin";
+
+// Runs a command and waits; true if it ended well.
+bool succeeds(const Words& command) {
+  SpawnOptions options;
+  options.command = command;
+  auto child = Subprocess::spawn(options);
+  return child && child->wait().success();
+}
+
+// A cluster of its own in a temporary folder: no other server is touched, and none must run.
+class Server {
+ public:
+  // Empty: it runs; else why not.
+  std::string start() {
+    if (!fs::exists(fs::path(kServerPrograms) / "initdb"))
+      return "PostgreSQL (Debian package postgresql) is not installed";
+    if (::geteuid() == 0) {  // which PostgreSQL refuses to run as
+      const passwd* user = ::getpwnam("postgres");
+      if (user == nullptr) return "there is no user postgres to run a server as root's child";
+      prefix_ = {"setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"};
+      if (::chown(folder_.path().c_str(), user->pw_uid, user->pw_gid) != 0) return "chown is not allowed";
+    }
+    const std::string data = folder_.path() / "data", log = folder_.path() / "log";
+    if (!run({"initdb", "--auth=trust", "--username=team", "--no-sync", "-D", data})) return "initdb failed";
+    started_ =
+        run({"pg_ctl", "-D", data, "-l", log, "-w", "-o",
+             fmt::format("-k {} -c listen_addresses='' -c fsync=off", folder_.path().string()), "start"});
+    return started_ ? "" : "the server did not start: " + read_text(log);
+  }
+  ~Server() {
+    if (started_) run({"pg_ctl", "-D", folder_.path() / "data", "-m", "immediate", "stop"});
+  }
+  std::string url() const {
+    return fmt::format("postgresql:///postgres?host={}&user=team", folder_.path().string());
+  }
+
+ private:
+  bool run(Words words) const {
+    words.front() = fs::path(kServerPrograms) / words.front();
+    Words command = prefix_;
+    command.insert(command.end(), words.begin(), words.end());
+    std::string line = "exec";
+    for (const std::string& word : command) line += " '" + std::string(word).append("'");
+    // Its options have quotes of their own.
+    if (const std::size_t at = line.find("listen_addresses=''"); at != std::string::npos)
+      line.replace(at, 19, "listen_addresses=");
+    return succeeds({"/bin/sh", "-c", line + " >/dev/null 2>&1"});
+  }
+
+  TemporaryFolder folder_;
+  Words prefix_;
+  bool started_ = false;
+};
+
+// The parameter: in a file, or in PostgreSQL.
+class History : public testing::TestWithParam<bool> {
+ protected:
+  static void SetUpTestSuite() {
+    bench_ = new Bench;
+    for (const auto& [name, commands] :
+         {std::pair{"quick", "run sleep 2"}, std::pair{"slow", "run sleep 9"}}) {
+      const CommandResult result = bench_->run({"--backend", "misbehaving", "--max-frames", "20", "--model",
+                                                "m=" + bench_->model(name, commands)});
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      fs::rename(bench_->run_folder(), bench_->path() / name);
+    }
+  }
+  static void TearDownTestSuite() {
+    delete bench_;
+    bench_ = nullptr;
+  }
+  void SetUp() override {
+    if (!GetParam()) {
+      place_ = folder_.path() / "history.sqlite";
+      return;
+    }
+    if (const std::string problem = server_.start(); !problem.empty()) GTEST_SKIP() << problem << "; skipped";
+    place_ = server_.url();
+  }
+  // A run like `of`, but another one.
+  std::string copy(const std::string& of, const std::string& name, int second) {
+    const fs::path run = folder_.path() / name;
+    fs::copy(bench_->path() / of, run, fs::copy_options::recursive);
+    std::string report = read_text(run / "report.json");
+    const std::string key = "\"started_at\": \"";
+    const std::size_t at = report.find(key) + key.size();
+    report.replace(at, 19, fmt::format("2026-11-{:02}T10:00:{:02}", 1 + second / 60, second % 60));
+    write_text(run / "report.json", report);
+    return run;
+  }
+  CommandResult run(Words words) const {
+    words.insert(words.begin(), "history");
+    words.insert(words.end(), {"--db", place_});
+    CommandOptions options;
+    options.environment = {{"GITHUB_SHA", ""}, {"CI_COMMIT_SHA", ""}, {"HEADROOM_HISTORY", ""}};
+    return run_headroom(words, options);
+  }
+  Json json(const Words& words) const {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    auto document = parse_json(result.out);
+    EXPECT_TRUE(document.has_value()) << result.out;
+    return document ? *document : Json();
+  }
+
+  static Bench* bench_;
+  TemporaryFolder folder_;
+  Server server_;
+  std::string place_;
+};
+Bench* History::bench_ = nullptr;
+
+INSTANTIATE_TEST_SUITE_P(, History, testing::Bool(),
+                         [](const auto& parameter) { return parameter.param ? "PostgreSQL" : "Sqlite"; });
+
+TEST_P(History, KeepsARunOnce) {
+  const std::string first = copy("quick", "1", 1);
+  const CommandResult added = run({"add", first, "--commit", "aaaa1111", "--label", "orin's 'board'"});
+  EXPECT_EQ(added.exit_code, 0) << added.err;
+  EXPECT_EQ(added.out, "1 of 1 runs added\n");
+  EXPECT_EQ(run({"add", first}).out, "0 of 1 runs added, 1 there already\n");
+  const Json list = json({"list", "--json"});
+  ASSERT_EQ(list["runs"].size(), 1);
+  EXPECT_EQ(get_text(list["runs"][0], "commit"), "aaaa1111");
+  EXPECT_EQ(get_text(list["runs"][0], "label"), "orin's 'board'");
+  EXPECT_THAT(run({"list"}).out, AllOf(HasSubstr("COMMIT"), HasSubstr("aaaa1111")));
+}
+
+TEST_P(History, PlotsAMetricOverCommits) {
+  run({"add", copy("quick", "1", 1), copy("quick", "2", 2), "--commit", "aaaa1111"});
+  run({"add", copy("slow", "3", 3), "--commit", "bbbb2222"});
+  const CommandResult shown = run({"show", "p50"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("aaaa1111"), HasSubstr("bbbb2222"), HasSubstr("●")));
+  const Json plotted = json({"show", "p50", "--json", "--model", "m"});
+  ASSERT_EQ(plotted["models"][0]["points"].size(), 2);
+  EXPECT_EQ(plotted["models"][0]["points"][0]["values"].size(), 2);
+  EXPECT_GT(get_number(plotted["models"][0]["points"][1], "median"),
+            get_number(plotted["models"][0]["points"][0], "median"));
+  const std::string page = folder_.path() / "page.html";
+  EXPECT_EQ(run({"show", "p50", "--html", page}).exit_code, 0);
+  EXPECT_THAT(read_text(page), AllOf(HasSubstr("<svg"), HasSubstr("bbbb2222")));
+  EXPECT_EQ(run({"show", "p50", "--model", "other"}).exit_code, 2);
+  EXPECT_THAT(run({"show", "p5"}).err, HasSubstr("did you mean"));
+}
+
+TEST_P(History, HoldsRunsAgainstTheLast) {
+  for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "aaaa1111"});
+  const std::string slow = copy("slow", "slow", 9);
+  const CommandResult gate = run({"gate", slow, "--fail-on", "latency>+10%"});
+  EXPECT_EQ(gate.exit_code, 1);
+  EXPECT_THAT(gate.err, HasSubstr("'latency>+10%'"));
+  EXPECT_THAT(gate.out, HasSubstr("run 1 (aaaa1111) and 3 more"));
+  EXPECT_EQ(run({"gate", copy("quick", "again", 8), "--fail-on", "latency>+10%"}).exit_code, 0);
+  // Without runs it is those of the newest commit.
+  run({"add", slow, "--commit", "bbbb2222"});
+  EXPECT_EQ(run({"gate", "--fail-on", "latency>+10%"}).exit_code, 1);
+  const Json diff = json({"diff", "--json", "--last", "2"});
+  EXPECT_EQ(diff["before"].size(), 2);
+  EXPECT_EQ(get_text(diff, "outcome"), "worse");
+  EXPECT_EQ(json({"diff", slow, "--commit", "aaaa", "--json"})["before"].size(), 4);
+}
+
+// Eight programs at once, the first of which also make the tables.
+TEST_P(History, WritersAtOnceLoseNothing) {
+  constexpr int kWriters = 8, kRuns = 6;
+  std::array<Words, kWriters> runs;
+  for (int writer = 0; writer < kWriters; ++writer)
+    for (int i = 0; i < kRuns; ++i)
+      runs[writer].push_back(copy("quick", fmt::format("{}-{}", writer, i), writer * kRuns + i));
+  std::array<std::string, kWriters> problems;
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < kWriters; ++writer)
+    threads.emplace_back([&, writer] {
+      // Its own commit for the first of its runs; one run comes from all writers.
+      for (const std::string& path : runs[writer]) {
+        const CommandResult added = run({"add", path, runs[0][0], "--commit", fmt::format("c{}", writer)});
+        if (added.exit_code != 0) problems[writer] += added.err;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& problem : problems) EXPECT_EQ(problem, "");
+  const Json list = json({"list", "--json"});
+  EXPECT_EQ(list["runs"].size(), kWriters * kRuns);
+  const Json figures = json({"show", "run_peak", "--json"});
+  std::size_t values = 0;
+  for (const Json& point : figures["models"][0]["points"]) values += point["values"].size();
+  EXPECT_EQ(values, kWriters * kRuns);
+}
+
+TEST_P(History, WrongUseIsOneSentence) {
+  run({"add", copy("quick", "1", 1)});
+  const auto error = [&](const Words& words) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error({}), HasSubstr("takes an action"));
+  EXPECT_THAT(error({"remove"}), HasSubstr("no action 'remove'"));
+  EXPECT_THAT(error({"add"}), HasSubstr("takes runs"));
+  EXPECT_THAT(error({"add", folder_.path() / "1/footprints/m.json"}), HasSubstr("it is a footprint"));
+  EXPECT_THAT(error({"list", "more"}), HasSubstr("takes no runs"));
+  EXPECT_THAT(error({"show"}), HasSubstr("takes one metric"));
+  EXPECT_THAT(error({"gate"}), HasSubstr("--fail-on is not given"));
+  EXPECT_THAT(error({"diff"}), HasSubstr("nothing to compare with"));
+  EXPECT_THAT(error({"diff", "--json", "--markdown"}), HasSubstr("two views"));
+}
+
+TEST(HistoryFile, WhatIsNoHistoryIsRefused) {
+  TemporaryFolder folder;
+  Bench bench;
+  bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
+  const std::string run_folder = bench.run_folder(), file = folder.path() / "file";
+  const auto error = [&](Words words) {
+    words.insert(words.begin(), "history");
+    words.insert(words.end(), {"--db", file});
+    const CommandResult result = run_headroom(words);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error({"list"}), HasSubstr("there is no history"));
+  EXPECT_FALSE(fs::exists(file));
+  write_text(
+      file,
+      "not a database, and longer than the header of one would be: 100 bytes and more of ordinary text …");
+  EXPECT_THAT(error({"list"}), HasSubstr("no database of SQLite"));
+  EXPECT_THAT(error({"add", run_folder}), HasSubstr("no database of SQLite"));
+  fs::remove(file);
+  ASSERT_EQ(run_headroom({"history", "add", run_folder, "--db", file}).exit_code, 0);
+  const std::string whole = read_text(file);
+  std::string damaged = whole;
+  std::fill(damaged.begin() + 4096, damaged.end(), '\x5a');
+  write_text(file, damaged);
+  EXPECT_THAT(error({"list"}), HasSubstr("damaged"));
+  // A history of a later Headroom.
+  std::string later = whole;
+  const std::string entry = "schema_version1";
+  const std::size_t at = later.find(entry);
+  ASSERT_NE(at, std::string::npos);
+  later[at + entry.size() - 1] = '9';
+  write_text(file, later);
+  EXPECT_THAT(error({"list"}), AllOf(HasSubstr("schema version 9"), HasSubstr("update Headroom")));
+  fs::remove(file);
+  fs::create_directory(file);
+  EXPECT_THAT(error({"list"}), HasSubstr("it is no file"));
+}
+
+TEST(HistoryFile, AServerThatIsNotThereIsToldWithoutThePassword) {
+  const CommandResult result =
+      run_headroom({"history", "list", "--db", "postgresql://me:secret@127.0.0.1:1/x?connect_timeout=2"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("cannot"), testing::Not(HasSubstr("secret"))));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,43 @@
+// Whatever a log holds is read to its end, and what was found goes through every view; the same through the
+// reader of files and line by line.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "doctor/log_findings.h"
+#include "doctor/log_reader.h"
+#include "report/finding_views.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace headroom;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  doctor::LogFindings logs;
+  std::int64_t number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    logs.read_line("log", ++number, text.substr(at, end - at));
+    at = end + 1;
+  }
+  const report::DoctorReport report{{"log"}, {}, logs.findings()};
+  if (!parse_json(to_text(findings_to_json(report)))) std::abort();
+  if (findings_to_terminal(report, false).find('\x1b') != std::string::npos) std::abort();
+  (void)findings_to_markdown(report);
+
+  UniqueFd file(::memfd_create("log", MFD_CLOEXEC));
+  if (!file || !write_all(file.get(), text)) return 0;
+  ::lseek(file.get(), 0, SEEK_SET);
+  const doctor::AnchorSearch anchors({"ut of memory", "Killed process "});
+  std::int64_t last = 0;
+  (void)doctor::read_log(std::move(file), "log", anchors, [&](std::int64_t line, std::string_view content) {
+    if (line < last || content.size() > doctor::kLongestLogLine) std::abort();
+    last = line;
+    return !content.empty() && content.front() == 'p';
+  });
+  return 0;
+}

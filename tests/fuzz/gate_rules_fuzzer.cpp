@@ -1,0 +1,20 @@
+// The reader of --fail-on. What it takes can be judged.
+#include <cstdint>
+#include <string_view>
+
+#include "analysis/metric_gate.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace headroom;
+  const auto rules = analysis::parse_gate({reinterpret_cast<const char*>(data), size});
+  if (!rules) return 0;
+  ModelResult before, after;
+  before.name = after.name = "det";
+  before.status = after.status = ModelStatus::ok;
+  before.fps = 100;
+  after.fps = 90;
+  BenchResult a, b;
+  const analysis::Side side_a{{"a", &a, {{&before, {}, ""}}}}, side_b{{"b", &b, {{&after, {}, ""}}}};
+  (void)analysis::check_gate(*rules, analysis::compare_runs(side_a, side_b));
+  return 0;
+}

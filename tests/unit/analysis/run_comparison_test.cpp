@@ -1,0 +1,261 @@
+// What counts as a change between runs, why, and what --fail-on makes of it.
+#include "analysis/run_comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+
+#include "analysis/latency_summary.h"
+#include "analysis/metric_gate.h"
+
+namespace headroom::analysis {
+namespace {
+
+using testing::HasSubstr;
+
+// Runs of one model whose frames take about `nanoseconds`.
+struct Runs {
+  std::deque<BenchResult> results;
+  Side side;
+
+  void add(std::int64_t nanoseconds, std::int64_t peak, unsigned seed, const std::string& model = "det") {
+    BenchResult& result = results.emplace_back();
+    result.complete = true;
+    ModelResult& made = result.models.emplace_back();
+    made.name = model;
+    made.status = ModelStatus::ok;
+    made.memory.run_peak = Bytes{peak};
+    std::mt19937 random(seed);
+    std::vector<FrameTimes> frames;
+    std::vector<std::int64_t> times;
+    for (int i = 0; i < 200; ++i) {
+      FrameTimes frame;
+      frame.inference = {nanoseconds + static_cast<std::int64_t>(random() % 2000)};
+      times.push_back(frame.inference.count);
+      frames.push_back(frame);
+    }
+    made.inference = summarise_latency(std::move(times));
+    made.fps = 1e9 / made.inference->mean_ns;
+    side.push_back({"run", &result, {{&made, std::move(frames), "f00d"}}});
+  }
+};
+
+TEST(RunMetrics, ShareTheFalseAlarmsOfOneInTwenty) {
+  double sum = 0;
+  for (const RunMetric& metric : run_metrics()) sum += metric.alpha;
+  EXPECT_NEAR(sum, 0.05, 1e-12);
+  EXPECT_EQ(find_run_metric("run_peak")->name, "run_peak");
+  EXPECT_EQ(find_run_metric("no such"), nullptr);
+}
+
+TEST(CompareRuns, TwoRunsOfOneThingAreTheSame) {
+  Runs a, b;
+  a.add(1'000'000, 100 << 20, 1);
+  b.add(1'010'000, (100 << 20) + (300 << 10), 2);  // 1 % and 300 KiB: what two runs differ by
+  const RunComparison found = compare_runs(a.side, b.side);
+  ASSERT_EQ(found.models.size(), 1);
+  EXPECT_FALSE(found.models[0].find("latency")->differs);
+  EXPECT_FALSE(found.models[0].find("run_peak")->differs);
+  EXPECT_FALSE(found.models[0].find("latency")->spread_was_measured);
+  EXPECT_TRUE(found.facts.empty());
+}
+
+// A huge page under the bare runtime of one run is no growth of the model.
+TEST(CompareRuns, WhatTheBareRuntimeDiffersByIsChance) {
+  Runs a, b;
+  a.add(1'000'000, 50 << 20, 1);
+  b.add(1'000'000, 51 << 20, 2);
+  a.results[0].models[0].memory.runtime = Bytes{26 << 20};
+  b.results[0].models[0].memory.runtime = Bytes{26 << 20};
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  b.results[0].models[0].memory.runtime = Bytes{28 << 20};
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  b.results[0].models[0].backend_version = "another";  // then the runtime itself may have grown
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+}
+
+TEST(CompareRuns, SeveralRunsTellASmallerChange) {
+  Runs a, b;
+  for (unsigned i = 0; i < 4; ++i) {
+    a.add(1'000'000 + i * 1000, 100 << 20, i);
+    b.add(1'030'000 + i * 1000, 102 << 20, 10 + i);
+  }
+  const RunComparison found = compare_runs(a.side, b.side);
+  const MetricChange* latency = found.models[0].find("latency");
+  EXPECT_TRUE(latency->spread_was_measured);
+  EXPECT_TRUE(latency->differs);
+  EXPECT_TRUE(latency->is_worse());
+  EXPECT_NEAR(latency->ratio, 1.03, 0.003);
+  EXPECT_LT(latency->low, latency->ratio);
+  EXPECT_GT(latency->high, latency->ratio);
+  EXPECT_TRUE(found.models[0].find("run_peak")->differs);
+  EXPECT_GT(*found.models[0].superiority, 0.99);
+  // A single run of each cannot tell it.
+  const RunComparison single = compare_runs({a.side.front()}, {b.side.front()});
+  EXPECT_FALSE(single.models[0].find("latency")->differs);
+}
+
+// A machine whose clock moves by a tenth, slowly: only runs made in turns tell 3 %.
+TEST(CompareRuns, RunsMadeInTurnsArePaired) {
+  Runs a, b;
+  for (unsigned i = 0; i < 5; ++i) {
+    a.add(1'000'000 + i * 25'000, 100 << 20, i);
+    b.add(1'030'000 + i * 25'000 + i * 300, 100 << 20, 10 + i);
+    a.results[i].started_at = "2026-11-23T10:00:0" + std::to_string(2 * i % 10);
+    b.results[i].started_at = "2026-11-23T10:00:0" + std::to_string(2 * i % 10 + 1);
+  }
+  const RunComparison found = compare_runs(a.side, b.side);
+  EXPECT_TRUE(found.models[0].find("latency")->was_paired);
+  EXPECT_TRUE(found.models[0].find("latency")->differs);
+  // All of A first, then all of B.
+  for (BenchResult& result : b.results) result.started_at.replace(11, 2, "11");
+  const RunComparison behind = compare_runs(a.side, b.side);
+  EXPECT_FALSE(behind.models[0].find("latency")->was_paired);
+  EXPECT_FALSE(behind.models[0].find("latency")->differs);
+}
+
+TEST(CompareRuns, ACertainChangeOfNextToNothingIsNoNews) {
+  Runs a, b;
+  for (unsigned i = 0; i < 4; ++i) {
+    a.add(1'000'000, 100 << 20, i);
+    b.add(1'004'000, (100 << 20) + 8192, i);
+  }
+  const RunComparison found = compare_runs(a.side, b.side);
+  EXPECT_GT(found.models[0].find("latency")->low, 1);
+  EXPECT_FALSE(found.models[0].find("latency")->differs);
+  EXPECT_FALSE(found.models[0].find("run_peak")->differs);
+}
+
+TEST(CompareRuns, ModelsArePairedByNameAndTheOthersAreNamed) {
+  Runs a, b;
+  a.add(1'000'000, 1 << 20, 1, "old");
+  b.add(1'000'000, 1 << 20, 1, "new");
+  EXPECT_EQ(compare_runs(a.side, b.side).models[0].facts.front().what, "name");  // one each: the same one
+  ModelResult other = b.results[0].models[0];
+  other.name = "other";
+  b.side[0].models.push_back({&other, {}, ""});
+  const RunComparison found = compare_runs(a.side, b.side);
+  EXPECT_TRUE(found.models.empty());
+  EXPECT_THAT(found.only_before, testing::ElementsAre("old"));
+  EXPECT_THAT(found.only_after, testing::ElementsAre("new", "other"));
+}
+
+TEST(CompareRuns, SaysWhatElseChanged) {
+  Runs a, b;
+  a.add(1'000'000, 1 << 20, 1);
+  b.add(1'000'000, 1 << 20, 1);
+  b.side[0].models[0].fingerprint = "beef";
+  b.results[0].models[0].settings.threads = 4;
+  b.results[0].models[0].backend_version = "2";
+  a.results[0].models[0].backend_version = "1";
+  a.results[0].host.cpu_model = "Cortex";
+  b.results[0].host.cpu_model = "Denver";
+  a.results[0].system = {{"clock_hz.cpu0", 9, 1e9, 1.5e9, 2e9}, {"throttled", 9, 0, 0, 0}};
+  b.results[0].system = {{"clock_hz.cpu0", 9, 1e9, 1.2e9, 2e9}, {"throttled", 9, 0, 0.5, 1}};
+  const RunComparison found = compare_runs(a.side, b.side);
+  std::vector<std::string> what;
+  for (const FactChange& fact : found.models[0].facts) what.push_back(fact.what);
+  EXPECT_THAT(what, testing::ElementsAre("model file", "version of the runtime", "settings"));
+  what.clear();
+  for (const FactChange& fact : found.facts) what.push_back(fact.what);
+  EXPECT_THAT(what, testing::ElementsAre("processor", "clock cpu0", "throttling"));
+}
+
+TEST(CompareRuns, RunsOfDifferentThingsOnOneSideAreTold) {
+  Runs a, b;
+  a.add(1'000'000, 1 << 20, 1);
+  a.add(1'000'000, 1 << 20, 2);
+  a.side[1].models[0].fingerprint = "beef";
+  b.add(1'000'000, 1 << 20, 3);
+  b.results[0].complete = false;
+  const RunComparison found = compare_runs(a.side, b.side);
+  ASSERT_EQ(found.caveats.size(), 2);
+  EXPECT_THAT(found.caveats[0], HasSubstr("not of one thing: model file"));
+  EXPECT_THAT(found.caveats[1], HasSubstr("incomplete"));
+}
+
+class Gate : public testing::Test {
+ protected:
+  Gate() {
+    for (unsigned i = 0; i < 3; ++i) {
+      a.add(1'000'000 + i * 500, 100 << 20, i);
+      b.add(1'100'000 + i * 500, 120 << 20, 10 + i);
+    }
+  }
+  std::vector<GateFinding> check(std::string_view rules) {
+    auto parsed = parse_gate(rules);
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
+    auto found = check_gate(*parsed, compare_runs(a.side, b.side));
+    EXPECT_TRUE(found.has_value()) << found.error().sentence();
+    return *found;
+  }
+  Runs a, b;
+};
+
+TEST_F(Gate, NamesTheBreach) {
+  const auto found = check("run_peak>+5%, latency>+20%,fps<-5%");
+  ASSERT_EQ(found.size(), 2);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence,
+            "run_peak of det went from 100.0 MiB to 120.0 MiB (+20.0 %), and --fail-on says 'run_peak>+5%'");
+  EXPECT_THAT(found[1].sentence, HasSubstr("'fps<-5%'"));
+}
+
+TEST_F(Gate, TakesChangesAndValuesInUnits) {
+  EXPECT_EQ(check("run_peak>+10MiB").size(), 1);
+  EXPECT_EQ(check("run_peak>+30MiB").size(), 0);
+  EXPECT_EQ(check("run_peak>110MiB").size(), 1);
+  EXPECT_EQ(check("latency>+50us").size(), 1);
+  EXPECT_EQ(check("p99>2ms").size(), 0);
+  EXPECT_EQ(check("det:p50>1ms").size(), 1);
+}
+
+TEST_F(Gate, BeyondTheLimitByChanceIsNoBreach) {
+  Runs before, after;
+  before.add(1'000'000, 100 << 20, 1);
+  after.add(1'020'000, 100 << 20, 2);
+  auto found = check_gate(*parse_gate("latency>+1%"), compare_runs(before.side, after.side));
+  ASSERT_EQ(found->size(), 1);
+  EXPECT_FALSE(found->front().is_breach);
+  EXPECT_THAT(found->front().sentence, HasSubstr("not failed"));
+}
+
+TEST_F(Gate, AModelThatFellFailsEveryGate) {
+  b.results[1].models[0].status = ModelStatus::oom;
+  b.results[1].models[0].error = "the kernel killed it";
+  const auto found = check("load_time>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_THAT(found[0].sentence, HasSubstr("the kernel killed it"));
+}
+
+TEST_F(Gate, WhatWasNotMeasuredCannotBeJudged) {
+  const auto found = check_gate(*parse_gate("gpu_run_peak>+5%"), compare_runs(a.side, b.side));
+  ASSERT_FALSE(found.has_value());
+  EXPECT_THAT(found.error().sentence(), HasSubstr("gpu_run_peak was not measured"));
+}
+
+TEST(ParseGate, SaysWhatIsWrongInOneSentence) {
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"", "empty"},
+      {"run_peak", "neither > nor <"},
+      {"runpeak>+5%", "did you mean run_peak?"},
+      {"nonsense>+5%", "there is no metric 'nonsense'"},
+      {"run_peak>5%", "needs a sign"},
+      {"run_peak>+5", "'5' is not a percentage or a size"},
+      {"p99>+5", "'5' is not a percentage or a time"},
+      {"fps<x", "'x' is not a percentage or a number"},
+      {"run_peak>+5%,,p99>+1%", "empty"},
+      {"run_peak>+-5%", "'-5%' is not"},
+      {"run_peak>+nan%", "is not"}};
+  for (const auto& [rules, words] : wrong) {
+    const auto parsed = parse_gate(rules);
+    ASSERT_FALSE(parsed.has_value()) << rules;
+    EXPECT_THAT(parsed.error().sentence(), HasSubstr(words)) << rules;
+    EXPECT_EQ(parsed.error().kind, ErrorKind::usage);
+  }
+}
+
+}  // namespace
+}  // namespace headroom::analysis

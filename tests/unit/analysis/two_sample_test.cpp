@@ -1,0 +1,103 @@
+// The statistics of headroom diff against tables and against what they must do.
+#include "analysis/two_sample.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace headroom::analysis {
+namespace {
+
+// Tables of Student's t, two-sided 5 % and 1 %.
+TEST(Student, HasTheQuantilesOfItsTables) {
+  EXPECT_NEAR(student_quantile(0.975, 1), 12.706, 0.001);
+  EXPECT_NEAR(student_quantile(0.975, 4), 2.776, 0.001);
+  EXPECT_NEAR(student_quantile(0.995, 10), 3.169, 0.001);
+  EXPECT_NEAR(student_quantile(0.975, 100), 1.984, 0.001);
+  EXPECT_NEAR(student_quantile(0.975, std::numeric_limits<double>::infinity()), 1.960, 0.001);
+  EXPECT_NEAR(student_quantile(0.025, 4), -2.776, 0.001);
+  EXPECT_NEAR(student_cdf(0, 3), 0.5, 1e-12);
+  EXPECT_NEAR(student_cdf(1, 1), 0.75, 1e-12);  // of Cauchy's distribution
+}
+
+// R: t.test(c(27.5,21.0,19.0,23.6,17.0,17.9), c(27.1,22.0,20.8,23.4,23.4,23.5,25.8,22.0)) has
+// t = -1.4908, df = 7.0117, p = 0.1796.
+TEST(Welch, AgreesWithAWorkedExample) {
+  const std::vector<double> a{27.5, 21.0, 19.0, 23.6, 17.0, 17.9};
+  const std::vector<double> b{27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0};
+  const Difference found = welch(a, b, 0.95);
+  EXPECT_NEAR(found.estimate, 23.5 - 21.0, 1e-9);
+  EXPECT_GT(found.p, 0.15);
+  EXPECT_LT(found.p, 0.21);
+  EXPECT_LT(found.low, 0);
+  EXPECT_GT(found.high, 2.5);
+}
+
+// Of groups that are the same, as many are told apart as the confidence says.
+TEST(Welch, HasTheFalseAlarmsThatItPromises) {
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  int alarms = 0;
+  constexpr int kTrials = 4000;
+  for (int i = 0; i < kTrials; ++i) {
+    std::vector<double> a(5), b(5);
+    for (double& value : a) value = normal(random);
+    for (double& value : b) value = normal(random);
+    const Difference found = welch(a, b, 0.95);
+    if (found.low > 0 || found.high < 0) ++alarms;
+  }
+  EXPECT_LT(alarms, kTrials * 6 / 100);
+  EXPECT_GT(alarms, kTrials * 3 / 100);
+}
+
+TEST(Welch, OfEqualValuesIsNoChange) {
+  const std::vector<double> same{3, 3, 3}, other{4, 4, 4};
+  EXPECT_EQ(welch(same, same, 0.95).p, 1);
+  const Difference found = welch(same, other, 0.95);
+  EXPECT_EQ(found.low, 1);
+  EXPECT_EQ(found.high, 1);
+}
+
+// The speed that both of a pair have is no part of their difference.
+TEST(Paired, LeavesOutWhatPairsHaveInCommon) {
+  const std::vector<double> a{1, 5, 2, 9, 4}, b{1.3, 5.31, 2.29, 9.3, 4.3};
+  const Difference found = paired(a, b, 0.95);
+  EXPECT_NEAR(found.estimate, 0.3, 1e-9);
+  EXPECT_GT(found.low, 0.28);
+  EXPECT_LT(welch(a, b, 0.95).low, 0);
+}
+
+TEST(BetweenMedians, IsNotMovedByOneValueThatIsFarOff) {
+  const std::vector<double> a{1.00, 1.01, 0.99, 1.00, 9.00}, b{1.50, 1.51, 1.49, 1.50, 1.50};
+  const Difference found = between_medians(a, b, 0.001, 0.95);
+  EXPECT_NEAR(found.estimate, 0.5, 1e-9);
+  EXPECT_GT(found.low, 0.45);
+  EXPECT_LT(between_medians(a, b, 1.0, 0.95).low, 0);  // where runs are known to differ by more
+}
+
+TEST(Superiority, CountsPairsAndHalvesTies) {
+  const std::vector<std::int64_t> a{1, 2, 3}, b{2, 3, 4};
+  EXPECT_DOUBLE_EQ(*superiority(a, b), (6 + 0.5 * 2) / 9);
+  EXPECT_DOUBLE_EQ(*superiority(a, a), 0.5);
+  EXPECT_DOUBLE_EQ(*superiority(b, a), 1 - *superiority(a, b));
+  EXPECT_FALSE(superiority({}, a));
+}
+
+// Blocks of frames that are alike say less than as many frames that are not.
+TEST(LogQuantileError, KnowsThatNeighboursAreAlike) {
+  std::mt19937 random(3);
+  std::uniform_int_distribution<std::int64_t> spread(1000, 1100);
+  std::vector<std::int64_t> alone, alike;
+  for (int i = 0; i < 400; ++i) alone.push_back(spread(random));
+  for (int i = 0; i < 400; ++i) alike.push_back(i % 40 == 0 ? spread(random) : alike.back());
+  EXPECT_GT(log_quantile_error(alike, 0.5), 2 * log_quantile_error(alone, 0.5));
+  EXPECT_EQ(log_quantile_error(alone, 0.5), log_quantile_error(alone, 0.5));
+  EXPECT_EQ(log_quantile_error(std::vector<std::int64_t>{5}, 0.5), 0);
+  EXPECT_EQ(log_quantile_error(std::vector<std::int64_t>{0, 0, 0}, 0.5), 0);
+}
+
+}  // namespace
+}  // namespace headroom::analysis

@@ -1,0 +1,42 @@
+// Every cure that names a command of headroom's names a verb and flags that there are.
+#include "base/text.h"
+#include "cli/verb_list.h"
+#include "doctor/log_findings.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+void expect_known(std::string_view command) {
+  // Of "dmesg | headroom doctor -" and "sudo headroom bench …" the part that is headroom's.
+  const std::size_t at = command.find("headroom ");
+  if (at == command.npos || (at > 0 && command[at - 1] != ' ')) return;
+  const auto words = split_words(command.substr(at));
+  const cli::Verb* verb = nullptr;
+  for (const cli::VerbEntry& entry : cli::verb_list()) {
+    if (words.size() > 1 && entry.verb.name == words[1]) verb = &entry.verb;
+  }
+  ASSERT_NE(verb, nullptr) << command;
+  for (std::size_t i = 2; i < words.size() && words[i] != "--"; ++i)
+    EXPECT_TRUE(!words[i].starts_with("--") || cli::find_flag(*verb, words[i].substr(2))) << command;
+}
+
+TEST(DoctorCures, NameVerbsAndFlagsThatThereAre) {
+  const std::string text =
+      read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/doctor/messages.tsv");
+  int commands = 0;
+  for (const std::string_view row : split(text, '\n')) {
+    const auto cells = split(row, '\t');
+    doctor::LogMessage message;
+    const doctor::LogRule* rule = cells.size() == 4 ? doctor::rule_of(cells[3], message) : nullptr;
+    if (!rule) continue;
+    for (const Cure& cure : rule->explain(message).cures) {
+      expect_known(cure.command);
+      ++commands;
+    }
+  }
+  EXPECT_GT(commands, 100);
+}
+
+}  // namespace
+}  // namespace headroom::test

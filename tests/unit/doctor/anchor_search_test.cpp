@@ -1,0 +1,47 @@
+#include "doctor/anchor_search.h"
+
+#include <algorithm>
+#include <random>
+
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using doctor::AnchorSearch;
+constexpr std::size_t kNone = std::string_view::npos;
+
+std::size_t first_of(const std::vector<std::string_view>& words, std::string_view text, std::size_t from) {
+  std::size_t first = kNone;
+  for (const std::string_view word : words) first = std::min(first, text.find(word, from));
+  return first;
+}
+
+TEST(AnchorSearch, FindsWhatIsThere) {
+  const AnchorSearch search({"out of memory", "NvMapMem"});
+  EXPECT_EQ(search.find("out of memory"), 0U);
+  EXPECT_EQ(search.find("CUDA out of memory."), 5U);
+  EXPECT_EQ(search.find("xNvMapMem"), 1U);
+  EXPECT_EQ(search.find("NvMapMem out of memory", 1), 9U);
+  EXPECT_EQ(search.find("out of memor"), kNone);
+  EXPECT_EQ(search.find(""), kNone);
+  EXPECT_EQ(search.find("NvMapMem", 7), kNone);
+}
+
+TEST(AnchorSearch, WordsThatAreTooShortAreNone) { EXPECT_EQ(AnchorSearch({"abc"}).find("abcabcabc"), kNone); }
+
+// Against std::string_view::find, in texts of few letters, where nearly everything nearly matches.
+TEST(AnchorSearch, FindsTheFirstAsASlowSearchDoes) {
+  const std::vector<std::string_view> words{"abaaba", "aabbaab", "bbbbbbbb", "abaabb", "aaaaaaaaaaaa"};
+  const AnchorSearch search(words);
+  std::mt19937 random(7);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text(random() % 60, 'a');
+    for (char& letter : text) letter = random() % 4 == 0 ? 'b' : (random() % 40 == 0 ? '\xff' : 'a');
+    const std::size_t from = text.empty() ? 0 : random() % text.size();
+    ASSERT_EQ(search.find(text, from), first_of(words, text, from)) << text << " from " << from;
+  }
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,183 @@
+// What is gathered from many lines: kills in several lines, the kernel's long report, repeated messages.
+#include "doctor/log_findings.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using doctor::LogFindings;
+using testing::HasSubstr;
+using testing::Not;
+
+std::optional<std::int64_t> figure(const Finding& finding, std::string_view name) {
+  for (const Figure& each : finding.figures)
+    if (each.name == name && std::holds_alternative<std::int64_t>(each.value))
+      return std::get<std::int64_t>(each.value);
+  return std::nullopt;
+}
+
+std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
+  LogFindings logs;
+  std::int64_t number = 0;
+  for (const std::string& line : lines) logs.read_line("log", ++number, line);
+  return logs.findings();
+}
+
+std::vector<Finding> findings_of_golden(const char* name) {
+  LogFindings logs;
+  EXPECT_TRUE(logs.read_file(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / name).has_value());
+  return logs.findings();
+}
+
+TEST(LogFindings, AKillIsOneEventHoweverManyLinesTellIt) {
+  const auto findings = findings_of(
+      {"[   80.743300] Out of memory: Kill process 2700 (DeviceMemory) score 1 or sacrifice child",
+       "[   80.751793] Killed process 2700 (DeviceMemory) total-vm:1838376kB, anon-rss:2632kB, "
+       "file-rss:628kB"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "kernel-oom-kill");
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(findings[0].evidence.size(), 2U);
+  EXPECT_EQ(figure(findings[0], "score"), 1);
+  EXPECT_EQ(figure(findings[0], "anonymous_bytes"), 2632 * 1024);
+  EXPECT_THAT(findings[0].cause, HasSubstr("held next to nothing of its own"));
+}
+
+TEST(LogFindings, AControlGroupsKillStaysOneWhenItsSecondLineDoesNotSayIt) {
+  const auto findings =
+      findings_of({"Memory cgroup out of memory: Kill process 7 (app) score 1000 or sacrifice child",
+                   "Killed process 7 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
+                   "Out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "cgroup-oom-kill");
+  EXPECT_EQ(figure(findings[0], "anonymous_bytes"), 900 * 1024);
+  EXPECT_EQ(findings[1].id, "kernel-oom-kill");
+}
+
+// Constructed in the form of a 5.15 kernel's report, with figures of a Jetson of 8 GB.
+TEST(LogFindings, TheKernelsReportTellsWhatNoProcessHolds) {
+  const auto findings = findings_of_golden("oom_machine.log");
+  ASSERT_EQ(findings.size(), 1U);
+  const Finding& finding = findings[0];
+  constexpr std::int64_t kPage = 4096;
+  EXPECT_EQ(figure(finding, "ram_bytes"), 2'000'000 * kPage);
+  EXPECT_EQ(figure(finding, "processes"), 3);
+  EXPECT_EQ(figure(finding, "processes_rss_bytes"), (480 + 131'979 + 262'011) * kPage);
+  EXPECT_EQ(figure(finding, "largest_process_bytes"), 262'011 * kPage);
+  EXPECT_EQ(figure(finding, "swap_bytes"), 0);
+  // RAM − reserved − free − LRU − slab − page tables
+  EXPECT_EQ(figure(finding, "unaccounted_bytes"),
+            (2'000'000 - 50'000 - 13'000 - 101'000 - 301'000 - 400 - 600 - 1000 - 30'000 - 3000) * kPage);
+  EXPECT_THAT(finding.cause, HasSubstr("belong to no process"));
+  EXPECT_EQ(finding.confidence, Confidence::likely);
+}
+
+// From a mail of the kernel's developers.
+TEST(LogFindings, AControlGroupsReportHasItsLimit) {
+  const auto findings = findings_of_golden("oom_group.log");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "cgroup-oom-kill");
+  EXPECT_EQ(figure(findings[0], "limit_bytes"), 1024 * 1024);
+  EXPECT_EQ(figure(findings[0], "processes"), 3);
+  EXPECT_EQ(figure(findings[0], "processes_rss_bytes"), (884 + 246 + 56) * 4096);
+  EXPECT_FALSE(figure(findings[0], "unaccounted_bytes"));
+}
+
+TEST(LogFindings, AReportWithoutItsEndIsForgotten) {
+  LogFindings logs;
+  EXPECT_TRUE(logs.read_line("log", 1, "python3 invoked oom-killer: gfp_mask=0x0"));
+  EXPECT_TRUE(logs.read_line("log", 2, "anything"));
+  for (int i = 0; i < doctor::OomReport::kMostLines; ++i) logs.read_line("log", 3, "anything");
+  EXPECT_FALSE(logs.read_line("log", 4, "anything"));
+  EXPECT_TRUE(logs.findings().empty());
+}
+
+TEST(LogFindings, OfManyMessagesTheOneThatTellsMostStands) {
+  std::vector<std::string> lines(500, "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB");
+  lines.push_back(
+      "CUDA out of memory. Tried to allocate 2.00 MiB (GPU 0; 3.79 GiB total capacity; 654.97 MiB already "
+      "allocated; "
+      "6.00 MiB free; 666.00 MiB reserved in total by PyTorch)");
+  const auto findings = findings_of(lines);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 501);
+  EXPECT_EQ(findings[0].evidence.size(), LogFindings::kMostEvidence);
+  EXPECT_EQ(findings[0].evidence[0].line, 501);
+  EXPECT_EQ(figure(findings[0], "requested_bytes"), 2 << 20);
+  EXPECT_THAT(findings[0].cause, HasSubstr("Something else held the memory"));
+}
+
+TEST(LogFindings, CuresComeByWhatTheySave) {
+  const auto findings =
+      findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a "
+                   "total capacity of 23.69 GiB of "
+                   "which 8.00 MiB is free. Process 4242 has 20.00 GiB memory in use. Including non-PyTorch "
+                   "memory, this process has 3.60 "
+                   "GiB memory in use. Of the allocated memory 3.10 GiB is allocated by PyTorch, and 102.40 "
+                   "MiB is reserved by PyTorch but "
+                   "unallocated."});
+  ASSERT_EQ(findings.size(), 1U);
+  const auto& cures = findings[0].cures;
+  ASSERT_GE(cures.size(), 4U);
+  EXPECT_EQ(cures[0].saves, gibibytes(20));
+  EXPECT_THAT(cures[1].what, HasSubstr("half precision"));
+  EXPECT_EQ(cures[2].command, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+  EXPECT_FALSE(cures[3].saves);
+  EXPECT_THAT(findings[0].cause, HasSubstr("Other processes held more"));
+}
+
+TEST(LogFindings, NvMapAloneIsNoAlarm) {
+  const std::string nvmap = "NvMapMemAllocInternalTagged: 1075072515 error 12";
+  const auto alone = findings_of({nvmap});
+  ASSERT_EQ(alone.size(), 1U);
+  EXPECT_EQ(alone[0].severity, Severity::warning);
+  const auto both = findings_of({nvmap, "RuntimeError: CUDA error: out of memory"});
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[0].id, "nvmap-allocation-failed");
+  EXPECT_EQ(both[0].severity, Severity::severe);
+}
+
+TEST(LogFindings, SevereComeFirst) {
+  const auto findings =
+      findings_of({"CUDA0 : Orin (7619 MiB, 3875 MiB free)", "x: page allocation failure: order:4, mode:0x1",
+                   "  what():  std::bad_alloc"});
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(findings[1].severity, Severity::warning);
+  EXPECT_EQ(findings[2].severity, Severity::benign);
+}
+
+TEST(LogFindings, SizesThatNoMachineHasAreNoWantOfMemory) {
+  for (const std::string line : {"error: (-4:Insufficient memory) Failed to allocate 512956604754240 bytes "
+                                 "in function 'OutOfMemoryError'",
+                                 "bfc_arena.cc:376 BFCArena::AllocateRawInternal Failed to allocate memory "
+                                 "for requested buffer of size 4585490524328388608"}) {
+    const auto findings = findings_of({line});
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_THAT(findings[0].cause, HasSubstr("No machine has so much")) << line;
+  }
+}
+
+TEST(LogFindings, WhatSteersTheTerminalIsLeftOut) {
+  const auto findings =
+      findings_of({"\x1b[31mOut of memory: Killed process 1 (\x1b]0;title\x07"
+                   "evil) total-vm:1kB, anon-rss:1kB\x1b[0m"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].title, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(findings[0].evidence[0].text, Not(HasSubstr("\x1b")));
+}
+
+TEST(LogFindings, TheirNumberIsBounded) {
+  LogFindings logs;
+  for (int i = 0; i < 10'000; ++i)
+    logs.read_line("log", i + 1,
+                   fmt::format("Out of memory: Killed process {} (p{}) total-vm:1kB, anon-rss:1kB", i, i));
+  EXPECT_EQ(logs.findings().size(), LogFindings::kMostGroups);
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,112 @@
+#include "doctor/log_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using doctor::AnchorSearch;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using Lines = std::vector<std::pair<std::int64_t, std::string>>;
+
+class LogReader : public testing::Test {
+ protected:
+  // Of a file with this text: the lines with NEEDLE, and `more` behind each.
+  Lines lines_of(const std::string& text, int more = 0) {
+    write_text(folder_ / "a.log", text);
+    return lines_of_file("a.log", more);
+  }
+  Lines lines_of_file(const std::string& name, int more = 0) {
+    Lines lines;
+    int wanted = 0;
+    const AnchorSearch search({"NEEDLE"});
+    status_ = doctor::read_log_file((folder_ / name).string(), search,
+                                    [&](std::int64_t number, std::string_view line) {
+                                      lines.emplace_back(number, line);
+                                      wanted = line.find("NEEDLE") != line.npos ? more : wanted - 1;
+                                      return wanted > 0;
+                                    });
+    return lines;
+  }
+  void gzip(const std::string& name, const std::string& text) {
+    gzFile file = gzopen((folder_ / name).c_str(), "wb");
+    ASSERT_EQ(gzwrite(file, text.data(), static_cast<unsigned>(text.size())), static_cast<int>(text.size()));
+    gzclose(file);
+  }
+  TemporaryFolder folder_;
+  Status status_;
+};
+
+TEST_F(LogReader, GivesLinesWithTheirNumbers) {
+  EXPECT_THAT(lines_of("a\nNEEDLE 1\r\n\nx NEEDLE 2 NEEDLE\nb\nlast NEEDLE"),
+              ElementsAre(Pair(2, "NEEDLE 1"), Pair(4, "x NEEDLE 2 NEEDLE"), Pair(6, "last NEEDLE")));
+  EXPECT_TRUE(lines_of("").empty());
+  EXPECT_TRUE(lines_of("\n\n\n").empty());
+  EXPECT_TRUE(lines_of("NEEDL\nE\n").empty());
+}
+
+TEST_F(LogReader, GivesTheNextLinesWhereTheyAreWanted) {
+  EXPECT_THAT(lines_of("NEEDLE\na\nb\nc\nd\n", 2),
+              ElementsAre(Pair(1, "NEEDLE"), Pair(2, "a"), Pair(3, "b")));
+  EXPECT_THAT(lines_of("NEEDLE\na\nNEEDLE\nb\n", 2),
+              ElementsAre(Pair(1, "NEEDLE"), Pair(2, "a"), Pair(3, "NEEDLE"), Pair(4, "b")));
+}
+
+// Larger than the buffer, so that lines lie across its ends.
+TEST_F(LogReader, LinesAcrossTheBuffersEndAreWhole) {
+  std::string text;
+  for (int i = 1; i <= 100'000; ++i)
+    text += fmt::format("{} {}{}\n", i, i % 1000 == 0 ? "NEEDLE " : "", std::string(i % 90, '.'));
+  const Lines lines = lines_of(text, 2);
+  ASSERT_EQ(lines.size(), 298U);  // nothing lies behind the last
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    EXPECT_THAT(lines[i].second, testing::StartsWith(fmt::format("{} ", lines[i].first)));
+  EXPECT_EQ(lines[297].first, 100'000);
+}
+
+TEST_F(LogReader, AnEndlessLineIsReadInPieces) {
+  std::string text(3'500'000, 'x');
+  text.replace(3'000'000, 6, "NEEDLE");
+  text += "\nNEEDLE\n";
+  const Lines lines = lines_of(text);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].first, 1);
+  EXPECT_LE(lines[0].second.size(), doctor::kLongestLogLine);
+  EXPECT_THAT(lines[0].second, HasSubstr("NEEDLE"));
+  EXPECT_EQ(lines[1], (std::pair<std::int64_t, std::string>{2, "NEEDLE"}));
+}
+
+TEST_F(LogReader, GzipIsUnpacked) {
+  gzip("a.gz", "a\nb\nNEEDLE\n");
+  EXPECT_THAT(lines_of_file("a.gz"), ElementsAre(Pair(3, "NEEDLE")));
+  EXPECT_TRUE(status_.has_value());
+}
+
+TEST_F(LogReader, AGzipThatIsCutOffGivesWhatItHasAndAnError) {
+  std::string text = "NEEDLE\n";
+  for (int i = 0; i < 200'000; ++i) text += fmt::format("{}\n", i * 7919 % 100'003);
+  gzip("a.gz", text);
+  std::filesystem::resize_file(folder_ / "a.gz", std::filesystem::file_size(folder_ / "a.gz") / 2);
+  EXPECT_THAT(lines_of_file("a.gz"), ElementsAre(Pair(1, "NEEDLE")));
+  ASSERT_FALSE(status_.has_value());
+  EXPECT_THAT(status_.error().sentence(),
+              HasSubstr("read only in part: its gzip stream is damaged or cut off"));
+}
+
+TEST_F(LogReader, WhatCannotBeReadIsAnError) {
+  lines_of_file("absent.log");
+  EXPECT_THAT(status_.error().sentence(), HasSubstr("absent.log: No such file"));
+  std::filesystem::create_directory(folder_ / "folder");
+  lines_of_file("folder");
+  EXPECT_THAT(status_.error().sentence(), HasSubstr("is a folder"));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,156 @@
+// What samples of a machine tell; and that a healthy one tells nothing.
+#include "doctor/machine_findings.h"
+
+#include <algorithm>
+
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using doctor::MachineHistory;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// A board of 8 GiB with swap, half of it used.
+SystemSample sample_at(int second) {
+  SystemSample sample;
+  sample.time = {second * std::int64_t{1'000'000'000}};
+  sample.ram_total = gibibytes(8);
+  sample.ram_available = gibibytes(4);
+  sample.ram_free = gibibytes(2);
+  sample.swap_total = gibibytes(4);
+  sample.swap_used = Bytes{};
+  sample.psi_full_stalled = Nanoseconds{};
+  sample.psi_some_stalled = Nanoseconds{};
+  sample.refaults = 0;
+  sample.pages_swapped_in = 0;
+  return sample;
+}
+
+std::vector<Finding> findings_of(int seconds, const std::function<void(int, SystemSample&)>& change) {
+  MachineHistory history;
+  for (int i = 0; i < seconds; ++i) {
+    SystemSample sample = sample_at(i);
+    change(i, sample);
+    history.add(sample);
+  }
+  return machine_findings(history, "watch.jsonl");
+}
+
+ProcessSample process(std::int64_t pid, const char* name, Bytes rss) {
+  ProcessSample sample;
+  sample.pid = pid;
+  sample.name = name;
+  sample.rss = rss;
+  return sample;
+}
+
+std::vector<std::string> ids(const std::vector<Finding>& findings) {
+  std::vector<std::string> names;
+  for (const Finding& finding : findings) names.push_back(finding.id);
+  return names;
+}
+
+TEST(MachineFindings, AHealthyMachineTellsNothing) {
+  EXPECT_THAT(ids(findings_of(300, [](int, SystemSample&) {})), IsEmpty());
+  EXPECT_THAT(ids(findings_of(1, [](int, SystemSample&) {})), IsEmpty());
+  EXPECT_THAT(ids(findings_of(0, [](int, SystemSample&) {})), IsEmpty());
+  // Memory that goes up and down.
+  EXPECT_THAT(
+      ids(findings_of(
+          300, [](int i, SystemSample& sample) { *sample.ram_available += mebibytes(i * 7919 % 300); })),
+      IsEmpty());
+}
+
+TEST(MachineFindings, SteadyGrowthWithoutAnEndInSightIsAWarning) {
+  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
+    *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+}
+
+TEST(MachineFindings, SteadyGrowthRunsOutAndIsSomebodys) {
+  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
+    sample.swap_total = Bytes{};
+    *sample.ram_available = *sample.ram_available - mebibytes(8 * i);
+    sample.processes = {process(11, "calm", gibibytes(1)), process(10, "leaky", mebibytes(100 + 8 * i))};
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("memory-running-out"));
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(8 * 299));
+  EXPECT_THAT(findings[0].cures[0].what, testing::HasSubstr("leaky"));
+  EXPECT_EQ(findings[0].evidence[0].file, "watch.jsonl");
+}
+
+TEST(MachineFindings, GrowthThatLevelsOffIsNoLeak) {
+  const auto findings = findings_of(600, [](int i, SystemSample& sample) {
+    *sample.ram_available = *sample.ram_available - mebibytes(8 * std::min(i, 100));
+  });
+  ASSERT_LE(findings.size(), 1U);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.id, "growth-levelled-off");
+    EXPECT_EQ(finding.severity, Severity::note);
+  }
+}
+
+TEST(MachineFindings, ThrashIsRefaultsWhileTasksWait) {
+  const auto thrash = [](int, SystemSample& sample) {
+    sample.refaults = 80'000;
+    sample.psi_full_stalled = Nanoseconds{500'000'000};
+    sample.psi_some_stalled = Nanoseconds{700'000'000};
+    sample.psi_full_avg10 = 50;
+    sample.psi_some_avg10 = 70;
+  };
+  ASSERT_THAT(ids(findings_of(30, thrash)), ElementsAre("swap-thrash"));
+  // Reading many files is no thrashing.
+  EXPECT_THAT(ids(findings_of(30, [](int, SystemSample& sample) { sample.refaults = 80'000; })), IsEmpty());
+}
+
+TEST(MachineFindings, ThePageCacheStarvesNvMapOnlyWhereThatIs) {
+  const auto starve = [](int, SystemSample& sample) { sample.ram_free = mebibytes(120); };
+  EXPECT_THAT(ids(findings_of(5, starve)), IsEmpty());
+  const auto findings = findings_of(5, [&](int i, SystemSample& sample) {
+    starve(i, sample);
+    sample.nvmap_used = gibibytes(1);
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("page-cache-starves-nvmap"));
+  EXPECT_EQ(findings[0].cures[0].saves, gibibytes(4) - mebibytes(120));
+}
+
+TEST(MachineFindings, LittleLeftWithAndWithoutSwap) {
+  const auto little = [](int, SystemSample& sample) {
+    sample.ram_available = sample.ram_free = mebibytes(400);
+  };
+  EXPECT_THAT(ids(findings_of(5, little)), ElementsAre("little-memory-left"));
+  EXPECT_THAT(ids(findings_of(5,
+                              [&](int i, SystemSample& sample) {
+                                little(i, sample);
+                                sample.swap_total = Bytes{};
+                              })),
+              ElementsAre("no-swap-no-reserve"));
+}
+
+TEST(MachineFindings, KillsGroupsZramDesktopAndHeat) {
+  const auto findings = findings_of(5, [](int i, SystemSample& sample) {
+    if (i == 3) {
+      sample.oom_kills = 1;
+      sample.kernel_events = {{KernelEventKind::oom_kill, 7, "app", "Killed process 7 (app)"}};
+    }
+    sample.cgroup = CgroupMemory{};
+    sample.cgroup->limit = mebibytes(100);
+    sample.cgroup->anonymous = mebibytes(95);
+    sample.zram_original = mebibytes(1000);
+    sample.zram_used = mebibytes(900);
+    sample.throttled = i > 2;
+    sample.processes = {process(20, "gnome-shell", mebibytes(210))};
+  });
+  EXPECT_THAT(ids(findings), ElementsAre("kernel-oom-kill", "control-group-nearly-full", "zram-saves-little",
+                                         "desktop-running", "throttled"));
+  EXPECT_EQ(findings[0].evidence[0].text, "Killed process 7 (app)");
+  EXPECT_EQ(findings[3].cures[0].saves, mebibytes(210));
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,109 @@
+// Every message of tests/golden/doctor/messages.tsv, as programs and kernels print them, is told for what it
+// is, with its figures; and so is all that the shared data has.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/text.h"
+#include "doctor/log_findings.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+struct Expected {
+  std::string id, severity, figures;
+};
+
+std::string as_text(const Figure& figure) {
+  if (const auto* text = std::get_if<std::string>(&figure.value)) return *text;
+  return fmt::format("{}", std::get<std::int64_t>(figure.value));
+}
+
+Expected found_in(const std::string& line) {
+  doctor::LogFindings logs;
+  logs.read_line("log", 1, line);
+  const auto findings = logs.findings();
+  if (findings.empty()) return {"-", "-", ""};
+  EXPECT_EQ(findings.size(), 1U) << line;
+  std::string figures;
+  for (const Figure& figure : findings.front().figures)
+    figures += fmt::format("{}{}={}", figures.empty() ? "" : ";", figure.name, as_text(figure));
+  return {findings.front().id, std::string(name_of(findings.front().severity)), figures};
+}
+
+// By line.
+std::map<std::string, Expected> golden_messages() {
+  std::map<std::string, Expected> messages;
+  const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "messages.tsv");
+  for (const std::string_view row : split(text, '\n')) {
+    if (row.empty() || row.starts_with('#')) continue;
+    const auto cells = split(row, '\t');
+    if (cells.size() != 4) throw std::runtime_error("not four cells: " + std::string(row));
+    messages[std::string(cells[3])] = {std::string(cells[0]), std::string(cells[1]), std::string(cells[2])};
+  }
+  return messages;
+}
+
+TEST(Messages, EachIsToldForWhatItIs) {
+  const auto messages = golden_messages();
+  EXPECT_GE(messages.size(), 75U);
+  for (const auto& [line, expected] : messages) {
+    const Expected found = found_in(line);
+    EXPECT_EQ(found.id, expected.id) << line;
+    EXPECT_EQ(found.severity, expected.severity) << line;
+    EXPECT_EQ(found.figures, expected.figures) << line;
+  }
+}
+
+TEST(Messages, AlsoBehindPrefixesAndInColour) {
+  for (const auto& [line, expected] : golden_messages()) {
+    if (expected.id == "host-out-of-memory" && line == "MemoryError") continue;  // begins its line
+    for (const char* prefix : {"Nov 22 10:00:00 orin app[12]: ", "\x1b[31m", "{\"log\":\""}) {
+      const Expected found = found_in(prefix + line);
+      EXPECT_EQ(found.id, expected.id) << prefix << line;
+    }
+  }
+}
+
+TEST(Messages, EachRuleIsSeen) {
+  std::map<std::string, int> seen;
+  for (const auto& [line, expected] : golden_messages()) {
+    doctor::LogMessage message;
+    if (const doctor::LogRule* rule = doctor::rule_of(line, message)) ++seen[std::string(rule->name)];
+  }
+  for (const doctor::LogRule& rule : doctor::log_rules()) {
+    EXPECT_GT(seen[std::string(rule.name)], 0) << rule.name;
+    EXPECT_FALSE(rule.anchors.empty()) << rule.name;
+    for (const std::string_view anchor : rule.anchors)
+      EXPECT_GE(anchor.size(), doctor::AnchorSearch::kShortest) << rule.name << ": " << anchor;
+  }
+}
+
+// A row may hold several messages, divided by " ; " or " | ".
+TEST(Messages, AllOfTheSharedDataAreAmongThem) {
+  const auto file = shared_data("logs/out_of_memory_messages.tsv");
+  if (!file) GTEST_SKIP() << absent_message("logs/out_of_memory_messages.tsv");
+  const auto messages = golden_messages();
+  const std::string text = read_text(*file);
+  int count = 0;
+  for (const std::string_view row : split(text, '\n')) {
+    const auto cells = split(row, '\t');
+    if (row.starts_with('#') || cells.size() != 2) continue;
+    std::string cell(cells[1]);
+    for (const std::string divider : {" ; ", " | "})
+      for (std::size_t at = 0; (at = cell.find(divider, at)) != cell.npos;) cell.replace(at, 3, "\n");
+    for (const std::string_view part : split(cell, '\n')) {
+      const std::string line(trim(part));
+      if (line == "same") continue;  // as the row's first
+      ++count;
+      ASSERT_EQ(messages.count(line), 1U) << line;
+      EXPECT_EQ(found_in(line).id, messages.at(line).id) << line;
+      EXPECT_NE(messages.at(line).id, "-") << line;
+    }
+  }
+  EXPECT_GE(count, 40);
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,108 @@
+#include "doctor/run_findings.h"
+
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ModelResult model_named(const std::string& name) {
+  ModelResult model;
+  model.name = name;
+  model.path = name + ".onnx";
+  model.status = ModelStatus::ok;
+  model.memory.load_peak = mebibytes(110);
+  model.memory.run_peak = mebibytes(100);
+  return model;
+}
+
+std::vector<std::string> ids(const BenchResult& result) {
+  std::vector<std::string> names;
+  for (const Finding& finding : doctor::run_findings(result, "run/report.json")) {
+    names.push_back(finding.id);
+    EXPECT_EQ(finding.evidence.at(0).file, "run/report.json");
+  }
+  return names;
+}
+
+TEST(RunFindings, AHealthyRunTellsNothing) {
+  BenchResult result;
+  result.models = {model_named("a"), model_named("b")};
+  result.limit = Limit{gibibytes(1), LimitType::hard, LimitMechanism::cgroup_v2, {}, ""};
+  EXPECT_THAT(ids(result), IsEmpty());
+}
+
+TEST(RunFindings, OfTheRun) {
+  BenchResult result;
+  result.models = {model_named("a"), model_named("b")};
+  for (ModelResult& model : result.models) {
+    model.path = "same.onnx";
+    model.file_size = mebibytes(50);
+  }
+  result.limit =
+      Limit{gibibytes(1), LimitType::soft, LimitMechanism::watchdog, {{"mmap", "escaped", ""}}, ""};
+  result.system = {{"throttled", 10, 0, 0.2, 1}};
+  EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled")) << "alone, each has its weights to itself";
+  result.parallel.emplace();
+  EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled", "duplicate-models"));
+  EXPECT_EQ(doctor::run_findings(result, "")[2].cures[0].saves, mebibytes(50));
+}
+
+TEST(RunFindings, OfAModel) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.memory.load_peak = mebibytes(300);
+  model.memory.frames = mebibytes(64);
+  model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::arena_unused, "", mebibytes(40)}}, "", {}};
+  TuneTrial now, small;
+  now.settings = model.settings;
+  now.peak = mebibytes(200);
+  small.settings.arena = false;
+  small.peak = mebibytes(150);
+  model.trials = {now, small};
+  model.smallest_settings = small.settings;
+  result.models = {model};
+  EXPECT_THAT(ids(result), ElementsAre("load-peak-over-run-peak", "oversized-arena", "smaller-settings",
+                                       "large-frame-buffers"));
+  const auto findings = doctor::run_findings(result, "");
+  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(200));
+  EXPECT_EQ(findings[1].cures[0].saves, mebibytes(40));
+  EXPECT_EQ(findings[2].cures[0].saves, mebibytes(50));
+}
+
+TEST(RunFindings, OutOfMemoryNamesThePhase) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.status = ModelStatus::oom;
+  model.died_in = Phase::runtime_loaded;
+  model.error = "the kernel killed it";
+  result.models = {model};
+  const auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(findings[0].title, "a ran out of memory while it was loaded");
+  EXPECT_EQ(findings[0].evidence[0].text, "the kernel killed it");
+}
+
+TEST(RunFindings, ALeakIsNamedByItsLevel) {
+  for (const std::string level : {"object", "video"}) {
+    BenchResult result;
+    ModelResult model = model_named("a");
+    for (int i = 0; i < 12; ++i) model.cleanups.push_back({level, std::to_string(i), mebibytes(100 + 5 * i)});
+    result.models = {model};
+    const auto findings = doctor::run_findings(result, "");
+    ASSERT_EQ(findings.size(), 1U) << level;
+    EXPECT_EQ(findings[0].id, "leak");
+    EXPECT_THAT(findings[0].title, HasSubstr("leaks 5.0 MiB with each " + level));
+    // The first ones only fill the arena.
+    for (std::size_t i = 4; i < model.cleanups.size(); ++i) model.cleanups[i].resident = mebibytes(120);
+    result.models = {model};
+    EXPECT_THAT(ids(result), IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace headroom::test

@@ -1,0 +1,101 @@
+// What recordings and snapshots tell.
+#include "doctor/recording_findings.h"
+#include "doctor/snapshot_findings.h"
+#include "snapshot/snapshot_reader.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+analysis::RecordingAnalysis healthy() {
+  analysis::RecordingAnalysis analysis;
+  analysis.complete = true;
+  return analysis;
+}
+
+TEST(RecordingFindings, AHealthyOneTellsNothing) {
+  EXPECT_THAT(doctor::recording_findings(healthy(), {}, "a.hrec"), IsEmpty());
+}
+
+TEST(RecordingFindings, ALeakNamesItsCycle) {
+  analysis::RecordingAnalysis analysis = healthy();
+  analysis.leaks.growth = analysis::Growth::leak;
+  analysis.leaks.cycle = "net/run";
+  analysis.leaks.cycles = 40;
+  analysis.leaks.bytes_per_cycle = 4096;
+  analysis.leaks.late_bytes = 100'000;
+  analysis.layers.resize(3);
+  analysis.layers[1].path = "net/run";
+  analysis.layers[2].path = "net/run/object";
+  const auto findings = doctor::recording_findings(analysis, {0, 10, 5000}, "a b.hrec");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "leak");
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_THAT(findings[0].title, HasSubstr("net/run leaves 4.0 KiB more behind"));
+  EXPECT_EQ(findings[0].cures[0].command, "headroom report 'a b.hrec'");
+  EXPECT_THAT(findings[0].cause, HasSubstr("allocated in net/run/object is kept"));
+  EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "object");
+  analysis.leaks.growth = analysis::Growth::grew_then_stayed;
+  EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty()) << "too little";
+  analysis.leaks.live_bytes = {1 << 20, 4 << 20, 4 << 20};
+  EXPECT_EQ(doctor::recording_findings(analysis, {}, "")[0].severity, Severity::note);
+}
+
+TEST(RecordingFindings, FragmentationAndWhatIsMissing) {
+  analysis::RecordingAnalysis analysis = healthy();
+  analysis.complete = false;
+  analysis.problems = {"killed"};
+  analysis::FragmentationMoment moment;
+  moment.extent_bytes = 100 << 20;
+  moment.free_bytes = 60 << 20;
+  moment.largest_free_bytes = 20 << 20;
+  analysis.fragmentation = analysis::HeapFragmentation{{moment}, 0, 0};
+  const auto findings = doctor::recording_findings(analysis, {}, "");
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "fragmentation");
+  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(60));
+  EXPECT_EQ(findings[1].id, "recording-incomplete");
+  // One large hole serves whatever is asked for.
+  analysis.fragmentation->moments[0].largest_free_bytes = 60 << 20;
+  EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
+}
+
+TEST(SnapshotFindings, OfPyTorchsOwn) {
+  const auto file = shared_data("pytorch_snapshots/leak_graph.pickle.gz");
+  if (!file) GTEST_SKIP() << absent_message("pytorch_snapshots/leak_graph.pickle.gz");
+  auto snapshot = snapshot::open_snapshot(*file);
+  ASSERT_TRUE(snapshot.has_value());
+  const auto findings =
+      doctor::snapshot_findings(*snapshot, analysis::analyze_snapshot(*snapshot, {}), "leak");
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].id, "leak");
+  EXPECT_THAT(findings[0].evidence[0].text, HasSubstr("make_snapshots.py:37"));
+}
+
+TEST(SnapshotFindings, FragmentationAndOutOfMemory) {
+  const snapshot::Snapshot snapshot;
+  analysis::DeviceAnalysis device;
+  analysis::SnapshotMoment moment;
+  moment.totals.reserved = 1000 << 20;
+  moment.free_bytes = 500 << 20;
+  device.moments = {moment};
+  analysis::OomAutopsy oom;
+  oom.requested = 64 << 20;
+  oom.ways = {{analysis::RoomBy::defragmenting, 80 << 20, 3, true, {}}};
+  device.ooms = {oom};
+  device.oom_count = 2;
+  const auto findings = doctor::snapshot_findings(snapshot, {device}, "x.pickle");
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "pytorch-out-of-memory");
+  EXPECT_EQ(findings[0].times, 2);
+  EXPECT_THAT(findings[0].cause, HasSubstr("Fragmentation"));
+  EXPECT_EQ(findings[0].cures[0].command, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+  EXPECT_EQ(findings[1].id, "fragmentation");
+  EXPECT_EQ(findings[1].cures[0].saves, mebibytes(500));
+}
+
+}  // namespace
+}  // namespace headroom::test
