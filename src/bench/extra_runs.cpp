@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "bench/helper_process.h"
 #include "bench/layer_phase.h"
+#include "bench/pool_phase.h"
 #include "report/outcome.h"
 
 namespace headroom::bench {
@@ -21,6 +22,7 @@ class Extras {
   ExtraOutcome measure() {
     if (context_.options.parallel) measure_parallel();
     if (context_.options.pipeline && !outcome_.interrupted) measure_the_pipeline();
+    if (context_.options.pool && !outcome_.interrupted) measure_the_pool();
     if (context_.options.layers && !outcome_.interrupted) measure_layers();
     return outcome_;
   }
@@ -85,6 +87,26 @@ class Extras {
     if (result_.pipeline->memory.within_limit == false && result_.limit)
       log::error("pipeline: over the limit of {}", format_bytes(result_.limit->bytes));
     finish_step("the pipeline ran");
+  }
+
+  void measure_the_pool() {
+    runs_.step(fmt::format("running all models in a pool of {}", format_bytes(*context_.options.pool)));
+    result_.pool.emplace().error = report::kNotReached;
+    result_.pool->budget = *context_.options.pool;
+    runs_.save();
+    std::vector<std::string> warnings;
+    auto pool = measure_pool(context_, result_.models, warnings);
+    if (!pool) {
+      result_.pool.reset();
+      return note_failure(pool.error());
+    }
+    tell_if_cut_short(pool->status, pool->error);
+    result_.frames_held_peak = std::max(result_.frames_held_peak, pool->frames_held);
+    result_.pool = std::move(*pool);
+    for (const std::string& warning : warnings) warn("pool: " + warning);
+    if (result_.pool->memory.within_limit == false && result_.limit)
+      log::error("pool: over the limit of {}", format_bytes(result_.limit->bytes));
+    finish_step("the pool ran");
   }
 
   // A traced run of each model that was measured: what its memory consists of.

@@ -1,6 +1,5 @@
-// What a bench run does besides measuring each model alone, where it was asked for: --parallel, --pipeline
-// and
-// --layers, in this order.
+// What a bench run does besides measuring each model alone, where it was asked for: --parallel, --pipeline,
+// --pool and --layers, in this order.
 #pragma once
 
 #include <filesystem>

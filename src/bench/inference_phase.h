@@ -44,19 +44,6 @@ struct MeasuredModel {
   bool interrupted = false;
 };
 
-// Frames in memory at once, and the bytes of the ring that holds them: at most --max-frames-in-mem frames
-// and, when that is not given, at most 16 MiB and an eighth of the limit, since they count in it; at least
-// one frame.
-struct FrameWindow {
-  std::int64_t frames = 1;
-  Bytes arena;
-};
-FrameWindow choose_frame_window(const SourceMetadata& source, const BenchOptions& options);
-
-// The job and the plan of one model's run in a process of its own, without a limit.
-WorkerJob inference_job(const BenchContext& context, const PreparedModel& model);
-WorkerPlan inference_plan(const BenchContext& context, const PreparedModel& model, WorkerJob job);
-
 Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model);
 // These two also give what a run that was interrupted had shown; its models say so.
 Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/run_folder.h"
 #include "bench/helper_process.h"
+#include "bench/run_plans.h"
 #include "bench/supervise.h"
 #include "recording/recording.h"
 #include "report/report_json.h"

@@ -107,7 +107,8 @@ Status measure_models(Run& run, const BenchContext& context) {
   add_skipped_slots(run);
   save_reports(run);
   if (run.options.skip_inference) return {};
-  const bool more_follows = run.options.parallel || run.options.pipeline || run.options.layers;
+  const bool more_follows =
+      run.options.parallel || run.options.pipeline || run.options.pool || run.options.layers;
   for (std::size_t i = 0; i < run.prepared.models.size() && !run.interrupted; ++i) {
     const PreparedModel& model = run.prepared.models[i];
     const bool is_last = !more_follows && i + 1 == run.prepared.models.size();

@@ -21,6 +21,7 @@
 #include "bench/interrupt.h"
 #include "bench/layer_phase.h"
 #include "bench/model_measurement.h"
+#include "bench/pool_phase.h"
 #include "bench/run_preparation.h"
 #include "bench/run_verdict.h"
 #include "bench/setup_results.h"
@@ -80,6 +81,7 @@ Status check_options(const BenchOptions& options) {
   if (!options.gpu_memory_limit.empty() && cuda_devices(options).empty())
     return usage_error("--gpu-mem-limit bounds nothing here", "no model runs on a GPU",
                        "give --device cuda:N too, or --mem-limit for the machine's memory");
+  if (auto sound = check_pool(options); !sound) return sound;
   return options.layers ? check_layer_tracing() : Status{};
 }
 

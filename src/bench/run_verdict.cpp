@@ -12,7 +12,8 @@ bool any_model_failed(const BenchResult& result) {
   if (result.parallel &&
       std::any_of(result.parallel->together.begin(), result.parallel->together.end(), failed))
     return true;
-  return result.pipeline && result.pipeline->status != ModelStatus::ok;
+  return (result.pipeline && result.pipeline->status != ModelStatus::ok) ||
+         (result.pool && result.pool->status != ModelStatus::ok);
 }
 
 bool limit_violated(const BenchResult& result) {
@@ -26,7 +27,8 @@ bool limit_violated(const BenchResult& result) {
   return std::any_of(result.models.begin(), result.models.end(), over) ||
          (result.parallel && result.parallel->within_limit == false) ||
          (result.pipeline &&
-          (result.pipeline->memory.within_limit == false || gpu_over(result.pipeline->gpu_memory)));
+          (result.pipeline->memory.within_limit == false || gpu_over(result.pipeline->gpu_memory))) ||
+         (result.pool && (result.pool->memory.within_limit == false || gpu_over(result.pool->gpu_memory)));
 }
 
 }  // namespace headroom::bench

@@ -5,7 +5,7 @@
 
 namespace headroom::bench {
 
-// Of the models alone, all at once, or in the pipeline. Skipped ones did not fail.
+// Of the models alone, all at once, or in the pipeline or the pool. Skipped ones did not fail.
 bool any_model_failed(const BenchResult& result);
 // Of memory or of GPU memory, by any of them.
 bool limit_violated(const BenchResult& result);

@@ -15,6 +15,7 @@
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"
 #include "bench/model_preparation.h"
+#include "bench/run_plans.h"
 #include "bench/setup_job.h"
 #include "media/media_engine.h"
 #include "media/source_json.h"

@@ -21,6 +21,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "bench/measured_run.h"
+#include "bench/pooled_run.h"
 #include "bench/worker_end.h"
 #include "bench/worker_models.h"
 #include "model/device_name.h"
@@ -102,6 +103,8 @@ Status run_job(Worker& worker) {
     case WorkerKind::inference:
     case WorkerKind::pipeline:
       return run_inference(worker);
+    case WorkerKind::pool:
+      return run_pooled(worker);
   }
   return internal_error("unknown kind of job");
 }

@@ -51,6 +51,39 @@ void take_frames(WorkerAccount& account, const Json& event) {
   }
 }
 
+// What a window of frames has shown of the pool, and at the end its counters (bench/pooled_run.cpp).
+void take_pool(PoolAccount& pool, const Json& event) {
+  const auto add_times = [](const Json& times, std::vector<std::int64_t>& to) {
+    for (const Json& time : times)
+      if (time.is_number_integer()) to.push_back(time.get<std::int64_t>());
+  };
+  add_times(get_member(event, "frames_ns"), pool.frames);
+  std::size_t at = 0;
+  for (const Json& entry : get_member(event, "models")) {
+    if (pool.models.size() <= at) pool.models.emplace_back();
+    PooledAccount& model = pool.models[at++];
+    const auto count = [&](const char* name, std::int64_t& to) {
+      to = get_integer(entry, name).value_or(to);
+    };
+    count("requests", model.requests);
+    count("hits", model.hits);
+    count("unloads", model.unloads);
+    count("refusals", model.refusals);
+    count("failures", model.failures);
+    if (const std::string error = get_text(entry, "error"); !error.empty()) model.error = error;
+    if (const auto charge = get_bytes(entry, "charge_bytes")) model.charge = charge;
+    add_times(get_member(entry, "loads_ns"), model.loads);
+    add_times(get_member(entry, "waits_ns"), model.waits);
+  }
+  pool.baseline = get_bytes(event, "baseline_bytes");
+  pool.books_peak = get_bytes(event, "books_peak_bytes");
+  pool.peak = get_bytes(event, "peak_bytes");
+  pool.load_time = get_nanoseconds(event, "load_ns");
+  pool.reload_time = get_nanoseconds(event, "reload_ns");
+  pool.samples = get_integer(event, "samples").value_or(0);
+  pool.samples_over = get_integer(event, "samples_over").value_or(0);
+}
+
 }  // namespace
 
 const PhaseAccount* WorkerAccount::find(Phase phase) const {
@@ -75,6 +108,8 @@ void take_event(WorkerAccount& account, const Json& event) {
       account.models.back().resident_after_load = get_bytes(event, "resident_bytes");
   } else if (kind == "frames") {
     take_frames(account, event);
+  } else if (kind == "pool") {
+    take_pool(account.pool, event);
   } else if (kind == "held") {
     account.frames_held = std::max(account.frames_held, get_integer(event, "frames").value_or(0));
     account.skipped_frames += get_integer(event, "skipped").value_or(0);

@@ -38,6 +38,22 @@ struct PhaseAccount {
   std::optional<Nanoseconds> cpu_time;
 };
 
+// One model of a pool.
+struct PooledAccount {
+  std::int64_t requests = 0, hits = 0, unloads = 0, refusals = 0, failures = 0;
+  std::string error;
+  std::optional<Bytes> charge;
+  std::vector<std::int64_t> loads, waits;  // ns
+};
+
+struct PoolAccount {
+  std::vector<PooledAccount> models;  // as in the job
+  std::vector<std::int64_t> frames;   // ns through all models that a frame asks for
+  std::optional<Bytes> baseline, books_peak, peak;
+  std::optional<Nanoseconds> load_time, reload_time;
+  std::int64_t samples = 0, samples_over = 0;
+};
+
 struct WorkerAccount {
   Nanoseconds started;               // of the worker; times of events count from here
   std::filesystem::path run_folder;  // for the frames' times; empty: they stay in memory
@@ -45,6 +61,7 @@ struct WorkerAccount {
   std::vector<ModelAccount> models;
   std::vector<PhaseAccount> phases;
   GpuAccount gpus;
+  PoolAccount pool;
   std::vector<CleanupPoint> cleanups;
   std::vector<std::string> warnings;
   std::string runtime_version;

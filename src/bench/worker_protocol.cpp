@@ -1,5 +1,6 @@
 #include "bench/worker_protocol.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -9,7 +10,7 @@
 namespace headroom::bench {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKindNames{"setup", "tune", "inference", "pipeline"};
+constexpr std::array<std::string_view, 5> kKindNames{"setup", "tune", "inference", "pipeline", "pool"};
 
 Json to_json(const WorkerModel& model) {
   Json object;
@@ -22,6 +23,8 @@ Json to_json(const WorkerModel& model) {
   set_if(object, "confidence", model.confidence);
   set_if(object, "iou", model.iou);
   if (!model.outputs.empty()) object["outputs"] = bench::to_json(model.outputs);
+  if (model.every != 1) object["every"] = model.every;
+  if (model.first_load > Bytes{}) object["first_load_bytes"] = model.first_load.count;
   return object;
 }
 
@@ -75,6 +78,11 @@ Json to_json(const WorkerJob& job) {
   }
   object["use_frames"] = job.use_frames;
   object["wait_for_gate"] = job.wait_for_gate;
+  if (job.pool) {
+    object["pool"]["budget_bytes"] = job.pool->budget.count;
+    object["pool"]["load_timeout_ns"] = job.pool->load_timeout.count;
+    object["pool"]["events_to"] = job.pool->events_to;
+  }
   return object;
 }
 
@@ -101,6 +109,8 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
     model.confidence = get_number(entry, "confidence");
     model.iou = get_number(entry, "iou");
     model.outputs = tensors_from_json(get_member(entry, "outputs"));
+    model.every = std::max<std::int64_t>(1, get_integer(entry, "every").value_or(1));
+    model.first_load = get_bytes(entry, "first_load_bytes").value_or(Bytes{});
     job.models.push_back(std::move(model));
   }
   if (job.models.empty()) return internal_error("the worker's job has no model");
@@ -121,6 +131,12 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
   }
   job.use_frames = get_bool(document, "use_frames").value_or(false);
   job.wait_for_gate = get_bool(document, "wait_for_gate").value_or(false);
+  const Json& pool = get_member(document, "pool");
+  if (const auto budget = get_bytes(pool, "budget_bytes"))
+    job.pool = WorkerPool{*budget, get_nanoseconds(pool, "load_timeout_ns").value_or(Nanoseconds{}),
+                          get_text(pool, "events_to")};
+  if ((job.kind == WorkerKind::pool) != job.pool.has_value())
+    return internal_error("the worker's job has a pool without a budget, or a budget without a pool");
   return job;
 }
 

@@ -31,6 +31,7 @@ enum class WorkerKind {
   tune,       // one trial of settings on dummy inputs
   inference,  // the measured run
   pipeline,   // all models in one process
+  pool,       // the same, with a pool that keeps them inside a budget
 };
 
 struct WorkerModel {
@@ -41,6 +42,16 @@ struct WorkerModel {
   std::optional<double> confidence{}, iou{};  // absent: the job's
   // As an earlier worker learnt them, of a runtime that tells them only after a run; empty: not known.
   std::vector<TensorSpec> outputs{};
+  // With a pool.
+  std::int64_t every = 1;  // of every Nth frame
+  Bytes first_load = {};   // what its first load may take, as it was measured alone; 0: not known
+};
+
+// What the pool of a job is told (src/pool/pool.h).
+struct WorkerPool {
+  Bytes budget;
+  Nanoseconds load_timeout;
+  std::string events_to;  // a file for a line an event
 };
 
 // What the worker must know of a sequence; the decoder knows the rest.
@@ -52,7 +63,7 @@ struct WorkerSequence {
 
 struct WorkerJob {
   WorkerKind kind = WorkerKind::setup;
-  std::vector<WorkerModel> models;  // one, but for a pipeline
+  std::vector<WorkerModel> models;  // one, but for a pipeline and a pool
   int image_size = 640;
   double confidence = 0.25, iou = 0.45;
   std::int64_t max_frames = 300, warmup_frames = 10;
@@ -61,6 +72,7 @@ struct WorkerJob {
   std::vector<WorkerSequence> sequences;
   bool use_frames = false;  // descriptors 4 and 5 are there
   bool wait_for_gate = false;
+  std::optional<WorkerPool> pool{};
 };
 
 nlohmann::ordered_json to_json(const std::vector<TensorSpec>& tensors);

@@ -162,6 +162,9 @@ std::vector<Flag> phase_flags() {
       common(also(toggle("tune", "search the fastest settings that fit", group), {"enable-cudnn-tuning"})),
       common(toggle("parallel", "also run all models at once under one limit", group)),
       common(toggle("pipeline", "also run all models in one process, frame by frame", group)),
+      bounded(value("pool", FlagKind::size, "SIZE",
+                    "also run all models in one process of at most SIZE: a pool loads and gives up", group),
+              kSmallestLimit, kLargestMemory),
       toggle("layers", "also trace each model: its memory by kind and by layer", group),
       toggle("skip-setup", "use what an earlier setup prepared", group),
       toggle("skip-inference", "only set up", group),
@@ -365,6 +368,7 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   options.parallel = values.toggle("parallel");
   options.pipeline = values.toggle("pipeline");
   options.layers = values.toggle("layers");
+  if (values.has("pool")) options.pool = *parse_size(values.text("pool"));
   options.skip_setup = values.toggle("skip-setup");
   options.skip_inference = values.toggle("skip-inference");
   options.json = values.toggle("json");

@@ -113,10 +113,16 @@ class ConfigReader {
     for (const auto& [key, value] : model) {
       const std::string word = without_stand_ins(key.str());
       const bool is_threshold = word == "conf" || word == "iou";
+      if (word == "every") {
+        if (!value.is_integer() || **value.as_integer() < 1)
+          return wrong(value, "model.every must be a whole number from 1 on");
+        more += fmt::format(",every={}", **value.as_integer());
+        continue;
+      }
       if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task" &&
           word != "device" && word != "precision")
-        return errors_.unknown_key(value, word,
-                                   {"name", "path", "backend", "task", "device", "precision", "conf", "iou"});
+        return errors_.unknown_key(
+            value, word, {"name", "path", "backend", "task", "device", "precision", "conf", "iou", "every"});
       if (is_threshold ? !value.is_number() : !value.is_string())
         return wrong(value, fmt::format("model.{} must be a {}", word, is_threshold ? "number" : "text"));
       const Flag* flag = find_flag(verb_, is_threshold ? word : "model");

@@ -40,11 +40,21 @@ Status read_precision(std::string_view word, Precision& target) {
   return {};
 }
 
+Status read_every(std::string_view word, std::int64_t& target) {
+  const auto every = parse_number<std::int64_t>(word);
+  if (!every || *every < 1)
+    return usage_error(fmt::format("every '{}' of a model is not a whole number from 1 on", word), "",
+                       "every=5 asks for it on each fifth frame of --pool");
+  target = *every;
+  return {};
+}
+
 // What was written behind the path.
 Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec) {
   if (key == "conf") return read_threshold(key, word, spec.confidence);
   if (key == "iou") return read_threshold(key, word, spec.iou);
   if (key == "precision") return read_precision(word, spec.precision);
+  if (key == "every") return read_every(word, spec.every);
   (key == "task" ? spec.task : key == "device" ? spec.device : spec.backend) = word;
   return {};
 }
@@ -57,7 +67,8 @@ Result<bool> take_setting(std::string_view& text, ModelSpec& spec) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string_view::npos) return false;
   const std::string_view key = setting.substr(0, equals), word = setting.substr(equals + 1);
-  constexpr std::array<std::string_view, 6> kKeys{"backend", "task", "device", "conf", "iou", "precision"};
+  constexpr std::array<std::string_view, 7> kKeys{"backend", "task",      "device", "conf",
+                                                  "iou",     "precision", "every"};
   if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return false;
   if (word.find_first_of("/=") != std::string_view::npos) return false;  // part of a path
   if (auto read = read_setting(key, word, spec); !read) return forward_error(read);
@@ -143,6 +154,7 @@ std::string to_text(const ModelSpec& model) {
   if (model.precision != Precision::automatic) text += fmt::format(",precision={}", name_of(model.precision));
   if (model.confidence) text += fmt::format(",conf={}", *model.confidence);
   if (model.iou) text += fmt::format(",iou={}", *model.iou);
+  if (model.every != 1) text += fmt::format(",every={}", model.every);
   return text;
 }
 

@@ -30,6 +30,7 @@ struct ModelSpec {
   std::optional<double> confidence{}, iou{};
   std::string device{};                        // empty: that of all
   Precision precision = Precision::automatic;  // automatic: that of all
+  std::int64_t every = 1;                      // with a pool: of every Nth frame
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
@@ -65,6 +66,7 @@ struct BenchOptions {
   bool tune = false;
   bool parallel = false;
   bool pipeline = false;
+  std::optional<Bytes> pool;  // also all models in one process, whose memory a pool keeps inside this
   bool layers = false;
   bool skip_setup = false;
   bool skip_inference = false;

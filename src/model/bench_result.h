@@ -183,6 +183,44 @@ struct PipelineResult {
   friend bool operator==(const PipelineResult&, const PipelineResult&) = default;
 };
 
+// A model of a run with --pool: requests are made by frames, one after another.
+struct PooledModel {
+  std::string name;
+  std::int64_t every = 1;                   // of every Nth frame
+  std::int64_t requests = 0, hits = 0;      // a hit found it loaded
+  std::int64_t loads = 0, unloads = 0;      // given up for others, or after it failed
+  std::int64_t refusals = 0, failures = 0;  // not to be had; had, and failed to run
+  std::string error;                        // of the last refusal or failure
+  std::optional<Bytes> charge;              // by the pool's books, when it was loaded last
+  std::optional<LatencySummary> load;       // warming included
+  std::optional<LatencySummary> wait;       // of requests that were no hit: giving up others, and the load
+  std::optional<LatencySummary> inference;
+  friend bool operator==(const PooledModel&, const PooledModel&) = default;
+};
+
+// All models in one process, whose memory a pool keeps inside a budget (docs/model-pool.md).
+struct PoolResult {
+  ModelStatus status = ModelStatus::skipped;  // failed, too, where a model was never to be had
+  std::string error;
+  std::optional<Phase> died_in;
+  Bytes budget;
+  std::optional<Bytes> baseline;     // of the process before the first load: runtimes and frames
+  std::optional<Bytes> all_at_once;  // baseline and what every model was charged
+  std::vector<PooledModel> models;
+  std::optional<LatencySummary> frame;  // one frame through all models that it asks for, loads included
+  std::optional<double> fps;            // 1 / mean of that
+  std::optional<Nanoseconds> load_time, reload_time;  // of all loads; of models that had been loaded before
+  std::optional<Bytes> books_peak;                    // most that the books had
+  std::optional<Bytes> peak;                          // most that was sampled of what the budget is of
+  std::int64_t samples = 0, samples_over = 0;         // over the budget
+  ModelMemory memory;                                 // resident, and the account of the limit
+  std::vector<GpuMemory> gpu_memory;
+  std::int64_t frames = 0;
+  std::int64_t skipped_frames = 0;
+  std::int64_t frames_held = 0;
+  friend bool operator==(const PoolResult&, const PoolResult&) = default;
+};
+
 // A GPU of the host, by what does not change: `uuid` and `pci_bus_id` tell it from the others.
 struct HostMigInstance {
   std::string name, uuid;
@@ -235,6 +273,7 @@ struct BenchResult {
   std::vector<ModelResult> models;
   std::optional<ParallelResult> parallel;
   std::optional<PipelineResult> pipeline;
+  std::optional<PoolResult> pool;
   std::vector<MetricSummary> system;
   std::vector<std::string> warnings;
   friend bool operator==(const BenchResult&, const BenchResult&) = default;

@@ -213,6 +213,7 @@ std::string to_markdown(const BenchResult& result) {
   text += models_section(result);
   text += parallel_section(result);
   text += pipeline_section(result);
+  text += pool_section(result);
   text += system_section(result);
   text += warnings_section(result);
   text += left_out_section(result);

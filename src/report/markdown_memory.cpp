@@ -33,6 +33,7 @@ std::int64_t total_violations(const BenchResult& result) {
   if (result.parallel)
     for (const ModelResult& model : result.parallel->together) total += model.memory.violations;
   if (result.pipeline) total += result.pipeline->memory.violations;
+  if (result.pool) total += result.pool->memory.violations;
   return total;
 }
 

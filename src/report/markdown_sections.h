@@ -31,5 +31,6 @@ std::string memory_safety_section(const BenchResult& result);
 std::string models_section(const BenchResult& result);
 std::string parallel_section(const BenchResult& result);
 std::string pipeline_section(const BenchResult& result);
+std::string pool_section(const BenchResult& result);
 
 }  // namespace headroom::report

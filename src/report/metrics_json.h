@@ -23,7 +23,7 @@ struct NamedProcessMemory {
 
 struct MetricsLine {
   Nanoseconds since_start;  // of the run
-  std::string phase;        // of the run: "setup", "inference", "parallel", "pipeline"
+  std::string phase;        // of the run: "setup", "inference", "parallel", "pipeline", "pool"
   std::string model;        // the model at work; empty while several are, or none
   SystemSample system;      // its own `time` is not written: since_start stands for it
   std::vector<NamedProcessMemory> processes;

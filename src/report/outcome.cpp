@@ -14,6 +14,19 @@ bool has_enough_frames(const ModelResult& model) {
   return model.inference && model.inference->n >= kFewestForVariation;
 }
 
+// Of a process that had all models.
+template <class All>
+bool is_cut_short(const All& all) {
+  return all.status == ModelStatus::failed && all.error == kCutShort;
+}
+
+template <class All>
+std::string_view words_for_all(const All& all) {
+  if (is_cut_short(all)) return "cut short";
+  if (all.status == ModelStatus::skipped && all.error == kNotReached) return "not reached";
+  return words_for(all.status);
+}
+
 }  // namespace
 
 Outcome outcome_of(const ModelResult& model) {
@@ -40,15 +53,11 @@ std::string_view words_for_outcome(const ModelResult& model) {
   }
 }
 
-bool was_cut_short(const PipelineResult& pipeline) {
-  return pipeline.status == ModelStatus::failed && pipeline.error == kCutShort;
-}
+bool was_cut_short(const PipelineResult& pipeline) { return is_cut_short(pipeline); }
+bool was_cut_short(const PoolResult& pool) { return is_cut_short(pool); }
 
-std::string_view words_for_outcome(const PipelineResult& pipeline) {
-  if (was_cut_short(pipeline)) return "cut short";
-  if (pipeline.status == ModelStatus::skipped && pipeline.error == kNotReached) return "not reached";
-  return words_for(pipeline.status);
-}
+std::string_view words_for_outcome(const PipelineResult& pipeline) { return words_for_all(pipeline); }
+std::string_view words_for_outcome(const PoolResult& pool) { return words_for_all(pool); }
 
 bool was_measured(const ModelResult& model) {
   const Outcome outcome = outcome_of(model);

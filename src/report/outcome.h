@@ -27,8 +27,10 @@ std::string_view words_for_outcome(const ModelResult& model);
 // Of the process with all models, where a run that ended early did not let it end: nothing is known against
 // it.
 bool was_cut_short(const PipelineResult& pipeline);
+bool was_cut_short(const PoolResult& pool);
 // As words_for_outcome() of a model.
 std::string_view words_for_outcome(const PipelineResult& pipeline);
+std::string_view words_for_outcome(const PoolResult& pool);
 // ok, over and fallen: the measurement came to an end of its own.
 bool was_measured(const ModelResult& model);
 

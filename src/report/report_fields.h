@@ -243,6 +243,45 @@ void describe(auto& field, a<PipelineResult> auto& pipeline) {
   field.unless_zero("skipped_frames", pipeline.skipped_frames);
 }
 
+void describe(auto& field, a<PooledModel> auto& model) {
+  field("name", model.name);
+  field("every", model.every);
+  field("requests", model.requests);
+  field("hits", model.hits);
+  field("loads", model.loads);
+  field("unloads", model.unloads);
+  field("refusals", model.refusals);
+  field("failures", model.failures);
+  field.unless_zero("error", model.error);
+  field("charge_bytes", model.charge);
+  field("load_ns", model.load);
+  field("wait_ns", model.wait);
+  field("latency_ns", model.inference);
+}
+
+void describe(auto& field, a<PoolResult> auto& pool) {
+  field("status", pool.status);
+  field("error", pool.error);
+  field("died_in", pool.died_in);
+  field("budget_bytes", pool.budget);
+  field("baseline_bytes", pool.baseline);
+  field("all_at_once_bytes", pool.all_at_once);
+  field("models", pool.models);
+  field("frame_latency_ns", pool.frame);
+  field("fps", pool.fps);
+  field("load_time_ns", pool.load_time);
+  field("reload_time_ns", pool.reload_time);
+  field("books_peak_bytes", pool.books_peak);
+  field("peak_bytes", pool.peak);
+  field("samples", pool.samples);
+  field("samples_over", pool.samples_over);
+  field("memory", pool.memory);
+  field.unless_zero("gpu_memory", pool.gpu_memory);
+  field("frames", pool.frames);
+  field.unless_zero("skipped_frames", pool.skipped_frames);
+  field.unless_zero("frames_held", pool.frames_held);
+}
+
 void describe(auto& field, a<HostMigInstance> auto& instance) {
   field("name", instance.name);
   field("uuid", instance.uuid);
@@ -345,6 +384,7 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("tune", options.tune);
   field("parallel", options.parallel);
   field("pipeline", options.pipeline);
+  field("pool_bytes", options.pool);
   field("layers", options.layers);
   field("skip_setup", options.skip_setup);
   field("skip_inference", options.skip_inference);
@@ -375,6 +415,7 @@ void describe(auto& field, a<BenchResult> auto& run) {
   field("models", run.models);
   field("parallel", run.parallel);
   field("pipeline", run.pipeline);
+  field("pool", run.pool);
   field("system", run.system);
   field("warnings", run.warnings);
 }

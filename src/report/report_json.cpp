@@ -59,6 +59,9 @@ void add_derived_figures(const BenchResult& result, Json& document) {
   if (result.pipeline)
     if (const auto peak = limit_peak(result.pipeline->memory, result.limit))
       document["pipeline"]["memory"]["limit_peak_bytes"] = peak->count;
+  if (result.pool)
+    if (const auto peak = limit_peak(result.pool->memory, result.limit))
+      document["pool"]["memory"]["limit_peak_bytes"] = peak->count;
   for (std::size_t i = 0; i < result.system.size(); ++i)
     if (const auto total = total_of(result.system[i])) document["system"][i]["total"] = *total;
 }

@@ -53,6 +53,18 @@ std::string words_for_pipeline_peak(const BenchResult& result) {
   return fmt::format("{} charged to the limit, {}", format_bytes(*counted), resident);
 }
 
+std::int64_t loads_of(const PoolResult& pool) {
+  std::int64_t loads = 0;
+  for (const PooledModel& model : pool.models) loads += model.loads;
+  return loads;
+}
+
+std::int64_t requests_of(const PoolResult& pool) {
+  std::int64_t requests = 0;
+  for (const PooledModel& model : pool.models) requests += model.requests;
+  return requests;
+}
+
 std::vector<std::string> remarks_of(const BenchResult& result) {
   std::vector<std::string> remarks;
   if (result.parallel && result.parallel->joint_peak)
@@ -78,6 +90,12 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
                                   result.pipeline->fps ? words_for_rate(result.pipeline->fps) + " FPS"
                                                        : std::string(words_for_outcome(*result.pipeline)),
                                   words_for_pipeline_peak(result)));
+  if (result.pool && result.pool->frame)
+    remarks.push_back(
+        fmt::format("Pool of {} for {}: {} FPS, {} of {}, peak {}", format_bytes(result.pool->budget),
+                    counted(static_cast<std::int64_t>(result.pool->models.size()), "model"),
+                    words_for_rate(result.pool->fps), counted(loads_of(*result.pool), "load"),
+                    counted(requests_of(*result.pool), "request"), words_for(result.pool->peak)));
   // A model that was only prepared has its trials in a table of their own.
   for (const ModelResult& model : result.models)
     if (const std::string tuning = describe_tuning(model);

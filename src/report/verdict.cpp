@@ -173,6 +173,16 @@ Verdict verdict_of(const BenchResult& result) {
     verdict.details.push_back(fmt::format("pipeline: over the limit with {}",
                                           words_for(limit_peak(result.pipeline->memory, result.limit))));
 
+  if (result.pool && result.pool->status != ModelStatus::ok && result.pool->status != ModelStatus::skipped &&
+      !was_cut_short(*result.pool))
+    verdict.details.push_back(
+        fmt::format("pool: {}{}{}", words_for(result.pool->status),
+                    result.pool->died_in ? fmt::format(" {}", activity_after(*result.pool->died_in)) : "",
+                    result.pool->error.empty() ? "" : ": " + result.pool->error));
+  else if (result.pool && result.pool->memory.within_limit == false)
+    verdict.details.push_back(fmt::format("pool: over the limit with {}",
+                                          words_for(limit_peak(result.pool->memory, result.limit))));
+
   const Tally tally = count_models(result);
   verdict.sentence = sentence_of(tally, result);
   const bool all_measured = result.complete && tally.measured > 0 && tally.measured == tally.all();

@@ -6,6 +6,7 @@
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
 //   trim release (what was kept, as an arena that shrinks) |
 //   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
+//   run crash_beside | run fail_beside (while another model is loaded in the process) |
 //   exit hang (in a static destructor, when all was done) |
 //   segment noise 4096 (takes a picture of 4096 x 4096 and gives a soft mask of its size: noise, or even)
 // It shows that the conductor survives whatever a runtime does.
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -96,6 +98,8 @@ int allocate_on_device(hr_session& session, long mebibytes, hr_error* error) {
   return 0;
 }
 
+std::atomic<int> loaded_sessions = 0;
+
 int obey(hr_session& session, const std::string& stage, hr_error* error) {
   for (const auto& command : session.commands) {
     if (command.stage != stage) continue;
@@ -103,6 +107,10 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       for (;;) ::pause();
     if (command.action == "crash") std::raise(SIGSEGV);
     if (command.action == "abort") std::abort();
+    const bool has_company = loaded_sessions > 1;
+    if (command.action == "crash_beside" && has_company) std::raise(SIGSEGV);
+    if (command.action == "fail_beside" && has_company)
+      return fail(error, HR_ERROR_FAILED, "it was told to fail beside others");
     if (command.action == "kill") std::raise(SIGKILL);
     if (command.action == "say") std::fprintf(stderr, "\033[0;93mit was told to warn\033[m\n");
     if (command.action == "share") {
@@ -140,6 +148,7 @@ void stop() {}
 const char* version() { return "1.0-test"; }
 
 void unload(hr_session* session) {
+  --loaded_sessions;
   for (char* memory : session->kept) delete[] memory;
   for (const std::uint64_t memory : session->kept_on_device) driver<Free>("cuMemFree_v2")(memory);
   delete session;
@@ -156,6 +165,7 @@ int load(const char* path, const hr_settings* settings, hr_session** session, hr
   std::ifstream file(path);
   if (!file) return fail(error, HR_ERROR_FAILED, "cannot open the model");
   auto* loaded = new hr_session;
+  ++loaded_sessions;
   loaded->on_device = std::strcmp(settings->device, "cpu") != 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);

@@ -10,6 +10,7 @@ import {ModelDetail} from './sections/model_detail';
 import {ModelsTable} from './sections/models_table';
 import {ParallelSection} from './sections/parallel';
 import {PipelineSection} from './sections/pipeline';
+import {PoolSection} from './sections/pool';
 import {ProbeRoutes} from './sections/probe_routes';
 import {RunOptions} from './sections/run_options';
 import {SystemMetrics} from './sections/system_metrics';
@@ -35,6 +36,7 @@ export function Page({run}: {run: RunData}) {
         <LeftOut models={models.filter((model) => model.status === 'skipped')} anchors={anchors} />
         {report.parallel && <ParallelSection parallel={report.parallel} alone={report.models} limit={report.limit} />}
         {report.pipeline && <PipelineSection pipeline={report.pipeline} limit={report.limit} />}
+        {report.pool && <PoolSection pool={report.pool} />}
         {measured && <SystemMetrics metrics={run.metrics} every={run.metrics_every} summaries={report.system ?? []} />}
         {report.limit && <ProbeRoutes limit={report.limit} words={run.limit_words} />}
         {report.options && <RunOptions options={report.options} command={report.command} />}

@@ -166,6 +166,36 @@ export interface Pipeline {
   frames?: number;
 }
 
+export interface PooledModel {
+  name: string;
+  every: number;
+  requests: number;
+  hits: number;
+  loads: number;
+  refusals: number;
+  failures: number;
+  charge_bytes?: number;
+  load_ns?: Latency;
+  latency_ns?: Latency;
+}
+
+export interface Pool {
+  status: Status;
+  error?: string;
+  budget_bytes: number;
+  baseline_bytes?: number;
+  all_at_once_bytes?: number;
+  models: PooledModel[];
+  frame_latency_ns?: Latency;
+  fps?: number;
+  load_time_ns?: number;
+  reload_time_ns?: number;
+  peak_bytes?: number;
+  samples: number;
+  samples_over: number;
+  frames?: number;
+}
+
 export interface Host {
   hostname?: string;
   machine?: string;
@@ -212,6 +242,7 @@ export interface Report {
   models: Model[];
   parallel?: Parallel;
   pipeline?: Pipeline;
+  pool?: Pool;
   // total: of metrics that count events.
   system?: {name: string; n: number; min: number; mean: number; max: number; total?: number}[];
   warnings?: string[];

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "bench/inference_phase.h"
+#include "bench/run_plans.h"
 
 namespace headroom::bench {
 namespace {

@@ -33,6 +33,25 @@ TEST(WorkerJob, SurvivesTheTrip) {
   EXPECT_EQ(read->sequences[0].objects, (std::vector<std::string>{"1", "2"}));
 }
 
+TEST(WorkerJob, OfAPoolHasABudget) {
+  WorkerJob job;
+  job.kind = WorkerKind::pool;
+  WorkerModel model{"m", "/m.onnx", "onnxruntime", "/lib/b.so", "", {}};
+  model.every = 5;
+  model.first_load = mebibytes(7);
+  job.models = {model};
+  job.pool = WorkerPool{mebibytes(64), {9}, "/run/pool-events.jsonl"};
+  const auto read = worker_job_from_json(*parse_json(to_line(to_json(job))));
+  ASSERT_TRUE(read) << read.error().sentence();
+  EXPECT_EQ(to_line(to_json(*read)), to_line(to_json(job)));
+  EXPECT_EQ(read->models[0].every, 5);
+  EXPECT_EQ(read->models[0].first_load, mebibytes(7));
+  EXPECT_EQ(read->pool->budget, mebibytes(64));
+  EXPECT_EQ(read->pool->events_to, "/run/pool-events.jsonl");
+  job.pool.reset();
+  EXPECT_FALSE(worker_job_from_json(*parse_json(to_line(to_json(job)))));
+}
+
 TEST(WorkerJob, WithoutAModelOrAKindIsRefused) {
   EXPECT_FALSE(worker_job_from_json(*parse_json("{}")));
   EXPECT_FALSE(worker_job_from_json(*parse_json(R"({"kind": "inference", "models": []})")));

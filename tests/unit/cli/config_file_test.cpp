@@ -60,6 +60,10 @@ TEST(ConfigFile, AModelHasItsOwnThresholds) {
   EXPECT_EQ(values->all("model"),
             (std::vector<std::string>{"a=/a.onnx,conf=0.6,iou=1,task=yolox", "b=/b.onnx"}));
   const std::string model = "[[model]]\npath = \"a.onnx\"\n";
+  EXPECT_EQ(parse(model + "every = 5\n")->all("model"), (std::vector<std::string>{"a=/data/a.onnx,every=5"}));
+  EXPECT_EQ(error_of(model + "every = 0\n"), "bench.toml:3: model.every must be a whole number from 1 on");
+  EXPECT_EQ(error_of(model + "every = \"5\"\n"),
+            "bench.toml:3: model.every must be a whole number from 1 on");
   EXPECT_EQ(error_of(model + "conf = \"0.6\"\n"), "bench.toml:3: model.conf must be a number");
   EXPECT_THAT(error_of(model + "iou = 7\n"), testing::HasSubstr("bench.toml:3: --iou 7 is out of range"));
   EXPECT_EQ(error_of(model + "task = 7\n"), "bench.toml:3: model.task must be a text");

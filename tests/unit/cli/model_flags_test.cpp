@@ -51,6 +51,12 @@ TEST_F(ModelFlags, SettingsBehindThePath) {
   EXPECT_EQ(parse_model("m=a.onnx")->confidence, std::nullopt);
   EXPECT_EQ(parse_model("m=odd,name.onnx")->path, "odd,name.onnx");
   EXPECT_EQ(parse_model("m=x,task=y/m.onnx")->path, "x,task=y/m.onnx") << "part of a path";
+  EXPECT_EQ(parse_model("m=a.onnx")->every, 1);
+  EXPECT_EQ(parse_model("m=a.onnx,every=5")->every, 5);
+  EXPECT_EQ(to_text(*parse_model("m=a.onnx,every=5")), "m=a.onnx,every=5");
+  EXPECT_EQ(error_of("m=a.onnx,every=0"),
+            "every '0' of a model is not a whole number from 1 on; every=5 asks for it on each fifth frame "
+            "of --pool");
   EXPECT_EQ(error_of("m=a.onnx,conf=high"), "conf 'high' of a model is not a number from 0 to 1");
   EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "iou '1.5' of a model is not a number from 0 to 1");
 }

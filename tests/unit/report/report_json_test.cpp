@@ -91,6 +91,19 @@ BenchResult every_field() {
   run.parallel->within_limit = false;
   run.parallel->gpu_memory = {{"cuda:0", mebibytes(3), mebibytes(4), mebibytes(5)}};
   run.pipeline->gpu_memory = {test::some_gpu_memory()};
+  options.pool = mebibytes(7);
+  run.pool = *test::pool_run().pool;
+  run.pool->status = ModelStatus::failed;
+  run.pool->error = "another error";
+  run.pool->died_in = Phase::warm;
+  run.pool->memory = run.models[3].memory;
+  run.pool->gpu_memory = {test::some_gpu_memory()};
+  run.pool->samples_over = 2;
+  run.pool->skipped_frames = 3;
+  run.pool->frames_held = 4;
+  run.pool->models[1].refusals = 5;
+  run.pool->models[1].failures = 6;
+  run.pool->models[1].error = "e";
   run.gpu_limit = {
       mebibytes(5), LimitType::hard, LimitMechanism::device_ledger, {{"pool", "refused", "a"}}, "n"};
   run.pipeline->error = "an error";

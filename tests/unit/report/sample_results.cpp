@@ -427,6 +427,46 @@ BenchResult pipeline_run() {
   return run;
 }
 
+BenchResult pool_run() {
+  BenchResult run = run_of("--source videos/vtest.avi --pool 96MiB");
+  run.source = video_source();
+  run.options.emplace();
+  run.options->pool = mebibytes(96);
+  PoolResult pool;
+  pool.status = ModelStatus::ok;
+  pool.budget = mebibytes(96);
+  pool.baseline = kibibytes(31'208);
+  pool.all_at_once = pool.baseline;
+  std::int64_t every = 1;
+  for (const Shape& shape : {kFace, kNano416, kText}) {
+    run.models.push_back(measured(shape, 300, std::nullopt));
+    PooledModel model;
+    model.name = shape.name;
+    model.every = every;
+    model.requests = 300 / every;
+    model.loads = every == 1 ? 1 : 12;
+    model.unloads = model.loads - 1;
+    model.hits = model.requests - model.loads;
+    model.charge = kibibytes(shape.own_kib + shape.work_kib);
+    model.load = latency(40'000, model.loads);
+    model.wait = latency(48'000, model.loads);
+    model.inference = latency(shape.p50_us, model.requests);
+    pool.all_at_once = *pool.all_at_once + *model.charge;
+    pool.models.push_back(model);
+    every *= 5;
+  }
+  pool.frame = latency(31'000, 300, 21);
+  pool.fps = 1e9 / pool.frame->mean_ns;
+  pool.load_time = milliseconds(1'000);
+  pool.reload_time = milliseconds(880);
+  pool.books_peak = mebibytes(89);
+  pool.peak = mebibytes(88);
+  pool.samples = 1'903;
+  pool.frames = 300;
+  run.pool = pool;
+  return run;
+}
+
 BenchResult incomplete_run() {
   BenchResult run =
       run_of("--source camera=0 --model blazeface=models/blazeface.onnx --model text=models/text.onnx");
@@ -567,9 +607,16 @@ BenchResult empty_run() {
 }
 
 std::vector<NamedRun> sample_runs() {
-  return {{"typical", typical_run()},   {"rich", rich_run()},         {"fallen", fallen_run()},
-          {"parallel", parallel_run()}, {"pipeline", pipeline_run()}, {"incomplete", incomplete_run()},
-          {"charged", charged_run()},   {"prepared", prepared_run()}, {"gpu", gpu_run()},
+  return {{"typical", typical_run()},
+          {"rich", rich_run()},
+          {"fallen", fallen_run()},
+          {"parallel", parallel_run()},
+          {"pipeline", pipeline_run()},
+          {"pool", pool_run()},
+          {"incomplete", incomplete_run()},
+          {"charged", charged_run()},
+          {"prepared", prepared_run()},
+          {"gpu", gpu_run()},
           {"empty", empty_run()}};
 }
 

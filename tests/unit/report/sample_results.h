@@ -14,6 +14,7 @@ BenchResult rich_run();      // four models, tuning, series, histograms, paralle
 BenchResult fallen_run();    // ok, oom, crash, timeout, a soft limit exceeded, names that need escaping
 BenchResult parallel_run();  // two models alone and together, one of them killed together
 BenchResult pipeline_run();  // three models in one process, without a limit
+BenchResult pool_run();      // the same in a pool
 BenchResult incomplete_run();  // interrupted in the second of three models; a camera
 BenchResult charged_run();     // resident above the limit, the group's account below it; a few frames only
 BenchResult prepared_run();    // --tune --skip-inference: two models prepared, one of them tuned

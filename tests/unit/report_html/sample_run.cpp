@@ -172,6 +172,18 @@ BenchResult sample_run() {
   pipeline.frame = latency(158, 300), pipeline.fps = 6.2, pipeline.frames = 300;
   pipeline.runtime = mebibytes(30), pipeline.loaded = mebibytes(99), pipeline.peak = mebibytes(170);
   run.pipeline = pipeline;
+  PoolResult pool;
+  pool.status = ModelStatus::ok, pool.budget = mebibytes(96), pool.baseline = mebibytes(30);
+  PooledModel small, large;
+  small.name = "yolox_nano_416", small.requests = 300, small.hits = 270, small.loads = 30, small.unloads = 29;
+  large.name = "yolox_nano_1280", large.every = 10, large.requests = large.loads = 30, large.unloads = 29;
+  small.charge = mebibytes(14), small.load = latency(60, 30), small.inference = latency(15, 300);
+  large.charge = mebibytes(62), large.load = latency(210, 30), large.inference = latency(140, 30);
+  pool.models = {small, large};
+  pool.all_at_once = mebibytes(106), pool.peak = mebibytes(93), pool.samples = 3'187;
+  pool.frame = latency(17, 300), pool.fps = 24.1, pool.frames = 300;
+  pool.load_time = Nanoseconds{7'900 * kMillisecond}, pool.reload_time = Nanoseconds{7'620 * kMillisecond};
+  run.pool = pool;
   run.system = {{"cpu_percent", 190, 12, 81.2, 100}, {"ram_used_bytes", 190, 1.2e9, 1.3e9, 1.5e9}};
   run.warnings = {"the clock was throttled while yolox_nano_1280 ran"};
   return run;

@@ -10,7 +10,7 @@ const SHAPES: Record<'good' | 'bad' | 'quiet', string> = {
 
 type Tone = keyof typeof SHAPES;
 
-export function PipelineBadge({pipeline}: {pipeline: Pipeline}) {
+export function PipelineBadge({pipeline}: {pipeline: Pick<Pipeline, 'status' | 'error'>}) {
   if (is_cut_short(pipeline)) return <Badge tone="quiet" words="cut short" />;
   return <StatusBadge status={pipeline.status} />;
 }

@@ -1,0 +1,148 @@
+#include "bench/pool_phase.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "analysis/latency_summary.h"
+#include "bench/run_plans.h"
+#include "bench/supervise.h"
+#include "bench/worker_result.h"
+#include "limits/memory_limit.h"
+
+namespace headroom::bench {
+namespace {
+
+// A load that hangs is the pool's to find, before the conductor ends a process that is silent for --timeout.
+constexpr std::int64_t kLoadsInTimeout = 2;
+
+// Most that the model took beside its runtime, the frames that it held left out: resident, so not less than
+// what counts in a budget. On a GPU what it took there.
+Bytes first_load_of(const ModelResult& alone, const std::string& device) {
+  if (device != "cpu") {
+    Bytes most;
+    for (const GpuMemory& gpu : alone.gpu_memory)
+      if (gpu.device == device)
+        most = std::max(gpu.load_peak.value_or(Bytes{}), gpu.run_peak.value_or(Bytes{})) -
+               gpu.runtime.value_or(Bytes{});
+    return most;
+  }
+  const ModelMemory& memory = alone.memory;
+  const Bytes runtime = memory.runtime.value_or(Bytes{});
+  const Bytes load = memory.load_peak.value_or(Bytes{}) - runtime;
+  const Bytes run = memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{}) - runtime;
+  return std::max({Bytes{}, load, run});
+}
+
+std::optional<LatencySummary> summary_of(const std::vector<std::int64_t>& times) {
+  if (times.empty()) return std::nullopt;
+  return analysis::summarise_latency(times);
+}
+
+PooledModel model_of(const WorkerModel& model, const PooledAccount& account) {
+  PooledModel pooled;
+  pooled.name = model.name;
+  pooled.every = model.every;
+  pooled.requests = account.requests;
+  pooled.hits = account.hits;
+  pooled.loads = static_cast<std::int64_t>(account.loads.size());
+  pooled.unloads = account.unloads;
+  pooled.refusals = account.refusals;
+  pooled.failures = account.failures;
+  pooled.error = account.error;
+  pooled.charge = account.charge;
+  pooled.load = summary_of(account.loads);
+  pooled.wait = summary_of(account.waits);
+  return pooled;
+}
+
+// A pool that served some models and not others did not do what it was for.
+void judge(PoolResult& result) {
+  if (result.status != ModelStatus::ok) return;
+  for (const PooledModel& model : result.models) {
+    if (model.refusals + model.failures == 0) continue;
+    result.status = ModelStatus::failed;
+    result.error = fmt::format("{} of {} requests for {} were not served: {}",
+                               model.refusals + model.failures, model.requests, model.name, model.error);
+    return;
+  }
+}
+
+}  // namespace
+
+Status check_pool(const BenchOptions& options) {
+  if (!options.pool) return {};
+  std::set<std::string> devices;
+  for (const ModelSpec& model : options.models)
+    devices.insert(model.device.empty() ? options.device : model.device);
+  if (devices.size() < 2) return {};
+  return usage_error("--pool cannot keep a budget of several memories",
+                     fmt::format("the models run on {}", fmt::join(devices, ", ")),
+                     "give all models one --device, or one bench for each");
+}
+
+Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<ModelResult>& alone,
+                                std::vector<std::string>& warnings) {
+  auto limit = limit_for(context, "pool");
+  if (!limit) return forward_error(limit);
+  WorkerJob job = job_for(context, WorkerKind::pool);
+  job.pool = WorkerPool{*context.options.pool,
+                        {context.options.timeout.count / kLoadsInTimeout},
+                        (context.run_folder / "pool-events.jsonl").string()};
+  bool takes_frames = false;
+  for (const PreparedModel& model : context.prepared.models) {
+    if (model.status != ModelStatus::ok) continue;
+    WorkerModel pooled = worker_model(context, model);
+    const auto measured = std::find_if(alone.begin(), alone.end(),
+                                       [&](const ModelResult& result) { return result.name == model.name; });
+    if (measured != alone.end()) pooled.first_load = first_load_of(*measured, pooled.settings.device);
+    job.models.push_back(std::move(pooled));
+    takes_frames = takes_frames || model.takes_frames;
+  }
+  PoolResult result;
+  result.budget = *context.options.pool;
+  if (job.models.empty()) {
+    result.error = "no model passed the setup phase";
+    return result;
+  }
+  const std::vector<WorkerModel> models = job.models;
+  auto run = WorkerRun::start(plan_for(context, "pool", std::move(job), takes_frames, limit->get()));
+  if (!run) return forward_error(run);
+  supervise({run->get()}, context.interrupt, context.options.metrics_interval,
+            ticker(context, "pool", "pool", frames_expected(context, takes_frames)));
+  const ModelResult whole = (*run)->result();
+  const WorkerAccount& account = (*run)->account();
+  warnings = whole.warnings;
+  result.status = whole.status;
+  result.error = whole.error;
+  result.died_in = whole.died_in;
+  result.memory = whole.memory;
+  result.gpu_memory = whole.gpu_memory;
+  result.skipped_frames = whole.skipped_frames;
+  result.frames_held = account.frames_held;
+  result.baseline = account.pool.baseline;
+  result.books_peak = account.pool.books_peak;
+  result.peak = account.pool.peak;
+  result.samples = account.pool.samples;
+  result.samples_over = account.pool.samples_over;
+  result.load_time = account.pool.load_time;
+  result.reload_time = account.pool.reload_time;
+  result.frames = static_cast<std::int64_t>(account.pool.frames.size());
+  result.frame = summary_of(account.pool.frames);
+  if (result.frame && result.frame->mean_ns > 0) result.fps = 1e9 / result.frame->mean_ns;
+  result.all_at_once = result.baseline;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    result.models.push_back(
+        model_of(models[i], i < account.pool.models.size() ? account.pool.models[i] : PooledAccount{}));
+    PooledModel& model = result.models.back();
+    if (i < account.models.size() && !account.models[i].frames.empty())
+      model.inference = inference_latency(account.models[i].frames);
+    if (!model.charge) result.all_at_once.reset();
+    if (result.all_at_once) result.all_at_once = *result.all_at_once + *model.charge;
+  }
+  judge(result);
+  return result;
+}
+
+}  // namespace headroom::bench

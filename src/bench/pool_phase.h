@@ -1,0 +1,21 @@
+// --pool: all models in one process, whose memory a pool keeps inside a budget.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/inference_phase.h"
+#include "model/bench_result.h"
+
+namespace headroom::bench {
+
+// A budget is of one memory: an error where the models are on several devices.
+Status check_pool(const BenchOptions& options);
+
+// `alone`: what was measured of each model by itself; its first load in the pool is expected to take as much.
+// What a run that was interrupted had shown is kept, too.
+Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<ModelResult>& alone,
+                                std::vector<std::string>& warnings);
+
+}  // namespace headroom::bench

@@ -1,0 +1,78 @@
+// The run of all models in a pool (--pool).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/markdown_sections.h"
+#include "report/markdown_text.h"
+#include "report/outcome.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+std::string words_for_samples(const PoolResult& pool) {
+  if (pool.samples == 0) return {};
+  if (pool.samples_over == 0) return fmt::format("✅ none of {} samples over it", pool.samples);
+  return fmt::format("❌ {} of {} samples over it", pool.samples_over, pool.samples);
+}
+
+bool has_unbounded(const PoolResult& pool) {
+  const auto lacks_a_bound = [](const std::optional<LatencySummary>& latency) {
+    return latency && (!latency->p90_bound || !latency->p99_bound);
+  };
+  return lacks_a_bound(pool.frame) ||
+         std::any_of(pool.models.begin(), pool.models.end(),
+                     [&](const PooledModel& model) { return lacks_a_bound(model.inference); });
+}
+
+}  // namespace
+
+std::string pool_section(const BenchResult& result) {
+  if (!result.pool) return {};
+  const PoolResult& pool = *result.pool;
+  std::string text = "## Model Pool\n\n";
+  add_line(
+      text, "Status",
+      fmt::format("{}{}{}", words_for_outcome(pool), pool.error.empty() ? "" : ": ", escaped(pool.error)));
+  add_line(text, "Budget", format_bytes(pool.budget));
+  if (pool.all_at_once)
+    add_line(text, "All models at once",
+             fmt::format("{}, of which {} are runtime and frames", format_bytes(*pool.all_at_once),
+                         words_for(pool.baseline)));
+  if (pool.peak)
+    add_line(text, "Peak", fmt::format("**{}**, {}", format_bytes(*pool.peak), words_for_samples(pool)));
+  if (pool.fps) add_line(text, "FPS", words_for_rate(pool.fps));
+  if (pool.frame)
+    add_line(
+        text, "One frame, loads included",
+        fmt::format("n {}, P50 {}, P90 {}, P99 {}, longest {}", pool.frame->n,
+                    format_duration(pool.frame->p50), percentile(pool.frame->p90, pool.frame->p90_bound),
+                    percentile(pool.frame->p99, pool.frame->p99_bound), format_duration(pool.frame->max)));
+  if (pool.load_time)
+    add_line(text, "Time for loads",
+             fmt::format("{}, of which {} for models that had been loaded before",
+                         format_duration(*pool.load_time), words_for(pool.reload_time)));
+  if (const auto counted = limit_peak(pool.memory, result.limit))
+    add_line(text, "Against the limit",
+             fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
+                         pool.memory.within_limit == false ? "❌ over it" : "✅ within it"));
+  text += "\n";
+  MarkdownTable table(1, {"Model", "Asked for", "Requests", "Found loaded", "Loads", "Not served", "Takes",
+                          "Load P50", "P50", "P99"});
+  const std::string absent(kAbsent);
+  for (const PooledModel& model : pool.models)
+    table.add({escaped(model.name), model.every == 1 ? "every frame" : fmt::format("1 in {}", model.every),
+               std::to_string(model.requests), std::to_string(model.hits), std::to_string(model.loads),
+               std::to_string(model.refusals + model.failures), words_for(model.charge), p50_of(model.load),
+               p50_of(model.inference),
+               model.inference ? percentile(model.inference->p99, model.inference->p99_bound) : absent});
+  if (table.empty()) return text;
+  text += table.text();
+  if (has_unbounded(pool)) text += footnote_on_bounds();
+  return text +
+         "The pool begins empty, so each model's first load is in these figures. What a model takes is what "
+         "the pool measured when it loaded it last.\n\n";
+}
+
+}  // namespace headroom::report

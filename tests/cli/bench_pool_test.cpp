@@ -1,0 +1,128 @@
+// `headroom bench --pool`: several models in one process that has no room for all of them.
+#include <fmt/format.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Of a tenth of a gigabyte two models of 40 MiB do not fit beside the process and its margin.
+class BenchPool : public testing::Test {
+ protected:
+  CommandResult run(const std::vector<std::string>& models, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"--backend", "misbehaving", "--max-frames", "12", "--pool", "96MiB"};
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      const std::size_t bar = std::min(models[i].find('|'), models[i].size());
+      const std::string name(1, static_cast<char>('a' + i));
+      const std::string settings = bar < models[i].size() ? models[i].substr(bar + 1) : "";
+      arguments.insert(arguments.end(),
+                       {"--model", name + "=" + bench_.model(name, models[i].substr(0, bar)) + settings});
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return bench_.run(arguments);
+  }
+  Json pool() const { return get_member(bench_.report(), "pool"); }
+  Bench bench_;
+};
+
+TEST_F(BenchPool, ModelsTakeTurnsInABudgetThatIsTooSmallForAll) {
+  const CommandResult result =
+      run({"load allocate 40\nrun sleep 1", "load allocate 40", "load allocate 40|,every=4"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json seen = pool();
+  EXPECT_EQ(get_text(seen, "status"), "ok") << seen.dump(1);
+  EXPECT_EQ(get_integer(seen, "budget_bytes"), 96 << 20);
+  EXPECT_EQ(get_integer(seen, "frames"), 12);
+  EXPECT_EQ(get_integer(seen, "samples_over"), 0);
+  EXPECT_GT(get_integer(seen, "samples").value_or(0), 0);
+  EXPECT_LE(get_integer(seen, "peak_bytes").value_or(1 << 30), 96 << 20);
+  EXPECT_GT(get_integer(seen, "all_at_once_bytes").value_or(0), 120 << 20);
+  ASSERT_EQ(seen["models"].size(), 3U);
+  std::int64_t unloads = 0;
+  for (const Json& model : seen["models"]) {
+    const std::int64_t requests = get_text(model, "name") == "c" ? 3 : 12;
+    EXPECT_EQ(get_integer(model, "requests"), requests);
+    EXPECT_EQ(get_integer(model, "hits").value_or(0) + get_integer(model, "loads").value_or(0), requests);
+    unloads += get_integer(model, "unloads").value_or(0);
+    EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), requests);
+    EXPECT_GE(get_integer(model, "charge_bytes").value_or(0), 40 << 20);
+  }
+  EXPECT_GT(unloads, 0);
+  EXPECT_THAT(result.out, HasSubstr("Pool of 96.0 MiB for 3 models"));
+  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"),
+              AllOf(HasSubstr("## Model Pool"), HasSubstr("1 in 4")));
+  const std::string events = read_text(bench_.run_folder() / "pool-events.jsonl");
+  EXPECT_THAT(events, AllOf(HasSubstr("\"event\":\"loaded\""), HasSubstr("\"event\":\"unloaded\""),
+                            HasSubstr("\"event\":\"metrics\"")));
+}
+
+TEST_F(BenchPool, WhatHasRoomIsLoadedOnce) {
+  const CommandResult result = run({"load allocate 8", "load allocate 8"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const Json& model : pool()["models"]) {
+    EXPECT_EQ(get_integer(model, "loads"), 1);
+    EXPECT_EQ(get_integer(model, "hits"), 11);
+  }
+}
+
+TEST_F(BenchPool, AModelThatCanNeverFitIsNamedAndTheOthersAreServed) {
+  const CommandResult result = run({"load allocate 200", "load allocate 8"});
+  EXPECT_EQ(result.exit_code, 1);
+  const Json seen = pool();
+  EXPECT_EQ(get_text(seen, "status"), "failed");
+  EXPECT_THAT(get_text(seen, "error"), HasSubstr("12 of 12 requests for a were not served"));
+  EXPECT_EQ(get_integer(seen["models"][0], "refusals"), 12);
+  EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12);
+  EXPECT_EQ(get_integer(seen, "samples_over"), 0);
+  EXPECT_EQ(get_text(model_of(bench_.report(), "a"), "status"), "ok") << "alone it has what it needs";
+}
+
+TEST_F(BenchPool, AModelThatFailsAloneIsNotInIt) {
+  const CommandResult result = run({"run crash", "load allocate 8"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(get_text(model_of(bench_.report(), "b"), "status"), "ok");
+  ASSERT_EQ(pool()["models"].size(), 1U) << pool().dump(1);
+  EXPECT_EQ(get_text(pool()["models"][0], "name"), "b");
+}
+
+TEST_F(BenchPool, WhatItHadShownIsKeptWhenItsProcessDies) {
+  const CommandResult result = run({"load allocate 8", "run crash_beside"});
+  EXPECT_EQ(result.exit_code, 1);
+  const Json seen = pool();
+  EXPECT_EQ(get_text(seen, "status"), "crashed") << seen.dump(1);
+  EXPECT_EQ(seen["models"].size(), 2U);
+  EXPECT_EQ(get_text(model_of(bench_.report(), "b"), "status"), "ok");
+}
+
+TEST_F(BenchPool, ARunThatFailsIsCountedAndTheOthersAreServed) {
+  const CommandResult result = run({"run fail_beside", "load allocate 8"});  // alone in the first frame
+  EXPECT_EQ(result.exit_code, 1);
+  const Json seen = pool();
+  EXPECT_EQ(get_text(seen, "status"), "failed");
+  EXPECT_THAT(get_text(seen, "error"), HasSubstr("it was told to fail beside others"));
+  EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12);
+  const Json& failing = seen["models"][0];
+  EXPECT_EQ(get_integer(get_member(failing, "latency_ns"), "n"), 1);
+  EXPECT_EQ(get_integer(failing, "failures"), 1);
+  EXPECT_EQ(get_integer(failing, "refusals"), 10)
+      << "it fails while it is warmed, too, and is not tried again at once";
+}
+
+TEST_F(BenchPool, WrongUseIsOneSentence) {
+  const auto error_of = [&](const CommandResult& result) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error_of(run({"load allocate 1"}, {"--device", "cpu", "--pool", "1KiB"})), HasSubstr("--pool"));
+  EXPECT_THAT(error_of(run({"load allocate 1|,every=0"})), HasSubstr("every '0' of a model"));
+  EXPECT_THAT(error_of(run({"load allocate 1", "load allocate 1|,device=cuda:0"})),
+              HasSubstr("cannot keep a budget of several memories"));
+}
+
+}  // namespace
+}  // namespace headroom::test
