@@ -37,7 +37,7 @@ class DiffRuns : public testing::Test {
       fs::rename(bench_->run_folder(), bench_->path() / name);
     }
     take_from_quick("slow", "memory");
-    take_from_quick("large", "latency");
+    for (const char* times : {"latency_ns", "stages_ns"}) take_from_quick("large", times);
     fs::copy(bench_->path() / "quick/frames/m.csv", bench_->path() / "large/frames/m.csv",
              fs::copy_options::overwrite_existing);
     fs::create_directories(bench_->path() / "several");
