@@ -199,6 +199,11 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
     model.settings.conv_search = options.conv_search;
     model.settings.device_graph = options.capture_graph;
   }
+  model.asked_settings = spec.settings;
+  if (!set_by_words(model.settings, spec.settings))  // the flags were checked: another version's job
+    return failed_model(
+        std::move(model),
+        {ErrorKind::usage, fmt::format("the settings '{}' are not known", spec.settings), "", ""});
   const auto backends =
       inference::choose_backends(spec.path, spec.backend.empty() ? options.backend : spec.backend);
   if (!backends) return failed_model(std::move(model), backends.error());

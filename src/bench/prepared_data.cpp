@@ -92,6 +92,7 @@ Json to_json(const PreparedModel& model) {
   if (!model.class_names.empty()) object["class_names"] = model.class_names;
   if (model.asked_precision != Precision::automatic)
     object["asked_precision"] = name_of(model.asked_precision);
+  set_if(object, "asked_settings", model.asked_settings);
   if (!model.outputs.empty()) object["outputs"] = to_json(model.outputs);
   object["status"] = name_of(model.status);
   set_if(object, "error", model.error);
@@ -121,6 +122,7 @@ Result<PreparedModel> prepared_model_from_json(const Json& document) {
     model.class_names.push_back(name.is_string() ? name.get<std::string>() : std::string());
   model.asked_precision =
       parse_precision(get_text(document, "asked_precision")).value_or(Precision::automatic);
+  model.asked_settings = get_text(document, "asked_settings");
   model.outputs = tensors_from_json(get_member(document, "outputs"));
   const auto status = parse_model_status(get_text(document, "status"));
   if (!status) return input_error(fmt::format("the prepared model {} has no known status", model.name));
@@ -288,6 +290,9 @@ std::optional<Error> why_not_usable(const PreparedData& data, const BenchOptions
                                             found->settings.device, device));
     if (precision_of(model, options) != found->asked_precision)
       return not_usable(folder, fmt::format("model {} was prepared with another --precision", model.name));
+    if (model.settings != found->asked_settings)
+      return not_usable(folder,
+                        fmt::format("model {} was prepared with other settings of its runtime", model.name));
     const std::string& task = model.task.empty() ? options.task : model.task;
     if (task != found->forced_task)
       return not_usable(folder, fmt::format("model {} was prepared for another --task", model.name));

@@ -30,6 +30,7 @@ struct PreparedModel {
   std::string forced_task;  // as asked for; empty: recognised
   std::string task, input;
   Precision asked_precision = Precision::automatic;
+  std::string asked_settings;       // as --model had them: "arena=off"
   std::vector<TensorSpec> outputs;  // learnt by a run, of a runtime that tells them only then
   bool takes_frames = false;
   std::vector<std::string> class_names;

@@ -17,6 +17,7 @@ Json to_json(const BenchOptions& options) {
     set_if(entry, "iou", model.iou);
     set_if(entry, "device", model.device);
     entry["precision"] = name_of(model.precision);
+    set_if(entry, "settings", model.settings);
     object["models"].push_back(std::move(entry));
   }
   if (options.source) {
@@ -52,11 +53,13 @@ Json to_json(const BenchOptions& options) {
 
 Result<BenchOptions> bench_options_from_json(const Json& document) {
   BenchOptions options;
-  for (const Json& entry : get_member(document, "models"))
+  for (const Json& entry : get_member(document, "models")) {
     options.models.push_back({get_text(entry, "name"), get_text(entry, "path"), get_text(entry, "backend"),
                               get_text(entry, "task"), get_number(entry, "confidence"),
                               get_number(entry, "iou"), get_text(entry, "device"),
                               parse_precision(get_text(entry, "precision")).value_or(Precision::automatic)});
+    options.models.back().settings = get_text(entry, "settings");
+  }
   if (const auto kind = get_integer(document, "source_kind")) {
     if (*kind < 0 || *kind > 2) return internal_error("the setup job has an unknown kind of source");
     options.source = SourceSpec{static_cast<SourceKind>(*kind), get_text(document, "source_path"),

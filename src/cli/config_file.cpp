@@ -119,10 +119,16 @@ class ConfigReader {
         more += fmt::format(",every={}", **value.as_integer());
         continue;
       }
+      const auto names = setting_names();
+      if (std::find(names.begin(), names.end(), word) != names.end()) {
+        auto text = setting_text(value, word);
+        if (!text) return forward_error(text);
+        more += fmt::format(",{}={}", word, *text);
+        continue;
+      }
       if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task" &&
           word != "device" && word != "precision")
-        return errors_.unknown_key(
-            value, word, {"name", "path", "backend", "task", "device", "precision", "conf", "iou", "every"});
+        return errors_.unknown_key(value, word, keys_of_a_model());
       if (is_threshold ? !value.is_number() : !value.is_string())
         return wrong(value, fmt::format("model.{} must be a {}", word, is_threshold ? "number" : "text"));
       const Flag* flag = find_flag(verb_, is_threshold ? word : "model");
@@ -143,6 +149,25 @@ class ConfigReader {
     if (path.empty()) return wrong(model, "a model has no path", "write path = \"model.onnx\"");
     if (name.empty()) name = model_name_of(path);
     return set(*find_flag(verb_, "model"), model, fmt::format("{}={}{}", name, path, more));
+  }
+
+  static std::vector<std::string> keys_of_a_model() {
+    std::vector<std::string> keys{"name",      "path", "backend", "task", "device",
+                                  "precision", "conf", "iou",     "every"};
+    for (const std::string_view setting : setting_names()) keys.emplace_back(setting);
+    return keys;
+  }
+
+  // A setting of a model's runtime: prepack = false, threads = 2, extend = "same_as_requested".
+  Result<std::string> setting_text(const toml::node& node, const std::string& name) const {
+    std::string text;
+    if (const auto* words = node.as_string()) text = words->get();
+    if (const auto* integer = node.as_integer()) text = std::to_string(integer->get());
+    if (const auto* boolean = node.as_boolean()) text = boolean->get() ? "on" : "off";
+    RuntimeSettings checked;
+    if (!set_by_word(checked, name, text))
+      return wrong(node, fmt::format("'model.{}' has no such value", name));
+    return text;
   }
 
   Status read_source(const toml::table& source) {

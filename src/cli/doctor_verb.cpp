@@ -9,12 +9,18 @@
 #include "base/terminal.h"
 #include "cli/common_flags.h"
 #include "cli/doctor_inputs.h"
+#include "cli/doctor_try.h"
 #include "cli/exit_code.h"
+#include "cli/run_inputs.h"
 #include "doctor/log_findings.h"
 #include "report/finding_views.h"
 
 namespace headroom::cli {
 namespace {
+
+// As many as tell how much runs of one thing differ (analysis/run_comparison.h).
+constexpr std::int64_t kRounds = analysis::kRunsToKnowTheirSpread;
+constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
 
 Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(doctor_verb(), arguments);
@@ -31,6 +37,14 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (values->toggle("json") && values->toggle("markdown"))
     return usage_error("--json and --markdown are two views", "", "give one of them");
 
+  const bool tries = values->toggle("try");
+  if (tries && (files.size() != 1 || files.front() == "-" || live))
+    return usage_error("--try goes with one run", "it runs the bench of that run again",
+                       "write headroom doctor RUN --try, with the folder of a run");
+
+  if (values->has("repeat") && !tries)
+    return usage_error("--repeat goes with --try", "", "add --try, or leave it out");
+
   report::DoctorReport report;
   report.inputs = files;
   if (live) report.inputs.emplace_back("--live");
@@ -45,6 +59,15 @@ Result<int> run(const std::vector<std::string>& arguments) {
   };
   for (const std::string& file : files) note(read_doctor_input(file, logs, report.findings));
   if (live) note(examine_machine(values->has("sysroot") ? values->text("sysroot") : "/", report.findings));
+  CureTrials trials;
+  if (tries && !first_error) {
+    if (kind_of_input(files.front()).value_or(InputKind::recording) == InputKind::run)
+      note(try_cures(files.front(), values->integer("repeat").value_or(kRounds), report.findings, trials));
+    else
+      note(input_error(fmt::format("--try cannot be done with {}", files.front()),
+                       "it is no run of headroom bench", "name the folder of a run"));
+  }
+  report.together = std::move(trials.together);
   for (Finding& finding : logs.findings()) report.findings.push_back(std::move(finding));
   doctor::clean_findings(report.findings);
   doctor::sort_findings(report.findings);
@@ -56,6 +79,10 @@ Result<int> run(const std::vector<std::string>& arguments) {
   else if (!first_error || !report.findings.empty())
     print_output(findings_to_terminal(report, wants_color(*values)));
   if (first_error) return tl::unexpected(std::move(*first_error));
+  if (trials.interrupted) {
+    log::warning("interrupted; what was not tried before is not told");
+    return kExitInterrupted;
+  }
   const bool severe = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
     return finding.severity == Severity::severe;
   });
@@ -75,21 +102,32 @@ const Verb& doctor_verb() {
         "recordings of headroom trace, memory snapshots of PyTorch, run folders of headroom bench, logs of "
         "headroom watch and, with --live, this machine. Says what happened, where that is told, what the "
         "likely cause is and what helps, the largest gain first. Exit code 1 when something severe was "
-        "found.";
+        "found. With --try the cures of a run that are settings of headroom bench are tried, each in a bench "
+        "of its "
+        "own under the run's limit, and then those together that helped.";
     verb.examples = {"headroom doctor run.log",
                      "dmesg | headroom doctor -",
                      "headroom doctor --live",
                      "headroom doctor outputs/2026-11-21_10-30-00 run.log --json",
                      "headroom doctor program.hrec snapshot.pickle watch.jsonl",
+                     "headroom doctor outputs/2026-11-21_10-30-00 --try",
                      "headroom doctor run.log --markdown > comment.md"};
     verb.positional = "FILE";
     Flag sysroot =
         make_flag("sysroot", FlagKind::text, "DIR", "with --live: read /proc and /sys of a tree under DIR");
     sysroot.default_text = "/";
     sysroot.common = false;
+    Flag repeat = make_flag("repeat", FlagKind::integer, "N", "with --try: run each so often");
+    repeat.default_text = std::to_string(kRounds);
+    repeat.common = false;
+    repeat.minimum = 1;
+    repeat.maximum = 100;
     verb.flags = {make_flag("live", FlagKind::toggle, "", "also look at this machine, for a second"),
+                  make_flag("try", FlagKind::toggle, "", "measure what the cures of a run do"),
                   make_flag("json", FlagKind::toggle, "", "print all findings as one document"),
-                  make_flag("markdown", FlagKind::toggle, "", "print them as Markdown"), std::move(sysroot),
+                  make_flag("markdown", FlagKind::toggle, "", "print them as Markdown"),
+                  std::move(repeat),
+                  std::move(sysroot),
                   color_flag()};
     return verb;
   }();

@@ -31,6 +31,11 @@ Status read_threshold(std::string_view key, std::string_view word, std::optional
   return usage_error(fmt::format("{} '{}' of a model is not a number from 0 to 1", key, word));
 }
 
+bool is_setting(std::string_view key) {
+  const auto names = setting_names();
+  return std::find(names.begin(), names.end(), key) != names.end();
+}
+
 Status read_precision(std::string_view word, Precision& target) {
   const auto precision = parse_precision(word);
   if (!precision || *precision == Precision::automatic)
@@ -55,6 +60,15 @@ Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec
   if (key == "iou") return read_threshold(key, word, spec.iou);
   if (key == "precision") return read_precision(word, spec.precision);
   if (key == "every") return read_every(word, spec.every);
+  if (is_setting(key)) {
+    RuntimeSettings checked;
+    if (!set_by_word(checked, key, word))
+      return usage_error(fmt::format("{}={} of a model is no setting of a runtime", key, word), "",
+                         "write them as --tune and the report do (docs/bench.md)");
+    // Taken from the end of the text: the first stands first again.
+    spec.settings = fmt::format("{}={}{}{}", key, word, spec.settings.empty() ? "" : ",", spec.settings);
+    return {};
+  }
   (key == "task" ? spec.task : key == "device" ? spec.device : spec.backend) = word;
   return {};
 }
@@ -69,7 +83,7 @@ Result<bool> take_setting(std::string_view& text, ModelSpec& spec) {
   const std::string_view key = setting.substr(0, equals), word = setting.substr(equals + 1);
   constexpr std::array<std::string_view, 7> kKeys{"backend", "task",      "device", "conf",
                                                   "iou",     "precision", "every"};
-  if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return false;
+  if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end() && !is_setting(key)) return false;
   if (word.find_first_of("/=") != std::string_view::npos) return false;  // part of a path
   if (auto read = read_setting(key, word, spec); !read) return forward_error(read);
   text = text.substr(0, comma);
@@ -155,6 +169,7 @@ std::string to_text(const ModelSpec& model) {
   if (model.confidence) text += fmt::format(",conf={}", *model.confidence);
   if (model.iou) text += fmt::format(",iou={}", *model.iou);
   if (model.every != 1) text += fmt::format(",every={}", model.every);
+  if (!model.settings.empty()) text += "," + model.settings;
   return text;
 }
 

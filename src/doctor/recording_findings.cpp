@@ -61,6 +61,17 @@ void add_leak(const analysis::RecordingAnalysis& analysis, const analysis::LeakV
   findings.push_back(std::move(finding));
 }
 
+// Holes that later blocks fill again cost nothing: inference releases what a step needed and takes it again
+// in the next. Then the same heap, or one hardly larger, holds 70 % of what it spans at some later moment.
+bool is_filled_again(const analysis::HeapFragmentation& heap, const analysis::FragmentationMoment& worst) {
+  return std::any_of(heap.moments.begin(), heap.moments.end(),
+                     [&](const analysis::FragmentationMoment& later) {
+                       return later.time > worst.time &&
+                              10 * (later.extent_bytes - later.free_bytes) >= 7 * worst.extent_bytes &&
+                              10 * later.extent_bytes <= 11 * worst.extent_bytes;
+                     });
+}
+
 void add_fragmentation(const analysis::RecordingAnalysis& analysis, const std::string& file,
                        std::vector<Finding>& findings) {
   if (!analysis.fragmentation || analysis.fragmentation->worst >= analysis.fragmentation->moments.size())
@@ -70,6 +81,7 @@ void add_fragmentation(const analysis::RecordingAnalysis& analysis, const std::s
   constexpr std::int64_t kWorthTelling = 32 << 20;
   if (worst.external() < kMuch || worst.free_bytes < kWorthTelling) return;
   if (worst.largest_free_bytes > worst.free_bytes / 2) return;  // whatever is asked for finds room in it
+  if (is_filled_again(*analysis.fragmentation, worst)) return;
   Finding finding;
   finding.id = "fragmentation";
   finding.severity = Severity::warning;

@@ -28,6 +28,45 @@ Finding finding_of(const char* id, Severity severity, std::string title, std::st
 // Differences below this are the noise of pages and allocators.
 constexpr std::int64_t kWorthTelling = 16 << 20;
 
+bool is_onnxruntime(const ModelResult& model) { return model.backend.starts_with("onnxruntime"); }
+bool is_on_cpu(const ModelResult& model) { return model.settings.device == "cpu"; }
+bool can_map(const ModelResult& model) {
+  return is_onnxruntime(model) && is_on_cpu(model) && !model.settings.mapped;
+}
+
+// `words` behind the model's path: what a person writes, and what --try runs.
+Cure with_settings(const ModelResult& model, std::string what, const std::string& words,
+                   std::optional<Bytes> saves = std::nullopt) {
+  Cure cure{std::move(what), fmt::format("--model {}=PATH,{}", model.name, words), saves};
+  cure.settings = CureSettings{model.name, words};
+  return cure;
+}
+
+// What takes less memory, the cheapest in time first; only what is not set so already.
+void add_leaner_settings(Finding& finding, const ModelResult& model) {
+  const auto add = [&](const char* what, const char* words) {
+    RuntimeSettings changed = model.settings;
+    set_by_words(changed, words);
+    if (!(changed == model.settings)) finding.cures.push_back(with_settings(model, what, words));
+  };
+  if (!is_on_cpu(model)) {
+    add("choose convolutions that need little workspace", "workspace=small");
+    add("choose convolutions by rules: the search takes workspace, too", "convolutions=heuristic");
+    return;
+  }
+  if (model.backend == "libtorch") return;  // it has none of these
+  add("plan no memory ahead", "pattern=off");
+  if (!is_onnxruntime(model)) return;
+  if (can_map(model)) add("map the weights from a prepared file", "mapped=on");
+  add("do without the arena", "arena=off");
+  add("keep no re-packed copies of the weights (slower runs)", "prepack=off");
+}
+
+// Not tried: it finds less.
+Cure smaller_input() {
+  return {"use a smaller input, where the model leaves its size open", "--imgsz 320", {}};
+}
+
 Found out_of_memory(const ModelResult& model) {
   if (model.status != ModelStatus::oom) return std::nullopt;
   const bool while_loading = model.died_in && *model.died_in < Phase::model_loaded;
@@ -40,9 +79,10 @@ Found out_of_memory(const ModelResult& model) {
           : "What a run needs beside the weights did not fit.",
       Confidence::likely);
   finding.evidence = {{"", 0, model.error}};
-  finding.cures = {{"search the settings that fit", "headroom bench --tune", {}},
-                   {"use a smaller input", "--imgsz 320", {}},
-                   {"see which layers hold the memory", "headroom bench --layers", {}}};
+  finding.cures = {{"search the settings that fit", "headroom bench --tune", {}}};
+  add_leaner_settings(finding, model);
+  finding.cures.push_back(smaller_input());
+  finding.cures.push_back({"see which layers hold the memory", "headroom bench --layers", {}});
   return finding;
 }
 
@@ -53,6 +93,8 @@ Found over_the_limit(const ModelResult& model) {
                  "The limit did not refuse it: on a machine of that size it would have been killed.");
   finding.figures = {{"violations", model.memory.violations}};
   finding.cures = {{"search the settings that fit", "headroom bench --tune", {}}};
+  add_leaner_settings(finding, model);
+  finding.cures.push_back(smaller_input());
   return finding;
 }
 
@@ -65,11 +107,15 @@ Found load_peak(const ModelResult& model) {
       fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load), format_bytes(*run)),
       "Loading holds the file, the weights and their re-packed copies at once.", Confidence::likely);
   finding.figures = {{"load_peak_bytes", load->count}, {"run_peak_bytes", run->count}};
-  finding.cures = {
-      {"prepare the model once in the ORT format and map its weights",
-       "session.use_memory_mapped_ort_model=1", *load - *run},
-      {"keep no re-packed copies of the weights (slower runs)", "session.disable_prepacking=1", {}},
-      {"load it first, while the others are not there yet", "headroom plan BUDGET.toml", {}}};
+  if (can_map(model))
+    finding.cures.push_back(
+        with_settings(model, "prepare the model once in ONNX Runtime's own format and map its weights",
+                      "mapped=on", *load - *run));
+  if (is_onnxruntime(model))
+    finding.cures.push_back(
+        with_settings(model, "keep no re-packed copies of the weights (slower runs)", "prepack=off"));
+  finding.cures.push_back(
+      {"load it first, while the others are not there yet", "headroom plan BUDGET.toml", {}});
   return finding;
 }
 
@@ -85,10 +131,11 @@ Found oversized_arena(const ModelResult& model) {
       "The arena grows to the next power of two, and keeps what it has.", Confidence::likely);
   finding.figures = {{"arena_unused_bytes", unused.count}, {"peak_bytes", model.layers->peak.count}};
   finding.cures = {
-      {"let the arena grow by what is asked for (measure it: it can also grow more)",
-       "arena_extend_strategy=kSameAsRequested", unused},
+      with_settings(model, "let the arena grow by what is asked for (it can also grow more)",
+                    "extend=same_as_requested", unused),
+      with_settings(model, "do without the arena (each run asks the C library)", "arena=off"),
       {"give back after a run what it needed no longer", "memory.enable_memory_arena_shrinkage=cpu:0", {}},
-      {"let Headroom try these settings", "headroom bench --tune", {}}};
+      {"let Headroom try more settings", "headroom bench --tune", {}}};
   return finding;
 }
 
@@ -108,8 +155,8 @@ Found smaller_settings(const ModelResult& model) {
                   format_bytes(*now - *small)),
       is_search ? "The search for the fastest convolutions takes workspace." : "Measured by --tune.");
   finding.figures = {{"peak_bytes", now->count}, {"smallest_peak_bytes", small->count}};
-  finding.cures = {
-      {"use the smallest settings that --tune found", model.smallest_settings->describe(), *now - *small}};
+  finding.cures = {with_settings(model, "use the smallest settings that --tune found",
+                                 changed_words(model.settings, *model.smallest_settings), *now - *small)};
   return finding;
 }
 
@@ -123,7 +170,11 @@ Found large_frames(const ModelResult& model) {
                              format_bytes(*peak), model.name),
                  "Frames are kept in memory, larger or more of them than the model needs at once.");
   finding.figures = {{"frames_bytes", frames->count}, {"run_peak_bytes", peak->count}};
-  finding.cures = {{"keep fewer of them", "--max-frames-in-mem 8", Bytes{frames->count / 2}}};
+  constexpr std::int64_t kFewer = 8;
+  Cure fewer{"keep fewer of them", fmt::format("--max-frames-in-mem {}", kFewer), Bytes{frames->count / 2}};
+  fewer.settings = CureSettings{model.name, ""};
+  fewer.settings->max_frames_in_memory = kFewer;
+  finding.cures = {std::move(fewer)};
   return finding;
 }
 

@@ -62,6 +62,30 @@ void add_ooms(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device,
   findings.push_back(std::move(finding));
 }
 
+// A step of inference or training takes some milliseconds to seconds, and what a step keeps on purpose, as a
+// forward pass its activations, grows for as long. Of less than a second, or less than 32 times at one place,
+// growth is no leak yet. A trace without times is judged by the times alone that its places came by.
+bool is_long_enough(const DeviceAnalysis& device) {
+  constexpr std::int64_t kLeastUs = 1'000'000, kLeastTimes = 32;
+  const std::int64_t span_us = device.last_time_us - device.first_time_us;
+  if (span_us >= kLeastUs) return true;
+  constexpr std::int64_t kLeastUsOfMany = 100'000;
+  if (span_us > 0 && span_us < kLeastUsOfMany) return false;
+  return std::any_of(device.leaks.places.begin(), device.leaks.places.end(),
+                     [](const analysis::PlaceGrowth& place) {
+                       return place.growth == analysis::Growth::leak && place.allocations >= kLeastTimes;
+                     });
+}
+
+void call_it_short(const DeviceAnalysis& device, Finding& finding) {
+  const std::int64_t span_us = device.last_time_us - device.first_time_us;
+  finding.severity = Severity::note;
+  finding.confidence = Confidence::possible;
+  finding.cause = fmt::format(
+      "Within a trace {}, what one step keeps until its end looks like a leak: record more steps to tell.",
+      span_us > 0 ? "of " + format_duration({span_us * 1000}) : "of so few allocations");
+}
+
 void add_leak(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device,
               std::vector<Finding>& findings) {
   const analysis::SnapshotLeaks& leaks = device.leaks;
@@ -74,7 +98,11 @@ void add_leak(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device,
   finding.cause =
       stays ? "Caches and pools that filled: no leak by this trace." : "What is allocated there is kept.";
   finding.confidence = Confidence::likely;
+  if (!stays && !is_long_enough(device)) call_it_short(device, finding);
   finding.figures = {{"gpu", device.device}, {"grown_bytes", leaks.late_bytes}, {"windows", leaks.windows}};
+  if (device.last_time_us > device.first_time_us)
+    finding.figures.push_back(
+        {"trace_seconds", static_cast<double>(device.last_time_us - device.first_time_us) / 1e6});
   for (const analysis::PlaceGrowth& place : leaks.places) {
     if (place.growth != leaks.growth) continue;
     const std::string words = place_words(snapshot, device, place.place);
@@ -91,6 +119,35 @@ void add_leak(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device,
   findings.push_back(std::move(finding));
 }
 
+// What free pieces cost.
+enum class Cost {
+  none,  // they are filled again
+  idle,  // memory that others could use
+  grew,  // more was reserved though no more was asked for, or an allocation failed for it
+};
+
+Cost cost_of(const DeviceAnalysis& device) {
+  for (const analysis::OomAutopsy& oom : device.ooms)
+    for (const analysis::RoomMaker& way : oom.ways)
+      if (way.by == analysis::RoomBy::defragmenting) return Cost::grew;
+  // The second half of the trace against the first: reserved more than allocations grew by.
+  struct Half {
+    std::int64_t reserved = 0, allocated = 0;
+  } first, second;
+  const auto& points = device.timeline.points;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Half& half = 2 * i < points.size() ? first : second;
+    half.reserved = std::max(half.reserved, points[i].reserved);
+    half.allocated = std::max(half.allocated, points[i].highest);
+  }
+  constexpr std::int64_t kMuchGrowth = 32 << 20;
+  const std::int64_t asked = std::max<std::int64_t>(0, second.allocated - first.allocated);
+  if (points.size() > 1 && second.reserved - first.reserved - asked >= kMuchGrowth) return Cost::grew;
+  return 10 * device.peak_allocated_bytes >= 7 * device.peak_reserved_bytes && device.peak_reserved_bytes > 0
+             ? Cost::none
+             : Cost::idle;
+}
+
 void add_fragmentation(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device,
                        std::vector<Finding>& findings) {
   if (device.moments.empty() || device.worst >= device.moments.size()) return;
@@ -99,13 +156,18 @@ void add_fragmentation(const snapshot::Snapshot& snapshot, const DeviceAnalysis&
   constexpr std::int64_t kWorthTelling = 64 << 20;
   if (worst.external() < kMuch || worst.free_bytes < kWorthTelling) return;
   if (worst.largest_free_bytes > worst.free_bytes / 2) return;  // whatever is asked for finds room in it
+  const Cost cost = cost_of(device);
+  if (cost == Cost::none) return;
   Finding finding;
   finding.id = "fragmentation";
-  finding.severity = Severity::warning;
+  finding.severity = cost == Cost::grew ? Severity::warning : Severity::note;
   finding.title = fmt::format("GPU {}: of {} that PyTorch had reserved {} lay free, the largest piece {}",
                               device.device, format_bytes({worst.totals.reserved}),
                               format_bytes({worst.free_bytes}), format_bytes({worst.largest_free_bytes}));
-  finding.cause = "Segments stay reserved as long as one block in them lives.";
+  finding.cause = cost == Cost::grew
+                      ? "Segments stay reserved as long as one block in them lives, and new ones were needed."
+                      : "Segments stay reserved as long as one block in them lives. It cost nothing in this "
+                        "trace, but nobody else can use that memory.";
   finding.figures = {{"gpu", device.device},
                      {"reserved_bytes", worst.totals.reserved},
                      {"allocated_bytes", worst.totals.allocated},

@@ -176,6 +176,7 @@ Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& sett
   wanted.device_graph = settings.device_graph ? 1 : 0;
   wanted.precision = static_cast<std::int32_t>(settings.precision);
   wanted.shared_arena_bytes = settings.shared_arena.count;
+  wanted.mapped = settings.mapped ? 1 : 0;
   hr_session* loaded = nullptr;
   hr_error error{};
   if (api_->load(model.c_str(), &wanted, &loaded, &error) != 0)

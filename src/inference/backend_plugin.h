@@ -80,6 +80,7 @@ typedef struct hr_settings {
   /* More than 0: what a run needs beside the weights comes from one arena of the process, which has this size
    * from its first use on; the first session's is in force. On the CPU. */
   int64_t shared_arena_bytes;
+  int32_t mapped; /* 1: the weights are mapped from a file that is prepared once (HEADROOM_ENGINE_CACHE) */
 } hr_settings;
 
 /* What does not change of a device. */

@@ -31,6 +31,7 @@ struct ModelSpec {
   std::string device{};                        // empty: that of all
   Precision precision = Precision::automatic;  // automatic: that of all
   std::int64_t every = 1;                      // with a pool: of every Nth frame
+  std::string settings{};                      // of its runtime, "arena=off,prepack=off" (set_by_words)
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 

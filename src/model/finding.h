@@ -39,10 +39,48 @@ struct Evidence {
   std::string text;       // as it was found, at most some hundred bytes of it
 };
 
+// A cure as headroom bench can try it: what is different for one model of a run.
+struct CureSettings {
+  std::string model;     // its name in the run
+  std::string settings;  // behind its path, "prepack=off,mapped=on" (set_by_words)
+  std::optional<std::int64_t> max_frames_in_memory{};
+  friend bool operator==(const CureSettings&, const CureSettings&) = default;
+};
+
+// What a cure did when it was tried.
+enum class CureVerdict {
+  helps,          // less memory, no slower, or came through where it did not before
+  costs_speed,    // less memory, and slower
+  no_difference,  // none that runs of one thing do not have, too
+  worse,          // more memory, or slower for nothing
+  failed,         // it did not come through
+};
+
+struct TriedFigure {
+  std::string name;  // with its unit: "run_peak_bytes", "latency_ns"
+  double before = 0, after = 0;
+  double low = 1, high = 1;  // the interval of after / before
+  bool differs = false;      // by more than runs of one thing do
+};
+
+struct TriedCure {
+  CureSettings settings;
+  std::string command;  // that was run
+  CureVerdict verdict = CureVerdict::no_difference;
+  std::string sentence;
+  std::vector<TriedFigure> figures;  // those that both runs have
+  // Of the larger of load peak and run peak; below zero: it takes more. Absent where one did not come
+  // through.
+  std::optional<Bytes> saved;
+  std::optional<double> latency_change;  // after / before - 1
+};
+
 struct Cure {
   std::string what;
-  std::string command;         // or the setting; empty where there is none
-  std::optional<Bytes> saves;  // what it should save; absent where nobody can know
+  std::string command;                     // or the setting; empty where there is none
+  std::optional<Bytes> saves;              // what it should save; absent where nobody can know
+  std::optional<CureSettings> settings{};  // absent where headroom bench cannot try it
+  std::optional<TriedCure> tried{};        // --try
 };
 
 struct Finding {
@@ -60,6 +98,10 @@ struct Finding {
 constexpr std::string_view name_of(Severity severity) {
   constexpr std::string_view kNames[] = {"severe", "warning", "note", "benign"};
   return kNames[static_cast<int>(severity)];
+}
+constexpr std::string_view name_of(CureVerdict verdict) {
+  constexpr std::string_view kNames[] = {"helps", "costs_speed", "no_difference", "worse", "failed"};
+  return kNames[static_cast<int>(verdict)];
 }
 constexpr std::string_view name_of(Confidence confidence) {
   constexpr std::string_view kNames[] = {"certain", "likely", "possible"};

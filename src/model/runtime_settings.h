@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -41,9 +42,20 @@ struct RuntimeSettings {
   ConvSearch conv_search = ConvSearch::exhaustive;
   bool conv_small_workspace = false;  // only algorithms that need little memory beside the tensors
   bool device_graph = false;          // runs are captured as one graph and replayed
+  // The model is prepared once in a form whose weights are mapped from the file, not read into memory.
+  bool mapped = false;
   friend bool operator==(const RuntimeSettings&, const RuntimeSettings&) = default;
   // "threads=2 arena=off pattern=on prepack=on graph=all".
   std::string describe() const;
 };
+
+// The words of describe() that can be set by name: "arena", "prepack", …
+std::span<const std::string_view> setting_names();
+// Sets one by its word: "arena", "off". False where there is no such name, or no such value of it.
+bool set_by_word(RuntimeSettings& settings, std::string_view name, std::string_view word);
+// Several: "arena=off,prepack=off". False at the first that is none.
+bool set_by_words(RuntimeSettings& settings, std::string_view words);
+// What makes `wanted` of `from`: "arena=off,prepack=off"; empty if they are alike.
+std::string changed_words(const RuntimeSettings& from, const RuntimeSettings& wanted);
 
 }  // namespace headroom

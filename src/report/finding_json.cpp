@@ -1,8 +1,33 @@
+#include <cmath>
+
 #include "base/json.h"
 #include "report/finding_views.h"
 
 namespace headroom::report {
 namespace {
+
+// "latency_ns" of both sides, and what it changed by.
+Json to_json(const TriedCure& tried) {
+  Json object;
+  object["model"] = tried.settings.model;
+  set_if(object, "settings", tried.settings.settings);
+  set_if(object, "max_frames_in_mem", tried.settings.max_frames_in_memory);
+  object["command"] = tried.command;
+  object["verdict"] = name_of(tried.verdict);
+  object["sentence"] = tried.sentence;
+  if (!tried.figures.empty()) {
+    for (const TriedFigure& figure : tried.figures) {
+      object["before"][figure.name] = std::llround(figure.before);
+      object["after"][figure.name] = std::llround(figure.after);
+    }
+    object["differs"] = Json::array();
+    for (const TriedFigure& figure : tried.figures)
+      if (figure.differs) object["differs"].push_back(figure.name);
+  }
+  set_if(object, "saved_bytes", tried.saved);
+  if (tried.latency_change) object["latency_change_percent"] = 100 * *tried.latency_change;
+  return object;
+}
 
 Json to_json(const Finding& finding) {
   Json object;
@@ -35,6 +60,7 @@ Json to_json(const Finding& finding) {
     item["what"] = cure.what;
     set_if(item, "command", cure.command);
     set_if(item, "saves_bytes", cure.saves);
+    if (cure.tried) item["tried"] = to_json(*cure.tried);
     object["cures"].push_back(std::move(item));
   }
   return object;
@@ -49,6 +75,8 @@ Json findings_to_json(const DoctorReport& report) {
   if (!report.problems.empty()) document["problems"] = report.problems;
   document["findings"] = Json::array();
   for (const Finding& finding : report.findings) document["findings"].push_back(to_json(finding));
+  if (!report.together.empty()) document["together"] = Json::array();
+  for (const TriedCure& tried : report.together) document["together"].push_back(to_json(tried));
   return document;
 }
 

@@ -28,12 +28,19 @@ std::string findings_to_markdown(const DoctorReport& report) {
       text += table.text();
     }
     int number = 0;
-    for (const Cure& cure : finding.cures)
+    for (const Cure& cure : finding.cures) {
       text += fmt::format("{}. {}{}{}\n", ++number, escaped(cure.what),
                           cure.saves ? fmt::format(" (saves up to {})", format_bytes(*cure.saves)) : "",
                           cure.command.empty() ? "" : ": " + code(cure.command));
+      if (cure.tried)
+        text += fmt::format("   - tried: {}\n   - by {}\n", escaped(cure.tried->sentence),
+                            code(cure.tried->command));
+    }
     if (!finding.cures.empty()) text += '\n';
   }
+  for (const TriedCure& tried : report.together)
+    text += fmt::format("### {} with the cures that helped, together\n\n{}\n\n- {}\n\n",
+                        escaped(tried.settings.model), escaped(tried.sentence), code(tried.command));
   return text;
 }
 

@@ -25,13 +25,30 @@ std::string place_of(const Evidence& evidence) {
   return evidence.line > 0 ? fmt::format("{}:{}", evidence.file, evidence.line) : evidence.file;
 }
 
-void add_cures(const Finding& finding, std::string& text) {
+std::string_view paint_of(const TriedCure& tried) {
+  switch (tried.verdict) {
+    case CureVerdict::helps:
+      return kGreen;
+    case CureVerdict::costs_speed:
+    case CureVerdict::no_difference:
+      return kYellow;
+    case CureVerdict::worse:
+    case CureVerdict::failed:
+      break;
+  }
+  return kRed;
+}
+
+void add_cures(const Finding& finding, bool color, std::string& text) {
   int number = 0;
   for (const Cure& cure : finding.cures) {
     text += fmt::format("  {}. {}", ++number, cure.what);
     if (cure.saves) text += fmt::format(" (saves up to {})", format_bytes(*cure.saves));
     text += '\n';
     if (!cure.command.empty()) text += fmt::format("       {}\n", cure.command);
+    if (cure.tried)
+      text += fmt::format("     tried: {}\n       {}\n",
+                          painted(cure.tried->sentence, paint_of(*cure.tried), color), cure.tried->command);
   }
 }
 
@@ -54,9 +71,12 @@ std::string findings_to_terminal(const DoctorReport& report, bool color) {
     if (finding.times > 1) text += fmt::format("  {} times in all\n", finding.times);
     if (!finding.cause.empty())
       text += fmt::format("  cause ({}): {}\n", name_of(finding.confidence), finding.cause);
-    add_cures(finding, text);
+    add_cures(finding, color, text);
     text += '\n';
   }
+  for (const TriedCure& tried : report.together)
+    text += fmt::format("{} with the cures that helped, together: {}\n  {}\n\n", tried.settings.model,
+                        painted(tried.sentence, paint_of(tried), color), tried.command);
   return text + count_in_words(report.findings) + "\n";
 }
 

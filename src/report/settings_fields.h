@@ -25,6 +25,7 @@ void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("prepacking", settings.prepacking);
   field("graph_level", settings.graph_level);
   field("spinning", settings.spinning);
+  field.unless_zero("mapped", settings.mapped);
   field("device", settings.device);
   field.unless_zero("precision", settings.precision);
   // Of GPUs; left out where they are the runtime's own.

@@ -30,6 +30,8 @@ void check_settings(const hr_settings& settings, bool on_device) {
     throw Failure{HR_ERROR_FAILED,
                   "LibTorch times convolutions (exhaustive, cuDNN's benchmark) or asks cuDNN's rules "
                   "(heuristic), and bounds no workspace"};
+  if (settings.mapped != 0)
+    throw Failure{HR_ERROR_FAILED, "LibTorch reads a module's weights into memory; leave mapped=on out"};
   if (settings.device_graph != 0)
     throw Failure{HR_ERROR_FAILED, "runs of LibTorch are not captured; leave --capture-graph out"};
 }

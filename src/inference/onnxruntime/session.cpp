@@ -7,6 +7,7 @@
 
 #include "inference/onnxruntime/cuda_provider.h"
 #include "inference/onnxruntime/failure.h"
+#include "inference/onnxruntime/mapped_model.h"
 #include "inference/onnxruntime/session_options.h"
 #include "model/device_name.h"
 
@@ -31,10 +32,16 @@ std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
 
 std::shared_ptr<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
                                            const plugin::CudaDevice* device) {
+  if (settings.mapped != 0 && device != nullptr)
+    throw Failure{HR_ERROR_FAILED, "a GPU has its own copy of the weights; leave mapped=on out"};
   const auto options = make_session_options(runtime, settings, device);
+  const std::string file = settings.mapped != 0 ? mapped_model(runtime, path, settings) : path;
+  if (settings.mapped != 0) add_mapping(runtime, *options);
   OrtSession* made = nullptr;
-  runtime.check(runtime.api().CreateSession(runtime.env(), path, options.get(), &made));
-  return {made, runtime.api().ReleaseSession};
+  runtime.check(runtime.api().CreateSession(runtime.env(), file.c_str(), options.get(), &made));
+  std::shared_ptr<OrtSession> session(made, runtime.api().ReleaseSession);
+  if (settings.mapped != 0) require_mapped(runtime, file);
+  return session;
 }
 
 // A device's input and output memory, and its stream, belong to one session.

@@ -26,8 +26,8 @@ GraphOptimizationLevel graph_level_of(int32_t level) {
                     "graph level " + std::to_string(level) + " does not exist; use 0, 1, 2 or 99"};
   }
 }
+}  // namespace
 
-// Where engines are kept from run to run: in the prepared folder, which headroom bench names.
 std::string engine_cache() {
   const char* named = std::getenv("HEADROOM_ENGINE_CACHE");
   std::string folder = named != nullptr && *named != '\0' ? named : "engine_cache";
@@ -38,8 +38,6 @@ std::string engine_cache() {
                   "cannot make " + folder + ", which engines are kept in: " + error.message()};
   return folder;
 }
-
-}  // namespace
 
 Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
                                               const plugin::CudaDevice* device) {

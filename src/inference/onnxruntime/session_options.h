@@ -3,6 +3,8 @@
 
 #include <onnxruntime_c_api.h>
 
+#include <string>
+
 #include "inference/backend_plugin.h"
 #include "inference/onnxruntime/runtime.h"
 #include "inference/plugin/cuda_device.h"
@@ -21,5 +23,9 @@ inline DeviceProvider device_provider = DeviceProvider::cuda;  // set once, befo
 // (cuda_provider.h). Throws Failure.
 Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
                                               const plugin::CudaDevice* device);
+
+// The folder that is kept from run to run: what is prepared of models lies there. Made if it is not there.
+// Throws Failure.
+std::string engine_cache();
 
 }  // namespace headroom::onnxruntime

@@ -36,6 +36,8 @@ unsigned check_settings(const hr_settings& settings) {
         HR_ERROR_FAILED,
         "an engine computes in the types that it was built with; build it with headroom build-engine "
         "--fp16 or --bf16, and leave --precision out"};
+  if (settings.mapped != 0)
+    throw Failure{HR_ERROR_FAILED, "TensorRT copies an engine's weights to the GPU; leave mapped=on out"};
   if (settings.arena == 0 || settings.arena_same_as_requested != 0)
     throw Failure{HR_ERROR_FAILED, "TensorRT has no arena whose growth could be set"};
   return device->ordinal;

@@ -63,6 +63,15 @@ TEST_F(PreparedDataTest, AnotherPrecisionIsAnotherPreparation) {
   EXPECT_EQ(reason(), "");
 }
 
+TEST_F(PreparedDataTest, OtherSettingsAreAnotherPreparation) {
+  options_.models[0].settings = "arena=off";
+  EXPECT_EQ(reason(), "model m was prepared with other settings of its runtime");
+  data_.models[0].asked_settings = "arena=off";
+  EXPECT_EQ(reason(), "");
+  ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
+  EXPECT_EQ(read_prepared_data(options_.prepared_dir)->models[0].asked_settings, "arena=off");
+}
+
 TEST_F(PreparedDataTest, SurvivesTheDisk) {
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
   const auto read = read_prepared_data(options_.prepared_dir);

@@ -19,6 +19,15 @@ TEST(SetupJob, CarriesTheSourceOrNone) {
   EXPECT_FALSE(without->source);
 }
 
+TEST(SetupJob, CarriesTheSettingsOfAModel) {
+  BenchOptions options;
+  options.models = {{"m", "m.onnx", "", ""}};
+  options.models[0].settings = "arena=off";
+  const auto read = bench_options_from_json(to_json(options));
+  ASSERT_TRUE(read) << read.error().sentence();
+  EXPECT_EQ(read->models, options.models);
+}
+
 TEST(SetupJob, AnUnknownKindOfSourceIsAFault) {
   Json job = to_json(BenchOptions{});
   job["source_kind"] = 7;

@@ -67,8 +67,13 @@ TEST(ConfigFile, AModelHasItsOwnThresholds) {
   EXPECT_EQ(error_of(model + "conf = \"0.6\"\n"), "bench.toml:3: model.conf must be a number");
   EXPECT_THAT(error_of(model + "iou = 7\n"), testing::HasSubstr("bench.toml:3: --iou 7 is out of range"));
   EXPECT_EQ(error_of(model + "task = 7\n"), "bench.toml:3: model.task must be a text");
-  EXPECT_THAT(error_of(model + "threads = 2\n"),
-              testing::HasSubstr("bench.toml:3: there is no setting 'threads'"));
+  EXPECT_THAT(error_of(model + "thread = 2\n"),
+              testing::HasSubstr("bench.toml:3: there is no setting 'thread'"));
+  EXPECT_EQ(error_of(model + "arena = 7\n"), "bench.toml:3: 'model.arena' has no such value");
+  const auto set = parse(model + "arena = false\nextend = \"same_as_requested\"\nthreads = 2\n");
+  ASSERT_TRUE(set) << set.error().sentence();
+  EXPECT_EQ(set->all("model"),
+            (std::vector<std::string>{"a=/data/a.onnx,arena=off,extend=same_as_requested,threads=2"}));
   EXPECT_THAT(error_of(model + "name = \"../x\"\n"),
               testing::HasSubstr("bench.toml:3: a model cannot be named '../x'"));
 }

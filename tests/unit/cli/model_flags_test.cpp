@@ -61,6 +61,15 @@ TEST_F(ModelFlags, SettingsBehindThePath) {
   EXPECT_EQ(error_of("m=a.onnx,iou=1.5"), "iou '1.5' of a model is not a number from 0 to 1");
 }
 
+TEST_F(ModelFlags, SettingsOfTheRuntimeBehindThePath) {
+  const auto model = parse_model("m=a.onnx,arena=off,conf=0.6,prepack=off,threads=2");
+  ASSERT_TRUE(model) << model.error().sentence();
+  EXPECT_EQ(model->path, "a.onnx");
+  EXPECT_EQ(model->settings, "arena=off,prepack=off,threads=2");
+  EXPECT_EQ(to_text(*model), "m=a.onnx,conf=0.6,arena=off,prepack=off,threads=2");
+  EXPECT_THAT(error_of("m=a.onnx,arena=maybe"), testing::StartsWith("arena=maybe of a model is no setting"));
+}
+
 TEST_F(ModelFlags, ANameThatCannotBeIsNamed) {
   EXPECT_EQ(
       error_of("../x=" + path("a.onnx")),

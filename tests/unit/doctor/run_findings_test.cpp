@@ -54,6 +54,7 @@ TEST(RunFindings, OfTheRun) {
 TEST(RunFindings, OfAModel) {
   BenchResult result;
   ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
   model.memory.load_peak = mebibytes(300);
   model.memory.frames = mebibytes(64);
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::arena_unused, "", mebibytes(40)}}, "", {}};
@@ -71,6 +72,9 @@ TEST(RunFindings, OfAModel) {
   EXPECT_EQ(findings[0].cures[0].saves, mebibytes(200));
   EXPECT_EQ(findings[1].cures[0].saves, mebibytes(40));
   EXPECT_EQ(findings[2].cures[0].saves, mebibytes(50));
+  EXPECT_EQ(findings[0].cures[0].command, "--model a=PATH,mapped=on");
+  EXPECT_EQ(findings[2].cures[0].settings->settings, "arena=off");
+  EXPECT_EQ(findings[3].cures[0].settings->max_frames_in_memory, 8);
 }
 
 TEST(RunFindings, OutOfMemoryNamesThePhase) {

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "onnxruntime_fixture.h"
+#include "scoped_environment.h"
 
 namespace headroom::inference {
 namespace {
@@ -103,6 +104,40 @@ TEST_F(Settings, PrepackingSpinningAndEveryGraphLevelGiveTheSameAnswer) {
   const auto refused = backend_->load(*path_, plain);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().why, "graph level 7 does not exist; use 0, 1, 2 or 99");
+}
+
+TEST_F(Settings, MappedWeightsComeFromAPreparedFile) {
+  const test::TemporaryFolder folder;
+  const test::ScopedEnvironment cache("HEADROOM_ENGINE_CACHE", (folder / "cache").string());
+  RuntimeSettings mapped = one_thread();
+  const auto values_with = [&](const RuntimeSettings& settings) {
+    std::vector<float> values;
+    auto model = load(*path_, settings, 64);
+    if (!model || !model->session.run()) return values;
+    std::vector<TensorView> views;
+    if (model->session.outputs(views))
+      values.assign(views[0].as_float(), views[0].as_float() + views[0].count());
+    return values;
+  };
+  const std::vector<float> expected = values_with(mapped);
+  mapped.mapped = true;
+  const std::vector<float> first = values_with(mapped);
+  if (first.empty()) GTEST_SKIP() << "this ONNX Runtime does not map models";
+  EXPECT_THAT(first, ::testing::Pointwise(::testing::FloatNear(1e-3F), expected));
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder / "cache"),
+                         std::filesystem::directory_iterator());
+  };
+  EXPECT_EQ(files(), 1);
+  EXPECT_EQ(values_with(mapped), first);
+  EXPECT_EQ(files(), 1) << "it was made once";
+  mapped.graph_level = 1;
+  EXPECT_THAT(values_with(mapped), ::testing::Pointwise(::testing::FloatNear(1e-3F), expected));
+  EXPECT_EQ(files(), 2) << "another graph is another file";
+  // While the session lives, the file is a part of the process.
+  auto model = load(*path_, mapped, 64);
+  ASSERT_TRUE(model) << model.error().sentence();
+  EXPECT_THAT(test::read_text("/proc/self/maps"), ::testing::HasSubstr((folder / "cache").string()));
 }
 
 TEST_F(Settings, OtherDevicesAreRefused) {

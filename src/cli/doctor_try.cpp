@@ -1,0 +1,272 @@
+#include "cli/doctor_try.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/files.h"
+#include "base/subprocess.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "bench/interrupt.h"
+#include "cli/bench_flags.h"
+#include "cli/environment.h"
+#include "cli/run_inputs.h"
+#include "doctor/cure_trials.h"
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+namespace {
+
+// Where the benches of the trials leave their runs; gone with it.
+class Workplace {
+ public:
+  static Result<Workplace> make() {
+    std::error_code code;
+    std::string name = (fs::temp_directory_path(code) / "headroom-try-XXXXXX").string();
+    if (code || ::mkdtemp(name.data()) == nullptr)
+      return failure("cannot make a folder for the trials", code ? code.message() : errno_text(errno),
+                     "name a writable one in TMPDIR");
+    return Workplace(name);
+  }
+  Workplace(Workplace&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Workplace& operator=(Workplace&&) = delete;
+  ~Workplace() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  explicit Workplace(fs::path path) : path_(std::move(path)) {}
+  fs::path path_;
+};
+
+// The run's own settings count, and not what stands in the environment now.
+void forget_flags_of_environment() {
+  for (const Flag& flag : bench_verb().flags) ::unsetenv(environment_name(flag).c_str());
+}
+
+constexpr std::int64_t kPatience = 15'000'000'000;  // for a bench that was told to end
+
+class Bencher {
+ public:
+  Bencher(bench::Interrupt& interrupt, fs::path folder, std::size_t trials)
+      : interrupt_(interrupt), folder_(std::move(folder)), trials_(trials) {}
+
+  // The run of this model alone, or nothing once there was a Ctrl-C. An error if no run came of it.
+  Result<std::optional<LoadedSide>> run(const BenchResult& run, const ModelResult& model,
+                                        const std::optional<CureSettings>& cure, const std::string& label) {
+    const fs::path output = folder_ / std::to_string(++number_);
+    std::vector<std::string> command{own_executable().string()};
+    for (std::string& word : doctor::bench_arguments(run, model, cure)) command.push_back(std::move(word));
+    for (const std::string& word : {std::string("--output-dir"), output.string(),
+                                    std::string("--prepared-dir"), (folder_ / "prepared").string(),
+                                    std::string("--sample-images"), std::string("0"), std::string("--quiet")})
+      command.push_back(word);
+    const fs::path log = folder_ / "bench.log";
+    auto ended = wait_for(command, log, label);
+    if (!ended) return forward_error(ended);
+    if (!*ended) return std::optional<LoadedSide>();
+    auto loaded = load_runs({output.string()});
+    if (loaded && !loaded->side.empty()) return std::optional(std::move(*loaded));
+    const auto said = read_file(log, mebibytes(1));
+    return failure(fmt::format("the trial of {} left no run", label), said ? last_line(*said) : "",
+                   "run its command by hand: " + shown(run, model, cure));
+  }
+
+  // As a person would type it.
+  static std::string shown(const BenchResult& run, const ModelResult& model,
+                           const std::optional<CureSettings>& cure) {
+    std::vector<std::string> command{"headroom"};
+    for (std::string& word : doctor::bench_arguments(run, model, cure)) command.push_back(std::move(word));
+    return shell_command(command);
+  }
+
+ private:
+  static std::string last_line(const std::string& text) {
+    std::string last;
+    for (const std::string_view line : split(text, '\n'))
+      if (!trim(line).empty()) last = trim(line);
+    return last;
+  }
+
+  // False once there was a Ctrl-C.
+  Result<bool> wait_for(const std::vector<std::string>& command, const fs::path& log,
+                        const std::string& label) {
+    const UniqueFd messages(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    SpawnOptions options;
+    options.command = command;
+    options.stderr_fd = messages.get();
+    auto bench = Subprocess::spawn(options);
+    if (!bench) return forward_error(bench);
+    while (!bench->poll()) {
+      line_.update("trying", static_cast<double>(number_ - 1) / static_cast<double>(trials_),
+                   fmt::format("{} of {}: {}", number_, trials_, label));
+      pollfd signals{interrupt_.fd(), POLLIN, 0};
+      constexpr int kBetween = 100;  // ms
+      ::poll(&signals, 1, kBetween);
+      if (!interrupt_.requested()) continue;
+      bench->signal(SIGINT);
+      if (!bench->wait_for(Nanoseconds{kPatience})) bench->signal(SIGKILL);
+      bench->wait();
+      return false;
+    }
+    return true;
+  }
+
+  bench::Interrupt& interrupt_;
+  fs::path folder_;
+  std::size_t trials_, number_ = 0;
+  ProgressLine line_;
+};
+
+Status check_run(const BenchResult& run, const std::string& name) {
+  constexpr const char* kMeasureAnew = "measure anew with headroom bench";
+  if (!run.options)
+    return input_error(fmt::format("no cure of {} can be tried", name),
+                       "its report does not tell the settings of the run (Headroom was older)", kMeasureAnew);
+  if (!run.source || run.source->spec.kind == SourceKind::camera) return {};
+  std::error_code code;
+  if (fs::exists(run.source->spec.path, code)) return {};
+  return input_error(fmt::format("no cure of {} can be tried", name),
+                     fmt::format("its source {} is gone", run.source->spec.path),
+                     "put it back, or run where its path holds");
+}
+
+Status check_model(const ModelResult& model, const std::string& name) {
+  std::error_code code;
+  if (fs::exists(model.path, code)) return {};
+  return input_error(fmt::format("no cure of {} can be tried", name),
+                     fmt::format("the file {} of its model {} is gone", model.path, model.name),
+                     "put it back, or measure anew with headroom bench");
+}
+
+void append(LoadedSide& all, LoadedSide more) {
+  std::move(more.results.begin(), more.results.end(), std::back_inserter(all.results));
+  std::move(more.side.begin(), more.side.end(), std::back_inserter(all.side));
+}
+
+// One model of the run: as it was, with each cure, and with those together that helped.
+class ModelTrials {
+ public:
+  ModelTrials(Bencher& bencher, const BenchResult& run, const ModelResult& model,
+              std::vector<CureSettings> cures)
+      : bencher_(bencher), run_(run), model_(model), cures_(std::move(cures)), after_(cures_.size()) {}
+
+  // In turns: what the machine does meanwhile falls on all alike. False once there was a Ctrl-C.
+  Result<bool> measure(std::int64_t rounds) {
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      auto done = once(std::nullopt, before_);
+      for (std::size_t i = 0; done && *done && i < cures_.size(); ++i) done = once(cures_[i], after_[i]);
+      if (!done || !*done) return done;
+    }
+    return true;
+  }
+
+  // Of those that were run once or more.
+  std::vector<TriedCure> judged() const {
+    std::vector<TriedCure> tried;
+    for (std::size_t i = 0; i < cures_.size(); ++i)
+      if (!after_[i].side.empty()) tried.push_back(judge(cures_[i], after_[i]));
+    return tried;
+  }
+
+  // False once there was a Ctrl-C.
+  Result<bool> measure_together(const std::vector<TriedCure>& tried, std::int64_t rounds,
+                                std::vector<TriedCure>& together) {
+    const auto joint = doctor::best_together(tried, model_.settings);
+    if (!joint) return true;
+    LoadedSide after;
+    for (std::int64_t round = 0; round < rounds; ++round)
+      if (auto done = once(joint, after); !done || !*done) return done;
+    together.push_back(judge(*joint, after));
+    return true;
+  }
+
+ private:
+  Result<bool> once(const std::optional<CureSettings>& cure, LoadedSide& side) {
+    auto loaded = bencher_.run(run_, model_, cure, label_of(cure));
+    if (!loaded) return forward_error(loaded);
+    if (*loaded) append(side, std::move(**loaded));
+    return loaded->has_value();
+  }
+
+  std::string label_of(const std::optional<CureSettings>& cure) const {
+    if (!cure) return model_.name + " as it was";
+    return fmt::format("{} with {}", model_.name,
+                       cure->settings.empty() ? "fewer frames in memory" : cure->settings);
+  }
+
+  TriedCure judge(const CureSettings& cure, const LoadedSide& after) const {
+    const analysis::RunComparison comparison = analysis::compare_runs(before_.side, after.side);
+    for (const analysis::ModelComparison& model : comparison.models)
+      if (model.name == model_.name) return doctor::judge(cure, Bencher::shown(run_, model_, cure), model);
+    analysis::ModelComparison absent;  // cannot be: the bench reports each model that it was given
+    absent.status_after = ModelStatus::failed;
+    return doctor::judge(cure, Bencher::shown(run_, model_, cure), absent);
+  }
+
+  Bencher& bencher_;
+  const BenchResult& run_;
+  const ModelResult& model_;
+  std::vector<CureSettings> cures_;
+  LoadedSide before_;
+  std::vector<LoadedSide> after_;  // of each cure
+};
+
+}  // namespace
+
+Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Finding>& findings,
+                 CureTrials& trials) {
+  auto loaded = load_runs({run});
+  if (!loaded) return forward_error(loaded);
+  if (loaded->results.size() != 1)
+    return usage_error(fmt::format("--try goes with one run, and {} holds {}", run, loaded->results.size()),
+                       "", "name one run's folder");
+  const BenchResult& result = *loaded->results.front();
+  const std::vector<CureSettings> cures = doctor::cures_to_try(findings, result);
+  if (cures.empty())
+    return input_error(fmt::format("no cure of {} can be tried", run),
+                       "nothing was found in it that a setting of headroom bench cures",
+                       "leave --try out, or let headroom bench --tune search");
+  if (auto sound = check_run(result, run); !sound) return sound;
+  std::vector<const ModelResult*> models;
+  for (const ModelResult& model : result.models) {
+    if (std::none_of(cures.begin(), cures.end(), [&](const auto& cure) { return cure.model == model.name; }))
+      continue;
+    if (auto sound = check_model(model, run); !sound) return sound;
+    models.push_back(&model);
+  }
+  auto interrupt = bench::Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  auto workplace = Workplace::make();
+  if (!workplace) return forward_error(workplace);
+  forget_flags_of_environment();
+  Bencher bencher(*interrupt, workplace->path(),
+                  (cures.size() + 2 * models.size()) * static_cast<std::size_t>(rounds));
+  for (const ModelResult* model : models) {
+    std::vector<CureSettings> own;
+    std::copy_if(cures.begin(), cures.end(), std::back_inserter(own),
+                 [&](const CureSettings& cure) { return cure.model == model->name; });
+    ModelTrials of_model(bencher, result, *model, std::move(own));
+    auto done = of_model.measure(rounds);
+    const std::vector<TriedCure> tried = of_model.judged();
+    for (const TriedCure& one : tried) doctor::keep_trial(findings, one);
+    if (done && *done) done = of_model.measure_together(tried, rounds, trials.together);
+    if (!done) return forward_error(done);
+    trials.interrupted = !*done;
+    if (trials.interrupted) break;
+  }
+  return {};
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,24 @@
+// headroom doctor RUN --try: each cure that is a setting of headroom bench is tried, in a bench of its own
+// under the run's own limit, and those that helped once more together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/finding.h"
+
+namespace headroom::cli {
+
+struct CureTrials {
+  std::vector<TriedCure> together;  // for each model that has several cures that helped
+  bool interrupted = false;         // by Ctrl-C; what was tried before is there
+};
+
+// `findings` are those of the run, a folder or its report.json, and get what was tried of their cures. Each
+// is run `rounds` times. On an error what was tried before it is kept.
+Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Finding>& findings,
+                 CureTrials& trials);
+
+}  // namespace headroom::cli

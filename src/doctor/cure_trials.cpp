@@ -1,0 +1,254 @@
+#include "doctor/cure_trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace headroom::doctor {
+namespace {
+
+const ModelResult* find_model(const BenchResult& run, const std::string& name) {
+  const auto found = std::find_if(run.models.begin(), run.models.end(),
+                                  [&](const ModelResult& model) { return model.name == name; });
+  return found == run.models.end() ? nullptr : &*found;
+}
+
+bool changes_something(const CureSettings& cure, const ModelResult& model, const BenchResult& run) {
+  RuntimeSettings changed = model.settings;
+  if (!set_by_words(changed, cure.settings)) return false;
+  const std::int64_t frames = run.options ? run.options->max_frames_in_memory.value_or(0) : 0;
+  return !(changed == model.settings) || cure.max_frames_in_memory.value_or(frames) != frames;
+}
+
+// What people watch of a run, by the names of the metrics and with their units. A GPU's memory is apart.
+struct Watched {
+  std::string_view metric, figure;
+};
+constexpr std::array kMemory{Watched{"run_peak", "run_peak_bytes"}, Watched{"load_peak", "load_peak_bytes"},
+                             Watched{"gpu_run_peak", "gpu_run_peak_bytes"},
+                             Watched{"gpu_load_peak", "gpu_load_peak_bytes"}};
+constexpr Watched kLatency{"latency", "latency_ns"};
+
+const TriedFigure* add_figure(const analysis::ModelComparison& model, const Watched& watched,
+                              TriedCure& tried) {
+  const analysis::MetricChange* change = model.find(watched.metric);
+  if (change == nullptr) return nullptr;
+  tried.figures.push_back({std::string(watched.figure), change->before, change->after, change->low,
+                           change->high, change->differs});
+  return &tried.figures.back();
+}
+
+std::string percent(double ratio) { return fmt::format("{:+.1f} %", 100 * (ratio - 1)); }
+
+std::string memory_words(const TriedFigure& figure) {
+  std::string_view name = figure.name;
+  name.remove_suffix(std::string_view("_bytes").size());
+  std::string title(name);
+  std::replace(title.begin(), title.end(), '_', ' ');
+  return fmt::format("{} {} → {} ({})", title, format_bytes({std::llround(figure.before)}),
+                     format_bytes({std::llround(figure.after)}), percent(figure.after / figure.before));
+}
+
+std::string latency_words(const TriedFigure& figure) {
+  return fmt::format("latency {} → {} ({}{})", format_duration({std::llround(figure.before)}),
+                     format_duration({std::llround(figure.after)}), percent(figure.after / figure.before),
+                     figure.differs ? "" : ", within what runs differ by");
+}
+
+std::string_view first_words(CureVerdict verdict, bool larger) {
+  switch (verdict) {
+    case CureVerdict::helps:
+      return "it helps";
+    case CureVerdict::costs_speed:
+      return "it takes less memory and costs speed";
+    case CureVerdict::no_difference:
+      return "no difference beyond that of runs of one thing";
+    case CureVerdict::worse:
+      return larger ? "it takes more memory" : "it is slower and saves no memory";
+    case CureVerdict::failed:
+      break;
+  }
+  return "it did not come through";
+}
+
+// The larger of load peak and run peak, on the GPU where the model runs on one.
+std::optional<double> largest(const TriedCure& tried, bool on_gpu, double TriedFigure::*side) {
+  std::optional<double> most;
+  for (const TriedFigure& figure : tried.figures) {
+    const bool is_gpu = figure.name.starts_with("gpu_");
+    if (!figure.name.ends_with("_peak_bytes") || is_gpu != on_gpu) continue;
+    most = std::max(most.value_or(0), figure.*side);
+  }
+  return most;
+}
+
+bool runs_on_gpu(const TriedCure& tried) {
+  return std::any_of(tried.figures.begin(), tried.figures.end(),
+                     [](const TriedFigure& figure) { return figure.name.starts_with("gpu_"); });
+}
+
+void measure(TriedCure& tried) {
+  const bool on_gpu = runs_on_gpu(tried);
+  const auto before = largest(tried, on_gpu, &TriedFigure::before),
+             after = largest(tried, on_gpu, &TriedFigure::after);
+  if (before && after) tried.saved = Bytes{std::llround(*before - *after)};
+}
+
+// "prepack", "off" of "prepack=off,mapped=on".
+std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& words) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (words.empty()) return pairs;
+  for (const std::string_view part : split(words, ',')) {
+    const std::size_t equals = part.find('=');
+    if (equals != part.npos) pairs.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, const BenchResult& run) {
+  std::vector<CureSettings> cures;
+  for (const Finding& finding : findings)
+    for (const Cure& cure : finding.cures) {
+      if (!cure.settings || std::find(cures.begin(), cures.end(), *cure.settings) != cures.end()) continue;
+      const ModelResult* model = find_model(run, cure.settings->model);
+      if (model != nullptr && changes_something(*cure.settings, *model, run)) cures.push_back(*cure.settings);
+    }
+  return cures;
+}
+
+void keep_trial(std::vector<Finding>& findings, const TriedCure& tried) {
+  for (Finding& finding : findings)
+    for (Cure& cure : finding.cures)
+      if (cure.settings && *cure.settings == tried.settings) cure.tried = tried;
+}
+
+std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run) {
+  std::vector<const TriedCure*> helped;
+  for (const TriedCure& one : tried)
+    if (one.verdict == CureVerdict::helps || one.verdict == CureVerdict::costs_speed) helped.push_back(&one);
+  if (helped.size() < 2) return std::nullopt;
+  std::stable_sort(helped.begin(), helped.end(), [](const TriedCure* a, const TriedCure* b) {
+    return a->saved.value_or(Bytes{}) > b->saved.value_or(Bytes{});
+  });
+  CureSettings together{helped.front()->settings.model, ""};
+  RuntimeSettings changed = run;
+  std::vector<std::string> set;
+  for (const TriedCure* one : helped) {
+    for (const auto& [name, word] : pairs_of(one->settings.settings)) {
+      if (std::find(set.begin(), set.end(), name) != set.end()) continue;
+      if (name == "extend" && !changed.arena) continue;
+      set_by_word(changed, name, word);
+      set.push_back(name);
+    }
+    if (!together.max_frames_in_memory) together.max_frames_in_memory = one->settings.max_frames_in_memory;
+  }
+  if (!changed.arena) changed.arena_extend = run.arena_extend;
+  together.settings = changed_words(run, changed);
+  for (const TriedCure* one : helped)
+    if (one->settings == together) return std::nullopt;
+  return together;
+}
+
+TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model) {
+  TriedCure tried;
+  tried.settings = std::move(settings);
+  tried.command = std::move(command);
+  if (model.status_after != ModelStatus::ok) {
+    tried.verdict = CureVerdict::failed;
+    tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.error_after);
+    return tried;
+  }
+  bool smaller = false, larger = false;
+  std::string words;
+  const auto tell = [&](const std::string& more) { words += (words.empty() ? "" : ", ") + more; };
+  for (const Watched& watched : kMemory)
+    if (const TriedFigure* figure = add_figure(model, watched, tried)) {
+      if (figure->differs) (figure->after < figure->before ? smaller : larger) = true;
+      tell(memory_words(*figure));
+    }
+  bool slower = false;
+  if (const TriedFigure* figure = add_figure(model, kLatency, tried)) {
+    slower = figure->differs && figure->after > figure->before;
+    tried.latency_change = figure->after / figure->before - 1;
+    tell(latency_words(*figure));
+  }
+  if (model.status_before != ModelStatus::ok) {
+    tried.verdict = CureVerdict::helps;
+    tried.sentence = "it comes through, where it did not before";
+    tried.figures.clear();
+    return tried;
+  }
+  measure(tried);
+  // Where one peak falls and another grows, the largest decides, if it changed by 2 % or more.
+  const bool is_mixed = smaller && larger;
+  if (is_mixed) {
+    const double most = largest(tried, runs_on_gpu(tried), &TriedFigure::before).value_or(0);
+    const double saved = tried.saved ? static_cast<double>(tried.saved->count) : 0;
+    smaller = saved >= 0.02 * most;
+    larger = saved <= -0.02 * most;
+  }
+  tried.verdict = larger              ? CureVerdict::worse
+                  : smaller && slower ? CureVerdict::costs_speed
+                  : smaller           ? CureVerdict::helps
+                  : slower            ? CureVerdict::worse
+                                      : CureVerdict::no_difference;
+  tried.sentence = fmt::format("{}: {}",
+                               is_mixed && tried.verdict == CureVerdict::no_difference
+                                   ? "one peak falls and another grows"
+                                   : first_words(tried.verdict, larger),
+                               words);
+  return tried;
+}
+
+std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
+                                         const std::optional<CureSettings>& cure) {
+  const BenchOptions& asked = *run.options;
+  static const BenchOptions kUsual;
+  RuntimeSettings settings = model.settings;
+  if (cure) set_by_words(settings, cure->settings);
+  std::string spec = fmt::format("{}={}", model.name, model.path);
+  const auto behind = [&](std::string_view key, std::string_view word) {
+    if (!word.empty()) spec += fmt::format(",{}={}", key, word);
+  };
+  behind("backend", model.backend);
+  if (settings.device != "cpu") behind("device", settings.device);
+  if (settings.precision != Precision::automatic) behind("precision", name_of(settings.precision));
+  if (model.confidence && *model.confidence != kUsual.confidence)
+    behind("conf", fmt::format("{}", *model.confidence));
+  if (model.iou && *model.iou != kUsual.iou) behind("iou", fmt::format("{}", *model.iou));
+  const std::string words = changed_words({}, settings);
+  if (!words.empty()) spec += "," + words;
+
+  std::vector<std::string> arguments{"bench"};
+  const auto add = [&](std::string flag, std::string value) {
+    arguments.push_back(std::move(flag));
+    arguments.push_back(std::move(value));
+  };
+  const auto add_unusual = [&](std::string flag, std::int64_t value, std::int64_t usual) {
+    if (value != usual) add(std::move(flag), std::to_string(value));
+  };
+  if (run.source) add("--source", run.source->spec.describe());
+  add("--model", spec);
+  if (!asked.task.empty()) add("--task", asked.task);
+  add_unusual("--imgsz", asked.image_size, kUsual.image_size);
+  add_unusual("--max-frames", asked.max_frames, kUsual.max_frames);
+  add_unusual("--warmup", asked.warmup_frames, kUsual.warmup_frames);
+  const auto frames =
+      cure && cure->max_frames_in_memory ? cure->max_frames_in_memory : asked.max_frames_in_memory;
+  if (frames) add("--max-frames-in-mem", std::to_string(*frames));
+  add_unusual("--limit-videos", asked.limit_videos, 0);
+  add_unusual("--limit-objects", asked.limit_objects, 0);
+  if (asked.memory_limit) add("--mem-limit", fmt::format("{}B", asked.memory_limit->count));
+  if (!asked.gpu_memory_limit.empty()) add("--gpu-mem-limit", asked.gpu_memory_limit);
+  if (asked.limit_mechanism != kUsual.limit_mechanism) add("--limit-mechanism", asked.limit_mechanism);
+  if (asked.timeout.count != kUsual.timeout.count) add("--timeout", fmt::format("{}ns", asked.timeout.count));
+  return arguments;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,34 @@
+// Which cures headroom bench can try, what those that helped are together, and what a trial showed. Pure; the
+// trials themselves are cli/doctor_try.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/run_comparison.h"
+#include "model/bench_result.h"
+#include "model/finding.h"
+
+namespace headroom::doctor {
+
+// What different cures of one model ask for, each once, in the order of the findings. Without those that ask
+// for what the run had already.
+std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, const BenchResult& run);
+
+// Puts what was tried to each cure that asked for it.
+void keep_trial(std::vector<Finding>& findings, const TriedCure& tried);
+
+// Those of one model that took less memory, as one: of two that set the same thing the one that saved more,
+// and nothing of an arena that is off. Absent if it would be one of them alone.
+std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run);
+
+// `model` compares a run as it was with one with the cure.
+TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model);
+
+// What `headroom` is given: bench of one model of the run, alone, with the run's own settings and limit, and
+// with those of the cure. `run` has its options.
+std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
+                                         const std::optional<CureSettings>& cure);
+
+}  // namespace headroom::doctor

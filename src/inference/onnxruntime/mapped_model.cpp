@@ -1,0 +1,85 @@
+#include "inference/onnxruntime/mapped_model.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "inference/onnxruntime/failure.h"
+#include "inference/onnxruntime/session_options.h"
+
+namespace headroom::onnxruntime {
+namespace {
+namespace fs = std::filesystem;
+
+// What an optimized graph depends on beside the model: its layouts are chosen for the processor.
+std::string processor_abilities() {
+  std::ifstream processors("/proc/cpuinfo");
+  for (std::string line; std::getline(processors, line);)
+    if (line.starts_with("flags") || line.starts_with("Features")) return line;
+  return {};
+}
+
+fs::path prepared_file(const Runtime& runtime, const fs::path& model, const hr_settings& settings) {
+  std::error_code error;
+  const auto size = fs::file_size(model, error);
+  const auto changed = fs::last_write_time(model, error).time_since_epoch().count();
+  if (error)
+    throw Failure{HR_ERROR_FAILED, fmt::format("cannot look at {}: {}", model.string(), error.message())};
+  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", fs::absolute(model, error).string(), size, changed,
+                                      runtime.version(), settings.graph_level, processor_abilities());
+  return fs::path(engine_cache()) /
+         fmt::format("{}-{:016x}.ort", model.stem().string(), std::hash<std::string>{}(key));
+}
+
+void make(Runtime& runtime, const std::string& model, const hr_settings& settings, const fs::path& file) {
+  const fs::path unfinished = fmt::format("{}.{}", file.string(), ::getpid());
+  const OrtApi& api = runtime.api();
+  const auto options = make_session_options(runtime, settings, nullptr);
+  runtime.check(api.SetOptimizedModelFilePath(options.get(), unfinished.c_str()));
+  runtime.check(api.AddSessionConfigEntry(options.get(), "session.save_model_format", "ORT"));
+  std::error_code error;
+  try {
+    OrtSession* made = nullptr;
+    runtime.check(api.CreateSession(runtime.env(), model.c_str(), options.get(), &made));
+    api.ReleaseSession(made);
+  } catch (...) {
+    fs::remove(unfinished, error);
+    throw;
+  }
+  fs::rename(unfinished, file, error);
+  if (error)
+    throw Failure{HR_ERROR_FAILED, fmt::format("cannot write {}: {}", file.string(), error.message())};
+}
+
+}  // namespace
+
+std::string mapped_model(Runtime& runtime, const std::string& path, const hr_settings& settings) {
+  if (fs::path(path).extension() == ".ort") return path;
+  const fs::path file = prepared_file(runtime, path, settings);
+  std::error_code error;
+  if (!fs::exists(file, error)) make(runtime, path, settings, file);
+  return file.string();
+}
+
+void add_mapping(const Runtime& runtime, OrtSessionOptions& options) {
+  const OrtApi& api = runtime.api();
+  runtime.check(api.AddSessionConfigEntry(&options, "session.use_memory_mapped_ort_model", "1"));
+  runtime.check(api.AddSessionConfigEntry(&options, "session.use_ort_model_bytes_for_initializers", "1"));
+}
+
+void require_mapped(const Runtime& runtime, const std::string& file) {
+  std::error_code error;
+  const std::string whole = fs::canonical(file, error).string();
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (!error && line.ends_with(whole)) return;
+  throw Failure{HR_ERROR_UNAVAILABLE,
+                fmt::format("ONNX Runtime {} does not map models; use a newer one (1.29 does), or leave "
+                            "mapped=on out",
+                            runtime.version())};
+}
+
+}  // namespace headroom::onnxruntime

@@ -1,0 +1,153 @@
+#include "doctor/cure_trials.h"
+
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+BenchResult run_of(const std::string& words = "") {
+  BenchResult run;
+  run.options.emplace();
+  ModelResult model;
+  model.name = "m";
+  model.path = "/data/m.onnx";
+  model.backend = "onnxruntime";
+  model.status = ModelStatus::ok;
+  EXPECT_TRUE(set_by_words(model.settings, words));
+  run.models = {model};
+  return run;
+}
+
+Finding finding_with(std::vector<CureSettings> cures) {
+  Finding finding;
+  for (CureSettings& settings : cures) {
+    Cure cure{"", "", {}};
+    cure.settings = std::move(settings);
+    finding.cures.push_back(std::move(cure));
+  }
+  return finding;
+}
+
+analysis::MetricChange change(const char* metric, double before, double after, bool differs = true) {
+  analysis::MetricChange change;
+  change.metric = analysis::find_run_metric(metric);
+  change.before = before;
+  change.after = after;
+  change.differs = differs;
+  return change;
+}
+
+analysis::ModelComparison comparison(std::vector<analysis::MetricChange> metrics) {
+  analysis::ModelComparison model;
+  model.name = "m";
+  model.metrics = std::move(metrics);
+  return model;
+}
+
+constexpr double kMiB = 1 << 20;
+
+TEST(CureTrials, EachIsTriedOnceAndNoneThatChangesNothing) {
+  const std::vector<Finding> findings{
+      finding_with({{"m", "arena=off"}, {"m", "prepack=off"}, {"absent", "arena=off"}}),
+      finding_with({{"m", "prepack=off"}, {"m", "mapped=on"}})};
+  std::vector<std::string> words;
+  for (const CureSettings& cure : doctor::cures_to_try(findings, run_of("mapped=on")))
+    words.push_back(cure.settings);
+  EXPECT_THAT(words, ElementsAre("arena=off", "prepack=off"));
+
+  CureSettings frames{"m", ""};
+  frames.max_frames_in_memory = 8;
+  BenchResult run = run_of();
+  EXPECT_EQ(doctor::cures_to_try({finding_with({frames})}, run).size(), 1U);
+  run.options->max_frames_in_memory = 8;
+  EXPECT_THAT(doctor::cures_to_try({finding_with({frames})}, run), IsEmpty());
+}
+
+TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
+  const auto verdict = [](std::vector<analysis::MetricChange> metrics) {
+    return doctor::judge({"m", "arena=off"}, "", comparison(std::move(metrics)));
+  };
+  const auto smaller =
+      verdict({change("run_peak", 200 * kMiB, 150 * kMiB), change("load_peak", 100 * kMiB, 100 * kMiB, false),
+               change("latency", 1e6, 1.01e6, false)});
+  EXPECT_EQ(smaller.verdict, CureVerdict::helps);
+  EXPECT_EQ(smaller.saved, mebibytes(50));
+  EXPECT_NEAR(*smaller.latency_change, 0.01, 1e-9);
+  EXPECT_EQ(
+      smaller.sentence,
+      "it helps: run peak 200.0 MiB → 150.0 MiB (-25.0 %), load peak 100.0 MiB → 100.0 MiB (+0.0 %), latency "
+      "1.00 ms → 1.01 ms (+1.0 %, within what runs differ by)");
+  EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 150 * kMiB), change("latency", 1e6, 2e6)}).verdict,
+            CureVerdict::costs_speed);
+  EXPECT_EQ(
+      verdict({change("run_peak", 200 * kMiB, 199 * kMiB, false), change("latency", 1e6, 0.5e6)}).verdict,
+      CureVerdict::no_difference);
+  EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 220 * kMiB)}).verdict, CureVerdict::worse);
+  EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 200 * kMiB, false), change("latency", 1e6, 2e6)}).verdict,
+            CureVerdict::worse);
+  // One peak falls and the other grows: the larger decides, and not by a per cent.
+  const auto mixed = [&](double load) {
+    return verdict({change("run_peak", 200 * kMiB, 210 * kMiB), change("load_peak", 300 * kMiB, load * kMiB)})
+        .verdict;
+  };
+  EXPECT_EQ(mixed(250), CureVerdict::helps);
+  EXPECT_EQ(mixed(298), CureVerdict::no_difference);
+}
+
+TEST(CureTrials, WhatDidNotComeThroughIsNoGain) {
+  analysis::ModelComparison fallen = comparison({});
+  fallen.status_after = ModelStatus::failed;
+  fallen.error_after = "no such setting";
+  const auto tried = doctor::judge({"m", "arena=off"}, "", fallen);
+  EXPECT_EQ(tried.verdict, CureVerdict::failed);
+  EXPECT_EQ(tried.sentence, "it did not come through: no such setting");
+  EXPECT_FALSE(tried.saved);
+  analysis::ModelComparison risen = comparison({change("run_peak", 100, 200)});
+  risen.status_before = ModelStatus::oom;
+  EXPECT_EQ(doctor::judge({"m", "arena=off"}, "", risen).verdict, CureVerdict::helps);
+}
+
+TEST(CureTrials, TogetherAreThoseThatHelped) {
+  const auto tried = [](const char* words, std::int64_t saved, CureVerdict verdict = CureVerdict::helps) {
+    TriedCure one;
+    one.settings = {"m", words};
+    one.verdict = verdict;
+    one.saved = mebibytes(saved);
+    return one;
+  };
+  const auto together = [&](const std::vector<TriedCure>& all) {
+    const auto found = doctor::best_together(all, {});
+    return found ? found->settings : std::string("none");
+  };
+  EXPECT_EQ(
+      together({tried("prepack=off", 10), tried("mapped=on", 50), tried("arena=off", 5, CureVerdict::worse)}),
+      "prepack=off,mapped=on");
+  EXPECT_EQ(together({tried("prepack=off", 10)}), "none");
+  EXPECT_EQ(together({tried("extend=same_as_requested", 10), tried("arena=off", 30)}), "none")
+      << "without an arena there is nothing to extend: it is arena=off alone";
+  EXPECT_EQ(together({tried("threads=1", 10), tried("threads=2,pattern=off", 30)}), "none");
+  EXPECT_EQ(together({tried("threads=1,arena=off", 10), tried("threads=2,pattern=off", 30)}),
+            "threads=2,arena=off,pattern=off");
+}
+
+TEST(CureTrials, ATrialIsAskedForAsTheRunWas) {
+  BenchResult run = run_of("arena=off");
+  run.options->memory_limit = gibibytes(1);
+  run.options->max_frames = 50;
+  run.source.emplace();
+  run.source->spec = {SourceKind::video, "/data/a drive.mp4", 0};
+  EXPECT_THAT(doctor::bench_arguments(run, run.models[0], CureSettings{"m", "mapped=on"}),
+              ElementsAre("bench", "--source", "video=/data/a drive.mp4", "--model",
+                          "m=/data/m.onnx,backend=onnxruntime,arena=off,mapped=on", "--max-frames", "50",
+                          "--mem-limit", "1073741824B"));
+  EXPECT_THAT(doctor::bench_arguments(run_of(), run_of().models[0], std::nullopt),
+              ElementsAre("bench", "--model", "m=/data/m.onnx,backend=onnxruntime"));
+}
+
+}  // namespace
+}  // namespace headroom::test
