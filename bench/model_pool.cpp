@@ -11,8 +11,9 @@
 //
 // SIZE stands in for dimensions that the model leaves open; settings that differ from the runtime's own
 // follow: +plain (no graph optimisation), +unpacked (no pre-packed weights), +heap (no arena), +cuda (on the
-// first GPU, whose memory the budget is of then). MEASURED is what `measure` printed. --limit none: without
-// the control group, where `headroom run --gpu-mem-limit` holds the limit.
+// first GPU, whose memory the budget is of then), +isolated (in a process of its own). MEASURED is what
+// `measure` printed. --limit none: without the control group, where `headroom run --gpu-mem-limit` holds the
+// limit.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -36,6 +38,7 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "inference/backend.h"
+#include "inference/isolated/isolated_session.h"
 #include "limits/memory_limit.h"
 #include "model_pool_simulation.h"
 #include "model_pool_traces.h"
@@ -71,6 +74,7 @@ struct Measured {
   std::string name, path, text;  // text: as it was given
   int image_size = 320;
   RuntimeSettings settings;
+  bool isolated = false;
   Nanoseconds load_time, run_time;
   Bytes load_peak, run_peak;
   Bytes baseline;  // of the process without a model
@@ -88,6 +92,7 @@ Measured parse_model(const std::string& text) {
   if (text.find("+unpacked") != std::string::npos) model.settings.prepacking = false;
   if (text.find("+heap") != std::string::npos) model.settings.arena = false;
   if (text.find("+cuda") != std::string::npos) model.settings.device = kGpu;
+  model.isolated = text.find("+isolated") != std::string::npos;
   model.text = text;
   return model;
 }
@@ -97,6 +102,19 @@ inference::Backend start_backend(const std::string& device) {
   must(backend.start());
   if (device == kGpu) must(backend.prepare_device(device));
   return backend;
+}
+// A process whose models are all isolated has no runtime.
+std::optional<inference::Backend> backend_for(const std::vector<Measured>& models) {
+  for (const Measured& model : models)
+    if (!model.isolated) return start_backend(model.settings.device);
+  return std::nullopt;
+}
+Result<inference::Session> load_session(std::optional<inference::Backend>& backend, const Measured& model) {
+  constexpr Nanoseconds kLongest{60'000'000'000};
+  if (!model.isolated) return backend->load(model.path, model.settings);
+  auto file = inference::choose_backend(model.path, "");
+  if (!file) return forward_error(file);
+  return inference::load_isolated(*file, model.path, model.settings, kLongest);
 }
 pool::MemoryMeter meter_of(const std::string& device) {
   return device == kGpu ? must(pool::device_meter(device)) : pool::process_meter();
@@ -114,7 +132,7 @@ Bytes own() { return pool::own_bytes().value_or(Bytes{}); }
 int measure_one(const std::string& text) {
   Measured model = parse_model(text);
   const pool::MemoryMeter meter = meter_of(model.settings.device);
-  auto backend = start_backend(model.settings.device);
+  auto backend = backend_for({model});
   const auto read = [&] { return meter.read().value_or(Bytes{}); };
   const Bytes baseline = read();
   for (int round = 0; round < 6; ++round) {
@@ -123,7 +141,7 @@ int measure_one(const std::string& text) {
     const Bytes before = read();
     const auto peak = meter.watch_peak ? meter.watch_peak() : [] { return Bytes{}; };
     const Nanoseconds began = monotonic_now();
-    auto ready = must(pool::make_ready(backend.load(model.path, model.settings), model.image_size));
+    auto ready = must(pool::make_ready(load_session(backend, model), model.image_size));
     const Nanoseconds took = monotonic_now() - began;
     model.load_peak = std::max(model.load_peak, peak());
     ::malloc_trim(0);
@@ -257,7 +275,7 @@ int run_under_limit(const RunOptions& run) {
   const auto trace = bench::make_trace(run.trace, by_size(models), run.requests, 1);
   const std::string device = models.front().settings.device;
   const pool::MemoryMeter meter = meter_of(device);
-  auto backend = start_backend(device);
+  auto backend = backend_for(models);
   std::vector<std::int64_t> loads(models.size());
   std::mutex mutex;
   pool::PoolOptions options;
@@ -285,7 +303,7 @@ int run_under_limit(const RunOptions& run) {
       added.name = model.name;
       added.memory = {model.load_peak, model.run_peak, {}};
       added.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
-        auto ready = pool::make_ready(backend.load(model.path, model.settings), model.image_size);
+        auto ready = pool::make_ready(load_session(backend, model), model.image_size);
         if (!ready) return forward_error(ready);
         return std::shared_ptr<void>(std::move(*ready));
       };

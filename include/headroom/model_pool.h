@@ -57,6 +57,10 @@ struct PoolModel {
   int threads = 1;             // of one run; 0: the runtime's choice
   bool arena = true, prepacking = true, memory_pattern = true;  // what headroom bench --tune finds
   int image_size = 640;  // for dimensions that the model leaves open, when it is warmed
+  // In a process of its own: its crash, by a signal too, is a run that throws, a load that hangs is ended,
+  // and all that it took is back when it is unloaded. Costs that process (9 to 14 MiB with ONNX Runtime) and
+  // a copy of inputs and outputs in each run. On the CPU, without inputs or outputs of strings.
+  bool isolated = false;
   int sessions = 1;  // at the same time; a further one is made where there is room without giving up others
   // Beside what the process has: most while it is loaded, and most when it runs, as headroom bench reports
   // them. 0: learnt from the first load, for which first_load_bytes (0: 64 MiB) are reserved.

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "inference/model_file.h"
+
 namespace headroom::inference {
 namespace {
 namespace fs = std::filesystem;
@@ -45,7 +47,27 @@ bool can_share(const hr_backend& api) {
   return api.struct_size >= HEADROOM_BACKEND_SHARE_TABLE && api.share != nullptr;
 }
 
-// A missing, empty or unreadable file is Headroom's to explain; runtimes word it badly or crash.
+TensorSpec to_spec(const hr_tensor_spec& spec) {
+  TensorSpec tensor;
+  tensor.name = spec.name == nullptr ? "" : spec.name;
+  tensor.type = static_cast<ElementType>(spec.element_type);
+  for (std::int32_t i = 0; i < spec.rank; ++i) {
+    tensor.dims.push_back(spec.dims[i]);
+    tensor.dim_names.emplace_back(
+        spec.dim_names == nullptr || spec.dim_names[i] == nullptr ? "" : spec.dim_names[i]);
+  }
+  return tensor;
+}
+
+std::optional<Bytes> bytes_if_known(std::int64_t count) {
+  return count < 0 ? std::nullopt : std::optional(Bytes{count});
+}
+std::optional<std::int64_t> count_if_known(std::int64_t count) {
+  return count < 0 ? std::nullopt : std::optional(count);
+}
+
+}  // namespace
+
 Status check_model_file(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -69,27 +91,6 @@ Status check_model_file(const fs::path& path) {
                        "check the file's permissions");
   return {};
 }
-
-TensorSpec to_spec(const hr_tensor_spec& spec) {
-  TensorSpec tensor;
-  tensor.name = spec.name == nullptr ? "" : spec.name;
-  tensor.type = static_cast<ElementType>(spec.element_type);
-  for (std::int32_t i = 0; i < spec.rank; ++i) {
-    tensor.dims.push_back(spec.dims[i]);
-    tensor.dim_names.emplace_back(
-        spec.dim_names == nullptr || spec.dim_names[i] == nullptr ? "" : spec.dim_names[i]);
-  }
-  return tensor;
-}
-
-std::optional<Bytes> bytes_if_known(std::int64_t count) {
-  return count < 0 ? std::nullopt : std::optional(Bytes{count});
-}
-std::optional<std::int64_t> count_if_known(std::int64_t count) {
-  return count < 0 ? std::nullopt : std::optional(count);
-}
-
-}  // namespace
 
 bool is_out_of_memory(const Error& error) {
   return error.kind == ErrorKind::failed && error.why.starts_with(kOutOfMemory);

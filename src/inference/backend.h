@@ -100,6 +100,8 @@ class Session {
 
  private:
   friend class Backend;
+  friend Result<Session> load_isolated(const BackendFile& backend, const std::filesystem::path& model,
+                                       const RuntimeSettings& settings, Nanoseconds load_timeout);
   Session(std::shared_ptr<const hr_backend> backend, hr_session* session, std::string model);
   Status read_description();
   std::shared_ptr<const hr_backend> backend_;

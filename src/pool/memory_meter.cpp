@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "cuda/driver.h"
+#include "inference/isolated/isolated_session.h"
 #include "ledger/device_query.h"
 #include "model/device_name.h"
 #include "pool/process_bytes.h"
@@ -14,6 +15,25 @@
 
 namespace headroom::pool {
 namespace {
+
+// This process and those of its isolated models.
+std::optional<Bytes> bytes_of_all() {
+  auto sum = own_bytes();
+  if (!sum) return sum;
+  for (const pid_t pid : inference::isolated_processes()) *sum += unshared_bytes(pid).value_or(Bytes{});
+  return sum;
+}
+
+// Of the processes that were started since: most of each, pages of files left out as they are now.
+Bytes peak_of_new_processes(const std::vector<pid_t>& before) {
+  Bytes sum;
+  for (const pid_t pid : inference::isolated_processes()) {
+    if (std::find(before.begin(), before.end(), pid) != before.end()) continue;
+    const ProcessMemory memory = sources::read_process_memory(pid, sources::ProcessDetail::status);
+    sum += std::max(Bytes{}, memory.rss_peak.value_or(Bytes{}) - memory.file_backed.value_or(Bytes{}));
+  }
+  return sum;
+}
 
 // With sessions running meanwhile it is an upper bound: the peak is of all that the process has.
 std::function<Bytes()> watch_peak_rss() {
@@ -78,7 +98,12 @@ Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
 }  // namespace
 
 MemoryMeter process_meter() {
-  return {[] { return own_bytes(); }, watch_peak_rss};
+  const auto watch_peak = []() -> std::function<Bytes()> {
+    return [own = watch_peak_rss(), before = inference::isolated_processes()] {
+      return own() + peak_of_new_processes(before);
+    };
+  };
+  return {bytes_of_all, watch_peak};
 }
 
 Result<MemoryMeter> device_meter(const std::string& device) {

@@ -18,8 +18,8 @@ struct MemoryMeter {
   bool is_empty() const { return !read; }
 };
 
-// The memory of this process that the kernel cannot take back (process_bytes.h); its peak is the kernel's,
-// which watching sets back.
+// The memory of this process, and of those that its isolated models have, that the kernel cannot take back
+// (process_bytes.h); its peak is the kernel's, which watching sets back.
 MemoryMeter process_meter();
 
 // Of "cuda:N". Under the preload library of `headroom run` what its ledger has for this process, to the byte,

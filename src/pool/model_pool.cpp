@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "inference/backend.h"
+#include "inference/isolated/isolated_session.h"
 #include "media/frame_ring.h"
 #include "pool/event_file.h"
 #include "pool/event_lines.h"
@@ -82,6 +83,9 @@ void check_model(const PoolModel& model) {
   if (model.sessions < 1 || model.threads < 0 || model.image_size < 1)
     throw std::invalid_argument("model " + model.name +
                                 " needs at least one session, 0 or more threads, and an image_size above 0");
+  if (model.isolated && model.device != "cpu")
+    throw std::invalid_argument("model " + model.name + " cannot be isolated on " + model.device +
+                                ": what another process has of a GPU is not in the pool's books");
 }
 
 }  // namespace
@@ -146,8 +150,10 @@ void PoolSession::set_input(std::size_t index, void* data, std::size_t bytes,
 }
 
 void PoolSession::run() {
-  if (const auto ran = state().checked().session.run(); !ran)
+  if (const auto ran = state().checked().session.run(); !ran) {
+    state_->has_foreign_inputs = true;  // a session whose process died takes none any more: end() frees it
     throw std::runtime_error(ran.error().sentence());
+  }
   state_->has_run = true;
 }
 
@@ -170,31 +176,56 @@ struct ModelPool::State {
   std::int64_t arena_bytes = 0;
   std::string device;
   pool::MemoryMeter meter;  // of what the budget is of
+  Nanoseconds load_timeout;
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<inference::Backend>> backends;  // started, by the plug-in's name
   std::optional<media::FrameRing> frames;
   std::shared_ptr<pool::EventFile> events;  // of the observer, too, which may be called after the pool's end
   std::unique_ptr<pool::Pool> pool;         // ends first: its loads use what stands above
 
-  std::shared_ptr<inference::Backend> backend_for(const PoolModel& model);
+  std::shared_ptr<inference::Backend> backend_for(const PoolModel& model, const inference::BackendFile& file);
 };
 
-std::shared_ptr<inference::Backend> ModelPool::State::backend_for(const PoolModel& model) {
-  if (model.device != device)
-    throw std::invalid_argument("model " + model.name + " runs on " + model.device +
-                                ", but the pool's budget is of " + device + "; give both the same device");
-  const auto file = inference::choose_backend(model.path, model.backend);
-  if (!file) throw std::invalid_argument(file.error().sentence());
+using LoadModel = std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)>;
+
+// Of the pool's time for a load the process itself has less, so that a model that hangs is a load that
+// failed.
+LoadModel load_isolated(const PoolModel& model, const inference::BackendFile& file,
+                        Nanoseconds load_timeout) {
+  return [model, file, timeout = Nanoseconds{load_timeout.count / 10 * 9}](
+             const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
+    auto ready = pool::make_ready(inference::load_isolated(file, model.path, settings_of(model, 0), timeout),
+                                  model.image_size);
+    if (!ready) return forward_error(ready);
+    return std::shared_ptr<void>(std::move(*ready));
+  };
+}
+
+LoadModel load_in_process(const PoolModel& model, std::shared_ptr<inference::Backend> backend,
+                          std::int64_t arena_bytes) {
+  return [backend = std::move(backend), model, settings = settings_of(model, arena_bytes)](
+             const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
+    const auto* shared = static_cast<const pool::ReadySession*>(sibling.get());
+    const bool shares = shared != nullptr && shared->session.can_share() && model.device == "cpu";
+    auto ready = pool::make_ready(shares ? shared->session.share() : backend->load(model.path, settings),
+                                  model.image_size);
+    if (!ready) return forward_error(ready);
+    return std::shared_ptr<void>(std::move(*ready));
+  };
+}
+
+std::shared_ptr<inference::Backend> ModelPool::State::backend_for(const PoolModel& model,
+                                                                  const inference::BackendFile& file) {
   const std::lock_guard lock(mutex);
-  auto& backend = backends[file->name];
+  auto& backend = backends[file.name];
   if (backend == nullptr) {
-    auto opened = inference::Backend::open(*file);
+    auto opened = inference::Backend::open(file);
     if (!opened) throw std::invalid_argument(opened.error().sentence());
     // What that takes is the process's own, also where a model is being loaded meanwhile.
     const auto before = meter.read();
     if (const auto started = opened->start(); !started)
       throw std::invalid_argument(started.error().sentence());
-    if (arena_bytes > 0 && file->name == kBackendWithArena)
+    if (arena_bytes > 0 && file.name == kBackendWithArena)
       if (const auto made = opened->make_arena({arena_bytes}); !made)
         throw std::invalid_argument(made.error().sentence());
     if (model.device != "cpu")
@@ -223,6 +254,7 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
     state_->frames = std::move(*ring);
   }
   state_->device = options.device;
+  state_->load_timeout = nanoseconds(options.load_timeout);
   state_->meter = meter_of(options.device);
   pool::PoolOptions made;
   made.meter = state_->meter;
@@ -251,20 +283,19 @@ ModelPool& ModelPool::operator=(ModelPool&& other) noexcept {
 
 void ModelPool::add(const PoolModel& model) {
   check_model(model);
-  const auto backend = state_->backend_for(model);
+  if (model.device != state_->device)
+    throw std::invalid_argument("model " + model.name + " runs on " + model.device +
+                                ", but the pool's budget is of " + state_->device +
+                                "; give both the same device");
+  const auto file = inference::choose_backend(model.path, model.backend);
+  if (!file) throw std::invalid_argument(file.error().sentence());
   pool::Model added;
   added.name = model.name;
   added.memory = {{model.load_peak_bytes}, {model.run_peak_bytes}, {model.first_load_bytes}};
   added.most_sessions = model.sessions;
-  added.load = [backend, model, settings = settings_of(model, state_->arena_bytes)](
-                   const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
-    const auto* shared = static_cast<const pool::ReadySession*>(sibling.get());
-    const bool shares = shared != nullptr && shared->session.can_share() && model.device == "cpu";
-    auto ready = pool::make_ready(shares ? shared->session.share() : backend->load(model.path, settings),
-                                  model.image_size);
-    if (!ready) return forward_error(ready);
-    return std::shared_ptr<void>(std::move(*ready));
-  };
+  added.load = model.isolated
+                   ? load_isolated(model, *file, state_->load_timeout)
+                   : load_in_process(model, state_->backend_for(model, *file), state_->arena_bytes);
   if (const auto done = state_->pool->add(std::move(added)); !done)
     throw std::invalid_argument(done.error().sentence());
 }

@@ -6,6 +6,7 @@
 //   run allocate 8 (MiB, kept: a leak) | run sleep 5 (ms) | run exit 7 | run bad_alloc |
 //   trim release (what was kept, as an arena that shrinks) |
 //   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
+//   run crash_after 3 | run kill_after 3 (runs of the session) |
 //   run crash_beside | run fail_beside (while another model is loaded in the process) |
 //   exit hang (in a static destructor, when all was done) |
 //   segment noise 4096 (takes a picture of 4096 x 4096 and gives a soft mask of its size: noise, or even)
@@ -40,6 +41,7 @@ struct hr_session {
   std::vector<char*> kept;
   std::vector<std::uint64_t> kept_on_device;
   bool on_device = false;
+  long runs = 0;
   float input[4] = {};
   std::vector<float> output = std::vector<float>(4);
   int64_t picture_dims[4] = {1, 3, 0, 0}, mask_dims[4] = {1, 1, 0, 0};  // of a model that segments
@@ -107,6 +109,9 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       for (;;) ::pause();
     if (command.action == "crash") std::raise(SIGSEGV);
     if (command.action == "abort") std::abort();
+    const bool is_old = stage == "run" && session.runs > command.amount;
+    if (command.action == "crash_after" && is_old) std::raise(SIGSEGV);
+    if (command.action == "kill_after" && is_old) std::raise(SIGKILL);
     const bool has_company = loaded_sessions > 1;
     if (command.action == "crash_beside" && has_company) std::raise(SIGSEGV);
     if (command.action == "fail_beside" && has_company)
@@ -199,7 +204,10 @@ int describe(hr_session* session, hr_description* description, hr_error*) {
   return 0;
 }
 int bind_input(hr_session*, int32_t, const hr_tensor*, hr_error*) { return 0; }
-int run(hr_session* session, hr_error* error) { return obey(*session, "run", error); }
+int run(hr_session* session, hr_error* error) {
+  ++session->runs;
+  return obey(*session, "run", error);
+}
 int output(hr_session* session, int32_t, hr_tensor* tensor, hr_error*) {
   const bool is_mask = session->mask_dims[2] > 0;
   *tensor = {session->output.data(), session->output.size() * sizeof(float), kFloat32, is_mask ? 4 : 2,

@@ -1,0 +1,396 @@
+#include "inference/isolated/isolated_session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/subprocess.h"
+#include "inference/isolated/isolated_messages.h"
+#include "inference/isolated/message_channel.h"
+#include "inference/isolated/shared_tensors.h"
+#include "inference/model_file.h"
+
+namespace headroom::inference {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kProgram = "headroom_model_process";
+// A process whose socket is closed is gone by then, or hangs in its end.
+constexpr Nanoseconds kEnds{1'000'000'000};
+
+class LivingProcesses {
+ public:
+  void add(pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    pids_.push_back(pid);
+  }
+  void remove(pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    std::erase(pids_, pid);
+  }
+  std::vector<pid_t> all() {
+    const std::lock_guard lock(mutex_);
+    return pids_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<pid_t> pids_;
+};
+
+// Never destroyed: a session may outlive main().
+LivingProcesses& living_processes() {
+  static auto* const processes = new LivingProcesses;
+  return *processes;
+}
+
+Result<fs::path> find_program(const BackendFile& backend) {
+  std::vector<fs::path> folders{backend.path.parent_path()};
+  for (fs::path& folder : plugin_folders()) folders.push_back(std::move(folder));
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) {
+    if (::access((folder / kProgram).c_str(), X_OK) == 0) return folder / kProgram;
+    names.push_back(folder.string());
+  }
+  return input_error(fmt::format("cannot start {}", kProgram),
+                     fmt::format("it was looked for in {}", fmt::join(names, ", ")),
+                     "put it beside the plug-ins, or name its folder in HEADROOM_BACKEND_PATH");
+}
+
+// Told now and not when it runs. A runtime that does not know an input's dimensions has none of them.
+bool fits(const TensorSpec& input, ElementType type, const std::vector<std::int64_t>& dims) {
+  if (input.type != ElementType::unknown && input.type != type) return false;
+  if (input.dims.empty()) return true;
+  return std::equal(input.dims.begin(), input.dims.end(), dims.begin(), dims.end(),
+                    [](std::int64_t known, std::int64_t given) { return known < 0 || known == given; });
+}
+
+struct Input {
+  void* data = nullptr;
+  PlacedTensor placed;
+};
+
+// What stands behind the plug-in interface's hr_session.
+class ModelProcess {
+ public:
+  static Result<std::unique_ptr<ModelProcess>> start(const BackendFile& backend);
+  ~ModelProcess() {
+    living_processes().remove(process_.pid());
+    channel_.close();
+    process_.signal(SIGKILL);
+    process_.wait();
+  }
+
+  Status load(const BackendFile& backend, const fs::path& model, const RuntimeSettings& settings,
+              Nanoseconds timeout);
+  Status bind(std::size_t index, const hr_tensor& tensor);
+  Status run();
+  Status trim();
+  // After run(); false: there is no such output.
+  bool output(std::size_t index, hr_tensor& tensor);
+  const hr_description& describe();
+
+ private:
+  struct Specs {
+    std::vector<std::vector<const char*>> dim_names;
+    std::vector<hr_tensor_spec> tensors;
+    void refer_to(const std::vector<TensorSpec>& specs);
+  };
+  Result<Json> ask(const Json& request, std::optional<Nanoseconds> timeout);
+  // Why it cannot answer any more; it is reaped then.
+  std::string words_for_end();
+  void place_inputs();
+  void take_description(const Json& answer);
+
+  Subprocess process_;
+  MessageChannel channel_;
+  SharedTensors in_, out_;
+  std::vector<Input> inputs_;
+  std::vector<PlacedTensor> outputs_;
+  bool inputs_changed_ = true;
+  std::string ended_;  // the words for its end; empty: it lives
+  ModelDescription description_;
+  bool knows_outputs_ = false;
+  Specs input_specs_, output_specs_;
+  std::vector<const char*> metadata_keys_, metadata_values_;
+  hr_description described_{};
+};
+
+Result<std::unique_ptr<ModelProcess>> ModelProcess::start(const BackendFile& backend) {
+  auto program = find_program(backend);
+  if (!program) return forward_error(program);
+  auto started = std::make_unique<ModelProcess>();
+  auto in = SharedTensors::create("headroom-inputs"), out = SharedTensors::create("headroom-outputs");
+  if (!in) return forward_error(in);
+  if (!out) return forward_error(out);
+  int sockets[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
+    return internal_error("cannot make a socket to a model's process", errno_text(errno));
+  const UniqueFd childs(sockets[1]);
+  started->channel_ = MessageChannel(UniqueFd(sockets[0]));
+  started->in_ = std::move(*in);
+  started->out_ = std::move(*out);
+  SpawnOptions options;
+  options.command = {program->string()};
+  options.stdout_fd = STDERR_FILENO;
+  options.inherited = {
+      {childs.get(), kChannelFd}, {started->in_.fd(), kInputsFd}, {started->out_.fd(), kOutputsFd}};
+  // The signal would come with the end of the thread that started it; it watches its socket instead.
+  options.die_with_parent = false;
+  auto process = Subprocess::spawn(options);
+  if (!process) return forward_error(process);
+  started->process_ = std::move(*process);
+  living_processes().add(started->process_.pid());
+  return started;
+}
+
+std::string ModelProcess::words_for_end() {
+  if (!ended_.empty()) return ended_;
+  const auto status = process_.wait_for(kEnds);
+  if (!status) process_.signal(SIGKILL);
+  ended_ = status ? fmt::format("its process ended with {}", status->describe())
+                  : std::string("its process answers no more, and was ended");
+  process_.wait();
+  living_processes().remove(process_.pid());
+  return ended_;
+}
+
+Result<Json> ModelProcess::ask(const Json& request, std::optional<Nanoseconds> timeout) {
+  const std::string what = "a model's process failed";
+  if (!ended_.empty()) return failure(what, ended_);
+  if (!channel_.send(request)) return failure(what, words_for_end());
+  auto answer = channel_.receive(timeout);
+  if (!answer) return failure(what, words_for_end());
+  if (!*answer) {
+    process_.signal(SIGKILL);
+    words_for_end();
+    ended_ = fmt::format("it said nothing for {}, and its process was ended", format_duration(*timeout));
+    return failure(what, ended_);
+  }
+  if (!(*answer)->contains("why")) return std::move(**answer);
+  std::string why = get_text(**answer, "why");
+  const bool refused = get_bool(**answer, "out_of_memory").value_or(false);
+  return failure(what, refused ? "out of memory: " + why : std::move(why));
+}
+
+Status ModelProcess::load(const BackendFile& backend, const fs::path& model, const RuntimeSettings& settings,
+                          Nanoseconds timeout) {
+  Json request;
+  request["do"] = "load";
+  request["backend"] = backend.name;
+  request["plugin"] = fs::absolute(backend.path).string();
+  request["path"] = fs::absolute(model).string();
+  request["settings"] = to_json(settings);
+  auto answer = ask(request, timeout);
+  if (!answer) return forward_error(answer);
+  take_description(*answer);
+  inputs_.resize(description_.inputs.size());
+  return {};
+}
+
+void ModelProcess::take_description(const Json& answer) {
+  description_ = description_from_json(get_member(answer, "description"));
+  knows_outputs_ = get_bool(answer, "outputs_known").value_or(false);
+}
+
+Status ModelProcess::bind(std::size_t index, const hr_tensor& tensor) {
+  if (!ended_.empty()) return failure("a model's process failed", ended_);
+  if (index >= inputs_.size()) return failure("it has no such input", std::to_string(index));
+  const auto type = static_cast<ElementType>(tensor.element_type);
+  if (size_of(type) == 0)
+    return failure("an input cannot be given to a model in a process of its own", "it has no plain numbers");
+  std::vector<std::int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
+  if (!fits(description_.inputs[index], type, dims))
+    return failure("an input is not what the model takes",
+                   fmt::format("it takes {}", description_.inputs[index].describe()));
+  if (static_cast<std::size_t>(element_count(dims)) * size_of(type) != tensor.bytes)
+    return failure("an input has other bytes than its dimensions and type need",
+                   std::to_string(tensor.bytes));
+  inputs_[index] = {tensor.data, {type, std::move(dims), 0, tensor.bytes}};
+  inputs_changed_ = true;
+  return {};
+}
+
+void ModelProcess::place_inputs() {
+  std::size_t end = 0;
+  for (Input& input : inputs_) input.placed.at = place_tensor(end, input.placed.bytes);
+}
+
+Status ModelProcess::run() {
+  Json request;
+  request["do"] = "run";
+  if (inputs_changed_) {
+    place_inputs();
+    request["inputs"] = Json::array();
+    std::size_t end = 0;
+    for (const Input& input : inputs_) {
+      if (input.data == nullptr && input.placed.bytes > 0) return failure("an input is not bound");
+      end = std::max(end, input.placed.at + input.placed.bytes);
+      request["inputs"].push_back(to_json(input.placed));
+    }
+    if (auto grown = in_.grow(end); !grown) return grown;
+  }
+  for (const Input& input : inputs_)
+    if (input.placed.bytes > 0) std::memcpy(in_.data() + input.placed.at, input.data, input.placed.bytes);
+  auto answer = ask(request, std::nullopt);
+  if (!answer) return forward_error(answer);
+  inputs_changed_ = false;
+  const std::int64_t bytes = get_integer(*answer, "bytes").value_or(0);
+  if (auto mapped = out_.follow(bytes < 0 ? 0 : static_cast<std::size_t>(bytes)); !mapped) return mapped;
+  outputs_.clear();
+  for (const Json& entry : get_member(*answer, "outputs")) {
+    auto placed = placed_tensor_from_json(entry, out_.size());
+    if (!placed) return forward_error(placed);
+    outputs_.push_back(std::move(*placed));
+  }
+  if (answer->contains("description")) take_description(*answer);
+  return {};
+}
+
+Status ModelProcess::trim() {
+  Json request;
+  request["do"] = "trim";
+  auto answer = ask(request, std::nullopt);
+  return answer ? Status{} : forward_error(answer);
+}
+
+bool ModelProcess::output(std::size_t index, hr_tensor& tensor) {
+  if (index >= outputs_.size()) return false;
+  const PlacedTensor& placed = outputs_[index];
+  tensor = {placed.bytes == 0 ? nullptr : out_.data() + placed.at, placed.bytes,
+            static_cast<std::int32_t>(placed.type), static_cast<std::int32_t>(placed.dims.size()),
+            placed.dims.data()};
+  return true;
+}
+
+void ModelProcess::Specs::refer_to(const std::vector<TensorSpec>& specs) {
+  dim_names.clear();
+  tensors.clear();
+  for (const TensorSpec& spec : specs) {
+    dim_names.emplace_back();
+    for (const std::string& name : spec.dim_names) dim_names.back().push_back(name.c_str());
+  }
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    tensors.push_back({specs[i].name.c_str(), static_cast<std::int32_t>(specs[i].type),
+                       static_cast<std::int32_t>(specs[i].dims.size()), specs[i].dims.data(),
+                       dim_names[i].data()});
+}
+
+const hr_description& ModelProcess::describe() {
+  input_specs_.refer_to(description_.inputs);
+  output_specs_.refer_to(description_.outputs);
+  metadata_keys_.clear();
+  metadata_values_.clear();
+  for (const auto& [key, value] : description_.metadata) {
+    metadata_keys_.push_back(key.c_str());
+    metadata_values_.push_back(value.c_str());
+  }
+  described_.input_count = static_cast<std::int32_t>(description_.inputs.size());
+  described_.output_count = knows_outputs_ ? static_cast<std::int32_t>(description_.outputs.size()) : -1;
+  described_.metadata_count = static_cast<std::int32_t>(description_.metadata.size());
+  described_.inputs = input_specs_.tensors.data();
+  described_.outputs = output_specs_.tensors.data();
+  described_.metadata_keys = metadata_keys_.data();
+  described_.metadata_values = metadata_values_.data();
+  return described_;
+}
+
+// The plug-in interface over a ModelProcess.
+
+ModelProcess& process_of(hr_session* session) { return *reinterpret_cast<ModelProcess*>(session); }
+
+int answer_of(const Status& done, hr_error* error) {
+  if (done) return 0;
+  constexpr std::string_view kOutOfMemory = "out of memory: ";
+  std::string why = done.error().why.empty() ? done.error().what : done.error().why;
+  error->kind = is_out_of_memory(done.error()) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED;
+  if (why.starts_with(kOutOfMemory)) why.erase(0, kOutOfMemory.size());
+  const std::size_t length = why.copy(error->message, sizeof error->message - 1);
+  error->message[length] = '\0';
+  return 1;
+}
+
+int start_nothing(hr_error*) { return 0; }
+void stop_nothing() {}
+const char* no_version() { return ""; }
+int load_elsewhere(const char*, const hr_settings*, hr_session**, hr_error* error) {
+  return answer_of(failure("a model in a process of its own is loaded by load_isolated()"), error);
+}
+void unload(hr_session* session) { delete &process_of(session); }
+int describe(hr_session* session, hr_description* description, hr_error*) {
+  const std::size_t known = description->struct_size;
+  *description = process_of(session).describe();
+  description->struct_size = known;
+  return 0;
+}
+int bind_input(hr_session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
+  return answer_of(process_of(session).bind(static_cast<std::size_t>(index), *tensor), error);
+}
+int run(hr_session* session, hr_error* error) { return answer_of(process_of(session).run(), error); }
+int output(hr_session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
+  if (process_of(session).output(static_cast<std::size_t>(index), *tensor)) return 0;
+  return answer_of(failure("there is no such output"), error);
+}
+int memory_stats(hr_session*, hr_memory_stats*, hr_error*) { return 0; }
+int trim(hr_session* session, hr_error* error) { return answer_of(process_of(session).trim(), error); }
+
+// Errors name the runtime that the other process has.
+struct Table {
+  std::string name;
+  hr_backend api;
+};
+
+std::shared_ptr<const hr_backend> table_for(const std::string& name) {
+  static constexpr const char* kNoExtensions[] = {nullptr};
+  auto table = std::make_shared<Table>();
+  table->name = name;
+  table->api = {HEADROOM_BACKEND_ABI,
+                HEADROOM_BACKEND_SMALLEST_TABLE,
+                table->name.c_str(),
+                kNoExtensions,
+                start_nothing,
+                stop_nothing,
+                no_version,
+                load_elsewhere,
+                unload,
+                describe,
+                bind_input,
+                run,
+                output,
+                memory_stats,
+                trim,
+                nullptr,
+                nullptr,
+                nullptr,
+                nullptr,
+                nullptr};
+  return {table, &table->api};
+}
+
+}  // namespace
+
+Result<Session> load_isolated(const BackendFile& backend, const fs::path& model,
+                              const RuntimeSettings& settings, Nanoseconds load_timeout) {
+  if (auto readable = check_model_file(model); !readable) return forward_error(readable);
+  auto process = ModelProcess::start(backend);
+  if (!process) return forward_error(process);
+  if (auto loaded = (*process)->load(backend, model, settings, load_timeout); !loaded)
+    return failure(fmt::format("{} cannot load {}", backend.name, model.string()), loaded.error().why);
+  Session session(table_for(backend.name), reinterpret_cast<hr_session*>(process->release()),
+                  model.filename().string());
+  if (auto described = session.read_description(); !described) return forward_error(described);
+  return session;
+}
+
+std::vector<pid_t> isolated_processes() { return living_processes().all(); }
+
+}  // namespace headroom::inference

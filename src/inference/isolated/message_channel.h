@@ -1,0 +1,29 @@
+// One JSON document after another over a connected socket, each behind its length.
+#pragma once
+
+#include <optional>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace headroom::inference {
+
+class MessageChannel {
+ public:
+  MessageChannel() = default;
+  explicit MessageChannel(UniqueFd socket) : socket_(std::move(socket)) {}
+  int fd() const { return socket_.get(); }
+  Status send(const Json& message);
+  // Waits for the next; absent `timeout`: as long as it takes. Nothing: it did not come in time.
+  Result<std::optional<Json>> receive(std::optional<Nanoseconds> timeout = std::nullopt);
+  void close() { socket_.reset(); }
+
+ private:
+  // False: it did not come in time.
+  Result<bool> read_all(char* to, std::size_t bytes, std::optional<Nanoseconds> deadline);
+  UniqueFd socket_;
+};
+
+}  // namespace headroom::inference

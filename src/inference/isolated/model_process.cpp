@@ -1,0 +1,164 @@
+// headroom_model_process: one model for another process (isolated_messages.h). It ends with the other's end
+// of the socket.
+#include <malloc.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "inference/backend.h"
+#include "inference/isolated/isolated_messages.h"
+#include "inference/isolated/message_channel.h"
+#include "inference/isolated/shared_tensors.h"
+
+namespace headroom::inference {
+namespace {
+
+// A load leaves holes in the heap, and so do the first runs: 14 MiB of text recognition's 38.
+constexpr int kFirstRuns = 2;
+
+// A runtime that hangs reads no socket.
+void end_with_the_other_side(int fd) {
+  std::thread([fd] {
+    pollfd other{fd, POLLRDHUP, 0};
+    while (::poll(&other, 1, -1) < 0 || (other.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) {
+    }
+    ::_exit(0);
+  }).detach();
+}
+
+class Served {
+ public:
+  Served(MessageChannel channel, SharedTensors in, SharedTensors out)
+      : channel_(std::move(channel)), in_(std::move(in)), out_(std::move(out)) {}
+
+  void serve() {
+    for (;;) {
+      auto request = channel_.receive();
+      if (!request || !*request) return;
+      Json answer = Json::object();
+      Status done;
+      try {
+        done = obey(**request, answer);
+      } catch (const std::bad_alloc&) {
+        done = failure("an allocation was refused", "out of memory");
+      }
+      if (!done) {
+        answer = Json::object();
+        answer["why"] = done.error().why.empty() ? done.error().what : done.error().why;
+        answer["out_of_memory"] = is_out_of_memory(done.error());
+      }
+      if (!channel_.send(answer)) return;
+    }
+  }
+
+ private:
+  Status obey(const Json& request, Json& answer) {
+    const std::string what = get_text(request, "do");
+    if (what == "load") return load(request, answer);
+    if (!session_) return internal_error("no model is loaded");
+    if (what == "run") return run(request, answer);
+    if (what == "trim") return session_->trim();
+    return internal_error("it is not known what to do", what);
+  }
+
+  Status load(const Json& request, Json& answer) {
+    auto backend = Backend::open({get_text(request, "backend"), get_text(request, "plugin")});
+    if (!backend) return forward_error(backend);
+    if (auto started = backend->start(); !started) return started;
+    const RuntimeSettings settings = settings_from_json(get_member(request, "settings"));
+    if (settings.device != "cpu")
+      if (auto ready = backend->prepare_device(settings.device); !ready) return forward_error(ready);
+    auto session = backend->load(get_text(request, "path"), settings);
+    if (!session) return forward_error(session);
+    session_.emplace(std::move(*session));
+    ::malloc_trim(0);
+    describe(answer);
+    return {};
+  }
+
+  void describe(Json& answer) const {
+    answer["description"] = to_json(session_->description());
+    answer["outputs_known"] = session_->knows_outputs();
+  }
+
+  Status run(const Json& request, Json& answer) {
+    if (request.contains("inputs"))
+      if (auto bound = bind(get_member(request, "inputs")); !bound) return bound;
+    if (auto ran = session_->run(); !ran) return ran;
+    if (!session_->knows_outputs()) {
+      if (auto learnt = session_->learn_outputs(); !learnt) return learnt;
+      describe(answer);
+    }
+    if (runs_ < kFirstRuns && ++runs_ == kFirstRuns) ::malloc_trim(0);
+    return place_outputs(answer);
+  }
+
+  // The model reads its inputs where the other process writes them.
+  Status bind(const Json& inputs) {
+    std::size_t size = 0;
+    for (const Json& entry : inputs) {
+      const auto at = get_integer(entry, "at"), bytes = get_integer(entry, "bytes");
+      if (!at || !bytes || *at < 0 || *bytes < 0) return internal_error("an input has no place");
+      size = std::max(size, static_cast<std::size_t>(*at) + static_cast<std::size_t>(*bytes));
+    }
+    if (auto mapped = in_.follow(size); !mapped) return mapped;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      auto placed = placed_tensor_from_json(inputs[i], in_.size());
+      if (!placed) return forward_error(placed);
+      // An input of no elements has a place, too.
+      std::byte* const data = in_.data() == nullptr ? &nothing_ : in_.data() + placed->at;
+      if (auto bound = session_->bind_input(i, data, placed->bytes, placed->type, placed->dims); !bound)
+        return bound;
+    }
+    return {};
+  }
+
+  Status place_outputs(Json& answer) {
+    if (auto read = session_->outputs(views_); !read) return read;
+    std::vector<PlacedTensor> placed;
+    std::size_t end = 0;
+    for (const TensorView& view : views_) {
+      PlacedTensor tensor{view.type, {view.dims, view.dims + view.rank}, 0, 0};
+      if (view.data != nullptr) tensor.bytes = static_cast<std::size_t>(view.count()) * size_of(view.type);
+      tensor.at = place_tensor(end, tensor.bytes);
+      placed.push_back(std::move(tensor));
+    }
+    if (auto grown = out_.grow(end); !grown) return grown;
+    answer["outputs"] = Json::array();
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      if (placed[i].bytes > 0) std::memcpy(out_.data() + placed[i].at, views_[i].data, placed[i].bytes);
+      answer["outputs"].push_back(to_json(placed[i]));
+    }
+    answer["bytes"] = end;
+    return {};
+  }
+
+  MessageChannel channel_;
+  SharedTensors in_, out_;
+  std::byte nothing_{};
+  std::optional<Session> session_;  // ends before what it reads
+  std::vector<TensorView> views_;
+  int runs_ = 0;
+};
+
+}  // namespace
+}  // namespace headroom::inference
+
+int main() {
+  using namespace headroom;
+  using namespace headroom::inference;
+  auto in = SharedTensors::attach(UniqueFd(kInputsFd)), out = SharedTensors::attach(UniqueFd(kOutputsFd));
+  if (!in || !out) return 2;  // started by hand
+  ::mallopt(M_MMAP_THRESHOLD, 64 << 10);  // what is freed goes back to the system
+  ::mallopt(M_ARENA_MAX, 2);
+  end_with_the_other_side(kChannelFd);
+  Served(MessageChannel(UniqueFd(kChannelFd)), std::move(*in), std::move(*out)).serve();
+  ::_exit(0);  // the kernel frees it all, whatever its runtime does while it is torn down
+}
