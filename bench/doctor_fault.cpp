@@ -1,12 +1,17 @@
 // A small program with a fault of memory, or with its cure: what bench/doctor_planted_faults.py asks headroom
 // doctor about. It goes through videos, of which each is given to models, which each follow objects.
 //
-//     doctor_fault FAULT [cured]
-//
-// Prints its resident bytes at the end.
+//     doctor_fault FAULT [cured]           prints its resident bytes at the end
+//     doctor_fault thrash FILE SECONDS     reads the mapped FILE round and round, as a model's weights are;
+//                                          prints how many MiB it got through
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <headroom/scope.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -78,6 +83,27 @@ void cut_up_the_heap() {
   for (char* frame : frames) std::free(frame);
 }
 
+// Weights are read from the first to the last in each run of a model: the page that was dropped longest ago
+// is the one that is needed next.
+double read_round_and_round(const char* file, double seconds) {
+  const int fd = ::open(file, O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (fd < 0 || ::fstat(fd, &status) != 0) return 0;
+  const auto size = static_cast<std::size_t>(status.st_size);
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);  // a page is charged to the group that read it first
+  void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  ::close(fd);
+  if (mapped == MAP_FAILED) return 0;
+  const auto* const weights = static_cast<const volatile char*>(mapped);
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  constexpr std::size_t kPage = 4096, kBetweenLooks = 256;  // 1 MiB
+  std::size_t pages = 0;
+  while (Clock::now() < end)
+    for (std::size_t i = 0; i < kBetweenLooks; ++i, ++pages) (void)weights[pages * kPage % size];
+  return static_cast<double>(pages) / kBetweenLooks;
+}
+
 long resident_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)
@@ -93,6 +119,11 @@ long resident_kib() {
 
 int main(int count, char** arguments) {
   fault = count > 1 ? arguments[1] : "";
+  if (fault == "thrash") {
+    fmt::print("{:.0f}\n",
+               count > 3 ? read_round_and_round(arguments[2], std::strtod(arguments[3], nullptr)) : 0);
+    return 0;
+  }
   cured = count > 2;
   if (fault == "fragmentation")
     cut_up_the_heap();

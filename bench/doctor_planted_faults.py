@@ -1,65 +1,205 @@
 #!/usr/bin/env python3
-"""Does headroom doctor find planted faults, name their level, and does the cure help? Records doctor_fault (a small
-program that goes through videos, models and objects) with each fault and with its cure, asks headroom doctor about
-both, and compares what the program holds at its end. The cured ones are the healthy programs: they must give nothing
-severe.
+"""Does headroom doctor find planted faults, name their level, and does the cure help? As many healthy programs must give
+nothing severe.
 
-    bench/doctor_planted_faults.py [--build build/release] [--markdown FILE]
+- Leaks, a cache and a heap that is cut up: doctor_fault (a small program that goes through videos, models and objects) is
+  recorded with each fault and with its cure; what it holds at its end is compared.
+- Thrash: doctor_fault reads mapped weights round and round in a control group that is too small for them, and in one that
+  is not; how much it gets through a second is compared.
+- A load peak: a model of weights alone (weighty_onnx.py) is measured by headroom bench, and the cures are tried by headroom
+  doctor --try.
+- Duplicate sessions: two models of one file at once, and then as the cures say; their joint peak is compared.
+
+    bench/doctor_planted_faults.py [--build build/release] [--markdown FILE] [--only trace|thrash|load|duplicates]
 """
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+import weighty_onnx
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MIB = 2**20
 # Fault, finding, severity, level.
-FAULTS = [
+TRACED = [
     ("leak-object", "leak", "severe", "object"),
     ("leak-model", "leak", "severe", "model"),
     ("leak-video", "leak", "severe", "video"),
     ("arena", "growth-levelled-off", "note", None),
     ("fragmentation", "fragmentation", "warning", None),
 ]
+THRASH_SECONDS, WEIGHTS, TOO_SMALL, ENOUGH = 15, 192, 128, 256  # MiB
 
 
-def examine(build, folder, words):
-    """What the program held at its end, without and under the tracer's eye, and the findings on its recording."""
-    program = [str(build / "bin/doctor_fault"), *words]
-    resident = int(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
-    recording = folder / ("-".join(words) + ".hrec")
-    subprocess.run([str(build / "bin/headroom"), "trace", "--full", "--out", str(recording), "--", *program],
-                   check=True, capture_output=True)
-    answer = subprocess.run([str(build / "bin/headroom"), "doctor", str(recording), "--json"], capture_output=True, text=True)
-    return resident, json.loads(answer.stdout)["findings"], answer.returncode
+class Trials:
+    def __init__(self, build, folder):
+        self.headroom, self.fault, self.folder = str(build / "bin/headroom"), str(build / "bin/doctor_fault"), folder
+        self.rows, self.wrong = [], 0
+
+    def run(self, *words, code=None):
+        ended = subprocess.run(words, capture_output=True, text=True, cwd=self.folder)
+        if code is not None and ended.returncode != code:
+            raise SystemExit(f"{' '.join(map(str, words))}: {ended.returncode}\n{ended.stderr}")
+        return ended
+
+    def doctor(self, what, *flags):
+        ended = self.run(self.headroom, "doctor", str(what), "--json", *flags)
+        if ended.returncode > 1:
+            raise SystemExit(ended.stderr)
+        return json.loads(ended.stdout), ended.returncode
+
+    def add(self, fault, found, level, measured, before, after, healthy, right):
+        self.wrong += not right
+        print(f"{fault}: {'right' if right else 'WRONG'}", file=sys.stderr)
+        self.rows.append((fault, found, level or "-", measured, before, after, healthy, "yes" if right else "NO"))
+
+    def table(self):
+        head = ("fault", "found", "level", "measured", "with the fault", "cured", "findings when cured", "right")
+        lines = [head, ["---"] * len(head), *self.rows]
+        return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def ids(findings):
+    return ", ".join(finding["id"] for finding in findings) or "none"
+
+
+def is_healthy(findings, code):
+    return code == 0 and all(finding["severity"] != "severe" for finding in findings)
+
+
+def traced(trials):
+    def examine(*words):
+        """What the program held at its end, not under the tracer's eye, and the findings on its recording."""
+        program = [trials.fault, *words]
+        resident = int(trials.run(*program, code=0).stdout)
+        recording = trials.folder / ("-".join(words) + ".hrec")
+        trials.run(trials.headroom, "trace", "--full", "--out", str(recording), "--", *program, code=0)
+        document, code = trials.doctor(recording)
+        return resident, document["findings"], code
+
+    for fault, wanted, severity, level in TRACED:
+        resident, findings, code = examine(fault)
+        cured, after, cured_code = examine(fault, "cured")
+        found_level = findings[0]["figures"].get("level") if findings else None
+        right = (ids(findings) == wanted and findings[0]["severity"] == severity
+                 and (level is None or found_level == level) and code == (1 if severity == "severe" else 0)
+                 and is_healthy(after, cured_code) and not after)
+        trials.add(fault, ids(findings), found_level, "resident at the end", f"{resident / MIB:.1f} MiB",
+                   f"{cured / MIB:.1f} MiB", ids(after), right)
+
+
+def thrash(trials):
+    weights = trials.folder / "weights.bin"
+    weights.write_bytes(os.urandom(WEIGHTS * MIB))
+    os.sync()  # pages that are not on the disk yet cannot be dropped
+
+    def examine(limit):
+        log = trials.folder / f"thrash-{limit}.jsonl"
+        ended = trials.run(trials.headroom, "run", "--limit", f"{limit}MiB", "--", trials.headroom, "watch", "--jsonl",
+                           "--interval", "250ms", "--output", str(log), "--", trials.fault, "thrash", str(weights),
+                           str(THRASH_SECONDS), code=0)
+        done = next(int(line) for line in ended.stdout.splitlines() if line.isdigit())
+        document, code = trials.doctor(log)
+        return done / THRASH_SECONDS, document["findings"], code, "hard" in ended.stderr
+
+    before, findings, code, is_hard = examine(TOO_SMALL)
+    if not is_hard:
+        print("thrash: left out, no control group can be made here", file=sys.stderr)
+        return
+    after, cured, cured_code, _ = examine(ENOUGH)
+    level = findings[0]["figures"].get("level") if findings else None
+    trials.add(f"thrash: {WEIGHTS} MiB of mapped weights in a group of {TOO_SMALL} MiB; cured: of {ENOUGH} MiB",
+               ids(findings), level, "weights read a second", f"{before:,.0f} MiB", f"{after:,.0f} MiB", ids(cured),
+               ids(findings) == "control-group-thrash" and code == 1 and level == "control group"
+               and is_healthy(cured, cured_code) and after > 2 * before)
+
+
+def bench(trials, name, *words):
+    output = trials.folder / name
+    trials.run(trials.headroom, "bench", "--quiet", "--output-dir", str(output), "--prepared-dir",
+               str(trials.folder / f"{name}-prepared"), *words, code=0)
+    run = next(output.iterdir())
+    return run, json.loads((run / "report.json").read_text(encoding="utf-8"))
+
+
+def load_peak(trials):
+    # Blocks of more than 32 MiB are always mapped by themselves (glibc), so what loading needed alone goes back.
+    model = trials.folder / "large.onnx"
+    weighty_onnx.write(model, layers=4, side=3072)
+    run, _ = bench(trials, "load", "--model", f"w={model},arena=off", "--max-frames", "50")
+    document, code = trials.doctor(run, "--try")
+    finding = next((one for one in document["findings"] if one["id"] == "load-peak-over-run-peak"), None)
+    tried = [cure["tried"] for cure in finding["cures"] if "tried" in cure] if finding else []
+    tried += document.get("together", [])
+    helped = [one for one in tried if one["verdict"] == "helps"]
+    best = max(helped, key=lambda one: one.get("saved_bytes", 0), default=None)
+    for one in tried:
+        print(f"  {one['settings']}: {one['sentence']}", file=sys.stderr)
+    if best is None:
+        trials.add("load peak", ids(document["findings"]), None, "load peak", "-", "-", "-", False)
+        return
+    cured, _ = bench(trials, "load-cured", "--model", f"w={model},arena=off,{best['settings']}", "--max-frames", "50")
+    after, after_code = trials.doctor(cured)
+    trials.add(f"load peak far above the run peak; cured: `{best['settings']}`, found by `--try`", ids(document["findings"]),
+               "model", "load peak", f"{best['before']['load_peak_bytes'] / MIB:.1f} MiB",
+               f"{best['after']['load_peak_bytes'] / MIB:.1f} MiB", ids(after["findings"]),
+               finding["severity"] == "warning" and code == 0 and is_healthy(after["findings"], after_code)
+               and not any(one["id"] == finding["id"] for one in after["findings"]))
+
+
+def duplicates(trials, model, other):
+    def together(name, *models):
+        words = [word for one in models for word in ("--model", one)]
+        # Shares of pages are sampled, so the peak must last for some samples.
+        run, report = bench(trials, name, *words, "--parallel", "--max-frames", "300", "--metrics-interval", "50ms")
+        document, code = trials.doctor(run)
+        # Not the control group's account: pages of a file are charged to whoever read it first.
+        shares = sum(one["memory"]["pss_run_peak_bytes"] for one in report["parallel"]["together"])
+        return shares, document["findings"], code
+
+    joint, findings, code = together("twice", f"a={model}", f"b={model}")
+    run, report = bench(trials, "once", "--model", f"a={model}", "--parallel", "--max-frames", "300",
+                        "--metrics-interval", "50ms")
+    one_peak = report["parallel"]["together"][0]["memory"]["pss_run_peak_bytes"]
+    document, once_code = trials.doctor(run)
+    found = any(one["id"] == "duplicate-models" for one in findings)
+    trials.add("duplicate sessions; cured: one session for both", ids(findings), "session", "shares of pages, all processes",
+               f"{joint / MIB:.1f} MiB", f"{one_peak / MIB:.1f} MiB", ids(document["findings"]),
+               found and code == 0 and is_healthy(document["findings"], once_code) and one_peak < joint)
+    words = ",mapped=on,prepack=off"
+    mapped, after, after_code = together("mapped", f"a={model}{words}", f"b={model}{words}")
+    trials.add("duplicate sessions; cured: `mapped=on,prepack=off` for both", ids(findings), "session",
+               "shares of pages, all processes", f"{joint / MIB:.1f} MiB", f"{mapped / MIB:.1f} MiB", ids(after),
+               found and is_healthy(after, after_code) and mapped < joint)
+    two, after, after_code = together("two", f"a={model}", f"b={other}")
+    trials.add("none: two models of different files at once", "-", "-", "shares of pages, all processes", "-", f"{two / MIB:.1f} MiB",
+               ids(after), is_healthy(after, after_code) and not any(one["id"] == "duplicate-models" for one in after))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--only", choices=["trace", "thrash", "load", "duplicates"])
     options = parser.parse_args()
-    build = options.build.resolve()
-    table = "| fault | found | level | may save | held at the end | cured | findings when cured | right |\n|---|---|---|---|---|---|---|---|\n"
-    wrong = 0
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        for fault, wanted, severity, level in FAULTS:
-            resident, findings, code = examine(build, folder, [fault])
-            cured, after, cured_code = examine(build, folder, [fault, "cured"])
-            ids = ", ".join(finding["id"] for finding in findings) or "-"
-            found_level = findings[0]["figures"].get("level") if findings else None
-            saves = max((cure.get("saves_bytes", 0) for finding in findings for cure in finding["cures"]), default=0)
-            right = (ids == wanted and findings[0]["severity"] == severity and (level is None or found_level == level)
-                     and code == (1 if severity == "severe" else 0) and cured_code == 0)
-            wrong += not right
-            table += (f"| {fault} | {ids} | {found_level or '-'} | {saves / 2**20:.1f} MiB | {resident / 2**20:.1f} MiB "
-                      f"| {cured / 2**20:.1f} MiB | {', '.join(finding['id'] for finding in after) or 'none'} | {'yes' if right else 'NO'} |\n")
-    print(table)
-    if options.markdown:
-        options.markdown.write_text(table, encoding="utf-8")
-    return 1 if wrong else 0
+        trials = Trials(options.build.resolve(), pathlib.Path(name))
+        model, other = trials.folder / "w.onnx", trials.folder / "v.onnx"
+        weighty_onnx.write(model)
+        weighty_onnx.write(other, layers=12)
+        chosen = {"trace": lambda: traced(trials), "thrash": lambda: thrash(trials),
+                  "load": lambda: load_peak(trials), "duplicates": lambda: duplicates(trials, model, other)}
+        for name, work in chosen.items():
+            if options.only in (None, name):
+                work()
+        print(trials.table())
+        if options.markdown:
+            options.markdown.write_text(trials.table(), encoding="utf-8")
+        return 1 if trials.wrong else 0
 
 
 if __name__ == "__main__":

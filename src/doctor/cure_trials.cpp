@@ -150,8 +150,12 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
   }
   if (!changed.arena) changed.arena_extend = run.arena_extend;
   together.settings = changed_words(run, changed);
-  for (const TriedCure* one : helped)
-    if (one->settings == together) return std::nullopt;
+  for (const TriedCure* one : helped) {
+    RuntimeSettings alone = run;
+    set_by_words(alone, one->settings.settings);
+    if (alone == changed && one->settings.max_frames_in_memory == together.max_frames_in_memory)
+      return std::nullopt;
+  }
   return together;
 }
 
@@ -198,11 +202,10 @@ TriedCure judge(CureSettings settings, std::string command, const analysis::Mode
                   : smaller           ? CureVerdict::helps
                   : slower            ? CureVerdict::worse
                                       : CureVerdict::no_difference;
-  tried.sentence = fmt::format("{}: {}",
-                               is_mixed && tried.verdict == CureVerdict::no_difference
-                                   ? "one peak falls and another grows"
-                                   : first_words(tried.verdict, larger),
-                               words);
+  std::string_view first = first_words(tried.verdict, larger);
+  if (is_mixed && smaller) first = "the largest peak falls, and another grows";
+  if (is_mixed && !smaller && !larger) first = "one peak falls, and another grows";
+  tried.sentence = fmt::format("{}: {}", first, words);
   return tried;
 }
 

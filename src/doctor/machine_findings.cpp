@@ -45,9 +45,37 @@ Found oom_kills(const MachineHistory& history) {
   return finding;
 }
 
+constexpr std::int64_t kLeastThrash = 3'000'000'000;  // as the alert waits
+
+// Reading a dataset round and round through a full cache looks alike, at the pace of a disk: a warning.
+Found group_thrash(const MachineHistory& history) {
+  if (history.group_thrashed.count < kLeastThrash) return std::nullopt;
+  constexpr double kPaceOfDisks = 25'000, kWaiting = 0.05;  // pages a second: 100 MiB
+  const bool is_severe = history.most_group_pages >= kPaceOfDisks && history.most_group_waiting >= kWaiting;
+  const auto& group = history.last.cgroup;
+  const Bytes limit = group && group->limit ? *group->limit : Bytes{};
+  Finding finding = finding_of(
+      "control-group-thrash", is_severe ? Severity::severe : Severity::warning,
+      fmt::format("At its limit of {} the control group read up to {:.0f} pages a second again, for {}",
+                  format_bytes(limit), history.most_group_pages, format_duration(history.group_thrashed)),
+      "What it needs all the time, such as mapped weights and code, does not fit: pages are dropped and read "
+      "again at once. The machine has memory; the group has not.",
+      Confidence::likely);
+  finding.figures = {{"level", "control group"},
+                     {"limit_bytes", limit.count},
+                     {"thrash_seconds", history.group_thrashed.seconds()},
+                     {"most_pages_per_second", history.most_group_pages},
+                     {"most_waiting_percent", 100 * history.most_group_waiting}};
+  finding.cures = {
+      {"raise the limit until nothing is read again", "headroom run --limit SIZE -- COMMAND", {}},
+      {"likewise of a container", "docker update --memory=SIZE --memory-swap=SIZE CONTAINER", {}},
+      {"keep fewer models at once within it", "headroom plan BUDGET.toml", {}}};
+  return finding;
+}
+
 Found swap_thrash(const MachineHistory& history) {
-  constexpr std::int64_t kLeast = 3'000'000'000;  // as the alert waits
-  if (history.thrashed.count < kLeast) return std::nullopt;
+  if (history.thrashed.count < kLeastThrash || history.group_thrashed.count >= kLeastThrash)
+    return std::nullopt;
   Finding finding =
       finding_of("swap-thrash", Severity::severe,
                  fmt::format("The machine thrashed for {}: up to {:.0f} pages a second were read again",
@@ -182,6 +210,61 @@ Found group_nearly_full(const MachineHistory& history) {
   return finding;
 }
 
+Found swap_nearly_full(const MachineHistory& history) {
+  const auto &swap = history.last.swap_total, &total = history.last.ram_total;
+  if (!swap || swap->count == 0 || !total || !history.lowest_available) return std::nullopt;
+  if (history.most_swapped.count < share_of(swap, 90) ||
+      history.lowest_available->count > share_of(total, 20))
+    return std::nullopt;
+  Finding finding =
+      finding_of("swap-nearly-full", Severity::warning,
+                 fmt::format("{} of {} of swap were used, and {} of {} of memory were available",
+                             format_bytes(history.most_swapped), format_bytes(*swap),
+                             format_bytes(*history.lowest_available), format_bytes(*total)),
+                 "Swap is smaller than what is idle: the next peak meets the kernel's killer.");
+  finding.figures = {{"swap_used_bytes", history.most_swapped.count},
+                     {"swap_bytes", swap->count},
+                     {"available_bytes", history.lowest_available->count}};
+  finding.cures = {{"see who holds the memory", "headroom top", {}},
+                   {"add swap on a disk",
+                    "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
+                    "sudo swapon /swapfile",
+                    {}}};
+  return finding;
+}
+
+// What no figure of the kernel accounts for. Huge pages and zram's own memory are told apart from it.
+Found unaccounted(const MachineHistory& history) {
+  const SystemSample& last = history.last;
+  if (!last.ram_total || !last.ram_free || !last.ram_buffers || !last.ram_cached || !last.ram_anonymous ||
+      !last.slab_reclaimable || !last.slab_unreclaimable || !last.page_tables)
+    return std::nullopt;
+  Bytes rest = *last.ram_total - *last.ram_free - *last.ram_buffers - *last.ram_cached - *last.ram_anonymous -
+               *last.slab_reclaimable - *last.slab_unreclaimable - *last.page_tables;
+  for (const auto* held : {&last.kernel_stacks, &last.huge_pages_total, &last.zram_used, &last.nvmap_used,
+                           &last.nvmap_free, &last.swap_cached})
+    rest = rest - held->value_or(Bytes{});
+  if (rest.count < share_of(last.ram_total, 15) || rest.count < mebibytes(512).count) return std::nullopt;
+  Finding finding = finding_of(
+      "memory-of-no-process", Severity::note,
+      fmt::format("{} of {} are held by no process, cache or part of the kernel that tells of it",
+                  format_bytes(rest), format_bytes(*last.ram_total)),
+      "Drivers hold it: on a machine with an integrated GPU that is GPU memory, which no process' resident "
+      "memory shows; on a virtual machine what its host took back.",
+      Confidence::possible);
+  finding.figures = {{"unaccounted_bytes", rest.count}, {"total_bytes", last.ram_total->count}};
+  if (last.huge_pages_total && last.huge_pages_total->count > 0)
+    finding.figures.push_back({"huge_pages_bytes", last.huge_pages_total->count});
+  if (last.zram_used && last.zram_used->count > 0)
+    finding.figures.push_back({"zram_used_bytes", last.zram_used->count});
+  finding.cures = {
+      {"see what the GPU's driver tells of processes (as root)",
+       "sudo cat /sys/kernel/debug/nvmap/iovmm/clients",
+       {}},
+      {"log it with the GPU's figures", "sudo headroom watch --processes 10 --output watch.jsonl", {}}};
+  return finding;
+}
+
 Found zram_missized(const MachineHistory& history) {
   const SystemSample& last = history.last;
   if (!last.zram_original || !last.zram_used || last.zram_used->count < mebibytes(64).count)
@@ -189,7 +272,27 @@ Found zram_missized(const MachineHistory& history) {
   const double ratio =
       static_cast<double>(last.zram_original->count) / static_cast<double>(last.zram_used->count);
   constexpr double kWorthIt = 1.5;
-  if (ratio >= kWorthIt) return std::nullopt;
+  const bool is_large = last.zram_used->count >= share_of(last.ram_total, 25) && last.ram_total;
+  if (ratio >= kWorthIt && !is_large) return std::nullopt;
+  if (ratio >= kWorthIt) {
+    Finding finding = finding_of("zram-takes-much", Severity::warning,
+                                 fmt::format("zram takes {} of {} of memory", format_bytes(*last.zram_used),
+                                             format_bytes(*last.ram_total)),
+                                 "What is swapped into zram stays in memory, and a GPU's memory cannot be: "
+                                 "zram is larger than this machine "
+                                 "can spare.",
+                                 Confidence::likely);
+    finding.figures = {{"original_bytes", last.zram_original->count},
+                       {"used_bytes", last.zram_used->count},
+                       {"ratio", ratio}};
+    finding.cures = {
+        {"swap to a fast disk before zram",
+         "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
+         "sudo swapon -p 100 /swapfile",
+         last.zram_used},
+        {"see who was swapped out", "headroom top", {}}};
+    return finding;
+  }
   Finding finding = finding_of("zram-saves-little", Severity::warning,
                                fmt::format("zram takes {} of memory to hold {}",
                                            format_bytes(*last.zram_used), format_bytes(*last.zram_original)),
@@ -265,9 +368,10 @@ Found throttled(const MachineHistory& history) {
 }  // namespace
 
 std::vector<Finding> machine_findings(const MachineHistory& history, const std::string& name) {
-  constexpr std::array kAll{oom_kills,           swap_thrash, running_out,      levelled_off,
-                            cache_starves_nvmap, in_pieces,   little_available, group_nearly_full,
-                            zram_missized,       desktop,     throttled};
+  constexpr std::array kAll{
+      oom_kills,           group_thrash, swap_thrash,      running_out,      levelled_off,
+      cache_starves_nvmap, in_pieces,    little_available, swap_nearly_full, group_nearly_full,
+      zram_missized,       unaccounted,  desktop,          throttled};
   std::vector<Finding> findings;
   for (const auto look_for : kAll) {
     Found found = look_for(history);

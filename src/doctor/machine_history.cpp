@@ -53,6 +53,7 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
     }
   }
   if (sample.throttled.value_or(false)) throttled += since;
+  add_group_thrash(sample, since);
   if (!risk_) return;
   using analysis::RiskFigure;
   const double thrash = (*risk_)[RiskFigure::thrash_pages_per_second].value.value_or(0);
@@ -63,6 +64,24 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
   worst_factor = std::max(worst_factor, factor);
   seconds_left = (*risk_)[RiskFigure::memory_seconds_left];
   growth_per_hour = (*risk_)[RiskFigure::memory_growth_bytes_per_hour];
+}
+
+// A machine that thrashes waits; a group at its limit may read so much from a fast disk, or from the cache of
+// another group, that it hardly does, and is a hundred times slower all the same: 470,000 pages a second were
+// read again at 8 % of waiting (bench/results/doctor_planted_faults.md). The machine's count is taken: the
+// kernel tells none of a group before control groups v2.
+void MachineHistory::add_group_thrash(const SystemSample& sample, Nanoseconds since) {
+  if (!sample.cgroup || !sample.cgroup->limit || !sample.cgroup->current || since.count <= 0) return;
+  if (!sample.refaults || !sample.psi_some_stalled) return;
+  constexpr double kNoWaiting = 0.02;
+  const double pages = static_cast<double>(*sample.refaults) / since.seconds();
+  const double waiting =
+      static_cast<double>(sample.psi_some_stalled->count) / static_cast<double>(since.count);
+  const bool is_full = sample.cgroup->current->count >= sample.cgroup->limit->count / 100 * 95;
+  if (!is_full || pages < kThrashPages || waiting < kNoWaiting) return;
+  group_thrashed += since;
+  most_group_pages = std::max(most_group_pages, pages);
+  most_group_waiting = std::max(most_group_waiting, waiting);
 }
 
 void MachineHistory::add_point(const SystemSample& sample) {

@@ -33,6 +33,10 @@ class MachineHistory {
   // Above the limits of the alerts of the same names (docs/alerts.md).
   Nanoseconds thrashed, in_pieces, throttled;
   double most_thrash = 0, worst_factor = 0;
+  // Of a control group at its limit: the time in which it dropped pages and read them again, the most pages a
+  // second, and the most of the time that tasks waited for them.
+  Nanoseconds group_thrashed;
+  double most_group_pages = 0, most_group_waiting = 0;
   std::int64_t oom_kills = 0;
   std::vector<KernelEvent> kernel_events;           // the first
   std::map<std::int64_t, ProcessGrowth> processes;  // by pid
@@ -44,6 +48,7 @@ class MachineHistory {
 
  private:
   void add_times(const SystemSample& sample, Nanoseconds since);
+  void add_group_thrash(const SystemSample& sample, Nanoseconds since);
   void add_point(const SystemSample& sample);
 
   std::optional<analysis::MemoryRisk> risk_;

@@ -107,13 +107,17 @@ Found load_peak(const ModelResult& model) {
       fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load), format_bytes(*run)),
       "Loading holds the file, the weights and their re-packed copies at once.", Confidence::likely);
   finding.figures = {{"load_peak_bytes", load->count}, {"run_peak_bytes", run->count}};
-  if (can_map(model))
+  if (can_map(model)) {
+    finding.cures.push_back(with_settings(
+        model, "map the weights from a prepared file, and keep no re-packed copies (may be slower)",
+        "mapped=on,prepack=off", *load - *run));
+    finding.cures.push_back(with_settings(
+        model, "map the weights from a file that is prepared once, in ONNX Runtime's own format",
+        "mapped=on"));
+  } else if (is_onnxruntime(model) && model.settings.prepacking) {
     finding.cures.push_back(
-        with_settings(model, "prepare the model once in ONNX Runtime's own format and map its weights",
-                      "mapped=on", *load - *run));
-  if (is_onnxruntime(model))
-    finding.cures.push_back(
-        with_settings(model, "keep no re-packed copies of the weights (slower runs)", "prepack=off"));
+        with_settings(model, "keep no re-packed copies of the weights (may be slower)", "prepack=off"));
+  }
   finding.cures.push_back(
       {"load it first, while the others are not there yet", "headroom plan BUDGET.toml", {}});
   return finding;
@@ -137,6 +141,72 @@ Found oversized_arena(const ModelResult& model) {
       {"give back after a run what it needed no longer", "memory.enable_memory_arena_shrinkage=cpu:0", {}},
       {"let Headroom try more settings", "headroom bench --tune", {}}};
   return finding;
+}
+
+Found oversized_workspace(const ModelResult& model) {
+  if (!model.layers) return std::nullopt;
+  Bytes workspace;
+  for (const MemoryShare& share : model.layers->shares)
+    if (share.kind == MemoryKind::workspace) workspace += share.bytes;
+  if (workspace.count < kWorthTelling || workspace.count * 4 < model.layers->peak.count) return std::nullopt;
+  Finding finding = finding_of(
+      "oversized-workspace", Severity::warning,
+      fmt::format("{} of {}'s peak were workspace of single operators", format_bytes(workspace), model.name),
+      "Some ways to compute an operator trade memory for time: an unrolled convolution holds each pixel as "
+      "often as "
+      "its kernel is large.",
+      Confidence::likely);
+  finding.figures = {{"workspace_bytes", workspace.count}, {"peak_bytes", model.layers->peak.count}};
+  if (!is_on_cpu(model))
+    finding.cures.push_back(
+        with_settings(model, "choose convolutions that need little workspace", "workspace=small", workspace));
+  finding.cures.push_back(
+      with_settings(model, "use one thread: each has a workspace of its own (slower)", "threads=1"));
+  finding.cures.push_back({"see which operators take it", "headroom bench --layers", {}});
+  return finding;
+}
+
+// The search times algorithms that need much memory, and the arena keeps what they took.
+Found convolution_search(const ModelResult& model) {
+  if (is_on_cpu(model) || !is_onnxruntime(model) || model.gpu_memory.empty()) return std::nullopt;
+  if (model.settings.conv_search != ConvSearch::exhaustive || model.smallest_settings) return std::nullopt;
+  const GpuMemory& gpu = model.gpu_memory.front();
+  if (!gpu.loaded || !gpu.run_peak) return std::nullopt;
+  const Bytes beyond = *gpu.run_peak - *gpu.loaded;
+  constexpr std::int64_t kMuch = 256 << 20;
+  if (beyond.count < kMuch || beyond < *gpu.loaded) return std::nullopt;
+  Finding finding =
+      finding_of("convolution-search", Severity::note,
+                 fmt::format("{} takes {} on {} once it is loaded and {} more to run", model.name,
+                             format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
+                 "The search for the fastest convolutions takes workspace, and the arena keeps it; or the "
+                 "activations are as large.",
+                 Confidence::possible);
+  finding.figures = {{"loaded_bytes", gpu.loaded->count}, {"run_peak_bytes", gpu.run_peak->count}};
+  finding.cures = {
+      with_settings(model, "choose convolutions by rules, without the search", "convolutions=heuristic"),
+      with_settings(model, "search among those that need little workspace", "workspace=small"),
+      with_settings(model, "let the arena grow by what is asked for", "extend=same_as_requested")};
+  return finding;
+}
+
+Found pinned_on_unified(const ModelResult& model) {
+  for (const GpuMemory& gpu : model.gpu_memory) {
+    if (!gpu.is_integrated.value_or(false) || !gpu.pinned_host || gpu.pinned_host->count < kWorthTelling)
+      continue;
+    Finding finding = finding_of(
+        "pinned-memory-on-unified-memory", Severity::warning,
+        fmt::format("{} holds {} of pinned memory beside that of {}, which is the same memory", model.name,
+                    format_bytes(*gpu.pinned_host), gpu.device),
+        "Pinned memory makes copies to a GPU fast. An integrated GPU needs no copy: what lies there twice "
+        "is twice in one memory, and pinned pages cannot be swapped.",
+        Confidence::likely);
+    finding.figures = {{"pinned_host_bytes", gpu.pinned_host->count}};
+    finding.cures = {{"give both sides one buffer", "cudaHostAlloc(…, cudaHostAllocMapped)", gpu.pinned_host},
+                     {"load data without pinning", "DataLoader(pin_memory=False)", {}}};
+    return finding;
+  }
+  return std::nullopt;
 }
 
 Found smaller_settings(const ModelResult& model) {
@@ -248,6 +318,9 @@ Found duplicates(const BenchResult& result) {
   for (const auto& [path, models] : by_path) {
     const auto& size = models.front()->file_size;
     if (models.size() < 2 || !size || size->count < kWorthTelling / 16) continue;
+    const bool share_pages = std::all_of(models.begin(), models.end(),
+                                         [](const ModelResult* model) { return model->settings.mapped; });
+    if (share_pages) continue;
     Finding finding =
         finding_of("duplicate-models", Severity::warning,
                    fmt::format("{} models are the same file: its weights are in memory {} times",
@@ -256,6 +329,10 @@ Found duplicates(const BenchResult& result) {
     finding.figures = {{"model", path}, {"file_bytes", size->count}};
     const Bytes saved{size->count * static_cast<std::int64_t>(models.size() - 1)};
     finding.cures = {{"let all users share one session", "headroom/model_pool.h", saved}};
+    if (can_map(*models.front()))
+      finding.cures.push_back({"map the weights: processes share the pages of the one prepared file",
+                               fmt::format("--model {}=PATH,mapped=on,prepack=off", models.front()->name),
+                               saved});
     return finding;
   }
   return std::nullopt;
@@ -264,8 +341,10 @@ Found duplicates(const BenchResult& result) {
 }  // namespace
 
 std::vector<Finding> run_findings(const BenchResult& result, const std::string& file) {
-  constexpr std::array kOfModels{out_of_memory,   over_the_limit,   leak,        load_peak,
-                                 oversized_arena, smaller_settings, large_frames};
+  constexpr std::array kOfModels{out_of_memory,    over_the_limit,     leak,
+                                 load_peak,        oversized_arena,    oversized_workspace,
+                                 smaller_settings, convolution_search, pinned_on_unified,
+                                 large_frames};
   constexpr std::array kOfRuns{soft_limit, throttled, duplicates};
   std::vector<Finding> findings;
   const auto add = [&](Found found) {

@@ -79,7 +79,7 @@ bool is_long_enough(const DeviceAnalysis& device) {
 
 void call_it_short(const DeviceAnalysis& device, Finding& finding) {
   const std::int64_t span_us = device.last_time_us - device.first_time_us;
-  finding.severity = Severity::note;
+  finding.severity = Severity::warning;
   finding.confidence = Confidence::possible;
   finding.cause = fmt::format(
       "Within a trace {}, what one step keeps until its end looks like a leak: record more steps to tell.",

@@ -128,7 +128,7 @@ TEST_F(DoctorTry, ARealModelIsTriedWithEachCureAndTheBestTogether) {
     EXPECT_THAT(get_text(tried, "command"),
                 AllOf(HasSubstr("threads=1,arena=off,"), HasSubstr("--source image_dir=")));
   }
-  EXPECT_EQ(get_text(cures[0]["tried"], "settings"), "mapped=on");
+  EXPECT_EQ(get_text(cures[0]["tried"], "settings"), "mapped=on,prepack=off");
   EXPECT_FALSE(cures[2].contains("tried")) << "a plan is no setting of headroom bench";
 }
 

@@ -128,6 +128,10 @@ TEST(CureTrials, TogetherAreThoseThatHelped) {
       together({tried("prepack=off", 10), tried("mapped=on", 50), tried("arena=off", 5, CureVerdict::worse)}),
       "prepack=off,mapped=on");
   EXPECT_EQ(together({tried("prepack=off", 10)}), "none");
+  EXPECT_EQ(together({tried("prepack=off,mapped=on", 50), tried("mapped=on", 20)}), "none")
+      << "tried already";
+  EXPECT_EQ(together({tried("mapped=on,prepack=off", 50), tried("mapped=on", 20)}), "none")
+      << "in other words";
   EXPECT_EQ(together({tried("extend=same_as_requested", 10), tried("arena=off", 30)}), "none")
       << "without an arena there is nothing to extend: it is arena=off alone";
   EXPECT_EQ(together({tried("threads=1", 10), tried("threads=2,pattern=off", 30)}), "none");

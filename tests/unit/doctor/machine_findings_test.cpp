@@ -108,6 +108,89 @@ TEST(MachineFindings, ThrashIsRefaultsWhileTasksWait) {
   EXPECT_THAT(ids(findings_of(30, [](int, SystemSample& sample) { sample.refaults = 80'000; })), IsEmpty());
 }
 
+// As measured of a program that reads 192 MiB of mapped weights in a group of 128 MiB, on a fast disk.
+TEST(MachineFindings, AGroupAtItsLimitThrashesThoughTheMachineDoesNot) {
+  const auto thrash = [](int, SystemSample& sample) {
+    sample.refaults = 470'000;
+    sample.psi_some_stalled = Nanoseconds{80'000'000};
+    sample.psi_some_avg10 = 7.5;
+    sample.cgroup = CgroupMemory{};
+    sample.cgroup->limit = mebibytes(128);
+    sample.cgroup->current = mebibytes(127);
+    sample.cgroup->anonymous = mebibytes(1);
+  };
+  const auto findings = findings_of(30, thrash);
+  ASSERT_THAT(ids(findings), ElementsAre("control-group-thrash"));
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "control group");
+  EXPECT_EQ(findings[0].cures[0].command, "headroom run --limit SIZE -- COMMAND");
+  // A dataset that is read round and round, at the pace of a slow disk.
+  const auto slowly = findings_of(30, [&](int i, SystemSample& sample) {
+    thrash(i, sample);
+    sample.refaults = 9'000;
+  });
+  ASSERT_EQ(slowly.size(), 1U);
+  EXPECT_EQ(slowly[0].severity, Severity::warning);
+  // With room in the group it is somebody else's reading; without waiting the cache at work.
+  EXPECT_THAT(ids(findings_of(30,
+                              [&](int i, SystemSample& sample) {
+                                thrash(i, sample);
+                                sample.cgroup->current = mebibytes(60);
+                              })),
+              IsEmpty());
+  EXPECT_THAT(ids(findings_of(30,
+                              [&](int i, SystemSample& sample) {
+                                thrash(i, sample);
+                                sample.psi_some_stalled = Nanoseconds{1'000'000};
+                              })),
+              IsEmpty());
+}
+
+TEST(MachineFindings, SwapAndZramThatDoNotFit) {
+  const auto full = findings_of(5, [](int, SystemSample& sample) {
+    sample.ram_available = sample.ram_free = mebibytes(1200);
+    sample.swap_used = gibibytes(4) - mebibytes(100);
+  });
+  ASSERT_THAT(ids(full), ElementsAre("swap-nearly-full"));
+  EXPECT_THAT(ids(findings_of(5, [](int, SystemSample& sample) { sample.swap_used = gibibytes(4); })),
+              IsEmpty())
+      << "what is idle, and half of the memory is available";
+  const auto large = findings_of(5, [](int, SystemSample& sample) {
+    sample.zram_original = gibibytes(6);
+    sample.zram_used = gibibytes(2) + mebibytes(100);
+  });
+  ASSERT_THAT(ids(large), ElementsAre("zram-takes-much"));
+  EXPECT_EQ(large[0].cures[0].saves, gibibytes(2) + mebibytes(100));
+}
+
+TEST(MachineFindings, WhatNobodyHoldsIsToldAndHugePagesAndZramAreSomebodys) {
+  const auto hidden = [](int, SystemSample& sample) {
+    sample.ram_buffers = mebibytes(100);
+    sample.ram_cached = gibibytes(2);
+    sample.ram_anonymous = gibibytes(1);
+    sample.slab_reclaimable = sample.slab_unreclaimable = mebibytes(100);
+    sample.page_tables = mebibytes(20);
+  };
+  const auto findings = findings_of(5, hidden);
+  ASSERT_THAT(ids(findings), ElementsAre("memory-of-no-process"));
+  EXPECT_EQ(findings[0].severity, Severity::note);
+  EXPECT_EQ(std::get<std::int64_t>(findings[0].figures[0].value), (gibibytes(3) - mebibytes(320)).count);
+  const auto with = [&](auto change) {
+    return ids(findings_of(5, [&](int i, SystemSample& sample) {
+      hidden(i, sample);
+      change(sample);
+    }));
+  };
+  EXPECT_THAT(with([](SystemSample& sample) { sample.huge_pages_total = gibibytes(2); }), IsEmpty());
+  EXPECT_THAT(with([](SystemSample& sample) {
+                sample.zram_original = gibibytes(6);
+                sample.zram_used = gibibytes(2) - mebibytes(100);
+              }),
+              IsEmpty());
+  EXPECT_THAT(with([](SystemSample& sample) { sample.nvmap_used = gibibytes(2); }), IsEmpty());
+  EXPECT_THAT(with([](SystemSample& sample) { sample.page_tables.reset(); }), IsEmpty()) << "not known";
+}
+
 TEST(MachineFindings, ThePageCacheStarvesNvMapOnlyWhereThatIs) {
   const auto starve = [](int, SystemSample& sample) { sample.ram_free = mebibytes(120); };
   EXPECT_THAT(ids(findings_of(5, starve)), IsEmpty());

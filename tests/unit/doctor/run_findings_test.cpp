@@ -49,6 +49,8 @@ TEST(RunFindings, OfTheRun) {
   result.parallel.emplace();
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled", "duplicate-models"));
   EXPECT_EQ(doctor::run_findings(result, "")[2].cures[0].saves, mebibytes(50));
+  for (ModelResult& model : result.models) model.settings.mapped = true;
+  EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled")) << "processes share the file's pages";
 }
 
 TEST(RunFindings, OfAModel) {
@@ -72,9 +74,44 @@ TEST(RunFindings, OfAModel) {
   EXPECT_EQ(findings[0].cures[0].saves, mebibytes(200));
   EXPECT_EQ(findings[1].cures[0].saves, mebibytes(40));
   EXPECT_EQ(findings[2].cures[0].saves, mebibytes(50));
-  EXPECT_EQ(findings[0].cures[0].command, "--model a=PATH,mapped=on");
+  EXPECT_EQ(findings[0].cures[0].command, "--model a=PATH,mapped=on,prepack=off");
   EXPECT_EQ(findings[2].cures[0].settings->settings, "arena=off");
   EXPECT_EQ(findings[3].cures[0].settings->max_frames_in_memory, 8);
+}
+
+TEST(RunFindings, WorkspacesAndPinnedMemory) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
+  GpuMemory gpu;
+  gpu.device = "cuda:0";
+  gpu.pinned_host = mebibytes(64);
+  model.gpu_memory = {gpu};
+  result.models = {model};
+  EXPECT_THAT(ids(result), ElementsAre("oversized-workspace")) << "a GPU of its own wants pinned memory";
+  result.models[0].gpu_memory[0].is_integrated = true;
+  EXPECT_THAT(ids(result), ElementsAre("oversized-workspace", "pinned-memory-on-unified-memory"));
+  EXPECT_EQ(doctor::run_findings(result, "")[1].cures[0].saves, mebibytes(64));
+}
+
+TEST(RunFindings, ASearchOfConvolutionsThatMayCostMuch) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  model.settings.device = "cuda:0";
+  GpuMemory gpu;
+  gpu.device = "cuda:0";
+  gpu.loaded = mebibytes(100);
+  gpu.run_peak = mebibytes(600);
+  model.gpu_memory = {gpu};
+  result.models = {model};
+  ASSERT_THAT(ids(result), ElementsAre("convolution-search"));
+  const auto findings = doctor::run_findings(result, "");
+  EXPECT_EQ(findings[0].confidence, Confidence::possible);
+  EXPECT_EQ(findings[0].cures[0].settings->settings, "convolutions=heuristic");
+  result.models[0].settings.conv_search = ConvSearch::heuristic;
+  EXPECT_THAT(ids(result), IsEmpty());
 }
 
 TEST(RunFindings, OutOfMemoryNamesThePhase) {

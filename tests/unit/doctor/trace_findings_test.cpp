@@ -63,6 +63,76 @@ TEST(RecordingFindings, FragmentationAndWhatIsMissing) {
   EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
 }
 
+TEST(RecordingFindings, HolesThatAreFilledAgainAreNoFragmentation) {
+  analysis::RecordingAnalysis analysis = healthy();
+  analysis::FragmentationMoment between, during;
+  between.extent_bytes = during.extent_bytes = 100 << 20;
+  between.free_bytes = 60 << 20;
+  between.largest_free_bytes = 20 << 20;
+  during.free_bytes = 5 << 20;
+  during.time = Nanoseconds{1000};
+  analysis.fragmentation = analysis::HeapFragmentation{{between, during}, 0, 0};
+  EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty());
+  during.free_bytes = 50 << 20;  // and never more
+  analysis.fragmentation = analysis::HeapFragmentation{{between, during}, 0, 0};
+  EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
+}
+
+analysis::DeviceAnalysis in_pieces() {
+  analysis::DeviceAnalysis device;
+  analysis::SnapshotMoment moment;
+  moment.totals.reserved = 1000 << 20;
+  moment.free_bytes = 500 << 20;
+  device.moments = {moment};
+  device.peak_reserved_bytes = 1000 << 20;
+  return device;
+}
+
+TEST(SnapshotFindings, FragmentationIsToldByWhatItCosts) {
+  const snapshot::Snapshot snapshot;
+  analysis::DeviceAnalysis device = in_pieces();
+  device.peak_allocated_bytes = 900 << 20;  // each step fills what the last one left
+  EXPECT_THAT(doctor::snapshot_findings(snapshot, {device}, ""), IsEmpty());
+  device.peak_allocated_bytes = 550 << 20;
+  auto findings = doctor::snapshot_findings(snapshot, {device}, "");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::note) << "idle, and nobody needed it";
+  // More was reserved though no more was asked for.
+  device.timeline.points = {{0, 0, 500 << 20, 700 << 20}, {1, 0, 500 << 20, 1000 << 20}};
+  findings = doctor::snapshot_findings(snapshot, {device}, "");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  // As much more was asked for.
+  device.timeline.points[1].highest = 800 << 20;
+  EXPECT_EQ(doctor::snapshot_findings(snapshot, {device}, "")[0].severity, Severity::note);
+}
+
+TEST(SnapshotFindings, ALeakNeedsMoreThanSomeMilliseconds) {
+  const snapshot::Snapshot snapshot;
+  analysis::DeviceAnalysis device;
+  device.leaks.growth = analysis::Growth::leak;
+  device.first_time_us = 5'000'000;
+  const auto finding_after = [&](std::int64_t us, std::int64_t allocations) {
+    device.last_time_us = device.first_time_us + us;
+    device.leaks.places.clear();
+    analysis::PlaceGrowth place{};
+    place.growth = analysis::Growth::leak;
+    place.allocations = allocations;
+    device.leaks.places.push_back(place);
+    device.places = analysis::AllocationPlaces();
+    device.places.of({}, 4096);
+    return doctor::snapshot_findings(snapshot, {device}, "").at(0);
+  };
+  EXPECT_EQ(finding_after(2'000'000, 10).severity, Severity::severe);
+  EXPECT_EQ(finding_after(300'000, 100).severity, Severity::severe) << "many short steps";
+  EXPECT_EQ(finding_after(300'000, 10).severity, Severity::warning);
+  const Finding finding = finding_after(12'000, 100);
+  EXPECT_EQ(finding.id, "leak");
+  EXPECT_EQ(finding.severity, Severity::warning);
+  EXPECT_EQ(finding.confidence, Confidence::possible);
+  EXPECT_THAT(finding.cause, HasSubstr("a trace of 12.00 ms"));
+}
+
 TEST(SnapshotFindings, OfPyTorchsOwn) {
   const auto file = shared_data("pytorch_snapshots/leak_graph.pickle.gz");
   if (!file) GTEST_SKIP() << absent_message("pytorch_snapshots/leak_graph.pickle.gz");
