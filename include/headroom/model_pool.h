@@ -45,6 +45,9 @@ struct ModelPoolOptions {
   // need beside weights; taken whole at the first add() of such a model. Sessions that run at the same time
   // need its size together; it grows if it is too small. There is one in a process: the first pool's.
   std::int64_t arena_bytes = 0;
+  // Letters, digits, '_' and '-': tells the pool's figures to `headroom watch` and `headroom serve` on this
+  // machine, four times a second. Empty: to nobody.
+  std::string name{};
   // A file for a JSON line an event (docs/model-pool.md); empty: none. A pipe that is full loses lines.
   std::string events_to{};
 };

@@ -98,6 +98,10 @@ void for_each_metric(const SystemSample& sample,
   walk.add("clock_hz", sample.clocks_hz);
   for (const EngineReading& engine : sample.engines) walk.add("engine_percent", engine.name, engine.percent);
   for (const GpuSample& gpu : sample.gpus) add_gpu(walk, gpu, sample.gpus.size() > 1);
+  for (const PoolSample& pool : sample.pools) {
+    walk.add("pool_used_bytes", pool.name, std::optional(pool.used));
+    walk.add("pool_budget_bytes", pool.name, std::optional(pool.budget));
+  }
   for (const Reading& reading : sample.other) walk.add(reading.name, reading.value);
 }
 

@@ -24,6 +24,7 @@ void clear(SystemSample& sample) {
   keep(sample.power_mode, fresh.power_mode);
   keep(sample.gpus, fresh.gpus);
   keep(sample.processes, fresh.processes);
+  keep(sample.pools, fresh.pools);
   keep(sample.kernel_events, fresh.kernel_events);
   keep(sample.other, fresh.other);
   keep(sample.unknown_tokens, fresh.unknown_tokens);

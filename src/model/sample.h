@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "model/gpu_sample.h"
+#include "model/pool_sample.h"
 
 namespace headroom {
 
@@ -120,6 +121,7 @@ struct SystemSample {
   std::vector<GpuSample> gpus;    // as the driver tells them (NVML); empty without it
 
   std::vector<ProcessSample> processes;  // the largest, or those that are followed
+  std::vector<PoolSample> pools;         // of programs that tell of theirs
   std::vector<KernelEvent> kernel_events;
   std::vector<Reading> other;  // what one kind of board alone tells, named with its unit: "edp_limit"
   std::vector<std::string> unknown_tokens;  // of a log: what was not understood, as it stands there

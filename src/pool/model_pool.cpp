@@ -14,6 +14,7 @@
 #include "pool/memory_meter.h"
 #include "pool/pool.h"
 #include "pool/ready_session.h"
+#include "pool/status_file.h"
 
 namespace headroom {
 namespace {
@@ -68,6 +69,27 @@ void check_sizes(const ModelPoolOptions& options) {
     throw std::invalid_argument("margin, arena and memory for frames leave nothing of the budget of " +
                                 format_bytes({options.budget_bytes}) +
                                 " for models; raise it, or lower them");
+}
+
+PoolSample sample_of(const pool::Metrics& metrics) {
+  PoolSample sample;
+  sample.budget = metrics.budget;
+  sample.used = metrics.used;
+  sample.resident = metrics.resident;
+  sample.loading = metrics.loading;
+  sample.unaccounted = metrics.unaccounted;
+  sample.stuck = metrics.stuck;
+  sample.measured = metrics.measured;
+  sample.requests = metrics.requests;
+  sample.hits = metrics.hits;
+  sample.waits = metrics.waits;
+  sample.refusals = metrics.refusals;
+  sample.loads = metrics.loads;
+  sample.load_failures = metrics.load_failures;
+  sample.evictions = metrics.evictions;
+  sample.load_time = metrics.load_time;
+  sample.wait_time = metrics.wait_time;
+  return sample;
 }
 
 pool::MemoryMeter meter_of(const std::string& device) {
@@ -180,8 +202,9 @@ struct ModelPool::State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<inference::Backend>> backends;  // started, by the plug-in's name
   std::optional<media::FrameRing> frames;
-  std::shared_ptr<pool::EventFile> events;  // of the observer, too, which may be called after the pool's end
-  std::unique_ptr<pool::Pool> pool;         // ends first: its loads use what stands above
+  std::shared_ptr<pool::EventFile> events;   // of the observer, too, which may be called after the pool's end
+  std::unique_ptr<pool::Pool> pool;          // ends before what stands above, which its loads use
+  std::unique_ptr<pool::StatusFile> status;  // ends first: it reads the pool
 
   std::shared_ptr<inference::Backend> backend_for(const PoolModel& model, const inference::BackendFile& file);
 };
@@ -238,6 +261,7 @@ std::shared_ptr<inference::Backend> ModelPool::State::backend_for(const PoolMode
 }
 
 ModelPool::State::~State() {
+  status.reset();
   if (pool == nullptr) return;
   pool->shut_down();
   if (events != nullptr) events->write(pool::metrics_line(pool->metrics(), monotonic_now(), events->lost()));
@@ -272,6 +296,13 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
     };
   }
   state_->pool = std::make_unique<pool::Pool>(std::move(made));
+  if (options.name.empty()) return;
+  auto status = pool::StatusFile::open(options.name, options.device,
+                                       [pool = state_->pool.get()] { return sample_of(pool->metrics()); });
+  if (!status && status.error().kind == ErrorKind::usage)
+    throw std::invalid_argument(status.error().sentence());
+  if (!status) throw std::runtime_error(status.error().sentence());
+  state_->status = std::move(*status);
 }
 
 ModelPool::~ModelPool() = default;

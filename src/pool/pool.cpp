@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "headroom/scope.h"
 #include "pool/pool_state.h"
 
 namespace headroom::pool {
@@ -43,6 +44,7 @@ void wait(std::condition_variable& wakes, Lock& lock, std::optional<Nanoseconds>
 
 Result<std::shared_ptr<void>> load_guarded(const Model& model, const std::shared_ptr<void>& sibling) {
   try {
+    const Scope scope(("load " + model.name).c_str());  // in a recording of headroom trace
     auto made = model.load(sibling);
     if (made && *made == nullptr) return failure("loading " + model.name + " gave nothing");
     return made;
@@ -74,6 +76,7 @@ void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) 
   std::optional<Bytes> growth;
   if (before && after) growth = *after - *before;
   lock.lock();
+  if (after) state.metrics.measured = *after;
   if (generation == state.generation) {
     state.finish_load(step, std::move(made), growth, peak_growth, now - began, now);
     return;

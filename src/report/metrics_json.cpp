@@ -104,6 +104,28 @@ void describe(auto& field, a<KernelEvent> auto& event) {
   field("text", event.text);
 }
 
+void describe(auto& field, a<PoolSample> auto& pool) {
+  field("name", pool.name);
+  field("pid", pool.pid);
+  field("device", pool.device);
+  field("budget_bytes", pool.budget);
+  field("used_bytes", pool.used);
+  field("resident_bytes", pool.resident);
+  field("loading_bytes", pool.loading);
+  field("unaccounted_bytes", pool.unaccounted);
+  field("stuck_bytes", pool.stuck);
+  field("measured_bytes", pool.measured);
+  field("requests", pool.requests);
+  field("hits", pool.hits);
+  field("waits", pool.waits);
+  field("refusals", pool.refusals);
+  field("loads", pool.loads);
+  field("load_failures", pool.load_failures);
+  field("evictions", pool.evictions);
+  field("load_ns", pool.load_time);
+  field("wait_ns", pool.wait_time);
+}
+
 void describe(auto& field, a<SystemSample> auto& sample) {
   field.unless_zero("clock_text", sample.clock_text);
   field("cpu_percent", sample.cpu_percent);
@@ -164,6 +186,7 @@ void describe(auto& field, a<SystemSample> auto& sample) {
   field("throttled", sample.throttled);
   field.unless_zero("gpus", sample.gpus);
   field.unless_zero("process_table", sample.processes);
+  field.unless_zero("pools", sample.pools);
   field.unless_zero("kernel_events", sample.kernel_events);
   field.readings("other", sample.other);
   field.unless_zero("unknown_tokens", sample.unknown_tokens);

@@ -180,6 +180,39 @@ void add_processes(Families& families, const SystemSample& sample) {
        [](const ProcessSample& process) { return process.gpu; });
 }
 
+void add_pools(Families& families, const SystemSample& sample) {
+  const auto each = [&](std::string_view name, std::string_view type, std::string_view help,
+                        auto&& value_of) {
+    families.begin(name, type, help);
+    for (const PoolSample& pool : sample.pools)
+      families.value(static_cast<double>(value_of(pool)), label("pool", pool.name) + "," +
+                                                              label("pid", std::to_string(pool.pid)) + "," +
+                                                              label("device", pool.device));
+  };
+  const auto gauge = [&](std::string_view name, std::string_view help, Bytes PoolSample::*bytes) {
+    each(name, "gauge", help, [=](const PoolSample& pool) { return (pool.*bytes).count; });
+  };
+  const auto counter = [&](std::string_view name, std::string_view help, std::int64_t PoolSample::*count) {
+    each(name, "counter", help, [=](const PoolSample& pool) { return pool.*count; });
+  };
+  gauge("pool_budget_bytes", "Of a model pool.", &PoolSample::budget);
+  gauge("pool_used_bytes", "Of its budget, by its books.", &PoolSample::used);
+  gauge("pool_loading_bytes", "Reserved for loads in progress.", &PoolSample::loading);
+  gauge("pool_unaccounted_bytes", "Measured beyond the books: what did not come back, and the program's own.",
+        &PoolSample::unaccounted);
+  gauge("pool_stuck_bytes", "Of loads and frees that hang.", &PoolSample::stuck);
+  counter("pool_requests_total", "Requests for a session.", &PoolSample::requests);
+  counter("pool_hits_total", "Those that got a loaded one at once.", &PoolSample::hits);
+  counter("pool_refusals_total", "Those that got none.", &PoolSample::refusals);
+  counter("pool_loads_total", "Models loaded.", &PoolSample::loads);
+  counter("pool_load_failures_total", "Loads that failed.", &PoolSample::load_failures);
+  counter("pool_evictions_total", "Models given up for others.", &PoolSample::evictions);
+  each("pool_load_seconds_total", "counter", "Time for loads.",
+       [](const PoolSample& pool) { return pool.load_time.seconds(); });
+  each("pool_wait_seconds_total", "counter", "Time that requests waited.",
+       [](const PoolSample& pool) { return pool.wait_time.seconds(); });
+}
+
 void add_alerts(Families& families, const analysis::MemoryRisk& risk, std::span<const AlertRule> rules,
                 std::span<const AlertEvent> active) {
   using analysis::RiskFigure;
@@ -250,6 +283,7 @@ std::string prometheus_text(const SystemSample& sample, const Counters& counters
   add_board(families, sample);
   add_gpus(families, sample);
   add_processes(families, sample);
+  add_pools(families, sample);
   add_alerts(families, risk, rules, active);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   families.counter("pages_swapped_in_total", "Pages, since headroom serve started.", counters.has_pages,

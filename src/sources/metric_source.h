@@ -44,6 +44,7 @@ std::unique_ptr<MetricSource> make_power_mode_source(const std::filesystem::path
 std::unique_ptr<MetricSource> make_nvmap_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_kernel_log_source(const std::filesystem::path& root);
 std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root);
+std::unique_ptr<MetricSource> make_pool_source(const std::filesystem::path& root);
 
 // All of them, in the order in which they are read. NVML's (nvml_source.h) is not among them: a library, not
 // a file tree, and one that belongs into a process of its own.

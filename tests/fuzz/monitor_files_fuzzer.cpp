@@ -1,8 +1,9 @@
-// The kernel's messages and NvMap's list of clients on any bytes.
+// The kernel's messages, NvMap's list of clients and the status of model pools on any bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "model/pool_sample.h"
 #include "sources/kernel_log.h"
 #include "sources/nvmap_clients.h"
 
@@ -15,5 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (total && total->count < 0) std::abort();
   for (const headroom::ProcessSample& process : processes)
     if (process.pid <= 0 || !process.gpu || process.gpu->count < 0 || process.name.empty()) std::abort();
+  if (const auto status = headroom::parse_pool_status(text)) {
+    const headroom::PoolSample& pool = status->pool;
+    if (!headroom::is_pool_name(pool.name) || pool.pid <= 0 || pool.used.count < 0) std::abort();
+    const auto again = headroom::parse_pool_status(headroom::pool_status_text(pool, status->start_ticks, 1));
+    if (!again || again->pool != pool) std::abort();
+  }
   return 0;
 }

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "model/pool_sample.h"
 #include "pool/process_bytes.h"
 #include "support/test_support.h"
 
@@ -309,6 +310,34 @@ TEST_F(ModelPoolTest, PoolsMayBeginAndEndOnDifferentThreads) {
       }
     });
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ModelPoolTest, TellsItsFiguresToWhoeverWatchesTheMachine) {
+  const std::filesystem::path file = "/dev/shm/headroom-pool." + std::to_string(::getpid()) + ".vision";
+  const auto status = [&] {
+    const std::string text = std::filesystem::exists(file) ? test::read_text(file) : "";
+    return parse_pool_status(text);
+  };
+  {
+    ModelPool pool({.budget_bytes = 1024 * kMiB, .name = "vision"});
+    pool.add(model("front", kFront));
+    ASSERT_TRUE(pool.preload("front"));
+    { const PoolSession session = pool.acquire("front"); }
+    while (!status() || status()->pool.requests == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const PoolSample seen = status()->pool;
+    EXPECT_EQ(seen.name, "vision");
+    EXPECT_EQ(seen.pid, ::getpid());
+    EXPECT_EQ(seen.device, "cpu");
+    EXPECT_EQ(seen.budget.count, 1024 * kMiB);
+    EXPECT_EQ(seen.loads, 1);
+    EXPECT_EQ(seen.hits, 1);
+    EXPECT_GT(seen.resident.count, kMiB);
+    EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "vision"}), std::invalid_argument);
+    EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "../etc"}), std::invalid_argument);
+    EXPECT_TRUE(std::filesystem::exists(file)) << "who was refused the name does not take the file away";
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 // A plug-in whose models are files of commands: tests/plugins/misbehaving_backend.cpp.

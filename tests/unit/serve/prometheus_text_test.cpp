@@ -72,6 +72,25 @@ TEST(PrometheusText, AnyNameIsALabel) {
 }
 
 // Prometheus refuses a page as a whole if a series comes twice.
+TEST(PrometheusText, PoolsHaveTheirs) {
+  SystemSample sample;
+  PoolSample pool;
+  pool.name = "vision";
+  pool.pid = 17;
+  pool.device = "cpu";
+  pool.budget = mebibytes(64);
+  pool.used = mebibytes(48);
+  pool.requests = 9;
+  pool.load_time = {1'500'000'000};
+  sample.pools = {pool};
+  const std::string text = text_of(sample);
+  const std::string labels = "{pool=\"vision\",pid=\"17\",device=\"cpu\"} ";
+  EXPECT_THAT(text, HasSubstr("headroom_pool_used_bytes" + labels + "50331648\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE headroom_pool_requests_total counter\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_pool_requests_total" + labels + "9\n"));
+  EXPECT_THAT(text, HasSubstr("headroom_pool_load_seconds_total" + labels + "1.5\n"));
+}
+
 TEST(PrometheusText, NoSeriesComesTwice) {
   SystemSample sample;
   sample.temperatures_celsius = {{"thermal", 40}, {"thermal", 41}, {"cpu", 50}, {"thermal", 42}};
