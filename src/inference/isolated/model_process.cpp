@@ -155,7 +155,7 @@ int main() {
   using namespace headroom;
   using namespace headroom::inference;
   auto in = SharedTensors::attach(UniqueFd(kInputsFd)), out = SharedTensors::attach(UniqueFd(kOutputsFd));
-  if (!in || !out) return 2;  // started by hand
+  if (!in || !out) return 2;              // started by hand
   ::mallopt(M_MMAP_THRESHOLD, 64 << 10);  // what is freed goes back to the system
   ::mallopt(M_ARENA_MAX, 2);
   end_with_the_other_side(kChannelFd);
