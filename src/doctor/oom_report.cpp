@@ -1,6 +1,9 @@
 // What belongs to nobody: pages that the kernel manages (RAM − reserved) less the free ones, those on the
 // lists of anonymous memory and page cache (LRU; GPU memory is on none), slab and page tables. Processes'
-// resident memory is on these lists, once each however often it is shared, so it is not taken off again.
+// resident memory is on these lists, once each however often it is shared, so it is not taken off again. Huge
+// pages that are reserved are on none, and are taken off. So is what is swapped out: in zram it is in memory,
+// and the report tells neither whether there is one nor how large it is; so the rest is what devices hold at
+// least.
 #include "doctor/oom_report.h"
 
 #include <array>
@@ -40,6 +43,8 @@ void OomReport::read(std::string_view line) {
     const std::size_t begin = number.rfind(' ');
     if (const auto value = parse_number<std::int64_t>(number.substr(begin == number.npos ? 0 : begin + 1)))
       pages_["reserved"] = *value;
+  } else if (has(line, "hugepages_total=")) {
+    read_huge_pages(line);
   } else if (const auto usage = text_after(line, "memory: usage ")) {
     limit_ = size_after(*usage, "limit ");
   } else if (const auto swap = size_after(line, "Total swap = ")) {
@@ -70,6 +75,17 @@ void OomReport::read_pages(std::string_view line) {
     for (const char* other : kOtherWords) wanted = wanted || name == other;
     if (wanted) pages_.try_emplace(std::string(name), *number);
   }
+}
+
+// "Node 0 hugepages_total=512 hugepages_free=512 hugepages_surp=0 hugepages_size=2048kB"
+void OomReport::read_huge_pages(std::string_view line) {
+  const auto total = text_after(line, "hugepages_total=");
+  const auto size = size_after(line, "hugepages_size=");
+  const auto count = total ? parse_number<std::int64_t>(total->substr(0, total->find(' '))) : std::nullopt;
+  std::int64_t bytes = 0;
+  if (!count || !size || *count < 0 || size->count < 0 || __builtin_mul_overflow(*count, size->count, &bytes))
+    return;
+  if (__builtin_add_overflow(huge_pages_, bytes, &huge_pages_)) huge_pages_ = 0;
 }
 
 // "[   2343]     0  2343  7940883  3482011 28766208        0             0 python3": pid, uid, tgid,
@@ -129,6 +145,9 @@ void OomReport::end(LogMessage& message) {
     nobody = nobody - *held;
   }
   for (const char* word : kOtherWords) nobody = nobody - pages(word).value_or(Bytes{});
+  nobody = nobody - Bytes{huge_pages_};
+  if (huge_pages_ > 0) message.add("huge_pages_bytes", Bytes{huge_pages_});
+  if (swap_total_ && swap_free_ && *swap_free_ < *swap_total_) nobody = nobody - (*swap_total_ - *swap_free_);
   if (nobody.count >= 0) message.add("unaccounted_bytes", nobody);
 }
 

@@ -26,6 +26,7 @@ class OomReport {
 
  private:
   void read_pages(std::string_view line);
+  void read_huge_pages(std::string_view line);
   void read_task(std::string_view line);
   std::optional<Bytes> pages(std::string_view name) const;
 
@@ -33,6 +34,7 @@ class OomReport {
   int lines_ = 0;
   std::map<std::string, std::int64_t, std::less<>> pages_;  // by the kernel's own word
   std::optional<Bytes> limit_, swap_total_, swap_free_;
+  std::int64_t huge_pages_ = 0;  // bytes, of all sizes and nodes
   std::int64_t page_ = 4096;
   std::int64_t tasks_ = 0, rss_ = 0, largest_ = 0;
   std::string largest_name_;

@@ -76,6 +76,26 @@ TEST(LogFindings, TheKernelsReportTellsWhatNoProcessHolds) {
   EXPECT_EQ(finding.confidence, Confidence::likely);
 }
 
+TEST(LogFindings, HugePagesAndWhatZramMayHoldAreNotTheGpus) {
+  const std::string report = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  const auto unaccounted = [&](const std::string& from, const std::string& to) {
+    std::string text = report;
+    text.replace(text.find(from), from.size(), to);
+    LogFindings logs;
+    std::int64_t number = 0;
+    for (const std::string_view line : split(text, '\n')) logs.read_line("log", ++number, line);
+    const auto findings = logs.findings();
+    return findings.empty() ? std::nullopt : figure(findings[0], "unaccounted_bytes");
+  };
+  const auto all = unaccounted("2000000 pages RAM", "2000000 pages RAM");
+  ASSERT_TRUE(all);
+  EXPECT_EQ(
+      unaccounted("0 pages in swap cache",
+                  "Node 0 hugepages_total=512 hugepages_free=512 hugepages_surp=0 hugepages_size=2048kB"),
+      *all - (std::int64_t{1} << 30));
+  EXPECT_EQ(unaccounted("Total swap = 0kB", "Total swap = 1048576kB"), *all - (std::int64_t{1} << 30));
+}
+
 // From a mail of the kernel's developers.
 TEST(LogFindings, AControlGroupsReportHasItsLimit) {
   const auto findings = findings_of_golden("oom_group.log");
