@@ -67,6 +67,11 @@ void judge(PoolResult& result) {
                                model.refusals + model.failures, model.requests, model.name, model.error);
     return;
   }
+  if (result.samples_over == 0) return;
+  result.status = ModelStatus::failed;
+  result.error =
+      fmt::format("{} of {} samples were over the budget, the largest with {}", result.samples_over,
+                  result.samples, format_bytes(result.peak.value_or(Bytes{})));
 }
 
 }  // namespace

@@ -150,6 +150,7 @@ class PooledRun {
       pool::Model added;
       added.name = model.name;
       added.memory.estimate = model.first_load;
+      added.keeps_run_memory = model.backend == "onnxruntime" && model.settings.arena;
       added.load = [this, &model](const std::shared_ptr<void>&) { return load(model); };
       if (auto done = pool_.add(std::move(added)); !done) return done;
     }
@@ -347,7 +348,11 @@ void name_models(Worker& worker) {
 }
 
 // A thread that hangs in a runtime uses what this process would take down at its end.
-[[noreturn]] void end_at_once(Worker& worker) {
+[[noreturn]] void end_at_once(Worker& worker, const Status& ran) {
+  if (!ran) {
+    worker.events.send_error(ran.error(), inference::is_out_of_memory(ran.error()));
+    ::_exit(1);
+  }
   Json event;
   event["event"] = "done";
   worker.events.send(event);
@@ -373,8 +378,8 @@ Status run_pooled(Worker& worker) {
   auto ran = run.run();
   worker.events.mark(Phase::running);
   const bool all_ended = run.end();
+  if (!all_ended) end_at_once(worker, ran);
   if (!ran) return ran;
-  if (!all_ended) end_at_once(worker);
   worker.ring.reset();
   worker.events.mark(Phase::unloaded);
   return {};

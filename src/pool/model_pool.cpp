@@ -62,6 +62,9 @@ void check_sizes(const ModelPoolOptions& options) {
       options.unload_after_idle.value_or(std::chrono::nanoseconds(0)).count() < 0)
     throw std::invalid_argument(
         "load_timeout must be more than 0, patience and unload_after_idle not less than 0");
+  if (options.arena_bytes > 0 && options.device != "cpu")
+    throw std::invalid_argument("an arena is for sessions on the CPU; leave arena_bytes out for " +
+                                options.device);
   // Doubles: the sum of sizes near the largest there are would overflow.
   const double taken = static_cast<double>(options.frame_bytes) + static_cast<double>(options.arena_bytes) +
                        static_cast<double>(options.margin_bytes.value_or(options.budget_bytes / 16));
@@ -172,6 +175,7 @@ void PoolSession::set_input(std::size_t index, void* data, std::size_t bytes,
 }
 
 void PoolSession::run() {
+  state().has_run = false;
   if (const auto ran = state().checked().session.run(); !ran) {
     state_->has_foreign_inputs = true;  // a session whose process died takes none any more: end() frees it
     throw std::runtime_error(ran.error().sentence());
@@ -324,6 +328,7 @@ void ModelPool::add(const PoolModel& model) {
   added.name = model.name;
   added.memory = {{model.load_peak_bytes}, {model.run_peak_bytes}, {model.first_load_bytes}};
   added.most_sessions = model.sessions;
+  added.keeps_run_memory = file->name == kBackendWithArena && model.arena;
   added.load = model.isolated
                    ? load_isolated(model, *file, state_->load_timeout)
                    : load_in_process(model, state_->backend_for(model, *file), state_->arena_bytes);

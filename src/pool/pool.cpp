@@ -323,6 +323,8 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
     tell(*state, lock);
     return std::move(lease);
   };
+  if (is_preload && !state->is_stopping && !state->models[*model].sessions.empty())
+    return ends_with(Refusal::none, "");  // it is loaded, whoever uses it
   if (!state->is_stopping)
     if (LoadedSession* ready = state->take_ready(*model, began)) {
       if (!is_preload) ++state->metrics.hits;
@@ -350,7 +352,7 @@ Lease Pool::acquire(std::string_view model, const Request& request) { return get
 
 Status Pool::preload(std::string_view model, const Request& request) {
   const Lease lease = get(model, request, true);
-  if (lease) return {};
+  if (lease.refusal() == Refusal::none) return {};
   return failure("cannot preload " + std::string(model), lease.message());
 }
 

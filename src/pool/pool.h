@@ -42,6 +42,9 @@ struct Model {
   std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)> load;
   ModelMemory memory;
   ModelMemory next_session;  // of a session beside another one, where they share weights; else as the first
+  // Whether what a run needs stays with the session, as in an arena. If not, a loaded session is charged the
+  // peak of its load, in which it was warmed: that comes again with each run.
+  bool keeps_run_memory = true;
   int most_sessions = 1;  // at the same time; a further one is made only where there is room without evicting
 };
 

@@ -36,10 +36,10 @@ Bytes PoolState::charged_to_pinned() const {
   return sum;
 }
 
-std::vector<Resident> PoolState::candidates(std::size_t model, bool with_leased) const {
+std::vector<Resident> PoolState::candidates(std::size_t model, bool with_leased, bool with_claimed) const {
   std::vector<Resident> found;
   for (std::size_t i = 0; i < models.size(); ++i) {
-    if (i == model || models[i].is_pinned || models[i].is_claimed) continue;
+    if (i == model || models[i].is_pinned || (models[i].is_claimed && !with_claimed)) continue;
     Resident resident{i, {}};
     for (const LoadedSession& session : models[i].sessions)
       if (with_leased || is_idle(session)) resident.size += session.charge;
@@ -113,9 +113,12 @@ Step PoolState::step_for(Waiter& waiter, Nanoseconds now, Room& room) {
   grant(entry, waiter.model, now);
   if (waiter.is_answered() || entry.is_loading || entry.is_claimed) return {};
   const bool is_further = !entry.sessions.empty();
-  if (is_further && (static_cast<int>(entry.sessions.size()) >= entry.model.most_sessions || entry.has_hung ||
-                     now < entry.failures_next.retry_at))
+  if (is_further && (static_cast<int>(entry.sessions.size()) >= entry.model.most_sessions || entry.has_hung))
     return {};
+  if (is_further && now < entry.failures_next.retry_at) {
+    earliest(room.wake_at, entry.failures_next.retry_at);
+    return {};
+  }
   std::string message;
   if (const Refusal refusal = refuse_at_once(entry, now, message); refusal != Refusal::none) {
     answer(waiter, refusal, std::move(message), now);
@@ -139,7 +142,11 @@ Step PoolState::step_for(Waiter& waiter, Nanoseconds now, Room& room) {
     return {};
   }
   const auto chosen = evict_from(all);
-  if (chosen.empty()) return step_beyond_charges(waiter, now, room);
+  if (chosen.empty()) {
+    // What an earlier one waits for would do: then it is this one's turn after that.
+    if (!evict_from(candidates(waiter.model, true, true)).empty()) return {};
+    return step_beyond_charges(waiter, now, room);
+  }
   // Only leases that end make room. Others may load before it as long as it has patience; from then on what
   // it needs is not leased again, and others have what that leaves.
   if (is_claiming(waiter, now, room)) claim(chosen, all, missing, room);
@@ -192,7 +199,9 @@ Step PoolState::step_beyond_charges(Waiter& waiter, Nanoseconds now, Room& room)
   const Bytes needed = reservation(entry, false);
   const Bytes most = most_for_one() - books.stuck - charged_to_pinned();
   const std::vector<Resident> idle = candidates(waiter.model, false);
-  if (needed <= most && books.unaccounted.count > 0 && !idle.empty()) {
+  Bytes at_most = books.unaccounted;  // comes back with them
+  for (const Resident& resident : idle) at_most += resident.size;
+  if (needed <= most && books.unaccounted.count > 0 && !idle.empty() && needed - room.free <= at_most) {
     std::vector<std::size_t> chosen;
     for (const Resident& resident : idle) chosen.push_back(resident.model);
     return unload_of(chosen);

@@ -43,20 +43,25 @@ ModelMemory PoolState::memory_of(const ModelEntry& entry, bool is_further) const
   // What is said of the first session is not true of a further one that shares its weights: that was learnt,
   // once there was one.
   const bool is_learnt = is_further && entry.learnt_next.run_peak.count > 0;
-  if (is_learnt && model.next_session.run_peak.count == 0) return entry.learnt_next;
-  ModelMemory memory =
-      is_further && model.next_session.run_peak.count > 0 ? model.next_session : model.memory;
+  if (is_learnt && model.next_session.run_peak.count == 0) {
+    // What the first was said to take beyond what it was seen to, a further one takes, too.
+    ModelMemory next = entry.learnt_next;
+    next.run_peak += larger(Bytes{}, model.memory.run_peak - entry.learnt.run_peak);
+    return next;
+  }
+  const bool is_stated_next = is_further && model.next_session.run_peak.count > 0;
+  ModelMemory memory = is_stated_next ? model.next_session : model.memory;
   const ModelMemory& learnt = is_learnt ? entry.learnt_next : entry.learnt;
   if (memory.load_peak.count == 0) memory.load_peak = learnt.load_peak;
-  if (memory.run_peak.count == 0) memory.run_peak = learnt.run_peak;
+  // What was said may be too little; what the first was seen to take tells nothing of one that is less.
+  if (!is_stated_next || is_learnt) memory.run_peak = larger(memory.run_peak, learnt.run_peak);
   return memory;
 }
 
 Bytes PoolState::reservation(const ModelEntry& entry, bool is_further) const {
   const ModelMemory memory = memory_of(entry, is_further);
-  const Bytes most = larger(memory.load_peak, memory.run_peak);
-  if (most.count > 0) return most;
-  return memory.estimate.count > 0 ? memory.estimate : kDefaultEstimate;
+  if (memory.load_peak.count > 0) return larger(memory.load_peak, memory.run_peak);
+  return larger(memory.run_peak, memory.estimate.count > 0 ? memory.estimate : kDefaultEstimate);
 }
 
 void PoolState::lease(LoadedSession& session, Nanoseconds now) {
@@ -237,7 +242,7 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
   if (growth) {
     ModelMemory& learnt = step.is_further ? entry.learnt_next : entry.learnt;
     learnt.load_peak = learn(learnt.load_peak, larger(peak, grown));
-    learnt.run_peak = learn(learnt.run_peak, grown);
+    learnt.run_peak = learn(learnt.run_peak, entry.model.keeps_run_memory ? grown : larger(peak, grown));
   }
   LoadedSession session;
   session.model = step.model;

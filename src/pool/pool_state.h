@@ -154,7 +154,8 @@ struct PoolState {
   // Whether a request has waited long enough to keep others from what it needs.
   bool is_claiming(const Waiter& waiter, Nanoseconds now, Room& room) const;
   // What could be given up for `model`: of each unpinned other model the sessions that nobody uses, or all.
-  std::vector<Resident> candidates(std::size_t model, bool with_leased) const;
+  // `with_claimed`: also what an earlier waiter of this look is to have.
+  std::vector<Resident> candidates(std::size_t model, bool with_leased, bool with_claimed = false) const;
   std::vector<Resident> without_waiters(std::vector<Resident> residents) const;
   Step unload_of(const std::vector<std::size_t>& models);
   Step step_for(Waiter& waiter, Nanoseconds now, Room& room);

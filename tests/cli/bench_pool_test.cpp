@@ -81,6 +81,14 @@ TEST_F(BenchPool, AModelThatCanNeverFitIsNamedAndTheOthersAreServed) {
   EXPECT_EQ(get_text(model_of(bench_.report(), "a"), "status"), "ok") << "alone it has what it needs";
 }
 
+TEST_F(BenchPool, SamplesOverTheBudgetAreAFailure) {
+  const CommandResult result = run({"load allocate 8", "run allocate_beside 12\nrun sleep 12"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(get_text(pool(), "status"), "failed");
+  EXPECT_THAT(get_text(pool(), "error"), HasSubstr("were over the budget, the largest with"));
+  EXPECT_GT(get_integer(pool(), "samples_over").value_or(0), 0);
+}
+
 TEST_F(BenchPool, AModelThatFailsAloneIsNotInIt) {
   const CommandResult result = run({"run crash", "load allocate 8"});
   EXPECT_EQ(result.exit_code, 1);

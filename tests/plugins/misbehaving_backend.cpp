@@ -7,9 +7,9 @@
 //   trim release (what was kept, as an arena that shrinks) |
 //   load device 64 | run device 1 (MiB of the GPU's memory, kept until it is unloaded) |
 //   run crash_after 3 | run kill_after 3 (runs of the session) |
-//   run crash_beside | run fail_beside (while another model is loaded in the process) |
-//   exit hang (in a static destructor, when all was done) |
-//   segment noise 4096 (takes a picture of 4096 x 4096 and gives a soft mask of its size: noise, or even)
+//   run crash_beside | run fail_beside | run allocate_beside 8 (while another model is loaded in the process)
+//   | exit hang (in a static destructor, when all was done) | segment noise 4096 (takes a picture of 4096 x
+//   4096 and gives a soft mask of its size: noise, or even)
 // It shows that the conductor survives whatever a runtime does.
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -137,7 +137,7 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       session.kept.clear();
     }
     if (command.action == "device" && allocate_on_device(session, command.amount, error) != 0) return 1;
-    if (command.action == "allocate") {
+    if (command.action == "allocate" || (command.action == "allocate_beside" && has_company)) {
       const auto bytes = static_cast<std::size_t>(command.amount) << 20;
       char* memory = new (std::nothrow) char[bytes];
       if (memory == nullptr) return fail(error, HR_ERROR_OUT_OF_MEMORY, "an allocation was refused");

@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 constexpr const char* kProgram = "headroom_model_process";
 // A process whose socket is closed is gone by then, or hangs in its end.
 constexpr Nanoseconds kEnds{1'000'000'000};
+constexpr int kFirstRuns = 2;  // by which a session is warmed
+constexpr Nanoseconds kLeastTimeout{1'000'000};
 
 class LivingProcesses {
  public:
@@ -117,6 +119,8 @@ class ModelProcess {
   std::vector<Input> inputs_;
   std::vector<PlacedTensor> outputs_;
   bool inputs_changed_ = true;
+  int runs_ = 0;
+  Nanoseconds first_runs_until_;
   std::string ended_;  // the words for its end; empty: it lives
   ModelDescription description_;
   bool knows_outputs_ = false;
@@ -184,6 +188,7 @@ Result<Json> ModelProcess::ask(const Json& request, std::optional<Nanoseconds> t
 
 Status ModelProcess::load(const BackendFile& backend, const fs::path& model, const RuntimeSettings& settings,
                           Nanoseconds timeout) {
+  first_runs_until_ = monotonic_now() + timeout;
   Json request;
   request["do"] = "load";
   request["backend"] = backend.name;
@@ -241,8 +246,12 @@ Status ModelProcess::run() {
   }
   for (const Input& input : inputs_)
     if (input.placed.bytes > 0) std::memcpy(in_.data() + input.placed.at, input.data, input.placed.bytes);
-  auto answer = ask(request, std::nullopt);
+  // The first runs belong to the load: what hangs there is ended like it.
+  std::optional<Nanoseconds> timeout;
+  if (runs_ < kFirstRuns) timeout = std::max(kLeastTimeout, first_runs_until_ - monotonic_now());
+  auto answer = ask(request, timeout);
   if (!answer) return forward_error(answer);
+  ++runs_;
   inputs_changed_ = false;
   const std::int64_t bytes = get_integer(*answer, "bytes").value_or(0);
   if (auto mapped = out_.follow(bytes < 0 ? 0 : static_cast<std::size_t>(bytes)); !mapped) return mapped;

@@ -65,7 +65,8 @@ Status SharedTensors::follow(std::size_t bytes) {
 }
 
 Status SharedTensors::map(std::size_t bytes) {
-  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  // With its pages: the memory is this process's as much as the other's, and its books are to have it.
+  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_.get(), 0);
   if (mapped == MAP_FAILED)
     return failure("cannot share tensors with a model's process", "out of memory: " + errno_text(errno));
   unmap();

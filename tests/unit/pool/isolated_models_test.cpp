@@ -116,6 +116,7 @@ TEST_F(IsolatedModels, LoadsThatFailCrashOrHangLeaveTheOthersServed) {
   add(pool, "fails", "load fail\n");
   add(pool, "crashes", "load crash\n");
   add(pool, "hangs", "load hang\n");
+  add(pool, "hangs_later", "run hang\n");
   const PoolSession fails = pool.acquire("fails");
   EXPECT_EQ(fails.refusal(), PoolRefusal::load_failed);
   EXPECT_THAT(fails.message(), HasSubstr("it was told to fail"));
@@ -126,6 +127,9 @@ TEST_F(IsolatedModels, LoadsThatFailCrashOrHangLeaveTheOthersServed) {
   const PoolSession hangs = pool.acquire("hangs");
   EXPECT_EQ(hangs.refusal(), PoolRefusal::load_failed) << "its process was ended, so nothing hangs";
   EXPECT_THAT(hangs.message(), HasSubstr("it said nothing for"));
+  expect_served(pool);
+  const PoolSession hangs_later = pool.acquire("hangs_later");
+  EXPECT_EQ(hangs_later.refusal(), PoolRefusal::load_failed) << "its first run belongs to the load";
   expect_served(pool);
   EXPECT_EQ(pool.metrics().hangs, 0);
   EXPECT_EQ(children_of_this_process(), 1U) << "that of the good one";

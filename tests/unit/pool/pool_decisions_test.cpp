@@ -91,6 +91,22 @@ TEST_F(PoolDecisions, WaitForALeaseThatEndsSoonRatherThanGiveUpWhatIsUsedOften) 
   EXPECT_EQ(unload.sessions.front().model, rare);
 }
 
+// A real process always has a few KiB beyond its books.
+TEST_F(PoolDecisions, WhoStandsBehindAClaimWaitsForItsTurn) {
+  const std::size_t kept = add("kept", mebibytes(60)), x = add("x", mebibytes(10)),
+                    y = add("y", mebibytes(10)), a = add("a", mebibytes(60)), b = add("b", mebibytes(50));
+  for (const std::size_t model : {kept, x, y}) use(model, ms(50), ms(5));
+  ASSERT_NE(state_.take_ready(kept, now_), nullptr);
+  state_.books.unaccounted = kibibytes(4);
+  Waiter first, second;
+  ask(first, a);
+  ask(second, b);
+  EXPECT_EQ(state_.next_step(now_ + ms(300)).kind, Step::Kind::wait) << "giving up x and y would not do";
+  EXPECT_TRUE(state_.models[kept].is_claimed);
+  EXPECT_EQ(state_.next_step(now_ + ms(120'000)).kind, Step::Kind::wait);
+  EXPECT_FALSE(second.is_answered()) << "there is room for it behind the first";
+}
+
 TEST_F(PoolDecisions, ALeaseThatTakesUnusuallyLongIsNotWaitedFor) {
   const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
                     next = add("next", mebibytes(50));

@@ -359,6 +359,39 @@ TEST(Pool, LearnsWhatAModelTakes) {
   EXPECT_EQ(pool.metrics().peak_used, mebibytes(90));  // what was reserved for the first load
 }
 
+TEST(Pool, WhatIsLoadedNeedsNoPreload) {
+  FakeMachine machine;
+  Pool pool(machine.options());
+  add(pool, machine, {"a"});
+  const Lease lease = pool.acquire("a");
+  ASSERT_TRUE(lease);
+  EXPECT_TRUE(pool.preload("a")) << "and does not wait for whoever has it";
+  EXPECT_EQ(pool.metrics().loads, 1);
+}
+
+TEST(Pool, AFirstLoadIsExpectedToTakeItsEstimateAlsoBesideAStatedRun) {
+  FakeMachine machine(mebibytes(100));
+  Pool pool(machine.options());
+  Model model = test::model_of(machine, {"a", mebibytes(10)});
+  model.memory = {{}, mebibytes(10), mebibytes(200)};
+  ASSERT_TRUE(pool.add(std::move(model)));
+  EXPECT_EQ(pool.acquire("a").refusal(), Refusal::too_large);
+}
+
+TEST(Pool, ASessionThatKeepsNoRunMemoryIsChargedItsPeak) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.meter.watch_peak = [] { return [] { return mebibytes(25); }; };
+  Pool pool(std::move(options));
+  Model model = test::model_of(machine, {"a", mebibytes(10), mebibytes(25)});
+  model.memory = {{}, {}, mebibytes(30)};
+  model.keeps_run_memory = false;
+  ASSERT_TRUE(pool.add(std::move(model)));
+  const Lease lease = pool.acquire("a");
+  ASSERT_TRUE(lease) << lease.message();
+  EXPECT_EQ(pool.metrics().resident, mebibytes(25));
+}
+
 TEST(Pool, AFurtherSessionIsMadeWhereThereIsRoom) {
   FakeMachine machine(mebibytes(48));
   Pool pool(machine.options());
