@@ -119,6 +119,13 @@ Status read_doctor_input(const std::string& path, doctor::LogFindings& logs, std
       return read_run(file, findings);
     if (begin.find("\"ram_total_bytes\"") != begin.npos) return read_watch_log(file, findings);
   }
+  // A packed log of headroom watch; other packed lines of JSON are a log like any other.
+  if (begin.starts_with("\x1f\x8b") && path.ends_with(".jsonl.gz") && tui::ReplayLog::open(file))
+    return read_watch_log(file, findings);
+  if (begin.starts_with("time_seconds,unix_time_seconds,"))
+    return input_error(fmt::format("cannot read {}", path),
+                       "it is a table of headroom watch, which has not all that is needed",
+                       "log with --output FILE.jsonl, and give that");
   if (is_binary(begin))
     return input_error(fmt::format("cannot read {}", path),
                        "it is no text, and no file that Headroom writes or PyTorch",

@@ -8,14 +8,17 @@
 namespace headroom::doctor {
 namespace {
 
-// "MemoryError", or "MemoryError: …", at the beginning of a line as Python prints it.
+// "MemoryError", or "MemoryError: …", at the beginning of a line as Python prints it, or behind who prints
+// it.
 bool is_memory_error(std::string_view line) {
   const std::size_t at = line.find("MemoryError");
   if (at == line.npos) return false;
   const std::string_view before = line.substr(0, at),
                          rest = line.substr(at + std::string_view("MemoryError").size());
   const bool begins = trim(before).empty() || before.ends_with("numpy.core._exceptions._Array") ||
-                      before.ends_with("numpy._core._exceptions._Array") || before.ends_with("builtins.");
+                      before.ends_with("numpy._core._exceptions._Array") || before.ends_with("builtins.") ||
+                      before.ends_with("] ") ||
+                      before.ends_with("| ");  // of ROS 2's launch, of docker compose
   return begins && (rest.empty() || rest.front() == ':');
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <string>
 
 namespace headroom::doctor {
 namespace {
@@ -33,8 +34,32 @@ std::optional<std::string_view> text_after(std::string_view line, std::string_vi
   return line.substr(at + words.size());
 }
 
+namespace {
+
+// "1,073,741,824 bytes" without its commas; empty where there are none of thousands.
+std::string without_commas(std::string_view text) {
+  constexpr std::size_t kGroup = 3, kMostGroups = 6;
+  const auto digits_from = [&](std::size_t at) {
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    return end - std::min(at, end);
+  };
+  std::size_t at = digits_from(0), groups = 0;
+  if (at == 0 || at > kGroup) return {};
+  std::string plain(text.substr(0, at));
+  while (at < text.size() && text[at] == ',' && digits_from(at + 1) == kGroup && ++groups <= kMostGroups) {
+    plain += text.substr(at + 1, kGroup);
+    at += 1 + kGroup;
+  }
+  if (groups == 0) return {};
+  constexpr std::size_t kLongestUnit = 16;
+  return plain.append(text.substr(at, kLongestUnit));
+}
+
+}  // namespace
+
 std::optional<Bytes> leading_size(std::string_view text) {
   skip_spaces(text);
+  if (const std::string plain = without_commas(text); !plain.empty()) return leading_size(plain);
   double number = 0;
   std::int64_t whole = 0;
   const char* const end = text.data() + text.size();

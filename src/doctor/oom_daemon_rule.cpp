@@ -1,4 +1,5 @@
-// systemd, systemd-oomd, earlyoom and Kubernetes tell of a process that was killed for want of memory.
+// systemd, systemd-oomd, earlyoom, Docker and Kubernetes tell of a process that was killed for want of
+// memory.
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -30,6 +31,11 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("resident_bytes", size_after(line, "VmRSS "));
     return message;
   }
+  if (has(line, "\"OOMKilled\": true") || has(line, "\"OOMKilled\":true")) {
+    message.add("who", "Docker");
+    return message;
+  }
+  if (has(line, "\"OOMKilled\"")) return std::nullopt;  // false, with a reason of its own
   if (has(line, "OOMKilled") && (has(line, "Reason") || has(line, "reason"))) {
     message.add("who", "Kubernetes");
     return message;

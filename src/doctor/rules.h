@@ -20,13 +20,16 @@ LogRule oom_daemon_rule();
 LogRule oom_kill_rule();
 LogRule opencv_rule();
 LogRule page_allocation_rule();
+LogRule shell_killed_rule();
 LogRule static_tls_rule();
 LogRule tegra_assert_rule();
 LogRule tensorflow_rule();
 LogRule tensorflow_retry_rule();
+LogRule tensorrt_node_rule();
 LogRule tensorrt_rule();
 LogRule tensorrt_tactic_rule();
 LogRule torch_rule();
 LogRule vllm_rule();
+LogRule xla_rule();
 
 }  // namespace headroom::doctor

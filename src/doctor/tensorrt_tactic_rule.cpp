@@ -8,8 +8,15 @@ namespace headroom::doctor {
 namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
-  if (!has(line, "insufficient memory") || !(has(line, "tactic") || has(line, "Tactic"))) return std::nullopt;
   LogMessage message;
+  if (has(line, "insufficient to use tactic")) {
+    message.add("requested_bytes", size_after(line, "request: "));
+    message.add("free_bytes", size_after(line, "Available: "));
+    return message;
+  }
+  // TensorRT 8 spells it with one f.
+  const bool lacks_memory = has(line, "insufficient memory") || has(line, "insuficient memory");
+  if (!lacks_memory || !(has(line, "tactic") || has(line, "Tactic"))) return std::nullopt;
   message.add("requested_bytes", size_after(line, "requested size of "));
   if (const auto tactic = integer_after(line, "Skipping tactic ")) message.add("tactic", tactic);
   return message;
@@ -31,6 +38,11 @@ Finding explain(const LogMessage& message) {
 
 }  // namespace
 
-LogRule tensorrt_tactic_rule() { return {"tensorrt-tactic", {"insufficient memory"}, read, explain}; }
+LogRule tensorrt_tactic_rule() {
+  return {"tensorrt-tactic",
+          {"insufficient memory", "insuficient memory", "insufficient to use tactic"},
+          read,
+          explain};
+}
 
 }  // namespace headroom::doctor

@@ -58,7 +58,11 @@ std::optional<LogMessage> read(std::string_view line) {
   if (!(names_itself && requested) && !tells_capacity) return std::nullopt;
   LogMessage message;
   message.add("requested_bytes", requested);
-  if (const auto gpu = integer_after(line, "GPU ")) message.add("gpu", gpu);
+  if (const auto gpu = integer_after(line, "GPU ")) {
+    message.add("gpu", gpu);
+    // What one GPU lacks is nothing to another; a line that was cut before it is of the usual one.
+    if (*gpu > 0) message.subject = fmt::format("GPU {}", *gpu);
+  }
   if (const std::size_t at = line.find(" total capacity;"); at != line.npos) {  // 1.x: figures before words
     const auto before = [line](std::string_view words) -> std::optional<Bytes> {
       const std::size_t end = line.find(words);
@@ -136,7 +140,9 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "pytorch-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("PyTorch ran out of GPU memory: it asked for {}{}{}",
+  const auto gpu = message.number("gpu");
+  finding.title = fmt::format("PyTorch ran out of {} memory: it asked for {}{}{}",
+                              gpu && *gpu > 0 ? fmt::format("GPU {}'s", *gpu) : "GPU",
                               words_for(message.bytes("requested_bytes")),
                               free ? fmt::format(", {} were free", format_bytes(*free)) : "",
                               total ? fmt::format(" of {}", format_bytes(*total)) : "");

@@ -100,6 +100,12 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
         R"(,"ram_total_bytes":8000000000,"ram_available_bytes":300000000,"ram_free_bytes":200000000,"swap_total_bytes":0})"
         "\n";
   write_text(folder_ / "watch.jsonl", log);
+  ASSERT_EQ(std::system(("gzip -k " + (folder_ / "watch.jsonl").string()).c_str()), 0);
+  EXPECT_THAT(run({"watch.jsonl.gz"}).out,
+              HasSubstr("[no-swap-no-reserve]\n  seen: watch.jsonl.gz: 4 samples"));
+  write_text(folder_ / "watch.csv", "time_seconds,unix_time_seconds,cpu_percent\n0,1,2\n");
+  EXPECT_THAT(run({"watch.csv"}).err, HasSubstr("it is a table of headroom watch"));
+  EXPECT_EQ(run({"watch.csv"}).exit_code, 2);
   const CommandResult watch = run({"watch.jsonl"});
   EXPECT_EQ(watch.exit_code, 0) << watch.err;
   EXPECT_THAT(

@@ -33,6 +33,18 @@ std::vector<Finding> findings_of_golden(const char* name) {
   return logs.findings();
 }
 
+TEST(LogFindings, WhatTwoGpusLackIsToldApart) {
+  LogFindings logs;
+  const std::string words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate ";
+  logs.read_line("log", 1,
+                 words + "512.00 MiB. GPU 0 has a total capacity of 7.44 GiB of which 210.00 MiB is free.");
+  logs.read_line("log", 2,
+                 words + "1.00 GiB. GPU 1 has a total capacity of 23.69 GiB of which 310.00 MiB is free.");
+  const auto findings = logs.findings();
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[1].title, testing::HasSubstr("GPU 1's memory: it asked for 1.00 GiB"));
+}
+
 TEST(LogFindings, AKillIsOneEventHoweverManyLinesTellIt) {
   const auto findings = findings_of(
       {"[   80.743300] Out of memory: Kill process 2700 (DeviceMemory) score 1 or sacrifice child",

@@ -59,6 +59,7 @@ TEST(Messages, EachIsToldForWhatItIs) {
 TEST(Messages, AlsoBehindPrefixesAndInColour) {
   for (const auto& [line, expected] : golden_messages()) {
     if (expected.id == "host-out-of-memory" && line == "MemoryError") continue;  // begins its line
+    if (expected.id == "-") continue;
     for (const char* prefix : {"Nov 22 10:00:00 orin app[12]: ", "\x1b[31m", "{\"log\":\""}) {
       const Expected found = found_in(prefix + line);
       EXPECT_EQ(found.id, expected.id) << prefix << line;
