@@ -124,20 +124,25 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
   Lock lock(state.mutex);
   while (!state.is_stopping && generation == state.generation) {
     state.must_look = false;
-    if (state.has_waiting_loads()) {
+    const auto due = state.reading_due();
+    if (state.has_waiting_loads() || (due && monotonic_now() >= *due)) {
       lock.unlock();
       const std::optional<Bytes> measured = measure(state);
       lock.lock();
       if (state.is_stopping || generation != state.generation) break;
       if (measured) state.follow(*measured);
+      state.last_reading = monotonic_now();  // one that is not to be had is tried again as late
     }
     Step step = state.next_step(monotonic_now());
     if (step.kind == Step::Kind::load) do_load(state, lock, step, generation);
     if (step.kind == Step::Kind::unload) do_unload(state, lock, step, generation);
     tell(state, lock);
     if (step.kind == Step::Kind::wait && !state.must_look && !state.is_stopping &&
-        generation == state.generation)
-      wait(state.loader_wakes, lock, step.wake_at);
+        generation == state.generation) {
+      std::optional<Nanoseconds> until = step.wake_at;
+      if (const auto next = state.reading_due()) until = until ? std::min(*until, *next) : next;
+      wait(state.loader_wakes, lock, until);
+    }
   }
   if (state.is_stopping && generation == state.generation) free_all(state, lock, generation);
   --state.threads;

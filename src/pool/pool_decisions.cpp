@@ -243,6 +243,18 @@ Step PoolState::idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at) 
   return step;
 }
 
+// The program, or what models took beyond their charge, has pushed everything over the budget.
+Step PoolState::step_within_budget() {
+  const Bytes over = books.used() - books.budget;
+  if (over.count <= 0) return {};
+  const std::vector<Resident> idle = candidates(models.size(), false);
+  std::vector<std::size_t> chosen;
+  for (const std::size_t i : policy.choose(idle, over)) chosen.push_back(idle[i].model);
+  if (chosen.empty())  // all of it is too little, and all that can be done
+    for (const Resident& resident : idle) chosen.push_back(resident.model);
+  return chosen.empty() ? Step{} : unload_of(chosen);
+}
+
 Step PoolState::next_step(Nanoseconds now) {
   Step step;
   if (!unwanted.empty()) {
@@ -261,6 +273,7 @@ Step PoolState::next_step(Nanoseconds now) {
     for (std::size_t i = 0; i < models.size(); ++i) grant(models[i], i, now);
   }
   if (step.kind == Step::Kind::wait) step = idle_step(now, room.wake_at);
+  if (step.kind == Step::Kind::wait) step = step_within_budget();
 
   step.wake_at = room.wake_at;
   begin(step, now);

@@ -8,6 +8,7 @@
 namespace headroom::pool {
 namespace {
 
+constexpr Nanoseconds kBetweenReadings{1'000'000'000};  // 30 µs each
 constexpr Bytes kDefaultEstimate = mebibytes(64);
 constexpr Nanoseconds kLongestRetry{60'000'000'000};
 constexpr Nanoseconds kLongestFirstRetry{24 * 3600 * std::int64_t{1'000'000'000}};
@@ -204,6 +205,12 @@ void PoolState::forget(const Waiter& waiter) {
 bool PoolState::has_waiting_loads() const {
   return std::any_of(waiters.begin(), waiters.end(),
                      [&](const Waiter* w) { return !models[w->model].is_loading; });
+}
+
+std::optional<Nanoseconds> PoolState::reading_due() const {
+  const bool any = std::any_of(models.begin(), models.end(),
+                               [](const ModelEntry& entry) { return !entry.sessions.empty(); });
+  return any ? point_after(last_reading, kBetweenReadings) : std::nullopt;
 }
 
 Event PoolState::event(EventKind kind, std::string model, Nanoseconds took) const {

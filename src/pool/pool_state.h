@@ -100,6 +100,9 @@ struct PoolState {
   // The books hold what the step will take, until it is finished or given up.
   void begin(const Step& step, Nanoseconds now);
   bool has_waiting_loads() const;
+  // When the process is to be read again though nobody waits: what is loaded may have to go. Absent: nothing
+  // is.
+  std::optional<Nanoseconds> reading_due() const;
   // `growth` of the process by the load; absent: it could not be read, and nothing is learnt.
   void finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
                    Bytes peak, Nanoseconds took, Nanoseconds now);
@@ -138,6 +141,7 @@ struct PoolState {
   bool lacks_loader = false;     // it could not be started
   int threads = 0, hanging = 0;  // of the pool; those of steps that were given up
   bool must_look = false;        // something happened since the last decision
+  Nanoseconds last_reading;      // of what the process has
   bool is_stopping = false;
 
  private:
@@ -171,6 +175,7 @@ struct PoolState {
   static void move_out(Sessions& from, Sessions::iterator session, Sessions& to);
   void take_out(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now);
   Step idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at);
+  Step step_within_budget();
 };
 
 }  // namespace headroom::pool

@@ -107,6 +107,22 @@ TEST_F(PoolDecisions, WhoStandsBehindAClaimWaitsForItsTurn) {
   EXPECT_FALSE(second.is_answered()) << "there is room for it behind the first";
 }
 
+TEST_F(PoolDecisions, WhatTheProgramTookBeyondTheBudgetIsMadeGood) {
+  const std::size_t often = add("often", mebibytes(40)), rare = add("rare", mebibytes(40));
+  for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
+  use(rare, ms(50), ms(5));
+  state_.books.unaccounted = mebibytes(20);
+  EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "to the byte";
+  state_.books.unaccounted = mebibytes(30);
+  const Step unload = state_.next_step(now_);
+  ASSERT_EQ(unload.kind, Step::Kind::unload);
+  ASSERT_EQ(unload.sessions.size(), 1U);
+  EXPECT_EQ(unload.sessions.front().model, rare);
+  LoadedSession* leased = state_.take_ready(often, now_);
+  ASSERT_NE(leased, nullptr);
+  EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "what is used stays";
+}
+
 TEST_F(PoolDecisions, ALeaseThatTakesUnusuallyLongIsNotWaitedFor) {
   const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
                     next = add("next", mebibytes(50));

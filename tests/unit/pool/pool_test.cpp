@@ -359,6 +359,16 @@ TEST(Pool, LearnsWhatAModelTakes) {
   EXPECT_EQ(pool.metrics().peak_used, mebibytes(90));  // what was reserved for the first load
 }
 
+TEST(Pool, GivesUpWhatIsIdleWhenTheProgramTakesItsRoom) {
+  FakeMachine machine(mebibytes(100));
+  Pool pool(machine.options());
+  add(pool, machine, {"a", mebibytes(40)});
+  ASSERT_TRUE(pool.preload("a"));
+  machine.take(mebibytes(80));
+  while (pool.metrics().unloads == 0) std::this_thread::yield();  // nobody asks for anything
+  EXPECT_EQ(pool.metrics().resident.count, 0);
+}
+
 TEST(Pool, WhatIsLoadedNeedsNoPreload) {
   FakeMachine machine;
   Pool pool(machine.options());
