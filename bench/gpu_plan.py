@@ -2,7 +2,7 @@
 """What `headroom plan` says of models on a GPU, and what they take: sets of models measured alone and all at once on a real
 one, and the same in a pool that has no room for all of them.
 
-    gpu_plan.py --build BIN --models FOLDER --out FOLDER
+    gpu_plan.py --build BIN --models FOLDER --out FOLDER [--conv-search heuristic] [--no-pool]
 
 BIN as for gpu_inference.py. Models are exported from torchvision where they are absent (random weights). The plan's peak is
 compared with what NVML says that the GPU has in use beyond what it had before: contexts and modules are in both. Writes
@@ -41,7 +41,7 @@ def used_by_phase(folder, uuid):
 
 def bench(arguments, models, out, *flags):
     command = [arguments.build / "headroom", "bench", "--device", "cuda:0", "--task", "none", "--quiet", "--max-frames", arguments.frames, "--metrics-interval", "20ms",
-               "--prepared-dir", out / "prepared", "--output-dir", out / "outputs", *flags]
+               "--prepared-dir", out / "prepared", "--output-dir", out / "outputs", "--conv-search", arguments.conv_search, *flags]
     for model in models:
         command += ["--model", f"{model}={arguments.models / model}.onnx"]
     done, seconds = run(command)
@@ -72,6 +72,7 @@ def compare(arguments, models):
     measured = most.get("parallel", 0) - before
     row = {"models": models, "planned_bytes": plan["peak_bytes"], "measured_bytes": measured, "off": plan["peak_bytes"] / measured - 1, "ledger_joint_peak_bytes": ledger.get("joint_peak_bytes"),
            "ledger_sum_of_peaks_bytes": ledger.get("sum_of_peaks_bytes"), "used_before_bytes": before, "seconds": seconds, "gpu": report["host"]["gpus"][0]["name"],
+           "least_bytes": least, "most_bytes": most, "alone": [model["gpu_memory"][0] for model in report["models"]], "together": [model.get("gpu_memory") for model in report["parallel"]["together"]],
            "status": [model["status"] for model in report["parallel"]["together"]]}
     print(row, file=sys.stderr)
     return row
@@ -120,11 +121,13 @@ def main():
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--frames", type=int, default=200)
+    parser.add_argument("--conv-search", default="exhaustive", choices=("exhaustive", "heuristic", "default"))
+    parser.add_argument("--no-pool", action="store_true")
     arguments = parser.parse_args()
     for folder in (arguments.models, arguments.out):
         folder.mkdir(parents=True, exist_ok=True)
     export(arguments.models, EXPORTED)
-    results = {"machine": f"{platform.machine()}, kernel {platform.release()}", "plans": []}
+    results = {"conv_search": arguments.conv_search, "machine": f"{platform.machine()}, kernel {platform.release()}", "plans": []}
 
     def save():
         results["gpu"] = results["plans"][0]["gpu"] if results["plans"] else "?"
@@ -134,8 +137,9 @@ def main():
     for models in SETS:
         results["plans"].append(compare(arguments, models))
         save()
-    results["pool"] = pool(arguments)
-    save()
+    if not arguments.no_pool:
+        results["pool"] = pool(arguments)
+        save()
     print(table(results))
 
 

@@ -2,6 +2,7 @@
 
 #include "memory_tracer/session.h"
 #include "tracer/python_function.h"
+#include "tracer/torch_module_call.h"
 
 namespace headroom::memory_tracer {
 namespace {
@@ -11,7 +12,7 @@ using namespace tracer::python;
 // However a call ends, by a value or by an exception, it comes back here.
 Object* around_module(const PendingCall& call) {
   const std::uint32_t entered = enter_module(call.argument(0));
-  Object* const result = call.go_on();
+  Object* const result = tracer::call_module(call);
   leave_entered(entered);
   return result;
 }
@@ -35,6 +36,11 @@ Object* around_step(const PendingCall& call) {
   return go_on_in("optimizer.step", LayerKind::optimizer, is_in_step, call);
 }
 
+void forget_python() {
+  tracer::forget_module_call();
+  forget_function_type();
+}
+
 }  // namespace
 
 const char* prepare_python() {
@@ -49,7 +55,7 @@ const char* prepare_python() {
       return "the running Python was not found";
   }
   static bool will_forget = false;
-  if (!will_forget) will_forget = api.Py_AtExit(forget_function_type) == 0;
+  if (!will_forget) will_forget = api.Py_AtExit(forget_python) == 0;
   return make_function_type() ? nullptr : "Python did not make the type of the stand-ins";
 }
 
@@ -57,6 +63,7 @@ bool hook_attribute(void* owner, const char* name, Hook hook) {
   auto* const object = static_cast<Object*>(owner);
   switch (hook) {
     case Hook::module_call:
+      tracer::learn_module_call(object);
       return replace_attribute(object, name, around_module);
     case Hook::backward:
       return replace_attribute(object, name, around_backward);

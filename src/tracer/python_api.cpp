@@ -43,6 +43,7 @@ bool fill(const dl_phdr_info& module, Api& found) {
     return false;
   found.vectorcall_is_general = find(module, "PyObject_Vectorcall", found.vectorcall);
   if (!found.vectorcall_is_general) find(module, "_PyFunction_Vectorcall", found.vectorcall);
+  find(module, "_PyType_Lookup", found.type_lookup);
   return find(module, "_Py_NoneStruct", found.none) &&
          find(module, "Py_IsInitialized", found.Py_IsInitialized) &&
          find(module, "Py_GetVersion", found.Py_GetVersion) && find(module, "Py_AtExit", found.Py_AtExit) &&
@@ -72,7 +73,11 @@ bool fill(const dl_phdr_info& module, Api& found) {
          find(module, "PyTuple_Size", found.PyTuple_Size) &&
          find(module, "PyTuple_GetItem", found.PyTuple_GetItem) &&
          find(module, "PyUnicode_AsUTF8AndSize", found.PyUnicode_AsUTF8AndSize) &&
-         find(module, "PyLong_AsLong", found.PyLong_AsLong);
+         find(module, "PyLong_AsLong", found.PyLong_AsLong) &&
+         find(module, "PyUnicode_InternFromString", found.PyUnicode_InternFromString) &&
+         find(module, "PyObject_GenericGetDict", found.PyObject_GenericGetDict) &&
+         find(module, "PyDict_GetItemWithError", found.PyDict_GetItemWithError) &&
+         find(module, "PyDict_Size", found.PyDict_Size);
 }
 
 int visit_module(dl_phdr_info* module, std::size_t, void* data) {

@@ -107,6 +107,13 @@ struct Api {
   Object* (*PyTuple_GetItem)(Object*, ssize_t);
   const char* (*PyUnicode_AsUTF8AndSize)(Object*, ssize_t*);
   long (*PyLong_AsLong)(Object*);
+  Object* (*PyUnicode_InternFromString)(const char*);
+  Object* (*PyObject_GenericGetDict)(Object*, void*);
+  Object* (*PyDict_GetItemWithError)(Object*, Object*);
+  ssize_t (*PyDict_Size)(Object*);
+  // _PyType_Lookup, which Python does not promise, but all versions so far export: what a class or one of its
+  // bases has under a name, as it stands there. May be null.
+  Object* (*type_lookup)(Object*, Object*);
   Object* none;
   int minor_version;  // 11 for Python 3.11
   // PyObject_Vectorcall, from Python 3.11 on; before, that of functions alone (_PyFunction_Vectorcall).

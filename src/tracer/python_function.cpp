@@ -107,9 +107,11 @@ Object* make_stand_in(Object* original, Around around) {
 
 }  // namespace
 
-Object* PendingCall::go_on() const {
-  return arguments_ == nullptr ? api.vectorcall(original_, array_, count_, names_)
-                               : api.PyObject_Call(original_, arguments_, names_);
+Object* PendingCall::go_on() const { return go_on_with(original_); }
+
+Object* PendingCall::go_on_with(Object* function) const {
+  return arguments_ == nullptr ? api.vectorcall(function, array_, count_, names_)
+                               : api.PyObject_Call(function, arguments_, names_);
 }
 
 Object* PendingCall::argument(std::size_t n) const {

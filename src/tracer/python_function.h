@@ -15,8 +15,11 @@ class PendingCall {
       : original_(original), array_(arguments), count_(count), names_(names) {}
   PendingCall(Object* original, Object* arguments, Object* named)
       : original_(original), arguments_(arguments), names_(named) {}
+  const Object* original() const { return original_; }
   // The original's answer; null with an exception set. Called once.
   Object* go_on() const;
+  // The answer of another function, one that was written in Python, to the same arguments.
+  Object* go_on_with(Object* function) const;
   // The n-th argument by position, or null; the caller's reference.
   Object* argument(std::size_t n) const;
 

@@ -8,6 +8,7 @@
 #include "tracer/scopes.h"
 #include "tracer/thread_state.h"
 #include "tracer/torch_layers.h"
+#include "tracer/torch_module_call.h"
 
 namespace headroom::tracer {
 namespace {
@@ -18,7 +19,7 @@ using recording::ScopeSource;
 Object* around_module(const PendingCall& call) {
   Object* const module = call.argument(0);
   if (module == nullptr || !enter_module(module)) return call.go_on();
-  Object* const result = call.go_on();
+  Object* const result = call_module(call);
   leave_module();
   return result;
 }
@@ -56,7 +57,9 @@ Object* around_patch_of_step(const PendingCall& call) {
 // recorded, so that nothing costs anything, that would be the one thing left, and it would tell little: the
 // caching allocator asks the driver so seldom that it is chance in which module it does.
 void hook_module(Object* module) {
-  if (process.options.host) replace_attribute(module, "__call__", around_module);
+  if (!process.options.host) return;
+  learn_module_call(module);
+  replace_attribute(module, "__call__", around_module);
 }
 
 // Those that are called as such, and not by Tensor.backward. Classes of optimizers come after torch.autograd.
@@ -121,6 +124,7 @@ Object* around_build_class(const PendingCall& call) {
 // Python ends (and may begin anew): its objects are gone.
 void forget_python() {
   forget_layers();
+  forget_module_call();
   forget_function_type();
 }
 

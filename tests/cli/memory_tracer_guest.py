@@ -4,6 +4,7 @@
     memory_tracer_guest.py interface          the reference's names, defaults and formats
     memory_tracer_guest.py restored           nothing stays replaced, however a trace ends
     memory_tracer_guest.py together           threads, tracers inside of each other, other code that looks at __call__
+    memory_tracer_guest.py calls              a call does what it does untraced, hooks and all
     memory_tracer_guest.py script             TorchScript modules
     memory_tracer_guest.py cuda               the caching allocator's own figures, where there is a GPU
     memory_tracer_guest.py soak N             N passes with bounded memory
@@ -26,6 +27,7 @@ import torch
 from torch import nn
 
 from headroom import LayerMemoryStats, MemoryEvent, MemoryTracer
+from module_calls import check_module_calls
 
 torch.set_num_threads(1)
 FLOAT = 4
@@ -305,6 +307,22 @@ def together():
         equal(os.waitpid(child, 0)[1], 0)
 
 
+def calls():
+    check_module_calls(traced=False)
+    model, tracer = Net(), MemoryTracer(device="cpu")
+    with tracer.trace(model):
+        check_module_calls(traced=True)
+        model(torch.ones(8, 64))
+    equal(tracer.get_layer_stats()["head"].calls, 1)
+    # __call__ of somebody else's is called, in a later trace, too.
+    original, seen = nn.Module.__call__, []
+    nn.Module.__call__ = lambda *arguments, **named: seen.append(1) or original(*arguments, **named)
+    with tracer.trace(model):
+        nn.Linear(4, 4)(torch.ones(1, 4))
+    nn.Module.__call__ = original
+    equal(len(seen), 1)
+
+
 def script():
     model, rows, width = Net().eval(), 8, 64
     x = torch.ones(rows, width)
@@ -468,4 +486,4 @@ if __name__ == "__main__":
     elif mode == "soak":
         soak(int(arguments[0]))
     else:
-        {f.__name__: f for f in (figures, interface, restored, together, script, cuda, recorded)}[mode](*arguments)
+        {f.__name__: f for f in (figures, interface, restored, together, calls, script, cuda, recorded)}[mode](*arguments)

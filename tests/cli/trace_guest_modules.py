@@ -271,7 +271,7 @@ def test_phases():
 
 def test_looks():
     """What other code may ask of nn.Module.__call__."""
-    call, original = nn.Module.__call__, nn.Module._call_impl
+    call, original = nn.Module.__call__, nn.Module._wrapped_call_impl
     check(call is not original, "nothing stands in its place")
     check(isinstance(call, types.FunctionType) and inspect.isfunction(call), "it is no function")
     check(call.__code__ is original.__code__ and call.__name__ == original.__name__, "it has another code")
@@ -304,8 +304,57 @@ def test_looks():
     check(reference() is None, "a class is kept alive")
 
 
+class Seen(nn.Module):
+    def forward(self, *arguments, **named):
+        self.callers = [sys._getframe(1).f_code.co_name, sys._getframe(2).f_code.co_name]
+        return arguments, named
+
+
+def test_direct_calls():
+    """Where nothing but forward would be called, none of PyTorch's functions stands in between."""
+    def is_direct(module):
+        check(module(1, 2, key=3) == ((1, 2), {"key": 3}), "the arguments are others")
+        return module.callers[0] == "is_direct"
+
+    from torch.nn.modules import module as modules
+    module = Seen()
+    check(is_direct(module), "PyTorch's functions are called")
+    for hooks in (module._forward_pre_hooks, modules._global_forward_pre_hooks):
+        seen = []
+        hooks[1] = lambda *arguments: seen.append(arguments)
+        check(not is_direct(module) and seen == [(module, (1, 2))], "a hook was passed by")
+        hooks.clear()
+        check(is_direct(module), "a hook that is gone")
+    for hooks in (module._forward_hooks, module._backward_hooks, module._backward_pre_hooks, modules._global_backward_hooks):
+        hooks[1] = None
+        check(not is_direct(module) and module.callers == ["_call_impl", "_wrapped_call_impl"], "a hook was not seen")
+        hooks.clear()
+    module._compiled_call_impl = lambda *arguments, **named: (arguments, dict(named, compiled=True))
+    check(module(1) == ((1,), {"compiled": True}), "what compile() made is not called")
+    del module.__dict__["_compiled_call_impl"]
+    module.forward = lambda *arguments, **named: "own"
+    check(module(1) == "own", "a forward of the object's own is not called")
+    del module.__dict__["forward"], module.__dict__["_backward_hooks"]
+    try:
+        module(1)
+    except AttributeError:
+        pass
+    else:
+        raise SystemExit("trace_guest_modules: a module without hooks' dictionaries is called")
+
+    class Own(Seen):
+        def _call_impl(self, *arguments, **named):
+            return super()._call_impl(*arguments, **named)
+
+    check(not is_direct(Own()), "_call_impl of the class's own was passed by")
+    sys.setprofile(lambda *_: None)
+    is_seen = not is_direct(Seen())
+    sys.setprofile(None)
+    check(is_seen, "a profiler does not see PyTorch's functions")
+
+
 TESTS = [test_names, test_exceptions, test_recursion, test_own_calls, test_reuse, test_threads, test_fork, test_phases,
-         test_looks]
+         test_looks, test_direct_calls]
 if "untouched" in sys.argv:
     check(type(nn.Module.__call__) is types.FunctionType, "something stands in the place of __call__")
     check(type(torch.Tensor.backward) is types.FunctionType, "something stands in the place of backward")

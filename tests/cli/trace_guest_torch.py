@@ -4,6 +4,7 @@
     trace_guest_torch.py weights   prints what weights and phases come to, as JSON
     trace_guest_torch.py leak      a module keeps what it makes
     trace_guest_torch.py loader    a DataLoader with workers that are forked, and one with workers that are started anew
+    trace_guest_torch.py calls     a call does what it does untraced, hooks and all
     trace_guest_torch.py looks     other code that has to do with nn.Module.__call__: the profiler, fx, TorchScript
 """
 import inspect
@@ -15,6 +16,8 @@ import types
 
 import torch
 from torch import nn
+
+from module_calls import check_module_calls
 
 torch.set_num_threads(1)
 FLOAT = 4
@@ -185,5 +188,10 @@ def looks():
     print("done")
 
 
+def calls():
+    check_module_calls(traced=True)
+    print("done")
+
+
 if __name__ == "__main__":
-    {"layers": layers, "weights": weights, "leak": leak, "loader": loader, "looks": looks}[sys.argv[1]]()
+    {"calls": calls, "layers": layers, "weights": weights, "leak": leak, "loader": loader, "looks": looks}[sys.argv[1]]()

@@ -168,6 +168,13 @@ TEST_F(TraceRealTorch, OtherCodeAboutModulesWorksAsEver) {
   EXPECT_EQ(result.out, "done\n");
 }
 
+// Where nothing but forward would be called, it is called without PyTorch's functions in between.
+TEST_F(TraceRealTorch, CallsDoWhatTheyDoUntraced) {
+  const CommandResult result = trace("calls");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "done\n");
+}
+
 TEST_F(TraceRealTorch, WithoutLayersThereAreNone) {
   ASSERT_EQ(trace("leak", {"--layers", "off"}).exit_code, 0);
   EXPECT_THAT(tensors_of(recording()).given, Not(Contains(Key(HasSubstr("Keeping")))));

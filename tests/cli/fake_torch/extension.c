@@ -1,5 +1,6 @@
-// torch/_C.so of the fake PyTorch: an extension module without contents, for every CPython. Python's headers
-// are not needed; what is declared here is the stable ABI's.
+// torch/_C.so of the fake PyTorch: an extension module that says that torch.jit.trace is not at work, to Python
+// and to C++, as PyTorch's does. For every CPython: Python's headers are not needed, and what is declared here is
+// the stable ABI's.
 #include <stddef.h>
 
 struct ModuleDefinition {
@@ -15,8 +16,24 @@ struct ModuleDefinition {
   ptrdiff_t size;
   void *methods, *slots, *traverse, *clear, *free;
 };
+struct MethodDefinition {
+  const char* name;
+  void* (*function)(void*, void*);
+  int flags;
+  const char* doc;
+};
 void* PyModule_Create2(struct ModuleDefinition*, int);
+void* PyBool_FromLong(long);
 
-static struct ModuleDefinition definition = {{1, 0, 0, 0, 0}, "_C", 0, -1, 0, 0, 0, 0, 0};
+static void* get_tracing_state(void* self, void* nothing) {
+  (void)self, (void)nothing;
+  return PyBool_FromLong(0);
+}
+// torch::jit::tracer::getTracingState(), a reference to a std::shared_ptr.
+static void* tracing_state[2];
+__attribute__((visibility("default"))) void** _ZN5torch3jit6tracer15getTracingStateEv(void) { return tracing_state; }
+
+static struct MethodDefinition methods[] = {{"_get_tracing_state", get_tracing_state, 4 /* no arguments */, 0}, {0, 0, 0, 0}};
+static struct ModuleDefinition definition = {{1, 0, 0, 0, 0}, "_C", 0, -1, methods, 0, 0, 0, 0};
 
 __attribute__((visibility("default"))) void* PyInit__C(void) { return PyModule_Create2(&definition, 3); }
