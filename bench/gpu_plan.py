@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `headroom plan` says of models on a GPU, and what they take: sets of models measured alone and all at once on a real
-one, and the same in a pool that has no room for all of them.
+"""What `headroom plan` says of models on a GPU, and what they take: each model measured alone some times, sets of them all at once
+on a real one, once more under a limit of what the plan has of their allocations, and the same in a pool that has no room for all.
 
-    gpu_plan.py --build BIN --models FOLDER --out FOLDER [--conv-search heuristic] [--no-pool]
+    gpu_plan.py --build BIN --models FOLDER --out FOLDER [--conv-search heuristic exhaustive] [--no-pool]
 
-BIN as for gpu_inference.py. Models are exported from torchvision where they are absent (random weights). The plan's peak is
-compared with what NVML says that the GPU has in use beyond what it had before: contexts and modules are in both. Writes
-gpu_plan.json and gpu_plan.md.
+BIN as for gpu_inference.py. Models are exported from torchvision where they are absent (random weights). The plan knows nothing but
+the models alone. Its peak is compared with what NVML says that the GPU has in use beyond what it had before: contexts and modules
+are in both. The limit (--gpu-mem-limit) is of allocations. Writes gpu_plan.json and gpu_plan.md.
 """
 import argparse
 import json
@@ -17,9 +17,11 @@ import sys
 
 from gpu_inference import EXPORTED, MIB, export, run
 
-SETS = [["resnet18", "mobilenet_v2"], ["resnet50", "resnet18", "mobilenet_v2"], ["fcn_resnet50", "resnet50"], ["fcn_resnet50", "resnet50", "resnet18", "mobilenet_v2"]]
+SETS = [["resnet18", "mobilenet_v2"], ["resnet50", "mobilenet_v2"], ["resnet50", "resnet18", "mobilenet_v2"], ["fcn_resnet50", "resnet50"], ["fcn_resnet50", "resnet18", "mobilenet_v2"],
+        ["fcn_resnet50", "resnet50", "resnet18", "mobilenet_v2"]]
+ALL = SETS[-1]
 POOL_MODELS = ["resnet50", "resnet18", "mobilenet_v2"]
-DEVICE = "rtx-3090"  # a card of its own: its total is not what is compared
+DEVICE = "h200"
 
 
 def used_by_phase(folder, uuid):
@@ -39,53 +41,70 @@ def used_by_phase(folder, uuid):
     return least, most
 
 
-def bench(arguments, models, out, *flags):
+def bench(arguments, search, models, out, *flags):
     command = [arguments.build / "headroom", "bench", "--device", "cuda:0", "--task", "none", "--quiet", "--max-frames", arguments.frames, "--metrics-interval", "20ms",
-               "--prepared-dir", out / "prepared", "--output-dir", out / "outputs", "--conv-search", arguments.conv_search, *flags]
+               "--prepared-dir", out / "prepared", "--output-dir", out / "outputs", "--conv-search", search, *flags]
     for model in models:
         command += ["--model", f"{model}={arguments.models / model}.onnx"]
-    done, seconds = run(command)
+    done, _ = run(command)
     folder = max((out / "outputs").iterdir(), key=lambda path: path.stat().st_mtime)
     if done.returncode != 0:
         print(f"{models} {flags}: {done.returncode}: {done.stderr[-2000:]}", file=sys.stderr)
-    return json.loads((folder / "report.json").read_text()), folder, seconds
+    return json.loads((folder / "report.json").read_text()), folder
 
 
-def planned(arguments, models, out, folder):
+def planned(arguments, models, out, footprints):
     budget = out / "budget.toml"
     budget.write_text("".join(f'[[component]]\nname = "{model}"\nmodel = "{model}"\n' for model in models))
-    done = subprocess.run([str(arguments.build / "headroom"), "plan", str(budget), "--device", DEVICE, "--footprints", str(folder), "--json"], capture_output=True, text=True)
+    done = subprocess.run([str(arguments.build / "headroom"), "plan", str(budget), "--device", DEVICE, "--footprints", str(footprints), "--json"], capture_output=True, text=True)
     if done.returncode not in (0, 1):
         raise SystemExit(f"plan: {done.stderr}")
     return json.loads(done.stdout)
 
 
-def compare(arguments, models):
-    out = arguments.out / "_".join(models)
+def peak_of(model):
+    memory = model["gpu_memory"][0]
+    return max(memory["load_peak_bytes"], memory["run_peak_bytes"])
+
+
+def measure_alone(arguments, search):
+    """Each model some times alone. The folder of the runs, and the peaks of each model's allocations."""
+    out = arguments.out / search / "alone"
     out.mkdir(parents=True, exist_ok=True)
-    report, folder, seconds = bench(arguments, models, out, "--parallel")
-    uuid = report["models"][0]["gpu_memory"][0]["uuid"]
-    least, most = used_by_phase(folder, uuid)
-    before = min(least.values())
-    plan = planned(arguments, models, out, folder)
-    ledger = report["parallel"]["gpu_memory"][0]
-    measured = most.get("parallel", 0) - before
-    row = {"models": models, "planned_bytes": plan["peak_bytes"], "measured_bytes": measured, "off": plan["peak_bytes"] / measured - 1, "ledger_joint_peak_bytes": ledger.get("joint_peak_bytes"),
-           "ledger_sum_of_peaks_bytes": ledger.get("sum_of_peaks_bytes"), "used_before_bytes": before, "seconds": seconds, "gpu": report["host"]["gpus"][0]["name"],
-           "least_bytes": least, "most_bytes": most, "alone": [model["gpu_memory"][0] for model in report["models"]], "together": [model.get("gpu_memory") for model in report["parallel"]["together"]],
-           "status": [model["status"] for model in report["parallel"]["together"]]}
+    peaks = {model: [] for model in ALL}
+    for _ in range(arguments.alone):
+        report, _ = bench(arguments, search, ALL, out)
+        for model in report["models"]:
+            peaks[model["name"]].append(peak_of(model))
+    return out / "outputs", peaks
+
+
+def compare(arguments, search, models, footprints, peaks):
+    out = arguments.out / search / "_".join(models)
+    out.mkdir(parents=True, exist_ok=True)
+    plan = planned(arguments, models, out, footprints)
+    report, folder = bench(arguments, search, models, out, "--parallel")
+    least, most = used_by_phase(folder, report["models"][0]["gpu_memory"][0]["uuid"])
+    measured = most.get("parallel", 0) - min(least.values())
+    limit = sum(max(peaks[model]) for model in models)
+    limited, _ = bench(arguments, search, models, out, "--parallel", "--gpu-mem-limit", f"{limit}B")
+    row = {"search": search, "models": models, "planned_bytes": plan["peak_bytes"], "measured_bytes": measured, "off": plan["peak_bytes"] / measured - 1,
+           "ledger_joint_peak_bytes": report["parallel"]["gpu_memory"][0].get("joint_peak_bytes"), "limit_bytes": limit, "used_before_bytes": min(least.values()),
+           "together_peaks_bytes": [[peak_of(model)] if model.get("gpu_memory") else [] for model in report["parallel"]["together"]],
+           "gpu": report["host"]["gpus"][0]["name"], "status": [model["status"] for model in report["parallel"]["together"]],
+           "status_limited": [model["status"] for model in limited["parallel"]["together"]]}
     print(row, file=sys.stderr)
     return row
 
 
 def pool(arguments):
     """With a budget of what the largest takes and a half of the others."""
-    out = arguments.out / "pool"
+    search, out = arguments.conv_search[0], arguments.out / "pool"
     out.mkdir(parents=True, exist_ok=True)
-    report, _, _ = bench(arguments, POOL_MODELS, out)
-    peaks = sorted(max(model["gpu_memory"][0]["load_peak_bytes"], model["gpu_memory"][0]["run_peak_bytes"]) for model in report["models"])
+    report, _ = bench(arguments, search, POOL_MODELS, out)
+    peaks = sorted(peak_of(model) for model in report["models"])
     budget = peaks[-1] + sum(peaks[:-1]) // 2
-    report, _, _ = bench(arguments, POOL_MODELS, out, "--pool", f"{budget // MIB}MiB", "--skip-setup")
+    report, _ = bench(arguments, search, POOL_MODELS, out, "--pool", f"{budget // MIB}MiB", "--skip-setup")
     return {"peaks_bytes": peaks, "pool": {key: value for key, value in report.get("pool", {}).items() if key not in ("memory", "gpu_memory")}}
 
 
@@ -99,11 +118,17 @@ def lean(value):
 
 def table(results):
     lines = ["# Plans of a GPU against reality", "",
-             f"{results['gpu']}, {results['machine']}. Command: `bench/gpu_plan.py`, which also writes this file. Each model was measured alone and all at once in one run of `headroom bench --device cuda:0 --parallel`; "
-             "the plan has the footprints of the models alone. *Measured*: what NVML says is in use on the GPU, beyond what was in use before, the most of samples 20 ms apart. MiB.", "",
-             "| set | planned | measured | off | ledger, joint | ledger, sum of peaks |", "|---|--:|--:|--:|--:|--:|"]
+             f"{results['gpu']}, {results['machine']}. Command: `bench/gpu_plan.py`, which also writes this file. Each model was measured alone {results['alone']} times, which is all that the plan knows; then sets of them "
+             "all at once in one run of `headroom bench --device cuda:0 --parallel`. *Measured*: what NVML says is in use on the GPU, beyond what was in use before, the most of samples 20 ms apart. *Limited*: how the "
+             "models of the set came through once more under `--gpu-mem-limit` of the allocations that the plan has. MiB.", "",
+             "| convolution search | set | planned | measured | off | allocations, planned | allocations, joint | limited |", "|---|---|--:|--:|--:|--:|--:|---|"]
     for row in results["plans"]:
-        lines.append(f"| {', '.join(row['models'])} | {row['planned_bytes'] / MIB:.0f} | {row['measured_bytes'] / MIB:.0f} | {100 * row['off']:+.1f} % | {(row['ledger_joint_peak_bytes'] or 0) / MIB:.0f} | {(row['ledger_sum_of_peaks_bytes'] or 0) / MIB:.0f} |")
+        limited = "all ok" if set(row["status_limited"]) == {"ok"} else ", ".join(row["status_limited"])
+        lines.append(f"| {row['search']} | {', '.join(row['models'])} | {row['planned_bytes'] / MIB:.0f} | {row['measured_bytes'] / MIB:.0f} | {100 * row['off']:+.1f} % | {row['limit_bytes'] / MIB:.0f} | "
+                     f"{(row['ledger_joint_peak_bytes'] or 0) / MIB:.0f} | {limited} |")
+    lines += ["", "Allocations of each model alone, from run to run, MiB:", "", "| convolution search | " + " | ".join(ALL) + " |", "|---|" + "---|" * len(ALL)]
+    for search, peaks in results["peaks"].items():
+        lines.append(f"| {search} | " + " | ".join(", ".join(f"{peak / MIB:.0f}" for peak in peaks[model]) for model in ALL) + " |")
     pool = results.get("pool", {}).get("pool") or {}
     if pool:
         lines += ["", "## `headroom bench --pool` on it", "",
@@ -120,23 +145,27 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--frames", type=int, default=200)
-    parser.add_argument("--conv-search", default="exhaustive", choices=("exhaustive", "heuristic", "default"))
+    parser.add_argument("--frames", type=int, default=60)
+    parser.add_argument("--alone", type=int, default=4, help="times that each model is measured alone")
+    parser.add_argument("--conv-search", default=["heuristic", "exhaustive"], nargs="+", choices=("exhaustive", "heuristic", "default"))
     parser.add_argument("--no-pool", action="store_true")
     arguments = parser.parse_args()
     for folder in (arguments.models, arguments.out):
         folder.mkdir(parents=True, exist_ok=True)
     export(arguments.models, EXPORTED)
-    results = {"conv_search": arguments.conv_search, "machine": f"{platform.machine()}, kernel {platform.release()}", "plans": []}
+    results = {"machine": f"{platform.machine()}, kernel {platform.release()}", "gpu": "?", "alone": arguments.alone, "peaks": {}, "plans": []}
 
     def save():
-        results["gpu"] = results["plans"][0]["gpu"] if results["plans"] else "?"
+        if results["plans"]:
+            results["gpu"] = results["plans"][0]["gpu"]
         (arguments.out / "gpu_plan.json").write_text(json.dumps(lean(results), indent=1) + "\n")
         (arguments.out / "gpu_plan.md").write_text(table(results))
 
-    for models in SETS:
-        results["plans"].append(compare(arguments, models))
-        save()
+    for search in arguments.conv_search:
+        footprints, results["peaks"][search] = measure_alone(arguments, search)
+        for models in SETS:
+            results["plans"].append(compare(arguments, search, models, footprints, results["peaks"][search]))
+            save()
     if not arguments.no_pool:
         results["pool"] = pool(arguments)
         save()

@@ -5,7 +5,7 @@
 // 544 MiB after the start of a headless Orin Nano (dusty-nv/jetson-containers issue 342, `free -h`), and
 // 800 MB more with the desktop (jetson-ai-lab.com, "RAM Optimization"); together within the guide's
 // "typical baseline 800 MB to 1.5 GB". Of GPUs nothing (1 MiB of an idle RTX 3060, in
-// the issue below), and 500 MB for a desktop, an estimate.
+// the issue below), and 500 MB for a desktop, an estimate; those of servers have no display.
 #include "planning/device_profiles.h"
 
 #include <fmt/format.h>
@@ -26,6 +26,10 @@ DeviceProfile board(const char* id, const char* name, std::int64_t mebibytes_tot
 
 DeviceProfile gpu(const char* id, const char* name, std::int64_t mebibytes_total, const char* source) {
   return {id, name, mebibytes(mebibytes_total), {}, kGpuDesktop, true, source};
+}
+
+DeviceProfile server_gpu(const char* id, const char* name, std::int64_t mebibytes_total, const char* source) {
+  return {id, name, mebibytes(mebibytes_total), {}, {}, true, source};
 }
 
 constexpr const char* kModal = "nvidia-smi, modal-labs/modal-client pull request 2797";
@@ -56,14 +60,14 @@ std::vector<DeviceProfile> make_profiles() {
       gpu("rtx-3090", "GeForce RTX 3090", 24576, "nvidia-smi, noonghunna/club-3090 issue 1128"),
       gpu("rtx-4090", "GeForce RTX 4090", 24564, "nvidia-smi, RLinf/RLinf issue 255"),
       gpu("rtx-5090", "GeForce RTX 5090", 32607, "nvidia-smi, noonghunna/club-3090 issue 1229"),
-      gpu("t4", "T4", 15360, kModal),
-      gpu("l4", "L4", 23034, kModal),
-      gpu("a10", "A10", 23028, kModal),
-      gpu("l40s", "L40S", 46068, kModal),
-      gpu("a100-40gb", "A100 40 GB", 40960, kModal),
-      gpu("a100-80gb", "A100 80 GB", 81920, kModal),
-      gpu("h100-80gb", "H100 80 GB", 81559, kModal),
-      gpu("h200", "H200", 143771, "the driver's figure in bench/results/gpu_ledger.md"),
+      server_gpu("t4", "T4", 15360, kModal),
+      server_gpu("l4", "L4", 23034, kModal),
+      server_gpu("a10", "A10", 23028, kModal),
+      server_gpu("l40s", "L40S", 46068, kModal),
+      server_gpu("a100-40gb", "A100 40 GB", 40960, kModal),
+      server_gpu("a100-80gb", "A100 80 GB", 81920, kModal),
+      server_gpu("h100-80gb", "H100 80 GB", 81559, kModal),
+      server_gpu("h200", "H200", 143771, "the driver's figure in bench/results/gpu_ledger.md"),
   };
 }
 

@@ -23,10 +23,11 @@ MemoryNeed need_of(const MeasuredFootprint& measured);
 std::optional<MemoryNeed> gpu_need_of(const MeasuredFootprint& measured);
 
 // Fills in what is named by `model` (the newest of that name, of that file name, and of the settings that the
-// variant or component says; of those that were measured several times alike the median) and `footprint` (a
-// file, or a run's folder and the component's or model's name). Footprints of the same model file with other
-// settings become variants. For a GPU with memory of its own it is what they took of a GPU. Usage error, with
-// the line: a footprint that is not there, or has no GPU's memory where that is planned.
+// variant or component says; of those that were measured several times alike the median, on a GPU the
+// largest) and `footprint` (a file, or a run's folder and the component's or model's name). Footprints of the
+// same model file with other settings become variants. For a GPU with memory of its own it is what they took
+// of a GPU. Usage error, with the line: a footprint that is not there, or has no GPU's memory where that is
+// planned.
 Result<Budget> resolve_footprints(Budget budget, const std::vector<MeasuredFootprint>& measured);
 
 }  // namespace headroom::planning

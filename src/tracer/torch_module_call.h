@@ -1,7 +1,7 @@
 // A call of a PyTorch module without the two Python functions between it and the module's own code.
 //
-// nn.Module.__call__ is a Python function, in PyTorch 2 one that calls a second one, and where a module has no
-// hooks all that they do is to call `forward` with the arguments that they were given. A stand-in for
+// nn.Module.__call__ is a Python function, in PyTorch 2 one that calls a second one, and where a module has
+// no hooks all that they do is to call `forward` with the arguments that they were given. A stand-in for
 // __call__ that has looked, in C, whether it is so can call `forward` itself. That saves about what a layer
 // costs, so that a traced call takes no longer than an untraced one
 // (bench/results/gpu_memory_tracer.md). Nothing is assumed about a PyTorch that is not known: where its

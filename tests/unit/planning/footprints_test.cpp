@@ -150,6 +150,13 @@ TEST(Footprints, ForAGpuItsOwnFiguresCount) {
   EXPECT_EQ(need.shared, Bytes{});
   EXPECT_EQ(need.frame_bytes(), Bytes{});
   EXPECT_EQ(need.gpu_apart, Bytes{});
+  // Of several measurements of it the largest: its runtime may choose another workspace each time.
+  MeasuredFootprint larger = on_gpu, newest = on_gpu;
+  larger.footprint.gpu->run_peak = mebibytes(770);
+  newest.footprint.measured_at = "2026-11-02T08:00:00+00:00";
+  const auto repeated = resolve_footprints(budget, {newest, larger, on_gpu});
+  ASSERT_TRUE(repeated) << repeated.error().sentence();
+  EXPECT_EQ(repeated->components[0].need.run_peak, mebibytes(770));
   const auto refused = resolve_footprints(budget, {yolox()});
   ASSERT_FALSE(refused);
   EXPECT_EQ(
