@@ -1,25 +1,24 @@
 // The CUDA driver's and runtime's own words for memory that ran out, from whatever library.
-#include "base/text.h"
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
 namespace headroom::doctor {
 namespace {
 
-// "* Fixed: CUDA out of memory …", "# on CUDA out of memory …": lists and comments, not messages.
-bool is_prose(std::string_view line) {
-  const std::string_view text = trim(line);
-  return text.starts_with("* ") || text.starts_with("- ") || text.starts_with("# ") ||
-         text.starts_with("// ");
-}
-
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   if (is_prose(line)) return std::nullopt;
-  if (has(line, "CUDA_ERROR_OUT_OF_MEMORY") || has(line, "cudaErrorMemoryAllocation")) return message;
-  const bool says_so = has(line, "out of memory") || has(line, "Out of memory");
-  if (!says_so) return std::nullopt;
-  if (has(line, "CUDA") || has(line, "cuda") || has(line, "Cuda")) return message;
+  for (const std::string_view words :
+       {"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory", "Out of memory"}) {
+    if (!has(line, words)) continue;
+    const bool is_cuda = has(line, "CUDA") || has(line, "cuda") || has(line, "Cuda");
+    if (!is_cuda || is_counter(line, words) || is_advice(line, words)) return std::nullopt;
+    // PyTorch's message goes on behind it.
+    constexpr std::string_view kNext = ". Tried to allocate ";
+    const std::string_view rest = *text_after(line, words);
+    message.may_go_on = kNext.starts_with(rest) || rest.starts_with(kNext);
+    return message;
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,8 @@
 // ggml (llama.cpp, whisper.cpp): a buffer on the GPU, or pinned memory of the host.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -22,7 +24,57 @@ std::optional<LogMessage> read(std::string_view line) {
   if (!requested) requested = size_after(line, "allocating ");
   message.add("requested_bytes", requested);
   if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
+  message.part = is_buffer ? "buffer" : has(line, "alloc_tensor_range") ? "tensors" : "graph";
+  if (has(line, "ggml_gallocr_reserve")) message.add("wanted", "compute buffer");
   return message;
+}
+
+// Layers that leave the GPU take their weights along: as many as make room for the request, or, where the
+// weights themselves did not fit, as many as do fit.
+std::optional<std::int64_t> layers_that_fit(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes"), model = message.bytes("model_buffer_bytes"),
+             free = message.bytes("free_bytes");
+  const auto layers = message.number("layers"), on_gpu = message.number("gpu_layers");
+  constexpr std::int64_t kMostLayers = 10'000;
+  if (!requested || requested->count <= 0) return std::nullopt;
+  if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers && model->count >= *on_gpu) {
+    const std::int64_t each = model->count / *on_gpu;
+    const std::int64_t leave = (requested->count - 1) / each + 1;
+    return std::max<std::int64_t>(0, *on_gpu - leave);
+  }
+  if (free && layers && !model && *layers > 0 && *layers < kMostLayers && *free < *requested) {
+    const double part = static_cast<double>(free->count) / static_cast<double>(requested->count);
+    return static_cast<std::int64_t>(part * static_cast<double>(*layers));
+  }
+  return std::nullopt;
+}
+
+// By the figures that llama.cpp printed before (ggml_context_rule.cpp), where the log has them.
+void add_cures(const LogMessage& message, Finding& finding) {
+  const auto context = message.number("context_length"), batch = message.number("micro_batch");
+  const auto cache = message.bytes("kv_cache_bytes");
+  const std::optional<Bytes> half_cache = cache ? std::optional(Bytes{cache->count / 2}) : std::nullopt;
+  auto& cures = finding.cures;
+  if (const auto layers = layers_that_fit(message))
+    cures.push_back({fmt::format("keep {} layers on the GPU: the others make room for this", *layers),
+                     fmt::format("-ngl {}", *layers), message.bytes("requested_bytes")});
+  cures.push_back(
+      {"halve the context: the key-value cache shrinks with it",
+       context && *context > 1 ? fmt::format("-c {}", *context / 2) : "-c N, half of n_ctx in its log",
+       half_cache});
+  cures.push_back({"keep the cache in 8 bits (half of f16)", "-fa -ctk q8_0 -ctv q8_0", half_cache});
+  if (cures.size() < 3)
+    cures.push_back({"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}});
+  if (batch && *batch > 1 && message.text("wanted") == "compute buffer")
+    cures.push_back({"halve the micro-batch: the compute buffer shrinks with it",
+                     fmt::format("-ub {}", *batch / 2),
+                     Bytes{message.bytes("requested_bytes").value_or(Bytes{}).count / 2}});
+  else
+    cures.push_back(
+        {"use smaller micro-batches",
+         batch && *batch > 1 ? fmt::format("-ub {}", *batch / 2) : "-ub N, half of n_ubatch in its log",
+         {}});
+  cures.push_back({"use a model of fewer bits", "Q4_K_M instead of Q8_0", {}});
 }
 
 Finding explain(const LogMessage& message) {
@@ -43,11 +95,7 @@ Finding explain(const LogMessage& message) {
   finding.cause =
       "A model's layers, its key-value cache or the buffer of a batch did not fit in what was free.";
   finding.confidence = Confidence::likely;
-  finding.cures = {{"use a shorter context: the key-value cache shrinks with it", "-c 2048", {}},
-                   {"keep the cache in 8 bits (half of f16)", "-fa -ctk q8_0 -ctv q8_0", {}},
-                   {"keep fewer layers on the GPU", "-ngl 20", {}},
-                   {"use smaller batches", "-ub 128", {}},
-                   {"use a model of fewer bits", "Q4_K_M instead of Q8_0", {}}};
+  add_cures(message, finding);
   return finding;
 }
 

@@ -28,8 +28,10 @@ Finding explain(const LogMessage& message) {
   finding.title = fmt::format("{} reached the limit of its own heap", message.text("runtime"));
   finding.cause = "The limit is the runtime's, not the machine's: the program needs more, or it leaks.";
   finding.confidence = Confidence::likely;
-  finding.cures = {{"raise the limit, if there is memory",
-                    java ? "java -Xmx4g" : "NODE_OPTIONS=--max-old-space-size=4096",
+  finding.cures = {{"raise the limit to half of the memory, if that is free",
+                    java ? "java -XX:MaxRAMPercentage=50"
+                         : "NODE_OPTIONS=--max-old-space-size=$(awk '/MemTotal/ {print int($2/2048)}' "
+                           "/proc/meminfo)",
                     {}},
                    {"watch whether it grows for ever", "headroom watch -- COMMAND", {}}};
   return finding;

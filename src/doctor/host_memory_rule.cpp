@@ -22,6 +22,22 @@ bool is_memory_error(std::string_view line) {
   return begins && (rest.empty() || rest.front() == ':');
 }
 
+// "what():  std::bad_alloc", "Exception during initialization: std::bad_alloc", "caught std::bad_alloc";
+// source code, which logs of compilers quote, has it as a type: "catch (const std::bad_alloc&)".
+bool tells_bad_alloc(std::string_view line) {
+  const std::size_t at = line.find("std::bad_alloc");
+  if (at == line.npos || is_prose(line)) return false;
+  const std::string_view before = line.substr(0, at),
+                         rest = line.substr(at + std::string_view("std::bad_alloc").size());
+  if (!rest.empty() && std::string_view("&({;>,:").find(rest.front()) != std::string_view::npos &&
+      !rest.starts_with(": "))
+    return false;
+  if (rest.starts_with(" &") || before.ends_with("const ") || has(before, "catch (")) return false;
+  const std::string_view word = trim(before);
+  return word.ends_with(':') || word.ends_with('\'') || word.ends_with('=') || word.ends_with('"') ||
+         word.ends_with("caught") || has(before, "xception") || has(before, "rror");
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   auto requested = size_after(line, "you tried to allocate ");
@@ -39,8 +55,9 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("told_by", "Python");
     return message;
   }
-  if (has(line, "std::bad_alloc") && (has(line, "what()") || has(line, "throwing an instance"))) {
+  if (tells_bad_alloc(line)) {
     message.add("told_by", "C++");
+    message.part = has(line, "throwing an instance") ? "terminate" : has(line, "what()") ? "what" : "";
     return message;
   }
   if (has(line, "Cannot allocate memory") &&

@@ -1,11 +1,15 @@
 #include "doctor/log_findings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "doctor/log_reader.h"
+#include "doctor/log_retry.h"
 
 namespace headroom::doctor {
 namespace {
@@ -14,34 +18,13 @@ std::vector<std::string_view> all_anchors() {
   std::vector<std::string_view> anchors;
   for (const LogRule& rule : log_rules())
     anchors.insert(anchors.end(), rule.anchors.begin(), rule.anchors.end());
+  anchors.insert(anchors.end(), retry_anchors().begin(), retry_anchors().end());
   return anchors;
 }
 
 // What another program wrote goes to terminals and into Markdown.
 std::string clean(std::string_view text) {
   return with_valid_utf8(without_terminal_control(trim(text).substr(0, LogFindings::kMostText)));
-}
-
-void add_absent(LogMessage& to, LogMessage from) {
-  for (Figure& figure : from.figures) {
-    const bool known = std::any_of(to.figures.begin(), to.figures.end(),
-                                   [&](const Figure& own) { return own.name == figure.name; });
-    if (!known) to.figures.push_back(std::move(figure));
-  }
-}
-
-// An NvMap error alone may be harmless; with an out-of-memory beside it, it is the same event.
-void join_nvmap(std::vector<Finding>& findings) {
-  const bool failed = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.severity == Severity::severe && finding.id != "nvmap-permission";
-  });
-  for (Finding& finding : findings)
-    if (failed && finding.id == "nvmap-allocation-failed") {
-      finding.severity = Severity::severe;
-      finding.confidence = Confidence::likely;
-      finding.cause =
-          "Something ran out of memory in the same logs, so this is the refusal behind it. " + finding.cause;
-    }
 }
 
 }  // namespace
@@ -71,7 +54,24 @@ Status LogFindings::read_file(const std::string& path) {
   return read;
 }
 
+void LogFindings::end_file() {
+  report_ = {};
+  context_.clear();
+  cut_ = {};
+  waits_for_answer_ = false;
+  groups_.end_file();
+}
+
 bool LogFindings::read_line(const std::string& file, std::int64_t number, std::string_view line) {
+  if (waits_for_answer_) {
+    if (trim(line).empty()) return true;
+    groups_.went_on();
+    waits_for_answer_ = false;
+  }
+  if (joins(file, number, line)) {
+    read_retry({file, number}, line);
+    return true;
+  }
   if (OomReport::begins(line)) {
     report_.begin();
     return true;
@@ -80,66 +80,68 @@ bool LogFindings::read_line(const std::string& file, std::int64_t number, std::s
   const LogRule* rule = rule_of(line, message);
   if (!rule) {
     if (report_.is_open()) report_.read(line);
-    return report_.is_open();
+  } else if (!rule->context_of.empty()) {
+    LogMessage& known = context_[rule->context_of];
+    for (Figure& figure : message.figures) known.set(std::move(figure));
+  } else {
+    // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the
+    // report.
+    const bool is_kill = !message.event.empty();
+    if (is_kill && message.bytes("virtual_bytes")) report_.end(message);
+    if (const auto known = context_.find(rule->name); known != context_.end())
+      message.add_absent(known->second);
+    add(*rule, std::move(message), {file, number}, line);
   }
-  // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the report.
-  const bool is_kill = !message.event.empty();
-  if (is_kill && message.bytes("virtual_bytes")) report_.end(message);
-  add(*rule, std::move(message), file, number, line);
-  return report_.is_open();
+  read_retry({file, number}, line);
+  return report_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
 }
 
-void LogFindings::add(const LogRule& rule, LogMessage message, const std::string& file, std::int64_t number,
-                      std::string_view line) {
-  // A kill is told in two or three lines, of which only one tells whether a control group was full.
-  const bool same_event = !message.event.empty() && last_event_ == message.event &&
-                          last_group_ < groups_.size() && groups_[last_group_].rule == &rule;
-  if (same_event) {
-    Group& group = groups_[last_group_];
-    if (group.event == message.event) add_absent(group.message, std::move(message));
-    add_evidence(group, {file, number, clean(line)}, false);
-    return;
-  }
-  const std::string key = std::string(rule.name) + '\n' + message.subject + '\n' + message.text("constraint");
-  auto found = by_key_.find(key);
-  if (found == by_key_.end()) {
-    if (groups_.size() >= kMostGroups) return;
-    found = by_key_.emplace(key, groups_.size()).first;
-    groups_.push_back({&rule, {}, {}, 0, {}});
-  }
-  Group& group = groups_[found->second];
-  last_event_ = message.event;
-  last_group_ = found->second;
-  // The one that tells most stands for all, and its line comes first.
-  const bool stands = ++group.times == 1 || message.figures.size() > group.message.figures.size();
-  if (stands) {
-    group.event = message.event;
-    group.message = std::move(message);
-  }
-  add_evidence(group, {file, number, clean(line)}, stands);
+void LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+                      int lines) {
+  constexpr int kMostLines = 6;  // PyTorch's longest, broken at 80 columns
+  cut_ = {};
+  if (message.may_go_on && lines < kMostLines)
+    cut_ = {&rule, at, std::string(text), lines, message.figures.size()};
+  groups_.add(rule, std::move(message), at, clean(text));
 }
 
-void LogFindings::add_evidence(Group& group, Evidence evidence, bool first) {
-  if (first) {
-    group.evidence.insert(group.evidence.begin(), std::move(evidence));
-    if (group.evidence.size() > kMostEvidence) group.evidence.pop_back();
-  } else if (group.evidence.size() < kMostEvidence) {
-    group.evidence.push_back(std::move(evidence));
+// Terminals break words and keep spaces, so they come first; loggers break between words. A line that says by
+// itself what happened is another message.
+bool LogFindings::joins(const std::string& file, std::int64_t number, std::string_view line) {
+  const CutMessage cut = std::exchange(cut_, {});
+  if (cut.rule == nullptr || cut.at.file != file || cut.at.line + cut.lines != number) return false;
+  if (line.find("ut of memory") != line.npos || cut.text.size() + line.size() > kLongestLogLine) return false;
+  const LogRule* best_rule = nullptr;
+  LogMessage best;
+  std::string best_text;
+  for (const std::string_view between : {"", " "}) {
+    std::string joined = fmt::format("{}{}{}", cut.text, between, between.empty() ? line : trim(line));
+    LogMessage message;
+    const LogRule* rule = rule_of(joined, message);
+    if (rule == nullptr || (best_rule != nullptr && message.figures.size() <= best.figures.size())) continue;
+    best_rule = rule;
+    best = std::move(message);
+    best_text = std::move(joined);
   }
+  const bool tells_more =
+      best_rule != nullptr && (best_rule != cut.rule || best.figures.size() > cut.figures);
+  if (!tells_more) return false;
+  groups_.take_back();
+  add(*best_rule, std::move(best), cut.at, best_text, cut.lines + 1);
+  return true;
+}
+
+void LogFindings::read_retry(const LogPlace& at, std::string_view line) {
+  if (tells_giving_up(line))
+    groups_.gave_up(at.file);
+  else if (tells_retry(line))
+    waits_for_answer_ = groups_.retry(at, clean(line));
 }
 
 std::vector<Finding> LogFindings::findings() const {
-  std::vector<Finding> findings;
-  for (const Group& group : groups_) {
-    Finding finding = group.rule->explain(group.message);
-    finding.times = group.times;
-    finding.evidence = group.evidence;
-    finding.figures = group.message.figures;
-    sort_cures(finding);
-    findings.push_back(std::move(finding));
-  }
+  std::vector<Finding> findings = groups_.findings();
+  for (Finding& finding : findings) sort_cures(finding);
   clean_findings(findings);
-  join_nvmap(findings);
   sort_findings(findings);
   return findings;
 }
@@ -167,7 +169,9 @@ void sort_findings(std::vector<Finding>& findings) {
 }
 
 void sort_cures(Finding& finding) {
-  std::stable_sort(finding.cures.begin(), finding.cures.end(), [](const Cure& a, const Cure& b) {
+  if (finding.cures.empty()) return;
+  const auto first = finding.cures.begin() + (finding.first_cure_meets_cause ? 1 : 0);
+  std::stable_sort(first, finding.cures.end(), [](const Cure& a, const Cure& b) {
     return a.saves.value_or(Bytes{-1}) > b.saves.value_or(Bytes{-1});
   });
 }

@@ -1,6 +1,7 @@
 #include "doctor/log_rule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace headroom::doctor {
 namespace {
@@ -31,6 +32,19 @@ std::string LogMessage::text(std::string_view name) const {
   const Figure* figure = find(figures, name);
   if (!figure || !std::holds_alternative<std::string>(figure->value)) return {};
   return std::get<std::string>(figure->value);
+}
+
+void LogMessage::set(Figure figure) {
+  for (Figure& own : figures)
+    if (own.name == figure.name) {
+      own = std::move(figure);
+      return;
+    }
+  figures.push_back(std::move(figure));
+}
+void LogMessage::add_absent(const LogMessage& other) {
+  for (const Figure& figure : other.figures)
+    if (find(figures, figure.name) == nullptr) figures.push_back(figure);
 }
 
 std::string words_for(const std::optional<Bytes>& bytes, std::string_view otherwise) {

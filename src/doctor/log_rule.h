@@ -16,6 +16,10 @@ namespace headroom::doctor {
 struct LogMessage {
   std::string subject;  // messages with the same are one finding: a victim's name; empty: all are one
   std::string event;    // lines with the same tell one event: a victim's pid; empty: each is one
+  // Where one event is told in several lines of different words, which of them: "terminate", "what". A line
+  // of another part soon after belongs to the same event.
+  std::string part{};
+  bool may_go_on = false;  // it looks cut: the next line may have the rest
   std::vector<Figure> figures;
 
   void add(std::string_view name, const std::optional<Bytes>& bytes);
@@ -24,6 +28,8 @@ struct LogMessage {
   std::optional<Bytes> bytes(std::string_view name) const;
   std::optional<std::int64_t> number(std::string_view name) const { return to_number(bytes(name)); }
   std::string text(std::string_view name) const;  // empty if absent
+  void set(Figure figure);                        // in place of one of the same name
+  void add_absent(const LogMessage& other);       // its figures that this one has not
 
  private:
   static std::optional<std::int64_t> to_number(const std::optional<Bytes>& bytes) {
@@ -38,6 +44,9 @@ struct LogRule {
   std::optional<LogMessage> (*read)(std::string_view line);
   // All but evidence, times and figures, which whoever calls it adds.
   Finding (*explain)(const LogMessage& message);
+  bool from_outside = false;  // told of a program by another, a kill: trying again does not answer it
+  // What it reads is no finding: its figures go with later messages of this rule in the same file.
+  std::string_view context_of{};
 };
 
 // The rules in the order in which they are asked: the first that reads a line has it.

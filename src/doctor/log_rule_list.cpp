@@ -13,7 +13,8 @@ const std::vector<LogRule>& log_rules() {
       jetson_utils_rule(), nvmap_permission_rule(), nvmap_rule(),
       nvgpu_rule(),        page_allocation_rule(),  oom_kill_rule(),
       oom_daemon_rule(),   shell_killed_rule(),     heap_limit_rule(),
-      cuda_rule(),         host_memory_rule(),
+      cuda_rule(),         host_memory_rule(),      ggml_context_rule(),
+      vllm_context_rule(),
   };
   return kRules;
 }

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "analysis/series_growth.h"
+#include "doctor/cure_commands.h"
 
 namespace headroom::doctor {
 namespace {
@@ -154,7 +155,7 @@ Found cache_starves_nvmap(const MachineHistory& history) {
                      {"cache_bytes", history.starved_cache->count}};
   finding.cures = {{"give the page cache back before models are loaded",
                     "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches", history.starved_cache},
-                   {"keep more pages free", "sudo sysctl vm.min_free_kbytes=262144", {}}};
+                   keep_pages_free(history.last.ram_total)};
   return finding;
 }
 
@@ -186,12 +187,7 @@ Found little_available(const MachineHistory& history) {
                          : "A reserve of 15 % is the rule: the next peak goes to swap, or is killed.");
   finding.figures = {{"available_bytes", history.lowest_available->count}, {"total_bytes", total->count}};
   finding.cures = {{"see who holds the memory", "headroom top", {}}};
-  if (no_swap)
-    finding.cures.push_back(
-        {"have swap as a reserve",
-         "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && sudo "
-         "swapon /swapfile",
-         {}});
+  if (no_swap) finding.cures.push_back(make_swap_file("have swap as a reserve", total));
   return finding;
 }
 
@@ -226,10 +222,7 @@ Found swap_nearly_full(const MachineHistory& history) {
                      {"swap_bytes", swap->count},
                      {"available_bytes", history.lowest_available->count}};
   finding.cures = {{"see who holds the memory", "headroom top", {}},
-                   {"add swap on a disk",
-                    "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
-                    "sudo swapon /swapfile",
-                    {}}};
+                   make_swap_file("add swap on a disk", total)};
   return finding;
 }
 
@@ -285,12 +278,8 @@ Found zram_missized(const MachineHistory& history) {
     finding.figures = {{"original_bytes", last.zram_original->count},
                        {"used_bytes", last.zram_used->count},
                        {"ratio", ratio}};
-    finding.cures = {
-        {"swap to a fast disk before zram",
-         "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
-         "sudo swapon -p 100 /swapfile",
-         last.zram_used},
-        {"see who was swapped out", "headroom top", {}}};
+    finding.cures = {make_swap_file("swap to a fast disk before zram", last.ram_total, true, last.zram_used),
+                     {"see who was swapped out", "headroom top", {}}};
     return finding;
   }
   Finding finding = finding_of("zram-saves-little", Severity::warning,
@@ -299,13 +288,10 @@ Found zram_missized(const MachineHistory& history) {
                                "What was swapped out does not compress: weights and frames seldom do.");
   finding.figures = {
       {"original_bytes", last.zram_original->count}, {"used_bytes", last.zram_used->count}, {"ratio", ratio}};
-  finding.cures = {
-      {"swap to a fast disk first, and do without zram from the next start on (on a Jetson: sudo systemctl "
-       "disable nvzramconfig)",
-       "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && sudo swapon "
-       "-p 100 "
-       "/swapfile",
-       last.zram_used}};
+  finding.cures = {make_swap_file(
+      "swap to a fast disk first, and do without zram from the next start on (on a Jetson: sudo systemctl "
+      "disable nvzramconfig)",
+      last.ram_total, true, last.zram_used)};
   return finding;
 }
 

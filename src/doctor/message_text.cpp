@@ -93,4 +93,47 @@ std::optional<std::int64_t> integer_after(std::string_view line, std::string_vie
   return number;
 }
 
+bool is_prose(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  const std::string_view text = begin == line.npos ? std::string_view() : line.substr(begin);
+  for (const std::string_view mark : {"* ", "- ", "# ", "## ", "### ", "// ", "| ", "> ", "\""})
+    if (text.starts_with(mark)) return true;
+  return false;
+}
+
+bool is_counter(std::string_view line, std::string_view words) {
+  auto rest = text_after(line, words);
+  if (!rest) return false;
+  // A column's head, or a metric's name.
+  if (rest->starts_with("_total") || rest->starts_with("_count") || rest->starts_with(",")) return true;
+  for (const std::string_view word :
+       {" errors", " error", " events", " event", " count", " kills", " (count)"})
+    if (rest->starts_with(word)) {
+      rest->remove_prefix(word.size());
+      break;
+    }
+  skip_spaces(*rest);
+  for (const std::string_view mark : {"\":", ":", "="})
+    if (rest->starts_with(mark)) {
+      rest->remove_prefix(mark.size());
+      skip_spaces(*rest);
+      // A number and nothing else that could be a message's.
+      const std::size_t end = std::min(rest->find_first_not_of("0123456789"), rest->size());
+      return end > 0 && (end == rest->size() || std::string_view(",;)}] \t").find((*rest)[end]) != line.npos);
+    }
+  return false;
+}
+
+bool is_advice(std::string_view line, std::string_view words) {
+  std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
+  // "… a CUDA out of memory": the article and the library stand between.
+  for (const std::string_view word : {"CUDA ", "cuda ", "GPU ", "a ", "an ", "the ", "any "})
+    if (before.ends_with(word)) before.remove_suffix(word.size());
+  for (const std::string_view word :
+       {"avoid ", "prevent ", "case of ", "you see ", "you get ", "if ", "If ", "against ", "handle ",
+        "handling ", "without ", "retry on ", "when ", "runs "})
+    if (before.ends_with(word)) return true;
+  return false;
+}
+
 }  // namespace headroom::doctor

@@ -18,6 +18,13 @@ std::optional<Bytes> leading_size(std::string_view text);
 std::optional<Bytes> size_after(std::string_view line, std::string_view words);
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words);
 
+// Whether the line speaks of such a message and is none: an item of a list, a comment, a row of a table.
+bool is_prose(std::string_view line);
+// Whether what follows `words` makes a counter or a column of them: "… out of memory errors: 0", "…_total 3".
+bool is_counter(std::string_view line, std::string_view words);
+// Whether what comes before `words` makes it a condition or an advice: "to avoid …", "if you see …".
+bool is_advice(std::string_view line, std::string_view words);
+
 // Whether no machine has so much (16 TiB): a size that was computed wrong, and no want of memory.
 constexpr bool is_impossible(Bytes size) { return size.count >= (std::int64_t{1} << 44); }
 

@@ -1,6 +1,7 @@
 // The kernel's GPU driver on a Jetson could not get memory for itself.
 #include <fmt/format.h>
 
+#include "doctor/cure_commands.h"
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -37,12 +38,19 @@ Finding explain(const LogMessage& message) {
   finding.cures = {
       {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
       {"load models soon after boot, before the memory is cut up", "", {}},
-      {"reserve more contiguous memory at boot (extlinux.conf)", "cma=512M", {}}};
+      {"reserve more contiguous memory at boot (extlinux.conf)",
+       requested && !is_impossible(*requested) ? fmt::format("cma={}M", mebibytes_above(*requested))
+                                               : "cma=SIZE, above the largest request",
+       {}}};
   return finding;
 }
 
 }  // namespace
 
-LogRule nvgpu_rule() { return {"nvgpu", {"nvgpu: ", "nvgpu_"}, read, explain}; }
+LogRule nvgpu_rule() {
+  LogRule rule{"nvgpu", {"nvgpu: ", "nvgpu_"}, read, explain};
+  rule.from_outside = true;
+  return rule;
+}
 
 }  // namespace headroom::doctor

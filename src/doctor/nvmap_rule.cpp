@@ -2,6 +2,7 @@
 // number is 0x40144E03, the ioctl NVMAP_IOC_ALLOC, and no size; 12 is ENOMEM.
 #include <fmt/format.h>
 
+#include "doctor/cure_commands.h"
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -36,7 +37,7 @@ Finding explain(const LogMessage& message) {
       {"give the page cache back before models are loaded",
        "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
        {}},
-      {"keep more pages free", "sudo sysctl vm.min_free_kbytes=262144", {}},
+      keep_pages_free({}),
       {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
       {"watch MemFree and the largest free block while it happens",
        "headroom watch --output watch.jsonl",

@@ -7,6 +7,12 @@
 namespace headroom::doctor {
 namespace {
 
+// It logs the failure, and throws it: with Python's traceback that is the second line of one event.
+std::string part_of(std::string_view line) {
+  if (has(line, "[E:onnxruntime")) return "log";
+  return has(line, "ONNXRuntimeError") ? "exception" : "";
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   if (has(line, "BFCArena") || has(line, "bfc_arena")) {
@@ -19,12 +25,16 @@ std::optional<LogMessage> read(std::string_view line) {
       message.add("memory", "arena");
       if (const auto name = text_after(line, "Name:'"))
         message.add("node", name->substr(0, name->find('\'')));
+      message.part = part_of(line);
       return message;
     }
     return std::nullopt;
   }
-  if (has(line, "bad allocation") && (has(line, "Status Message:") || has(line, "Load model from"))) {
+  const bool names_itself = has(line, "Status Message:") || has(line, "Load model from") ||
+                            has(line, "ONNXRuntimeError") || has(line, "onnxruntime");
+  if (names_itself && (has(line, "bad allocation") || has(line, "std::bad_alloc"))) {
     message.add("memory", "host");
+    message.part = part_of(line);
     if (const auto model = text_after(line, "Load model from "))
       message.add("model", model->substr(0, model->find(" failed")));
     return message;
@@ -86,7 +96,10 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule onnxruntime_rule() {
-  return {"onnxruntime", {"requested buffer of size", "requested bytes of", "bad allocation"}, read, explain};
+  return {"onnxruntime",
+          {"requested buffer of size", "requested bytes of", "bad allocation", "std::bad_alloc"},
+          read,
+          explain};
 }
 
 }  // namespace headroom::doctor

@@ -60,10 +60,12 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule oom_daemon_rule() {
-  return {"oom-daemon",
-          {"result 'oom-kill'", "by the OOM killer", "systemd-oomd", ": badness ", "OOMKilled"},
-          read,
-          explain};
+  LogRule rule{"oom-daemon",
+               {"result 'oom-kill'", "by the OOM killer", "systemd-oomd", ": badness ", "OOMKilled"},
+               read,
+               explain};
+  rule.from_outside = true;
+  return rule;
 }
 
 }  // namespace headroom::doctor

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "doctor/cure_commands.h"
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -114,10 +115,7 @@ Finding explain(const LogMessage& message) {
       {"see who holds the memory, the GPU's included", "headroom top", {}},
       {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}},
       {"put a limit on the program, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}},
-      {"have swap as a reserve",
-       "sudo fallocate -l 8G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile && "
-       "sudo swapon /swapfile",
-       {}}};
+      make_swap_file("have swap as a reserve", total)};
   const std::string largest = message.text("largest_process");
   if (const auto rss = message.bytes("largest_process_bytes"); rss && !largest.empty())
     finding.cures.insert(
@@ -129,10 +127,12 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule oom_kill_rule() {
-  return {"oom-kill",
-          {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer"},
-          read,
-          explain};
+  LogRule rule{"oom-kill",
+               {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer"},
+               read,
+               explain};
+  rule.from_outside = true;
+  return rule;
 }
 
 }  // namespace headroom::doctor

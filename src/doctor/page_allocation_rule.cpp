@@ -1,6 +1,7 @@
 // The kernel could not get several pages in one piece, or waited long for them.
 #include <fmt/format.h>
 
+#include "doctor/cure_commands.h"
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -33,7 +34,7 @@ Finding explain(const LogMessage& message) {
                       : "The machine was out of free memory, or too slow in writing pages out.";
   finding.confidence = Confidence::likely;
   finding.cures = {
-      {"keep more pages free", "sudo sysctl vm.min_free_kbytes=262144", {}},
+      keep_pages_free({}),
       {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
       {"see who holds the memory", "headroom top", {}}};
   return finding;
@@ -41,6 +42,10 @@ Finding explain(const LogMessage& message) {
 
 }  // namespace
 
-LogRule page_allocation_rule() { return {"page-allocation", {"page allocation "}, read, explain}; }
+LogRule page_allocation_rule() {
+  LogRule rule{"page-allocation", {"page allocation "}, read, explain};
+  rule.from_outside = true;
+  return rule;
+}
 
 }  // namespace headroom::doctor

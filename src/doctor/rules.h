@@ -7,6 +7,7 @@ namespace headroom::doctor {
 
 LogRule cublas_rule();
 LogRule cuda_rule();
+LogRule ggml_context_rule();
 LogRule ggml_rule();
 LogRule gpu_listed_rule();
 LogRule heap_limit_rule();
@@ -29,6 +30,7 @@ LogRule tensorrt_node_rule();
 LogRule tensorrt_rule();
 LogRule tensorrt_tactic_rule();
 LogRule torch_rule();
+LogRule vllm_context_rule();
 LogRule vllm_rule();
 LogRule xla_rule();
 

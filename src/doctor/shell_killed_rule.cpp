@@ -49,6 +49,10 @@ Finding explain(const LogMessage& message) {
 
 }  // namespace
 
-LogRule shell_killed_rule() { return {"shell-killed", {kWords}, read, explain}; }
+LogRule shell_killed_rule() {
+  LogRule rule{"shell-killed", {kWords}, read, explain};
+  rule.from_outside = true;
+  return rule;
+}
 
 }  // namespace headroom::doctor

@@ -56,6 +56,7 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("requested_bytes", tensor_size(line));
     if (const auto allocator = text_after(line, " by allocator "))
       message.add("allocator", allocator->substr(0, allocator->find_first_of(" \n[")));
+    message.part = "tensor";
     return message;
   }
   if (has(line, "Allocator (") && has(line, "ran out of memory trying to allocate ")) {
@@ -64,6 +65,7 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("requested_bytes", requested);
     const auto allocator = text_after(line, "Allocator (");
     message.add("allocator", allocator->substr(0, allocator->find(')')));
+    message.part = "allocator";
     return message;
   }
   if (has(line, "failed to allocate ") && has(line, " from device: CUDA_ERROR_OUT_OF_MEMORY")) {

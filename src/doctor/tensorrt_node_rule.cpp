@@ -31,10 +31,11 @@ Finding explain(const LogMessage& message) {
       "Every tactic for it was left out. Where lines before it skip tactics for memory, the workspace or the "
       "GPU's free memory was too small; else the node is not supported in that type or shape.";
   finding.confidence = Confidence::possible;
-  finding.cures = {
-      {"give the build more workspace", "trtexec --onnx=model.onnx --memPoolSize=workspace:2048", {}},
-      {"build where nothing else uses the GPU", "headroom build-engine model.onnx", {}},
-      {"build with half precision: tactics need half", "trtexec --onnx=model.onnx --fp16", {}}};
+  finding.cures = {{"give the build more workspace, above what the skipped tactics asked for",
+                    "trtexec --onnx=model.onnx --memPoolSize=workspace:MIB",
+                    {}},
+                   {"build where nothing else uses the GPU", "headroom build-engine model.onnx", {}},
+                   {"build with half precision: tactics need half", "trtexec --onnx=model.onnx --fp16", {}}};
   return finding;
 }
 

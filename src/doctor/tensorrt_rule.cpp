@@ -1,6 +1,9 @@
 // TensorRT ran out of memory while it built or ran an engine.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -18,6 +21,7 @@ std::optional<LogMessage> read(std::string_view line) {
   auto requested = size_after(line, "Requested amount of GPU memory (");
   if (!requested) requested = size_after(line, "requested size of ");
   message.add("requested_bytes", requested);
+  message.part = requested ? "request" : "error";
   return message;
 }
 
@@ -33,15 +37,20 @@ Finding explain(const LogMessage& message) {
       "The engine's weights, its activations or the workspace of the build did not fit beside what was "
       "there.";
   finding.confidence = Confidence::likely;
-  finding.cures = {
-      {"build with a smaller workspace", "trtexec --onnx=model.onnx --memPoolSize=workspace:256", {}},
-      {"build with half precision: weights and activations take half",
-       "trtexec --onnx=model.onnx --fp16",
-       {}},
-      {"build in a process of its own before the others start", "headroom build-engine", {}},
-      {"measure what the engine needs to load and to run",
-       "headroom bench --backend tensorrt --model NAME=model.engine",
-       {}}};
+  constexpr std::int64_t kLeast = 16;  // MiB
+  const std::string workspace =
+      requested ? std::to_string(std::max(kLeast, requested->count / 2 / mebibytes(1).count)) : "MIB";
+  finding.cures = {{requested ? "build with a workspace of half this request"
+                              : "build with a smaller workspace, below what is free",
+                    "trtexec --onnx=model.onnx --memPoolSize=workspace:" + workspace,
+                    {}},
+                   {"build with half precision: weights and activations take half",
+                    "trtexec --onnx=model.onnx --fp16",
+                    {}},
+                   {"build in a process of its own before the others start", "headroom build-engine", {}},
+                   {"measure what the engine needs to load and to run",
+                    "headroom bench --backend tensorrt --model NAME=model.engine",
+                    {}}};
   return finding;
 }
 

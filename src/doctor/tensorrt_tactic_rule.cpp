@@ -1,6 +1,7 @@
 // TensorRT's builder leaves out a tactic that needs more than the workspace allows. The build goes on.
 #include <fmt/format.h>
 
+#include "doctor/cure_commands.h"
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -12,12 +13,18 @@ std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "insufficient to use tactic")) {
     message.add("requested_bytes", size_after(line, "request: "));
     message.add("free_bytes", size_after(line, "Available: "));
+    message.part = "request";
     return message;
   }
   // TensorRT 8 spells it with one f.
   const bool lacks_memory = has(line, "insufficient memory") || has(line, "insuficient memory");
   if (!lacks_memory || !(has(line, "tactic") || has(line, "Tactic"))) return std::nullopt;
-  message.add("requested_bytes", size_after(line, "requested size of "));
+  // Up to TensorRT 7 in bytes; 8 prints MiB without a unit ("size of 449" behind "request: 448MB").
+  auto requested = size_after(line, "requested size of ");
+  constexpr std::int64_t kLeastBytes = 1 << 20;
+  if (requested && requested->count < kLeastBytes) requested = mebibytes(requested->count);
+  message.add("requested_bytes", requested);
+  message.part = "skipped";
   if (const auto tactic = integer_after(line, "Skipping tactic ")) message.add("tactic", tactic);
   return message;
 }
@@ -30,8 +37,11 @@ Finding explain(const LogMessage& message) {
                               words_for(message.bytes("requested_bytes"), "more memory"));
   finding.cause =
       "The build goes on with another tactic. The engine may be slower; it is not wrong, and nothing failed.";
+  const auto requested = message.bytes("requested_bytes");
+  const bool is_known = requested && !is_impossible(*requested);
   finding.cures = {{"if the engine is slow and there is memory, give the build more",
-                    "trtexec --onnx=model.onnx --memPoolSize=workspace:4096",
+                    fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
+                                is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
                     {}}};
   return finding;
 }

@@ -1,6 +1,7 @@
 // PyTorch's caching allocator ran out of CUDA memory: the wordings of 1.x and 2.x, also without their ends.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -87,85 +88,155 @@ std::optional<LogMessage> read(std::string_view line) {
   const auto allocated = message.bytes("allocated_bytes"), reserved = message.bytes("reserved_bytes");
   if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
     message.add("unallocated_bytes", *reserved - *allocated);
+  message.may_go_on = !has(line, "reserved");  // the last of its figures
   return message;
 }
 
-void explain_cause(const LogMessage& message, Finding& finding) {
-  const auto requested = message.bytes("requested_bytes"), total = message.bytes("total_bytes"),
-             free = message.bytes("free_bytes"), allocated = message.bytes("allocated_bytes"),
-             unallocated = message.bytes("unallocated_bytes"),
-             others = message.bytes("other_processes_bytes");
-  if (requested && total && *requested > *total) {
-    finding.cause =
-        "One allocation is larger than the whole GPU memory: the input or the batch is too large.";
-    finding.confidence = Confidence::certain;
-    return;
+enum class Cause {
+  too_large,        // one allocation is larger than the GPU
+  unknown,          // the message does not tell who held the memory
+  spilled,          // more is allocated than there is: the driver moved some to the host
+  other_processes,  //
+  rest_of_system,   // of a Jetson, which shares the memory
+  fragmentation,    //
+  own_tensors,
+};
+
+struct Figures {
+  std::optional<Bytes> requested, total, free, allocated, others;
+  Bytes idle;  // reserved and not allocated
+  explicit Figures(const LogMessage& message)
+      : requested(message.bytes("requested_bytes")),
+        total(message.bytes("total_bytes")),
+        free(message.bytes("free_bytes")),
+        allocated(message.bytes("allocated_bytes")),
+        others(message.bytes("other_processes_bytes")),
+        idle(message.bytes("unallocated_bytes").value_or(Bytes{})) {}
+  // What is neither free nor PyTorch's.
+  Bytes of_the_rest() const { return *total - *free - *allocated - idle; }
+};
+
+Cause cause_of(const Figures& figures) {
+  const auto &requested = figures.requested, &total = figures.total, &allocated = figures.allocated;
+  if (requested && total && *requested > *total) return Cause::too_large;
+  if (!allocated || !total) return Cause::unknown;
+  if (*allocated > *total) return Cause::spilled;
+  if (figures.others && *figures.others > *allocated) return Cause::other_processes;
+  if (figures.free && figures.of_the_rest() > *allocated) return Cause::rest_of_system;
+  return requested && figures.idle >= *requested ? Cause::fragmentation : Cause::own_tensors;
+}
+
+std::string words_of(Cause cause, const Figures& figures) {
+  switch (cause) {
+    case Cause::too_large:
+      return "One allocation is larger than the whole GPU memory: the input or the batch is too large.";
+    case Cause::unknown:
+      break;
+    case Cause::spilled:
+      return fmt::format(
+          "{} are allocated on a GPU of {}: the driver had moved memory to the host's already, and none was "
+          "left.",
+          format_bytes(*figures.allocated), format_bytes(*figures.total));
+    case Cause::other_processes:
+      return fmt::format("Other processes held more of the GPU than this one: {}.",
+                         format_bytes(*figures.others));
+    case Cause::rest_of_system:
+      return fmt::format(
+          "Something else held the memory: PyTorch's own tensors were {} of {}. On a Jetson that is the rest "
+          "of the system, which shares the memory.",
+          format_bytes(*figures.allocated), format_bytes(*figures.total));
+    case Cause::fragmentation:
+      return fmt::format(
+          "Fragmentation: PyTorch held {} without using them, in pieces of which none was large enough.",
+          format_bytes(figures.idle));
+    case Cause::own_tensors:
+      return fmt::format("The program's own tensors filled the memory: {} were allocated.",
+                         format_bytes(*figures.allocated));
   }
-  if (!allocated || !total) {
-    finding.cause = "The message does not tell who held the memory.";
-    finding.confidence = Confidence::possible;
-    return;
+  return "The message does not tell who held the memory.";
+}
+
+// PyTorch up to 2.0, which tells what is "reserved in total", stops at a setting that it does not know. On a
+// Jetson allocations of growing segments are reported to fail at once.
+Cure less_splitting(const LogMessage& message, const Figures& figures) {
+  if (!message.bytes("reserved_bytes"))
+    return {"let PyTorch grow its segments (not on a Jetson)",
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", figures.idle};
+  // Blocks above the size are not split, so a request of twice the size finds them whole. PyTorch takes more
+  // than 20.
+  constexpr std::int64_t kLeast = 21, kMost = 512;
+  const std::int64_t half = figures.requested.value_or(Bytes{}).count / 2 / mebibytes(1).count;
+  return {"keep PyTorch from splitting large blocks (1.10 and later)",
+          fmt::format("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:{}", std::clamp(half, kLeast, kMost)),
+          figures.idle};
+}
+
+// A request that grows with the batch may be as large as what is there for it.
+Cure smaller_batch(const Figures& figures, Cause cause) {
+  std::optional<Bytes> there;
+  if (cause == Cause::too_large)
+    there = *figures.total - figures.others.value_or(Bytes{});
+  else if (figures.free)
+    there = *figures.free + figures.idle;
+  if (!there || !figures.requested || figures.requested->count <= 0 || there->count <= 0)
+    return {"use a smaller batch or input", "batch_size = batch_size // 2", {}};
+  const double part = static_cast<double>(there->count) / static_cast<double>(figures.requested->count);
+  if (part >= 1) return {"use a smaller batch or input", "batch_size = batch_size // 2", {}};
+  return {fmt::format("use a smaller batch or input: this request fits at {:.0f} % of it at most, where it "
+                      "grows with it",
+                      std::floor(100 * part)),
+          fmt::format("batch_size = max(1, int({:.2f} * batch_size))", std::floor(100 * part) / 100),
+          {}};
+}
+
+// The cure of the cause first, the others by what they save.
+void add_cures(const LogMessage& message, const Figures& figures, Cause cause, Finding& finding) {
+  auto& cures = finding.cures;
+  const Cure batch = smaller_batch(figures, cause);
+  const bool is_batch_first = cause == Cause::too_large;
+  if (is_batch_first) cures.push_back(batch);
+  const auto end_others = [&] {
+    cures.push_back(
+        {fmt::format("end or move what else uses the GPU (process {})", message.text("other_processes")),
+         "nvidia-smi --query-compute-apps=pid,used_memory --format=csv", figures.others});
+  };
+  if (cause == Cause::other_processes) end_others();
+  if (cause == Cause::rest_of_system) {
+    cures.push_back({"see who holds the rest, and end it", "headroom top", figures.of_the_rest()});
+    cures.push_back({"on a Jetson, give the page cache back before models are loaded",
+                     "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
+                     {}});
   }
-  if (*allocated > *total) {
-    finding.cause = fmt::format(
-        "{} are allocated on a GPU of {}: the driver had moved memory to the host's already, and none was "
-        "left.",
-        format_bytes(*allocated), format_bytes(*total));
-    return;
-  }
-  const Bytes idle = unallocated.value_or(Bytes{});
-  if (others && *others > *allocated) {
-    finding.cause =
-        fmt::format("Other processes held more of the GPU than this one: {}.", format_bytes(*others));
-  } else if (free && *total - *free - *allocated - idle > *allocated) {
-    finding.cause = fmt::format(
-        "Something else held the memory: PyTorch's own tensors were {} of {}. On a Jetson that is the rest "
-        "of the "
-        "system, which shares the memory.",
-        format_bytes(*allocated), format_bytes(*total));
-  } else if (requested && idle >= *requested) {
-    finding.cause = fmt::format(
-        "Fragmentation: PyTorch held {} without using them, in pieces of which none was large enough.",
-        format_bytes(idle));
-  } else {
-    finding.cause = fmt::format("The program's own tensors filled the memory: {} were allocated.",
-                                format_bytes(*allocated));
-  }
+  if (cause == Cause::fragmentation) cures.push_back(less_splitting(message, figures));
+  finding.first_cure_meets_cause = !cures.empty();
+  if (cause != Cause::fragmentation && cause != Cause::too_large && figures.idle.count > 0)
+    cures.push_back(less_splitting(message, figures));
+  if (cause != Cause::other_processes && figures.others) end_others();
+  if (figures.allocated)
+    cures.push_back({"load the model in half precision (at most half of what is allocated)", "model.half()",
+                     Bytes{figures.allocated->count / 2}});
+  cures.push_back({"run without gradients", "with torch.inference_mode():", {}});
+  if (!is_batch_first) cures.push_back(batch);
+  cures.push_back({"see which layer held the memory", "headroom trace -- python3 app.py", {}});
 }
 
 Finding explain(const LogMessage& message) {
-  const auto total = message.bytes("total_bytes"), free = message.bytes("free_bytes"),
-             allocated = message.bytes("allocated_bytes"), unallocated = message.bytes("unallocated_bytes"),
-             others = message.bytes("other_processes_bytes");
+  const Figures figures(message);
+  const Cause cause = cause_of(figures);
   Finding finding;
   finding.id = "pytorch-out-of-memory";
   finding.severity = Severity::severe;
   const auto gpu = message.number("gpu");
-  finding.title = fmt::format("PyTorch ran out of {} memory: it asked for {}{}{}",
-                              gpu && *gpu > 0 ? fmt::format("GPU {}'s", *gpu) : "GPU",
-                              words_for(message.bytes("requested_bytes")),
-                              free ? fmt::format(", {} were free", format_bytes(*free)) : "",
-                              total ? fmt::format(" of {}", format_bytes(*total)) : "");
-  finding.confidence = Confidence::likely;
-  explain_cause(message, finding);
-  // PyTorch up to 2.0, which tells what is "reserved in total", stops at a setting that it does not know. On
-  // a Jetson allocations of growing segments are reported to fail at once.
-  const bool is_old = message.bytes("reserved_bytes").has_value();
-  if (unallocated && unallocated->count > 0)
-    finding.cures.push_back(is_old ? Cure{"keep PyTorch from splitting large blocks (1.10 and later)",
-                                          "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128", unallocated}
-                                   : Cure{"let PyTorch grow its segments (not on a Jetson)",
-                                          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", unallocated});
-  if (others)
-    finding.cures.push_back(
-        {fmt::format("end or move what else uses the GPU (process {})", message.text("other_processes")),
-         "nvidia-smi --query-compute-apps=pid,used_memory --format=csv", others});
-  if (allocated)
-    finding.cures.push_back({"load the model in half precision (at most half of what is allocated)",
-                             "model.half()", Bytes{allocated->count / 2}});
-  finding.cures.push_back({"run without gradients", "with torch.inference_mode():", {}});
-  finding.cures.push_back({"use a smaller batch or input", "batch_size=1", {}});
-  finding.cures.push_back({"see which layer held the memory", "headroom trace -- python3 app.py", {}});
+  finding.title =
+      fmt::format("PyTorch ran out of {} memory: it asked for {}{}{}",
+                  gpu && *gpu > 0 ? fmt::format("GPU {}'s", *gpu) : "GPU", words_for(figures.requested),
+                  figures.free ? fmt::format(", {} were free", format_bytes(*figures.free)) : "",
+                  figures.total ? fmt::format(" of {}", format_bytes(*figures.total)) : "");
+  finding.cause = words_of(cause, figures);
+  finding.confidence = cause == Cause::too_large ? Confidence::certain
+                       : cause == Cause::unknown ? Confidence::possible
+                                                 : Confidence::likely;
+  add_cures(message, figures, cause, finding);
   return finding;
 }
 

@@ -93,6 +93,8 @@ struct Finding {
   std::vector<Evidence> evidence;
   std::vector<Figure> figures;
   std::vector<Cure> cures;  // the largest gain first
+  // The first cure is the one for the cause, and stays the first whatever others save.
+  bool first_cure_meets_cause = false;
 };
 
 constexpr std::string_view name_of(Severity severity) {

@@ -1,0 +1,181 @@
+#include "doctor/message_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace headroom::doctor {
+namespace {
+
+bool is_near(const LogPlace& before, const LogPlace& at) {
+  return before.file == at.file && at.line - before.line <= MessageGroups::kNear;
+}
+
+void add_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) {
+  if (first) {
+    all.insert(all.begin(), std::move(evidence));
+    if (all.size() > MessageGroups::kMostEvidence) all.pop_back();
+  } else if (all.size() < MessageGroups::kMostEvidence) {
+    all.push_back(std::move(evidence));
+  }
+}
+
+// "345.72 MiB" is 362,517,888 bytes rounded.
+bool same_size(const LogMessage& a, const LogMessage& b) {
+  const auto one = a.bytes("requested_bytes"), other = b.bytes("requested_bytes");
+  if (!one || !other) return true;
+  const double difference = static_cast<double>(one->count) - static_cast<double>(other->count);
+  return std::abs(difference) <= 0.01 * static_cast<double>(std::max(one->count, other->count));
+}
+
+}  // namespace
+
+MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMessage& message) {
+  const std::string key = std::string(rule.name) + '\n' + message.subject + '\n' + message.text("constraint");
+  auto found = by_key_.find(key);
+  if (found == by_key_.end()) {
+    if (groups_.size() >= kMostGroups) return nullptr;
+    found = by_key_.emplace(key, groups_.size()).first;
+    Group group;
+    group.rule = &rule;
+    const Finding finding = rule.explain(message);
+    group.is_failure = finding.severity == Severity::severe && finding.id != "nvmap-permission";
+    groups_.push_back(std::move(group));
+  }
+  last_group_ = found->second;
+  return &groups_[last_group_];
+}
+
+bool MessageGroups::is_another_part(const Group& group, const LogMessage& message, const LogPlace& at) {
+  return !message.part.empty() && !group.parts.empty() && is_near(group.last, at) &&
+         std::find(group.parts.begin(), group.parts.end(), message.part) == group.parts.end() &&
+         same_size(group.message, message);
+}
+
+void MessageGroups::count_unanswered(Group& group, const LogPlace& at) {
+  if (group.unanswered > 0 && !is_near(group.first_unanswered, at)) group.failed = true;
+  if (group.unanswered++ == 0) group.first_unanswered = at;
+}
+
+// An NvMap error alone may be harmless; with a failure near it, it is the same event.
+void MessageGroups::look_beside(Group& group, const LogPlace& at) {
+  if (group.rule->name == "nvmap") {
+    last_nvmap_ = at;
+    nvmap_group_ = last_group_;
+    if (last_failure_ && is_near(*last_failure_, at)) group.beside_failure = true;
+  } else if (group.is_failure) {
+    last_failure_ = at;
+    if (last_nvmap_ && is_near(*last_nvmap_, at)) groups_[nvmap_group_].beside_failure = true;
+  }
+}
+
+void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text) {
+  Evidence evidence{at.file, at.line, std::string(text)};
+  // A kill is told in two or three lines, of which only one tells whether a control group was full.
+  const bool same_event = !message.event.empty() && last_event_ == message.event &&
+                          last_group_ < groups_.size() && groups_[last_group_].rule == &rule;
+  if (same_event) {
+    Group& group = groups_[last_group_];
+    before_last_ = group;
+    if (group.event == message.event) group.message.add_absent(message);
+    add_evidence(group.evidence, std::move(evidence), false);
+    return;
+  }
+  Group* const group = group_of(rule, message);
+  if (group == nullptr) return;
+  before_last_ = *group;
+  last_event_ = message.event;
+  look_beside(*group, at);
+  const bool is_part = is_another_part(*group, message, at);
+  if (is_part) {
+    group->parts.push_back(message.part);
+    group->last = at;
+    if (group->last_stands) group->message.add_absent(message);
+    add_evidence(group->evidence, std::move(evidence), false);
+    return;
+  }
+  group->parts.clear();
+  if (!message.part.empty()) group->parts.push_back(message.part);
+  group->last = at;
+  count_unanswered(*group, at);
+  // The one that tells most stands for all, and its line comes first.
+  group->last_stands = ++group->times == 1 || message.figures.size() > group->message.figures.size();
+  if (group->last_stands) {
+    group->event = message.event;
+    group->message = std::move(message);
+  }
+  add_evidence(group->evidence, std::move(evidence), group->last_stands);
+}
+
+void MessageGroups::take_back() {
+  if (before_last_) groups_[last_group_] = *std::exchange(before_last_, std::nullopt);
+}
+
+bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
+  answered_.clear();
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const Group& group = groups_[i];
+    if (group.rule->from_outside || group.unanswered == 0 || !is_near(group.first_unanswered, at)) continue;
+    answered_.push_back(i);
+  }
+  answer_ = {at.file, at.line, std::string(text)};
+  return !answered_.empty();
+}
+
+void MessageGroups::went_on() {
+  for (const std::size_t i : answered_) {
+    groups_[i].unanswered = 0;
+    ++groups_[i].retries;
+    groups_[i].retry = answer_;
+  }
+  answered_.clear();
+}
+
+void MessageGroups::gave_up(const std::string& file) {
+  answered_.clear();
+  for (Group& group : groups_)
+    if (group.retry && group.retry->file == file) group.failed = true;
+}
+
+Finding MessageGroups::finding_of(const Group& group) {
+  Finding finding = group.rule->explain(group.message);
+  finding.times = group.times;
+  finding.evidence = group.evidence;
+  finding.figures = group.message.figures;
+  if (!group.retry) return finding;
+  finding.figures.push_back({"retries", group.retries});
+  if (finding.evidence.size() >= kMostEvidence) finding.evidence.pop_back();
+  finding.evidence.push_back(*group.retry);
+  if (group.failed || group.unanswered > 0) {
+    finding.cause = "It tried again with less, and that did not do each time. " + finding.cause;
+  } else if (finding.severity == Severity::severe) {
+    finding.severity = Severity::warning;
+    finding.title += "; it tried again with less and went on";
+  }
+  return finding;
+}
+
+std::vector<Finding> MessageGroups::findings() const {
+  std::vector<Finding> findings;
+  bool is_any_severe = false;
+  for (const Group& group : groups_) {
+    if (group.times == 0) continue;  // it was taken back
+    findings.push_back(finding_of(group));
+    is_any_severe |= group.is_failure && findings.back().severity == Severity::severe;
+  }
+  const bool is_same_event = !groups_.empty() && nvmap_group_ < groups_.size() && last_nvmap_ &&
+                             groups_[nvmap_group_].beside_failure && is_any_severe;
+  for (Finding& finding : findings)
+    if (is_same_event && finding.id == "nvmap-allocation-failed") {
+      finding.severity = Severity::severe;
+      finding.confidence = Confidence::likely;
+      finding.cause =
+          "Something ran out of memory near it in the same log, so this is the refusal behind it. " +
+          finding.cause;
+    }
+  return findings;
+}
+
+}  // namespace headroom::doctor

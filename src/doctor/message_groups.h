@@ -1,0 +1,77 @@
+// The messages of logs, gathered: a group for each kind and subject, of which one finding is made.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/log_rule.h"
+
+namespace headroom::doctor {
+
+struct LogPlace {
+  std::string file;
+  std::int64_t line = 0;
+};
+
+// Memory does not grow with the logs: at most kMostGroups groups, each with kMostEvidence lines.
+class MessageGroups {
+ public:
+  static constexpr std::size_t kMostGroups = 200, kMostEvidence = 3;
+  // Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.
+  static constexpr std::int64_t kNear = 200;
+
+  void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text);
+  // The last one that was added, and nothing since, was only the begin of a message.
+  void take_back();
+
+  // A program tells that it tries again with less. Whether that may answer a message before it; if it does,
+  // and a line follows, the program went on.
+  bool retry(const LogPlace& at, std::string_view text);
+  void went_on();
+  // It did not help.
+  void gave_up(const std::string& file);
+  // The file ends: what was not told to go on did not.
+  void end_file() { answered_.clear(); }
+
+  // In the order in which they were seen; the cures as the rules have them.
+  std::vector<Finding> findings() const;
+
+ private:
+  struct Group {
+    const LogRule* rule = nullptr;
+    LogMessage message;
+    std::string event;  // the message's
+    std::int64_t times = 0;
+    std::vector<Evidence> evidence;
+    LogPlace last;
+    std::vector<std::string> parts;  // of the last event that were seen
+    bool last_stands = false;        // the last event is the one in `message`
+    bool is_failure = false, beside_failure = false;
+    // How many were not followed by a retry; once one was not for too long it failed.
+    std::int64_t unanswered = 0, retries = 0;
+    LogPlace first_unanswered;
+    bool failed = false;
+    std::optional<Evidence> retry;
+  };
+  Group* group_of(const LogRule& rule, const LogMessage& message);
+  static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
+  static void count_unanswered(Group& group, const LogPlace& at);
+  void look_beside(Group& group, const LogPlace& at);
+  static Finding finding_of(const Group& group);
+
+  std::vector<Group> groups_;
+  std::map<std::string, std::size_t, std::less<>> by_key_;
+  std::string last_event_;
+  std::size_t last_group_ = 0;
+  std::optional<Group> before_last_;  // the last group as it was before the last message
+  std::vector<std::size_t> answered_;
+  Evidence answer_;
+  std::optional<LogPlace> last_failure_, last_nvmap_;
+  std::size_t nvmap_group_ = 0;
+};
+
+}  // namespace headroom::doctor

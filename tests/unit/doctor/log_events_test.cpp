@@ -1,0 +1,273 @@
+// What several lines tell of one thing: retries that a program survived, messages that are broken over lines,
+// figures that were printed before, and what was near in the same file.
+#include <fmt/format.h>
+
+#include "doctor/log_findings.h"
+#include "doctor/log_retry.h"
+#include "support/test_support.h"
+
+namespace headroom::test {
+namespace {
+
+using doctor::LogFindings;
+using testing::HasSubstr;
+
+std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
+  LogFindings logs;
+  std::int64_t number = 0;
+  for (const std::string& line : lines) logs.read_line("log", ++number, line);
+  return logs.findings();
+}
+
+std::int64_t figure(const Finding& finding, std::string_view name) {
+  for (const Figure& each : finding.figures)
+    if (each.name == name && std::holds_alternative<std::int64_t>(each.value))
+      return std::get<std::int64_t>(each.value);
+  return -1;
+}
+
+std::vector<std::string> commands_of(const Finding& finding) {
+  std::vector<std::string> commands;
+  for (const Cure& cure : finding.cures) commands.push_back(cure.command);
+  return commands;
+}
+
+const std::string kTorch =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 324.00 MiB. GPU 0 has a total capacity of "
+    "7.63 GiB of which 91.25 MiB is free. Including non-PyTorch memory, this process has 7.52 GiB memory in "
+    "use. Of the allocated memory 7.29 GiB is allocated by PyTorch, and 74.34 MiB is reserved by PyTorch but "
+    "unallocated.";
+
+TEST(LogRetries, WhatAProgramSurvivedIsNoAlarm) {
+  // Ultralytics, PyTorch Lightning, fairseq, Accelerate, as they print it.
+  const std::string itself = "CUDA out of memory with batch=16. Reducing to batch=8 and retrying (1/3).";
+  const std::vector<std::vector<std::string>> kSurvived{
+      {itself, "Epoch 1/100"},
+      {kTorch, "Batch size 16 failed, trying batch size 8", "", "Finished batch size finder"},
+      {kTorch, "| WARNING: attempting to recover from OOM in forward/backward pass", "| epoch 001"},
+      {kTorch, "Decreasing batch size to: 8.", kTorch, "Decreasing batch size to: 4.", "epoch 1"}};
+  for (const auto& lines : kSurvived) {
+    const auto findings = findings_of(lines);
+    ASSERT_EQ(findings.size(), 1U) << lines[0];
+    EXPECT_EQ(findings[0].severity, Severity::warning) << lines[0];
+    EXPECT_THAT(findings[0].title, HasSubstr("tried again with less and went on"));
+    EXPECT_GE(figure(findings[0], "retries"), 1);
+    EXPECT_TRUE(doctor::tells_retry(findings[0].evidence.back().text)) << findings[0].evidence.back().text;
+  }
+}
+
+TEST(LogRetries, WhatItDidNotSurviveIsOne) {
+  const std::string retry = "Decreasing batch size to: 4.";
+  const std::vector<std::string> kFailed[] = {
+      {kTorch, retry},                     // the log ends with it: nobody knows
+      {kTorch, retry, "epoch 1", kTorch},  // again, and nothing after it
+      {kTorch, "Retrying connection to 10.0.0.1", "epoch 1"},
+      {kTorch, retry, "epoch 1", "RuntimeError: No executable batch size found, reached zero."}};
+  for (const auto& lines : kFailed) {
+    const auto findings = findings_of(lines);
+    ASSERT_EQ(findings.size(), 1U) << lines.back();
+    EXPECT_EQ(findings[0].severity, Severity::severe) << lines.back();
+  }
+}
+
+TEST(LogRetries, ARetryLongAfterAnswersNothing) {
+  LogFindings logs;
+  logs.read_line("log", 1, kTorch);
+  logs.read_line("log", doctor::MessageGroups::kNear + 2, "Decreasing batch size to: 4.");
+  logs.read_line("log", doctor::MessageGroups::kNear + 3, "epoch 1");
+  ASSERT_EQ(logs.findings().size(), 1U);
+  EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
+}
+
+TEST(LogRetries, AnotherFilesRetryAnswersNothing) {
+  LogFindings logs;
+  logs.read_line("a", 1, kTorch);
+  logs.end_file();
+  logs.read_line("b", 2, "Decreasing batch size to: 4.");
+  logs.read_line("b", 3, "epoch 1");
+  EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
+}
+
+TEST(LogRetries, AKillIsAnsweredByNone) {
+  const auto findings =
+      findings_of({"Out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
+                   "Decreasing batch size to: 4.", "epoch 1"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+}
+
+TEST(LogEvents, AMessageBrokenAnywhereIsOneWithAllItsFigures) {
+  const auto whole = findings_of({kTorch});
+  ASSERT_EQ(whole.size(), 1U);
+  for (std::size_t at = std::string("torch.OutOfMemoryError: CUDA out of memory.").size();
+       at < kTorch.size() - 60; ++at) {
+    const auto broken = findings_of({kTorch.substr(0, at), kTorch.substr(at), "    at model.py"});
+    ASSERT_EQ(broken.size(), 1U) << kTorch.substr(at);
+    EXPECT_EQ(broken[0].id, whole[0].id) << kTorch.substr(at);
+    EXPECT_EQ(broken[0].times, 1) << kTorch.substr(at);
+    EXPECT_EQ(figure(broken[0], "requested_bytes"), 324 << 20) << kTorch.substr(at);
+    EXPECT_EQ(figure(broken[0], "allocated_bytes"), figure(whole[0], "allocated_bytes")) << kTorch.substr(at);
+    EXPECT_EQ(broken[0].evidence[0].line, 1);
+  }
+}
+
+TEST(LogEvents, AsATerminalOfEightyColumnsBreaksIt) {
+  std::vector<std::string> lines{"Traceback (most recent call last):"};
+  for (std::size_t at = 0; at < kTorch.size(); at += 80) lines.push_back(kTorch.substr(at, 80));
+  const auto broken = findings_of(lines), whole = findings_of({kTorch});
+  ASSERT_EQ(broken.size(), 1U);
+  EXPECT_EQ(broken[0].title, whole[0].title);
+  EXPECT_EQ(broken[0].times, 1);
+}
+
+TEST(LogEvents, TwoMessagesInARowStayTwo) {
+  const std::string cut = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
+  const auto findings = findings_of({cut, kTorch, cut});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 3);
+  EXPECT_EQ(figure(findings[0], "requested_bytes"), 324 << 20);
+}
+
+TEST(LogEvents, OneEventInTheWordsOfSeveralLinesIsOne) {
+  const std::vector<std::string> kOnce[] = {
+      {"terminate called after throwing an instance of 'std::bad_alloc'", "  what():  std::bad_alloc"},
+      {"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 345.72 MiB on device 0: cudaMalloc failed: "
+       "out "
+       "of memory",
+       "alloc_tensor_range: failed to allocate CUDA0 buffer of size 362517888"},
+      {"2024-05-01 10:00:00.1 [E:onnxruntime:, sequential_executor.cc:516 ExecuteKernel] Non-zero status "
+       "code "
+       "returned while running Conv node. Name:'/conv' Status Message: bfc_arena.cc:376 BFCArena::"
+       "AllocateRawInternal Failed to allocate memory for requested buffer of size 1073741824",
+       "Traceback (most recent call last):", "  File \"run.py\", line 3, in <module>",
+       "onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException: [ONNXRuntimeError] : 6 : "
+       "RUNTIME_EXCEPTION : Non-zero status code returned while running Conv node. Name:'/conv' Status "
+       "Message: "
+       "bfc_arena.cc:376 BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of "
+       "size "
+       "1073741824"},
+      {"[TRT] [W] Requested amount of GPU memory (1073741824 bytes) could not be allocated. There may not be "
+       "enough free memory for allocation to succeed.",
+       "[TRT] [E] 2: [virtualMemoryBuffer.cpp::resizePhysical::160] Error Code 2: OutOfMemory (no further "
+       "information)"}};
+  for (const auto& lines : kOnce) {
+    const auto findings = findings_of(lines);
+    ASSERT_EQ(findings.size(), 1U) << lines[0];
+    EXPECT_EQ(findings[0].times, 1) << lines[0];
+    EXPECT_EQ(findings[0].evidence.size(), 2U) << lines[0];
+    std::vector<std::string> twice = lines;
+    twice.insert(twice.end(), lines.begin(), lines.end());
+    EXPECT_EQ(findings_of(twice)[0].times, 2) << lines[0];
+  }
+}
+
+TEST(LogEvents, NvMapIsSevereBesideAFailureOfItsOwnFileOnly) {
+  const std::string nvmap = "NvMapMemAllocInternalTagged: 1075072515 error 12";
+  const auto severity = [&](const std::string& file, std::int64_t line, bool survived) {
+    LogFindings logs;
+    logs.read_line("a", 10, nvmap);
+    if (file != "a") logs.end_file();
+    logs.read_line(file, line, kTorch);
+    if (survived) {
+      logs.read_line(file, line + 1, "Decreasing batch size to: 4.");
+      logs.read_line(file, line + 2, "epoch 1");
+    }
+    for (const Finding& finding : logs.findings())
+      if (finding.id == "nvmap-allocation-failed") return finding.severity;
+    return Severity::benign;
+  };
+  EXPECT_EQ(severity("a", 12, false), Severity::severe);
+  EXPECT_EQ(severity("b", 12, false), Severity::warning);
+  EXPECT_EQ(severity("a", 12 + doctor::MessageGroups::kNear, false), Severity::warning);
+  EXPECT_EQ(severity("a", 12, true), Severity::warning);
+}
+
+// llama.cpp's own lines, as it loads a model of 33 layers.
+TEST(LogEvents, CuresOfLlamaCppAreComputedFromItsOwnFigures) {
+  const auto findings =
+      findings_of({"llama_model_load_from_file_impl: using device CUDA0 (Orin) - 5120 MiB free",
+                   "print_info: n_layer          = 32", "load_tensors: offloaded 33/33 layers to GPU",
+                   "load_tensors:        CUDA0 model buffer size =  3300.00 MiB",
+                   "llama_context: n_ctx         = 8192", "llama_context: n_ubatch      = 512",
+                   "llama_kv_cache_unified:      CUDA0 KV buffer size =  1024.00 MiB",
+                   "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 560.00 MiB on device 0: "
+                   "cudaMalloc failed: out of "
+                   "memory",
+                   "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  const auto commands = commands_of(findings[0]);
+  // 560 MiB of 100 MiB a layer: 6 of the 33 leave.
+  EXPECT_THAT(commands, testing::Contains("-ngl 27"));
+  EXPECT_THAT(commands, testing::Contains("-c 4096"));
+  EXPECT_THAT(commands, testing::Contains("-ub 256"));
+}
+
+TEST(LogEvents, LayersThatFitWhenTheWeightsDidNot) {
+  const auto findings =
+      findings_of({"llama_model_load_from_file_impl: using device CUDA0 (Orin) - 2048 MiB free",
+                   "print_info: n_layer          = 32",
+                   "alloc_tensor_range: failed to allocate CUDA0 buffer of size 4294967296"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(commands_of(findings[0]), testing::Contains("-ngl 16"));
+}
+
+TEST(LogEvents, FiguresOfAnotherFileAreNotTaken) {
+  LogFindings logs;
+  logs.read_line("a", 1, "llama_context: n_ctx         = 8192");
+  logs.end_file();
+  logs.read_line("b", 1, "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560");
+  const auto findings = logs.findings();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "context_length"), -1);
+}
+
+TEST(LogEvents, CuresOfVllmAreComputedFromItsOwnFigures) {
+  const auto cures = [](const std::string& line) {
+    const auto findings = findings_of(
+        {"INFO 04-20 10:11:12 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m', "
+         "max_seq_len=32768, download_dir=None",
+         line});
+    return findings.empty() ? std::vector<std::string>{} : commands_of(findings[0]);
+  };
+  EXPECT_THAT(
+      cures("ValueError: Free memory on device (3.21/7.44 GiB) on startup is less than desired GPU memory "
+            "utilization (0.9, 6.7 GiB)."),
+      testing::Contains("--gpu-memory-utilization 0.43"));
+  EXPECT_THAT(cures("ValueError: No available memory for the cache blocks."),
+              testing::Contains("--max-model-len 16384"));
+  EXPECT_THAT(
+      cures("RuntimeError: CUDA out of memory occurred when warming up sampler with 256 dummy requests."),
+      testing::Contains("--max-num-seqs 128"));
+  EXPECT_EQ(
+      cures(
+          "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can "
+          "be stored in KV cache (12480).")
+          .front(),
+      "--max-model-len 12480");
+}
+
+TEST(LogEvents, PyTorchsFirstCureIsThatOfTheCause) {
+  const auto first = [](const std::string& line) { return findings_of({line}).at(0).cures.at(0).command; };
+  const std::string v1 = "RuntimeError: CUDA out of memory. Tried to allocate ";
+  // Fragmentation: 1.5 GiB lie idle, and half of what is allocated would be more.
+  EXPECT_EQ(
+      first(v1 +
+            "200.00 MiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; 20.00 MiB free; 7.50 "
+            "GiB reserved in total by PyTorch)"),
+      "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:100");
+  // Larger than the GPU: 8 of 16 GiB.
+  EXPECT_EQ(
+      first(v1 + "16.00 GiB (GPU 0; 8.00 GiB total capacity; 1.00 GiB already allocated; 6.00 GiB free; 1.50 "
+                 "GiB reserved in total by PyTorch)"),
+      "batch_size = max(1, int(0.50 * batch_size))");
+  // The rest of the system.
+  EXPECT_EQ(
+      first(v1 +
+            "2.00 MiB (GPU 0; 3.79 GiB total capacity; 654.97 MiB already allocated; 6.00 MiB free; 666.00 "
+            "MiB reserved in total by PyTorch)"),
+      "headroom top");
+}
+
+}  // namespace
+}  // namespace headroom::test
