@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "analysis/recording_analysis.h"
 #include "analysis/snapshot_analysis.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/recording_report.h"
 #include "doctor/machine_findings.h"
 #include "doctor/recording_findings.h"
@@ -20,8 +22,11 @@
 #include "snapshot/snapshot_reader.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
+#include "sources/tegrastats_reader.h"
+#include "trace/summary_lines.h"
 #include "tui/replay_log.h"
 #include "watch/live_input.h"
+#include "watch/text_input.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -56,84 +61,172 @@ bool is_binary(const std::string& begin) {
   return static_cast<std::size_t>(odd) * 50 > begin.size();
 }
 
-Status read_run(const fs::path& file, std::vector<Finding>& findings) {
+// "1,234 lines".
+std::string counted(std::int64_t count, const char* one, const char* many) {
+  return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", trace::grouped(count), many);
+}
+
+Result<std::string> read_run(const fs::path& file, std::vector<Finding>& findings) {
   auto text = read_file(file, kLargestReport);
   if (!text) return forward_error(text);
   auto result = report::read_report(*text, file.string());
   if (!result) return forward_error(result);
   append(findings, doctor::run_findings(*result, file.string()));
-  return {};
+  return "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
 }
 
-Status read_recording(const fs::path& file, std::vector<Finding>& findings) {
+Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& findings) {
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
   const auto analysis = analysis::analyze_recording(*recording, {});
   const auto grown = doctor::growth_by_layer(*recording, analysis);
   append(findings, doctor::recording_findings(analysis, grown, file.string()));
-  return {};
+  return std::string("a recording of headroom trace");
 }
 
-Status read_snapshot(const fs::path& file, std::vector<Finding>& findings) {
+Result<std::string> read_snapshot(const fs::path& file, std::vector<Finding>& findings) {
   auto snapshot = snapshot::open_snapshot(file);
   if (!snapshot) return forward_error(snapshot);
   append(findings,
          doctor::snapshot_findings(*snapshot, analysis::analyze_snapshot(*snapshot, {}), file.string()));
-  return {};
+  return std::string("a memory snapshot of PyTorch");
 }
 
-Status read_watch_log(const fs::path& file, std::vector<Finding>& findings) {
+// "12 samples over 3.000 s; 22.3 GiB of 23.5 GiB available, no swap".
+std::string machine_words(const doctor::MachineHistory& history) {
+  std::string words = counted(history.samples, "sample", "samples");
+  if (history.duration().count > 0) words += " over " + format_duration(history.duration());
+  const SystemSample& last = history.last;
+  if (last.ram_total && last.ram_available)
+    words +=
+        fmt::format("; {} of {} available", format_bytes(*last.ram_available), format_bytes(*last.ram_total));
+  if (last.swap_total)
+    words += last.swap_total->count == 0
+                 ? ", no swap"
+                 : fmt::format(", {} of {} of swap used", format_bytes(last.swap_used.value_or(Bytes{})),
+                               format_bytes(*last.swap_total));
+  if (last.cgroup && last.cgroup->limit)
+    words +=
+        fmt::format("; {} of the control group's {} used",
+                    format_bytes(last.cgroup->current.value_or(Bytes{})), format_bytes(*last.cgroup->limit));
+  return words;
+}
+
+Result<std::string> read_watch_log(const fs::path& file, std::vector<Finding>& findings) {
   auto log = tui::ReplayLog::open(file);
   if (!log) return forward_error(log);
   doctor::MachineHistory history;
-  Status status;
   for (std::size_t i = 0; i < log->size(); ++i) {
     auto sample = log->read(i);
     if (!sample) {
-      status = forward_error(sample);
-      break;
+      append(findings, doctor::machine_findings(history, file.string()));
+      return forward_error(sample);
     }
     history.add(*sample);
   }
   append(findings, doctor::machine_findings(history, file.string()));
-  return status;
+  return "a log of headroom watch, " + machine_words(history);
+}
+
+// Text that tegrastats, nvidia-smi or /proc/meminfo printed. tegrastats has no MemAvailable; what it calls
+// used has no page cache in it, so the rest is taken for available.
+Result<std::string> read_tool_text(const std::string& kind, const fs::path& file,
+                                   std::vector<Finding>& findings) {
+  constexpr Nanoseconds kInterval{1'000'000'000};  // as tegrastats prints; lines with a time have their own
+  constexpr int kNothingWakes = -1;
+  doctor::MachineHistory history;
+  Status read = watch::read_text_input(
+      {kind, file}, kInterval,
+      [&](SystemSample& sample) {
+        if (!sample.ram_available && sample.ram_total && sample.ram_used)
+          sample.ram_available = *sample.ram_total - *sample.ram_used;
+        history.add(sample);
+      },
+      [] { return false; }, kNothingWakes);
+  append(findings, doctor::machine_findings(history, file.string()));
+  if (!read) return forward_error(read);
+  return fmt::format("text of {}, {}", kind == "meminfo" ? "/proc/meminfo" : kind, machine_words(history));
+}
+
+// Which tool printed this; empty if none did. One of the first lines tells.
+std::string tool_of(std::string_view begin) {
+  constexpr std::size_t kMostLines = 20;
+  std::size_t lines = 0;
+  for (const std::string_view line : split(begin, '\n')) {
+    if (++lines > kMostLines) break;
+    if (line.starts_with("MemTotal:")) return "meminfo";
+    if (line.find("| NVIDIA-SMI ") != line.npos) return "nvidia-smi";
+    SystemSample sample;
+    if (line.find("RAM ") == line.npos || line.find("MB (lfb ") == line.npos) continue;
+    if (sources::read_tegrastats_line(line, sample) && sample.ram_total) return "tegrastats";
+  }
+  return {};
+}
+
+struct Kind {
+  std::string name;
+  Result<std::string> (*read)(const fs::path& file, std::vector<Finding>& findings) = nullptr;
+};
+
+// What Headroom and PyTorch write.
+std::optional<Kind> known_kind(const fs::path& file, const std::string& begin) {
+  if (file.extension() == ".hrec" || (!begin.empty() && is_recording(file)))
+    return Kind{"recording", read_recording};
+  if (!begin.empty() && snapshot::is_snapshot_file(file)) return Kind{"snapshot", read_snapshot};
+  if (begin.starts_with('{')) {
+    if (begin.find("\"run_name\"") != begin.npos && begin.find("\"schema_version\"") != begin.npos)
+      return Kind{"run", read_run};
+    if (begin.find("\"ram_total_bytes\"") != begin.npos) return Kind{"watch log", read_watch_log};
+  }
+  // A packed log of headroom watch; other packed lines of JSON are a log like any other.
+  if (begin.starts_with("\x1f\x8b") && file.string().ends_with(".jsonl.gz") && tui::ReplayLog::open(file))
+    return Kind{"watch log", read_watch_log};
+  return std::nullopt;
+}
+
+Status keep(Result<std::string> words, const std::string& path, const std::string& kind,
+            Examination& examination) {
+  if (!words) return forward_error(words);
+  examination.examined.push_back({path, kind, std::move(*words)});
+  return {};
+}
+
+Status read_as_log(const std::string& path, Examination& examination) {
+  auto lines = examination.logs.read_file(path);
+  if (!lines) return forward_error(lines);
+  examination.examined.push_back(
+      {path == "-" ? "standard input" : path, "log",
+       *lines == 0 ? "it is empty" : "a log of " + counted(*lines, "line", "lines")});
+  return {};
 }
 
 }  // namespace
 
-Status read_doctor_input(const std::string& path, doctor::LogFindings& logs, std::vector<Finding>& findings) {
-  if (path == "-") return logs.read_file(path);
+Status read_doctor_input(const std::string& path, IfBinary if_binary, Examination& examination) {
+  if (path == "-") return read_as_log(path, examination);
   const fs::path file = path;
   std::error_code code;
-  if (fs::is_directory(file, code)) {
-    if (fs::exists(file / "report.json", code)) return read_run(file / "report.json", findings);
-    return input_error(fmt::format("{} is a folder without a report.json", path),
-                       "it is no run of headroom bench", "name its files");
-  }
+  if (fs::is_directory(file, code))
+    return keep(read_run(file / "report.json", examination.findings), path, "run", examination);
   const std::string begin = begin_of(file);
-  if (file.extension() == ".hrec" || (!begin.empty() && is_recording(file)))
-    return read_recording(file, findings);
-  if (!begin.empty() && snapshot::is_snapshot_file(file)) return read_snapshot(file, findings);
-  if (begin.starts_with('{')) {
-    if (begin.find("\"run_name\"") != begin.npos && begin.find("\"schema_version\"") != begin.npos)
-      return read_run(file, findings);
-    if (begin.find("\"ram_total_bytes\"") != begin.npos) return read_watch_log(file, findings);
-  }
-  // A packed log of headroom watch; other packed lines of JSON are a log like any other.
-  if (begin.starts_with("\x1f\x8b") && path.ends_with(".jsonl.gz") && tui::ReplayLog::open(file))
-    return read_watch_log(file, findings);
+  if (const auto kind = known_kind(file, begin))
+    return keep(kind->read(file, examination.findings), path, kind->name, examination);
   if (begin.starts_with("time_seconds,unix_time_seconds,"))
     return input_error(fmt::format("cannot read {}", path),
-                       "it is a table of headroom watch, which has not all that is needed",
+                       "it is a table of headroom watch, which has no totals of memory and swap",
                        "log with --output FILE.jsonl, and give that");
-  if (is_binary(begin))
+  if (is_binary(begin)) {
+    if (if_binary == IfBinary::leave_out) return {};
     return input_error(fmt::format("cannot read {}", path),
-                       "it is no text, and no file that Headroom writes or PyTorch",
+                       "it is neither text nor a file that Headroom or PyTorch writes",
                        "name logs, recordings, snapshots or runs");
-  return logs.read_file(path);
+  }
+  if (const std::string tool = tool_of(begin); !tool.empty())
+    return keep(read_tool_text(tool, file, examination.findings), path, tool, examination);
+  return read_as_log(path, examination);
 }
 
-Status examine_machine(const fs::path& root, std::vector<Finding>& findings) {
+Status examine_machine(const fs::path& root, Examination& examination) {
   if (auto sound = watch::expect_machine(root); !sound) return forward_error(sound);
   constexpr int kSamples = 5;
   constexpr std::chrono::milliseconds kBetween{250};
@@ -149,7 +242,9 @@ Status examine_machine(const fs::path& root, std::vector<Finding>& findings) {
     if (i + 1 == kSamples) processes.read(sample, choice);
     history.add(sample);
   }
-  append(findings, doctor::machine_findings(history, root == "/" ? "this machine" : root.string()));
+  const std::string name = root == "/" ? "this machine" : root.string();
+  append(examination.findings, doctor::machine_findings(history, name));
+  examination.examined.push_back({name, "machine", machine_words(history)});
   return {};
 }
 

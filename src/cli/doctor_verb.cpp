@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
+#include "cli/doctor_folder.h"
 #include "cli/doctor_inputs.h"
 #include "cli/doctor_try.h"
 #include "cli/exit_code.h"
@@ -48,7 +51,6 @@ Result<int> run(const std::vector<std::string>& arguments) {
   report::DoctorReport report;
   report.inputs = files;
   if (live) report.inputs.emplace_back("--live");
-  doctor::LogFindings logs;
   std::optional<Error> first_error;
   const auto note = [&](Status read) {
     if (read) return;
@@ -57,8 +59,34 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (first_error) log::warning("{}", read.error().sentence());
     if (!first_error) first_error = std::move(read.error());
   };
-  for (const std::string& file : files) note(read_doctor_input(file, logs, report.findings));
-  if (live) note(examine_machine(values->has("sysroot") ? values->text("sysroot") : "/", report.findings));
+  Examination examination;
+  std::set<std::string> seen;  // a file that is named twice, or by itself and by its folder, is one
+  const auto read = [&](const std::string& path, IfBinary if_binary) {
+    std::error_code code;
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(path, code);
+    if (path == "-" || code || seen.insert(whole.string()).second)
+      note(read_doctor_input(path, if_binary, examination));
+  };
+  for (const std::string& file : files) {
+    std::error_code code;
+    const bool is_run = std::filesystem::exists(std::filesystem::path(file) / "report.json", code);
+    if (!std::filesystem::is_directory(file, code) || is_run) {
+      read(file, IfBinary::error);
+      continue;
+    }
+    auto inside = inputs_of_folder(file);
+    if (!inside) {
+      note(forward_error(inside));
+      continue;
+    }
+    if (inside->left_out > 0)
+      log::warning("{} holds more than {} files; {} were not read", file, FolderInputs::kMostFiles,
+                   inside->left_out);
+    for (const std::string& path : inside->paths) read(path, IfBinary::leave_out);
+  }
+  if (live) note(examine_machine(values->has("sysroot") ? values->text("sysroot") : "/", examination));
+  report.findings = std::move(examination.findings);
+  report.examined = std::move(examination.examined);
   CureTrials trials;
   if (tries && !first_error) {
     if (kind_of_input(files.front()).value_or(InputKind::recording) == InputKind::run)
@@ -68,7 +96,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
                        "it is no run of headroom bench", "name the folder of a run"));
   }
   report.together = std::move(trials.together);
-  for (Finding& finding : logs.findings()) report.findings.push_back(std::move(finding));
+  for (Finding& finding : examination.logs.findings()) report.findings.push_back(std::move(finding));
   doctor::clean_findings(report.findings);
   doctor::sort_findings(report.findings);
 
@@ -100,7 +128,8 @@ const Verb& doctor_verb() {
     verb.description =
         "Reads logs and consoles of any program, dmesg and the journal (plain or gzip; - is standard input), "
         "recordings of headroom trace, memory snapshots of PyTorch, run folders of headroom bench, logs of "
-        "headroom watch and, with --live, this machine. Says what happened, where that is told, what the "
+        "headroom watch, text of tegrastats, folders of them and, with --live, this machine. Says what "
+        "happened, where that is told, what the "
         "likely cause is and what helps, the largest gain first. Exit code 1 when something severe was "
         "found. With --try the cures of a run that are settings of headroom bench are tried, each in a bench "
         "of its "

@@ -83,7 +83,9 @@ Finding explain(const LogMessage& message) {
   if (message.subject == "pinned") {
     finding.id = "ggml-pinned-memory";
     finding.severity = Severity::note;
-    finding.title = fmt::format("ggml could not pin {} of host memory", size);
+    finding.title = message.bytes("requested_bytes")
+                        ? fmt::format("ggml could not pin {} of host memory", size)
+                        : "ggml could not pin host memory";
     finding.cause = "It goes on with ordinary memory. On a Jetson pinned memory saves no copy that counts.";
     finding.confidence = Confidence::likely;
     finding.cures = {{"do without pinned memory", "GGML_CUDA_NO_PINNED=1", {}}};

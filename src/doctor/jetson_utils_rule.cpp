@@ -19,7 +19,7 @@ Finding explain(const LogMessage&) {
       "Too many frames were kept, or frames are larger than the model needs; mapped memory is pinned and "
       "cannot be swapped.";
   finding.confidence = Confidence::possible;
-  finding.cures = {{"capture at the model's size", "--input-width=1280 --input-height=720", {}},
+  finding.cures = {{"capture at the model's size", "--input-width=WIDTH --input-height=HEIGHT", {}},
                    {"release frames as soon as they are used", "del image", {}},
                    {"see who holds the memory", "headroom top", {}}};
   return finding;

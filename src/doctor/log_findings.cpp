@@ -45,7 +45,7 @@ const LogRule* rule_of(std::string_view line, LogMessage& message) {
 
 LogFindings::LogFindings() : anchors_(all_anchors()) {}
 
-Status LogFindings::read_file(const std::string& path) {
+Result<std::int64_t> LogFindings::read_file(const std::string& path) {
   const std::string name = path == "-" ? "(standard input)" : path;
   auto read = read_log_file(path, anchors_, [&](std::int64_t number, std::string_view line) {
     return read_line(name, number, line);

@@ -25,8 +25,9 @@ class LogFindings {
                                kMostEvidence = MessageGroups::kMostEvidence, kMostText = 400;
 
   LogFindings();
-  // Reads a log to its end; "-" is standard input. On an error what was found before is kept.
-  Status read_file(const std::string& path);
+  // Reads a log to its end, and tells how many lines it has; "-" is standard input. On an error what was
+  // found before is kept.
+  Result<std::int64_t> read_file(const std::string& path);
   // One line. True: the next one is wanted too, whatever it holds.
   bool read_line(const std::string& file, std::int64_t number, std::string_view line);
   // A file ends: so do the kernel's report that may be open, and all that waits for a next line.

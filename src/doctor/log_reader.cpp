@@ -44,6 +44,9 @@ class LineSearch {
     count_lines(text, text.size());
   }
 
+  // Of whole lines.
+  std::int64_t count() const { return line_ - 1; }
+
  private:
   // The line that begins here, and those behind it as long as they are wanted. Where the next one begins.
   std::size_t hand_on(std::string_view text, std::size_t begin, std::size_t word = 0) {
@@ -83,7 +86,8 @@ class LineSearch {
 
 }  // namespace
 
-Status read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchors, const OnLogLine& on_line) {
+Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchors,
+                              const OnLogLine& on_line) {
   const std::unique_ptr<gzFile_s, CloseGzip> file(gzdopen(fd.get(), "rb"));
   if (!file) return internal_error(fmt::format("cannot read {}", name), "there is no memory for zlib");
   (void)fd.release();  // closed with it
@@ -97,7 +101,7 @@ Status read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchor
     if (got <= 0) {
       if (kept > 0) lines.search({buffer.data(), kept});
       const std::string why = gzerror(file.get(), &code);
-      if (got == 0 && code == Z_OK) return {};
+      if (got == 0 && code == Z_OK) return lines.count() + (kept > 0 ? 1 : 0);
       if (code == Z_ERRNO) return input_error(fmt::format("cannot read {}", name), why);
       return input_error(fmt::format("{} was read only in part", name),
                          "its gzip stream is damaged or cut off", "copy the file again");
@@ -115,7 +119,8 @@ Status read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchor
   }
 }
 
-Status read_log_file(const std::string& path, const AnchorSearch& anchors, const OnLogLine& on_line) {
+Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& anchors,
+                                   const OnLogLine& on_line) {
   if (path == "-") return read_log(UniqueFd(::dup(STDIN_FILENO)), "standard input", anchors, on_line);
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};

@@ -19,11 +19,14 @@ inline constexpr std::size_t kLongestLogLine = 8 << 10;
 // it holds.
 using OnLogLine = std::function<bool(std::int64_t number, std::string_view line)>;
 
-// Reads to the end. A line without an end for a mebibyte is searched in pieces. Errors: unreadable, or a gzip
-// stream that is damaged or cut off; the lines before that were handed out.
-Status read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchors, const OnLogLine& on_line);
+// Reads to the end, and tells how many lines there were. A line without an end for a mebibyte is searched in
+// pieces. Errors: unreadable, or a gzip stream that is damaged or cut off; the lines before that were handed
+// out.
+Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchors,
+                              const OnLogLine& on_line);
 
 // The same of a file; "-" is standard input.
-Status read_log_file(const std::string& path, const AnchorSearch& anchors, const OnLogLine& on_line);
+Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& anchors,
+                                   const OnLogLine& on_line);
 
 }  // namespace headroom::doctor

@@ -201,8 +201,14 @@ Found group_nearly_full(const MachineHistory& history) {
                              format_bytes(*group->limit)),
                  "At its limit the kernel kills a process of the group, however much the machine has left.");
   finding.figures = {{"anonymous_bytes", group->anonymous->count}, {"limit_bytes", group->limit->count}};
+  // So that what is held now is three quarters of it.
+  const std::int64_t size = (group->anonymous->count / 3 * 4) / mebibytes(1).count + 1;
   finding.cures = {
-      {"raise the container's limit", "docker update --memory=SIZE --memory-swap=SIZE CONTAINER", {}}};
+      {"raise the container's limit, so that this is three quarters of it",
+       fmt::format("docker update --memory={0}m --memory-swap={0}m CONTAINER", size),
+       {}},
+      {"or of a service", fmt::format("sudo systemctl set-property NAME MemoryMax={}M", size), {}},
+      {"see who holds it", "headroom top", {}}};
   return finding;
 }
 
@@ -338,6 +344,36 @@ Found desktop(const MachineHistory& history) {
   return finding;
 }
 
+// Of a GPU with memory of its own; an integrated one has the machine's, which the others tell of.
+Found gpu_nearly_full(const MachineHistory& history) {
+  for (const GpuSample& gpu : history.last.gpus) {
+    if (!gpu.memory_total || !gpu.memory_used || gpu.memory_total->count <= 0) continue;
+    if (gpu.memory_used->count < share_of(gpu.memory_total, 95)) continue;
+    const Bytes free = *gpu.memory_total - *gpu.memory_used;
+    Finding finding = finding_of("gpu-memory-nearly-full", Severity::note,
+                                 fmt::format("GPU {}{} has {} of {} free", gpu.index.value_or(0),
+                                             gpu.name.empty() ? "" : fmt::format(" ({})", gpu.name),
+                                             format_bytes(free), format_bytes(*gpu.memory_total)),
+                                 "What starts now finds no room. Programs that take most of a GPU at their "
+                                 "start (JAX, TensorFlow, vLLM) "
+                                 "look like this when all is well.",
+                                 Confidence::possible);
+    finding.figures = {
+        {"gpu", gpu.index.value_or(0)}, {"free_bytes", free.count}, {"total_bytes", gpu.memory_total->count}};
+    const std::vector<GpuProcess> processes = gpu.processes.value_or(std::vector<GpuProcess>{});
+    const auto largest =
+        std::max_element(processes.begin(), processes.end(), [](const GpuProcess& x, const GpuProcess& y) {
+          return x.used.value_or(Bytes{}) < y.used.value_or(Bytes{});
+        });
+    if (largest != processes.end() && largest->used)
+      finding.cures.push_back({fmt::format("end or move process {}, which holds most", largest->pid),
+                               fmt::format("kill {}", largest->pid), *largest->used});
+    finding.cures.push_back({"see who holds it", "headroom top", {}});
+    return finding;
+  }
+  return std::nullopt;
+}
+
 Found throttled(const MachineHistory& history) {
   if (history.throttled.count == 0) return std::nullopt;
   Finding finding =
@@ -357,7 +393,7 @@ std::vector<Finding> machine_findings(const MachineHistory& history, const std::
   constexpr std::array kAll{
       oom_kills,           group_thrash, swap_thrash,      running_out,      levelled_off,
       cache_starves_nvmap, in_pieces,    little_available, swap_nearly_full, group_nearly_full,
-      zram_missized,       unaccounted,  desktop,          throttled};
+      zram_missized,       unaccounted,  gpu_nearly_full,  desktop,          throttled};
   std::vector<Finding> findings;
   for (const auto look_for : kAll) {
     Found found = look_for(history);

@@ -31,7 +31,7 @@ Finding explain(const LogMessage&) {
                    {"give the page cache back before models are loaded: NvMap takes free pages only",
                     "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
                     {}},
-                   {"use a smaller input", "--imgsz 512", {}},
+                   {"use a smaller input", "imgsz = imgsz // 2 // 32 * 32", {}},
                    {"see which layer holds the memory", "headroom trace -- python3 app.py", {}}};
   return finding;
 }

@@ -73,6 +73,10 @@ Json findings_to_json(const DoctorReport& report) {
   document["schema_version"] = kDoctorSchemaVersion;
   document["inputs"] = report.inputs;
   if (!report.problems.empty()) document["problems"] = report.problems;
+  if (!report.examined.empty()) document["examined"] = Json::array();
+  for (const ExaminedInput& examined : report.examined)
+    document["examined"].push_back(
+        {{"input", examined.input}, {"kind", examined.kind}, {"words", examined.words}});
   document["findings"] = Json::array();
   for (const Finding& finding : report.findings) document["findings"].push_back(to_json(finding));
   if (!report.together.empty()) document["together"] = Json::array();

@@ -1,6 +1,8 @@
 // Findings on a terminal: a paragraph each, and one line for those that are none.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/finding_views.h"
 #include "report/terminal_table.h"
 
@@ -77,7 +79,13 @@ std::string findings_to_terminal(const DoctorReport& report, bool color) {
   for (const TriedCure& tried : report.together)
     text += fmt::format("{} with the cures that helped, together: {}\n  {}\n\n", tried.settings.model,
                         painted(tried.sentence, paint_of(tried), color), tried.command);
-  return text + count_in_words(report.findings) + "\n";
+  text += count_in_words(report.findings) + "\n";
+  constexpr std::size_t kMostNamed = 10;
+  for (std::size_t i = 0; i < std::min(kMostNamed, report.examined.size()); ++i)
+    text += fmt::format("  looked at {}: {}\n", report.examined[i].input, report.examined[i].words);
+  if (report.examined.size() > kMostNamed)
+    text += fmt::format("  and at {} more (--json names them)\n", report.examined.size() - kMostNamed);
+  return text;
 }
 
 }  // namespace headroom::report

@@ -12,11 +12,19 @@ namespace headroom::report {
 // Major version: raised when a key changes its meaning or goes; keys may be added without.
 inline constexpr int kDoctorSchemaVersion = 1;
 
+// What was looked at, also where nothing was found.
+struct ExaminedInput {
+  std::string input;  // as it was given, or a file of a folder
+  std::string kind;   // "log", "watch log", "run", "recording", "snapshot", "machine", "tegrastats", …
+  std::string words;  // "a log of 1,234 lines"
+};
+
 struct DoctorReport {
   std::vector<std::string> inputs;    // as they were given
   std::vector<std::string> problems;  // why one could not be read, or not whole
   std::vector<Finding> findings;      // the severe first
   std::vector<TriedCure> together{};  // --try: of each model the cures that helped, at once
+  std::vector<ExaminedInput> examined{};
 };
 
 nlohmann::ordered_json findings_to_json(const DoctorReport& report);

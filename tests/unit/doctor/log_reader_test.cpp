@@ -41,7 +41,7 @@ class LogReader : public testing::Test {
     gzclose(file);
   }
   TemporaryFolder folder_;
-  Status status_;
+  Result<std::int64_t> status_ = 0;
 };
 
 TEST_F(LogReader, GivesLinesWithTheirNumbers) {

@@ -235,5 +235,46 @@ TEST(MachineFindings, KillsGroupsZramDesktopAndHeat) {
   EXPECT_EQ(findings[3].cures[0].saves, mebibytes(210));
 }
 
+TEST(MachineFindings, AGpuThatIsFullIsNamedWithWhoHoldsMost) {
+  const auto with_used = [](Bytes used) {
+    return findings_of(5, [used](int, SystemSample& sample) {
+      GpuSample gpu;
+      gpu.index = 1;
+      gpu.name = "NVIDIA L4";
+      gpu.memory_total = gibibytes(24);
+      gpu.memory_used = used;
+      gpu.processes = {{GpuProcess{11, mebibytes(300), {}, {}}, GpuProcess{12, gibibytes(22), {}, {}}}};
+      sample.gpus = {gpu};
+    });
+  };
+  EXPECT_THAT(ids(with_used(gibibytes(20))), IsEmpty());
+  const auto findings = with_used(gibibytes(23));
+  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
+  EXPECT_EQ(findings[0].severity, Severity::note);
+  EXPECT_EQ(findings[0].cures[0].command, "kill 12");
+  EXPECT_EQ(findings[0].cures[0].saves, gibibytes(22));
+}
+
+TEST(MachineFindings, NumbersInCuresAreOfTheMachine) {
+  const auto findings = findings_of(5, [](int, SystemSample& sample) {
+    sample.nvmap_used = gibibytes(1);
+    sample.ram_free = mebibytes(300);
+    sample.swap_total = Bytes{};
+    sample.ram_available = gibibytes(2);
+    sample.cgroup = CgroupMemory{};
+    sample.cgroup->limit = mebibytes(320);
+    sample.cgroup->current = sample.cgroup->anonymous = mebibytes(300);
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("page-cache-starves-nvmap", "control-group-nearly-full"));
+  EXPECT_EQ(findings[0].cures[1].command, "sudo sysctl vm.min_free_kbytes=279620") << "a 30th of 8 GiB";
+  EXPECT_EQ(findings[1].cures[0].command, "docker update --memory=401m --memory-swap=401m CONTAINER");
+  const auto low = findings_of(5, [](int, SystemSample& sample) {
+    sample.swap_total = Bytes{};
+    *sample.ram_available = mebibytes(500);
+  });
+  ASSERT_THAT(ids(low), ElementsAre("no-swap-no-reserve"));
+  EXPECT_THAT(low[0].cures[1].command, testing::StartsWith("sudo fallocate -l 4G ")) << "half of the memory";
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -1,0 +1,42 @@
+#include "cli/doctor_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace headroom::cli {
+namespace fs = std::filesystem;
+
+Result<FolderInputs> inputs_of_folder(const std::string& folder) {
+  FolderInputs inputs;
+  std::error_code code;
+  const auto options = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator at(folder, options, code), end; !code && at != end;
+       at.increment(code)) {
+    const fs::path& path = at->path();
+    const bool is_hidden = path.filename().string().starts_with('.');
+    std::error_code ignored;
+    if (at->is_directory(ignored)) {
+      const bool is_run = fs::exists(path / "report.json", ignored);
+      if (is_hidden || is_run || at.depth() >= FolderInputs::kDeepest) at.disable_recursion_pending();
+      if (is_run && !is_hidden) inputs.paths.push_back(path.string());
+    } else if (!is_hidden && at->is_regular_file(ignored)) {
+      inputs.paths.push_back(path.string());
+    }
+  }
+  if (code) return input_error(fmt::format("cannot read the folder {}", folder), code.message());
+  if (inputs.paths.empty())
+    return input_error(fmt::format("there is nothing to read in {}", folder),
+                       "it has neither a report.json nor files",
+                       "name logs, recordings, snapshots or runs of headroom bench");
+  std::sort(inputs.paths.begin(), inputs.paths.end());
+  if (inputs.paths.size() > FolderInputs::kMostFiles) {
+    inputs.left_out = inputs.paths.size() - FolderInputs::kMostFiles;
+    inputs.paths.resize(FolderInputs::kMostFiles);
+  }
+  return inputs;
+}
+
+}  // namespace headroom::cli
