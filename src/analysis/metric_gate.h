@@ -30,13 +30,16 @@ struct GateFinding {
   bool is_breach = false;  // else: beyond the limit, but within what two runs of one thing differ by
 };
 
-// What is beyond its limit. A model that came through in A and did not in B, or is not in B, is a breach of
-// every gate. An error for a rule of which nothing was measured.
+// What is beyond its limit. A model that does not come through in B, or more rarely than in A, or is not in
+// B, is a breach of every gate. An error for a rule of which nothing was measured.
 Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
                                             const RunComparison& comparison);
 
 // "+3.1 %", "50.0 MiB", "2.456 ms", "364.1": a value of the metric.
 std::string words_for(const RunMetric& metric, double value);
 std::string percent_words(double ratio);
+// "det came through in A and not in B (oom: …; 2 of 8 runs)": of a model of which a run failed.
+std::string failure_words(const ModelComparison& model);
+std::string failure_words(const NewModel& model);
 
 }  // namespace headroom::analysis

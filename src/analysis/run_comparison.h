@@ -3,6 +3,7 @@
 //
 // With three runs or more on both sides the runs themselves tell how much two of them differ (Welch's t-test
 // of their figures; where the sides were measured in turns, four times or more, the t-test of the pairs).
+// Only runs that a model came through in have figures: of one that fell they are of a part of its work.
 // With fewer the spread from run to run is an allowance, the metric's own, to which the sampling error of a
 // percentile is added: neighbouring frames are alike, so a test that takes the frames for independent finds a
 // change between nearly any two runs.
@@ -40,16 +41,28 @@ using Side = std::vector<ComparedRun>;
 
 struct MetricChange {
   const RunMetric* metric = nullptr;
-  double before = 0, after = 0;  // of several runs the geometric mean
+  double before = 0, after = 0;  // of several runs the median (memory) or the geometric mean
   std::size_t runs_before = 0, runs_after = 0;
+  // A value may be 0 or less (detections; what stays over the bare runtime): then there is no ratio, and the
+  // interval is of the difference.
+  bool has_ratio = true;
   double ratio = 1, low = 1, high = 1;  // after / before, and its interval
-  double confidence = 0.95;             // of the interval
-  double p = 1;                         // of such a change where there is none
-  bool spread_was_measured = false;     // by the runs; else allowed for
-  bool was_paired = false;              // run by run, as they were made in turns
-  bool differs = false;                 // it is a change, and no run-to-run noise
+  double low_change = 0, high_change = 0;
+  double confidence = 0.95;          // of the interval
+  double p = 1;                      // of such a change where there is none
+  bool spread_was_measured = false;  // by the runs; else allowed for
+  bool was_paired = false;           // run by run, as they were made in turns
+  bool is_judged = false;            // it makes the verdict
+  bool differs = false;              // it is a change, and no run-to-run noise
+  // Of resident memory: it would be a change, were it not for pages of files, of which B has this much more.
+  bool is_of_file_pages = false;
+  double file_pages = 0;
 
   double change() const { return after - before; }
+  // The interval holds no change.
+  bool is_noise() const {
+    return has_ratio ? low <= 1 && high >= 1 && p > 0 : low_change <= 0 && high_change >= 0;
+  }
   bool is_worse() const { return metric->more_is_better ? after < before : after > before; }
 };
 
@@ -64,26 +77,52 @@ struct LayerChange {
   std::int64_t change() const { return after.value_or(Bytes{}).count - before.value_or(Bytes{}).count; }
 };
 
+// What became of a model in the runs of one side.
+struct SideOutcome {
+  std::size_t runs = 0, failed = 0;
+  ModelStatus status = ModelStatus::ok;  // of the first that failed
+  std::string error;
+
+  bool never_came_through() const { return runs > 0 && failed == runs; }
+};
+
 struct ModelComparison {
   std::string name;
   std::vector<MetricChange> metrics;  // in the order of run_metrics(); what both sides have
   // That a frame of B takes longer than one of A, of all frames of all runs.
   std::optional<double> superiority;
   std::int64_t frames_before = 0, frames_after = 0;
-  ModelStatus status_before = ModelStatus::ok, status_after = ModelStatus::ok;  // the worst of the runs
-  std::string error_after;
+  SideOutcome outcome_before, outcome_after;
   std::vector<FactChange> facts;    // of the model: file, settings, runtime
   std::vector<LayerChange> shares;  // --layers: kinds of memory, the largest change first
   std::vector<LayerChange> nodes;   // and nodes, by their activations and parameters
 
   const MetricChange* find(std::string_view metric) const;
+
+  // In B it fails in a larger share of the runs than in A, or in a smaller one.
+  bool fell() const {
+    return outcome_after.failed * outcome_before.runs > outcome_before.failed * outcome_after.runs;
+  }
+  bool recovered() const {
+    return outcome_after.failed * outcome_before.runs < outcome_before.failed * outcome_after.runs;
+  }
+  // Nothing of it can be compared.
+  bool has_no_figures() const {
+    return outcome_before.never_came_through() || outcome_after.never_came_through();
+  }
+};
+
+struct NewModel {
+  std::string name;
+  SideOutcome outcome;
 };
 
 struct RunComparison {
   std::vector<ModelComparison> models;
-  std::vector<std::string> only_before, only_after;  // models
-  std::vector<FactChange> facts;                     // of the machine and of the run
-  std::vector<std::string> caveats;                  // why less can be told than one would think
+  std::vector<std::string> only_before;  // models
+  std::vector<NewModel> only_after;
+  std::vector<FactChange> facts;     // of the machine and of the run
+  std::vector<std::string> caveats;  // why less can be told than one would think
 };
 
 // Each side has a run. Models are the same by name; where both sides have one model it is the same one.

@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string_view>
+
+#include "analysis/robust_statistics.h"
 
 namespace headroom::analysis {
 namespace {
@@ -13,25 +18,118 @@ constexpr double kSameClock = 0.02;     // a governor's steps are larger
 constexpr double kSameLoad = 15;        // percent of all cores
 constexpr double kSameTemperature = 8;  // degrees
 
-class Facts {
- public:
-  void add(std::string_view what, std::string before, std::string after) {
-    if (before != after) found_.push_back({std::string(what), std::move(before), std::move(after)});
-  }
-  // Where one side does not say, nothing is known.
-  void add_known(std::string_view what, const std::string& before, const std::string& after) {
-    if (!before.empty() && !after.empty()) add(what, before, after);
-  }
-  std::vector<FactChange> take() { return std::move(found_); }
-
- private:
-  std::vector<FactChange> found_;
+// One fact as each run of a side tells it; what a run does not tell is not among them.
+struct Fact {
+  std::string_view what;
+  std::vector<std::string> told;
+  std::size_t runs = 0;
 };
 
-const MetricSummary* find_metric(const BenchResult& result, std::string_view name) {
-  const auto found = std::find_if(result.system.begin(), result.system.end(),
-                                  [&](const MetricSummary& metric) { return metric.name == name; });
-  return found == result.system.end() ? nullptr : &*found;
+struct Common {
+  std::string value;
+  std::size_t runs = 0;
+};
+
+// What most runs tell; of several that are as frequent what was told first.
+Common most_common(const std::vector<std::string>& told) {
+  Common common;
+  for (const std::string& value : told) {
+    const auto runs = static_cast<std::size_t>(std::count(told.begin(), told.end(), value));
+    if (runs > common.runs) common = {value, runs};
+  }
+  return common;
+}
+
+std::string words_for(const Common& common, const Fact& fact) {
+  if (common.runs == fact.told.size()) return common.value;
+  return fmt::format("{} in {} of {} runs", common.value, common.runs, fact.told.size());
+}
+
+std::vector<FactChange> changes_of(const std::vector<Fact>& before, const std::vector<Fact>& after) {
+  std::vector<FactChange> changes;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    // Where one side does not say, nothing is known.
+    if (before[i].told.empty() || after[i].told.empty()) continue;
+    const Common a = most_common(before[i].told), b = most_common(after[i].told);
+    if (a.value != b.value)
+      changes.push_back({std::string(before[i].what), words_for(a, before[i]), words_for(b, after[i])});
+  }
+  return changes;
+}
+
+std::vector<std::string> mixtures_of(const std::vector<Fact>& facts) {
+  std::vector<std::string> mixed;
+  for (const Fact& fact : facts) {
+    const Common common = most_common(fact.told);
+    if (common.runs == fact.told.size()) continue;
+    const auto other = std::find_if(fact.told.begin(), fact.told.end(),
+                                    [&](const std::string& value) { return value != common.value; });
+    mixed.push_back(fmt::format("{} is {} in {} of {} runs, and {} in another", fact.what, common.value,
+                                common.runs, fact.told.size(), *other));
+  }
+  return mixed;
+}
+
+template <typename Run>
+class FactsOf {
+ public:
+  explicit FactsOf(std::vector<const Run*> runs) : runs_(std::move(runs)) {}
+
+  void add(std::string_view what, const std::function<std::optional<std::string>(const Run&)>& value) {
+    Fact fact{what, {}, runs_.size()};
+    for (const Run* run : runs_)
+      if (auto told = value(*run)) fact.told.push_back(std::move(*told));
+    facts_.push_back(std::move(fact));
+  }
+  // Empty is not told.
+  void add_known(std::string_view what, const std::function<std::string(const Run&)>& value) {
+    add(what, [&](const Run& run) -> std::optional<std::string> {
+      std::string told = value(run);
+      if (told.empty()) return std::nullopt;
+      return told;
+    });
+  }
+  std::vector<Fact> take() { return std::move(facts_); }
+
+ private:
+  std::vector<const Run*> runs_;
+  std::vector<Fact> facts_;
+};
+
+std::string threshold_words(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : std::string("none");
+}
+
+std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool by_fingerprint) {
+  FactsOf<ComparedModel> facts(models);
+  if (by_fingerprint)
+    facts.add_known("model file", [](const ComparedModel& model) { return model.fingerprint; });
+  else
+    facts.add("size of the model file", [](const ComparedModel& model) -> std::optional<std::string> {
+      if (!model.result->file_size) return std::nullopt;
+      return format_bytes(*model.result->file_size);
+    });
+  facts.add("runtime", [](const ComparedModel& model) { return model.result->backend; });
+  facts.add_known("version of the runtime",
+                  [](const ComparedModel& model) { return model.result->backend_version; });
+  facts.add("settings", [](const ComparedModel& model) { return model.result->settings.describe(); });
+  facts.add("device", [](const ComparedModel& model) { return model.result->settings.device; });
+  facts.add_known("input", [](const ComparedModel& model) { return model.result->input; });
+  facts.add_known("task", [](const ComparedModel& model) { return model.result->task; });
+  facts.add("confidence",
+            [](const ComparedModel& model) { return threshold_words(model.result->confidence); });
+  facts.add("IoU", [](const ComparedModel& model) { return threshold_words(model.result->iou); });
+  // Of a run that did not come through they are those that it got to.
+  facts.add("measured frames", [](const ComparedModel& model) -> std::optional<std::string> {
+    if (model.result->status != ModelStatus::ok) return std::nullopt;
+    return fmt::format("{}", model.result->frames);
+  });
+  return facts.take();
+}
+
+bool all_have_fingerprints(const std::vector<const ComparedModel*>& models) {
+  return std::none_of(models.begin(), models.end(),
+                      [](const ComparedModel* model) { return model->fingerprint.empty(); });
 }
 
 std::string source_of(const BenchResult& result) {
@@ -45,66 +143,80 @@ std::string limit_of(const std::optional<Limit>& limit) {
   return limit ? fmt::format("{} ({})", format_bytes(limit->bytes), name_of(limit->mechanism)) : "none";
 }
 
-void add_machine_state(Facts& facts, const BenchResult& before, const BenchResult& after) {
-  for (const MetricSummary& a : before.system) {
-    const MetricSummary* b = find_metric(after, a.name);
-    if (b == nullptr) continue;
-    const double moved = b->mean - a.mean;
-    if (a.name.starts_with("clock_hz.") && a.mean > 0 && std::abs(moved) / a.mean > kSameClock)
-      facts.add("clock " + a.name.substr(9), fmt::format("{:.0f} MHz", a.mean / 1e6),
-                fmt::format("{:.0f} MHz", b->mean / 1e6));
-    if (a.name == "throttled" && (a.mean > 0) != (b->mean > 0))
-      facts.add("throttling", a.mean > 0 ? fmt::format("{:.0f} % of the samples", 100 * a.mean) : "none",
-                b->mean > 0 ? fmt::format("{:.0f} % of the samples", 100 * b->mean) : "none");
-    if (a.name == "cpu_percent" && std::abs(moved) > kSameLoad)
-      facts.add("load of all cores", fmt::format("{:.0f} %", a.mean), fmt::format("{:.0f} %", b->mean));
-    if (a.name.starts_with("temperature_celsius.") && std::abs(moved) > kSameTemperature)
-      facts.add("temperature " + a.name.substr(20), fmt::format("{:.0f} °C", a.mean),
-                fmt::format("{:.0f} °C", b->mean));
+std::vector<Fact> facts_of(const Side& side) {
+  std::vector<const BenchResult*> results;
+  for (const ComparedRun& run : side) results.push_back(run.result);
+  FactsOf<BenchResult> facts(results);
+  facts.add("source", source_of);
+  facts.add("memory limit", [](const BenchResult& run) { return limit_of(run.limit); });
+  facts.add("limit of GPU memory", [](const BenchResult& run) { return limit_of(run.gpu_limit); });
+  facts.add_known("board", [](const BenchResult& run) { return run.host.board; });
+  facts.add_known("processor", [](const BenchResult& run) { return run.host.cpu_model; });
+  facts.add_known("machine", [](const BenchResult& run) { return run.host.hostname; });
+  facts.add("cores", [](const BenchResult& run) -> std::optional<std::string> {
+    if (run.host.cpus <= 0) return std::nullopt;
+    return fmt::format("{}", run.host.cpus);
+  });
+  facts.add_known("power mode", [](const BenchResult& run) { return run.host.power_mode; });
+  facts.add_known("CPU governor", [](const BenchResult& run) { return run.host.cpu_governor; });
+  facts.add_known("GPU driver", [](const BenchResult& run) { return run.host.gpu_driver; });
+  facts.add_known("kernel", [](const BenchResult& run) { return run.host.kernel; });
+  facts.add_known("operating system", [](const BenchResult& run) { return run.host.os; });
+  facts.add_known("Headroom", [](const BenchResult& run) { return run.host.headroom_version; });
+  return facts.take();
+}
+
+// The median over the runs of what each has as its mean, by the metric's name.
+std::map<std::string, double, std::less<>> machine_state(const Side& side) {
+  std::map<std::string, std::vector<double>, std::less<>> values;
+  for (const ComparedRun& run : side)
+    for (const MetricSummary& metric : run.result->system) values[metric.name].push_back(metric.mean);
+  std::map<std::string, double, std::less<>> medians;
+  for (auto& [name, means] : values) medians[name] = median(means);
+  return medians;
+}
+
+std::string throttling_words(double share) {
+  return share > 0 ? fmt::format("{:.0f} % of the samples", 100 * share) : "none";
+}
+
+void add_machine_state(std::vector<FactChange>& changes, const Side& before, const Side& after) {
+  const auto of_b = machine_state(after);
+  for (const auto& [name, a] : machine_state(before)) {
+    const auto found = of_b.find(name);
+    if (found == of_b.end()) continue;
+    const double b = found->second, moved = std::abs(b - a);
+    if (name.starts_with("clock_hz.") && a > 0 && moved / a > kSameClock)
+      changes.push_back({"clock " + name.substr(9), fmt::format("{:.0f} MHz", a / 1e6),
+                         fmt::format("{:.0f} MHz", b / 1e6)});
+    if (name == "throttled" && (a > 0) != (b > 0))
+      changes.push_back({"throttling", throttling_words(a), throttling_words(b)});
+    if (name == "cpu_percent" && moved > kSameLoad)
+      changes.push_back({"load of all cores", fmt::format("{:.0f} %", a), fmt::format("{:.0f} %", b)});
+    if (name.starts_with("temperature_celsius.") && moved > kSameTemperature)
+      changes.push_back(
+          {"temperature " + name.substr(20), fmt::format("{:.0f} °C", a), fmt::format("{:.0f} °C", b)});
   }
 }
 
 }  // namespace
 
-std::vector<FactChange> model_facts(const ComparedModel& before, const ComparedModel& after) {
-  const ModelResult &a = *before.result, &b = *after.result;
-  Facts facts;
-  facts.add_known("model file", before.fingerprint, after.fingerprint);
-  if (before.fingerprint.empty() || after.fingerprint.empty())
-    if (a.file_size && b.file_size)
-      facts.add("size of the model file", format_bytes(*a.file_size), format_bytes(*b.file_size));
-  facts.add("runtime", a.backend, b.backend);
-  facts.add_known("version of the runtime", a.backend_version, b.backend_version);
-  facts.add("settings", a.settings.describe(), b.settings.describe());
-  facts.add("device", a.settings.device, b.settings.device);
-  facts.add_known("input", a.input, b.input);
-  facts.add_known("task", a.task, b.task);
-  const auto threshold = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : std::string("none");
-  };
-  facts.add("confidence", threshold(a.confidence), threshold(b.confidence));
-  facts.add("IoU", threshold(a.iou), threshold(b.iou));
-  facts.add("measured frames", fmt::format("{}", a.frames), fmt::format("{}", b.frames));
-  return facts.take();
+std::vector<FactChange> model_facts(const std::vector<const ComparedModel*>& before,
+                                    const std::vector<const ComparedModel*>& after) {
+  const bool by_fingerprint = all_have_fingerprints(before) && all_have_fingerprints(after);
+  return changes_of(facts_of(before, by_fingerprint), facts_of(after, by_fingerprint));
 }
 
-std::vector<FactChange> run_facts(const ComparedRun& before, const ComparedRun& after) {
-  const BenchResult &a = *before.result, &b = *after.result;
-  Facts facts;
-  facts.add("source", source_of(a), source_of(b));
-  facts.add("memory limit", limit_of(a.limit), limit_of(b.limit));
-  facts.add("limit of GPU memory", limit_of(a.gpu_limit), limit_of(b.gpu_limit));
-  facts.add_known("board", a.host.board, b.host.board);
-  facts.add_known("processor", a.host.cpu_model, b.host.cpu_model);
-  facts.add_known("machine", a.host.hostname, b.host.hostname);
-  if (a.host.cpus > 0 && b.host.cpus > 0)
-    facts.add("cores", fmt::format("{}", a.host.cpus), fmt::format("{}", b.host.cpus));
-  facts.add_known("GPU driver", a.host.gpu_driver, b.host.gpu_driver);
-  facts.add_known("kernel", a.host.kernel, b.host.kernel);
-  facts.add_known("operating system", a.host.os, b.host.os);
-  facts.add_known("Headroom", a.host.headroom_version, b.host.headroom_version);
-  add_machine_state(facts, a, b);
-  return facts.take();
+std::vector<FactChange> run_facts(const Side& before, const Side& after) {
+  std::vector<FactChange> changes = changes_of(facts_of(before), facts_of(after));
+  add_machine_state(changes, before, after);
+  return changes;
 }
+
+std::vector<std::string> mixed_model_facts(const std::vector<const ComparedModel*>& models) {
+  return mixtures_of(facts_of(models, all_have_fingerprints(models)));
+}
+
+std::vector<std::string> mixed_run_facts(const Side& side) { return mixtures_of(facts_of(side)); }
 
 }  // namespace headroom::analysis

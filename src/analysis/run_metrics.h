@@ -15,11 +15,18 @@ namespace headroom::analysis {
 
 enum class MetricUnit { bytes, nanoseconds, per_second, count };
 
+// The percentile of "latency": what a frame takes while nobody else is at work. The lower, the less it moves
+// from run to run where others want the cores: by 4 %, where P50 moves by half
+// (bench/results/diff_power.md). Below it is one frame of 50.
+inline constexpr double kUndisturbed = 0.02;
+
 // One model of one run, with the times of its frames where the run kept them, or with what they had told.
 struct MeasuredFigures {
   const ModelResult& model;
   std::span<const FrameTimes> frames;
   std::optional<double> latency = {}, disturbance = {};  // used where there are no frames
+  // Of "latency". Runs of few frames are compared by the percentile that their fastest frame is.
+  double undisturbed = kUndisturbed;
 };
 
 struct RunMetric {
@@ -42,6 +49,7 @@ struct RunMetric {
   // latency to the median.
   double disturbance = 0;
   bool more_is_better = false;
+  bool holds_file_pages = false;  // resident memory, in which pages of files are counted
 };
 
 // ln(median / undisturbed) of the inference: 0.03 on a machine that is idle but for the run, 1 where others

@@ -32,8 +32,9 @@ Difference welch(std::span<const double> a, std::span<const double> b, double co
 // The t-test of pairs, a[i] with b[i], of which there are two at least: what both of a pair have in common,
 // such as the machine's speed at that moment, is no part of it.
 Difference paired(std::span<const double> a, std::span<const double> b, double confidence);
-// The difference of the medians of two groups, with the spread of one value by the median distance from them
-// (MAD), but at least `least_spread`: one value that is far off moves neither.
+// The difference of the medians of two groups of at least two values each, with the spread of one value by
+// the median distance between two of a group, and Student's t for how little few values know of it; at least
+// what `least_spread` makes of it. One value that is far off moves neither.
 Difference between_medians(std::span<const double> a, std::span<const double> b, double least_spread,
                            double confidence);
 // Where the standard error of the difference is known.

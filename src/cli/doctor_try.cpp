@@ -152,6 +152,7 @@ Status check_model(const ModelResult& model, const std::string& name) {
 
 void append(LoadedSide& all, LoadedSide more) {
   std::move(more.results.begin(), more.results.end(), std::back_inserter(all.results));
+  std::move(more.combined.begin(), more.combined.end(), std::back_inserter(all.combined));
   std::move(more.side.begin(), more.side.end(), std::back_inserter(all.side));
 }
 
@@ -211,7 +212,7 @@ class ModelTrials {
     for (const analysis::ModelComparison& model : comparison.models)
       if (model.name == model_.name) return doctor::judge(cure, Bencher::shown(run_, model_, cure), model);
     analysis::ModelComparison absent;  // cannot be: the bench reports each model that it was given
-    absent.status_after = ModelStatus::failed;
+    absent.outcome_after.status = ModelStatus::failed;
     return doctor::judge(cure, Bencher::shown(run_, model_, cure), absent);
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "analysis/combined_results.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -48,6 +49,10 @@ Result<InputKind> kind_of_file(const fs::path& path) {
     return begin.find(fmt::format("\"{}\"", key)) != std::string::npos;
   };
   if (has_key("time_ns") && !has_key("run_name")) return InputKind::watch_log;
+  if (begin.starts_with("time_seconds,"))
+    return input_error(fmt::format("{} cannot be compared", path.string()),
+                       "it is a log of headroom watch in the form of a table (.csv)",
+                       "log to FILE.jsonl: headroom watch --output FILE.jsonl");
   if (has_key("model_fingerprint") && has_key("runtime_bytes")) return InputKind::footprint;
   if (has_key("schema_version") && has_key("run_name")) return InputKind::run;
   return input_error(fmt::format("{} is nothing that can be compared", path.string()),
@@ -94,6 +99,7 @@ Status load_run(const fs::path& file, const std::string& name, LoadedSide& loade
   if (!text) return forward_error(text);
   auto result = report::read_report(*text, file.string());
   if (!result) return forward_error(result);
+  if (auto fine = check_model_names(*result, file.string()); !fine) return fine;
   loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
   const BenchResult& kept = *loaded.results.back();
   analysis::ComparedRun run{name, &kept, {}};
@@ -103,6 +109,7 @@ Status load_run(const fs::path& file, const std::string& name, LoadedSide& loade
     if (!frames) return forward_error(frames);
     run.models.push_back({&model, std::move(*frames), footprints.of(model.name)});
   }
+  add_combined(loaded, run);
   loaded.side.push_back(std::move(run));
   return {};
 }
@@ -153,6 +160,25 @@ Result<InputKind> kind_of_input(const fs::path& path) {
                      "it is no run of headroom bench, nor a folder of runs", std::string(kWhatIsCompared));
 }
 
+// headroom bench refuses them; a report that was put together by other means may have them.
+Status check_model_names(const BenchResult& run, const std::string& name) {
+  for (std::size_t i = 0; i < run.models.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (run.models[i].name == run.models[j].name)
+        return input_error(
+            fmt::format("{} cannot be compared", name),
+            fmt::format("two of its models are named '{}', so neither can be told from the other",
+                        run.models[i].name),
+            "give each model its own name and measure again");
+  return {};
+}
+
+void add_combined(LoadedSide& loaded, analysis::ComparedRun& run) {
+  loaded.combined.push_back(
+      std::make_unique<std::vector<ModelResult>>(analysis::combined_results(*run.result)));
+  for (const ModelResult& result : *loaded.combined.back()) run.models.push_back({&result, {}, {}});
+}
+
 std::vector<std::string> LoadedSide::names() const {
   std::vector<std::string> names;
   for (const analysis::ComparedRun& run : side) names.push_back(run.name);
@@ -189,7 +215,7 @@ Result<LoadedSide> load_footprints(const std::vector<std::string>& files) {
     if (!text) return forward_error(text);
     auto document = parse_json(*text, file);
     if (!document) return forward_error(document);
-    auto footprint = report::footprint_from_json(*document);
+    auto footprint = report::footprint_from_json(*document, file);
     if (!footprint) return forward_error(footprint);
     auto result = std::make_unique<BenchResult>();
     result->complete = true;

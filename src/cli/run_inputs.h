@@ -23,9 +23,16 @@ Result<InputKind> kind_of_input(const std::filesystem::path& path);
 // The runs of one side. It owns what `side` points to.
 struct LoadedSide {
   std::vector<std::unique_ptr<BenchResult>> results;
+  std::vector<std::unique_ptr<std::vector<ModelResult>>>
+      combined;  // of each: pipelines, parallel runs, pools
   analysis::Side side;
   std::vector<std::string> names() const;
 };
+
+// A run whose models are to be told apart by their names: an error where two have the same one. Adds what it
+// measured of several models at once (combined_results()) to `side`, behind the models.
+Status check_model_names(const BenchResult& run, const std::string& name);
+void add_combined(LoadedSide& loaded, analysis::ComparedRun& run);
 
 // Run folders, report.json files and folders of runs (each run in them). `runs` may have several of each.
 Result<LoadedSide> load_runs(const std::vector<std::string>& runs);

@@ -163,9 +163,9 @@ TriedCure judge(CureSettings settings, std::string command, const analysis::Mode
   TriedCure tried;
   tried.settings = std::move(settings);
   tried.command = std::move(command);
-  if (model.status_after != ModelStatus::ok) {
+  if (model.outcome_after.status != ModelStatus::ok) {
     tried.verdict = CureVerdict::failed;
-    tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.error_after);
+    tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.outcome_after.error);
     return tried;
   }
   bool smaller = false, larger = false;
@@ -182,7 +182,7 @@ TriedCure judge(CureSettings settings, std::string command, const analysis::Mode
     tried.latency_change = figure->after / figure->before - 1;
     tell(latency_words(*figure));
   }
-  if (model.status_before != ModelStatus::ok) {
+  if (model.outcome_before.status != ModelStatus::ok) {
     tried.verdict = CureVerdict::helps;
     tried.sentence = "it comes through, where it did not before";
     tried.figures.clear();

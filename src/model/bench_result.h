@@ -243,6 +243,8 @@ struct HostInfo {
   std::string headroom_version;
   std::string gpu_driver;     // "580.159.04"; empty without NVML
   std::vector<HostGpu> gpus;  // of NVIDIA's driver; empty without NVML
+  // When the run began; empty where the system does not say: nvpmodel's ("MODE_15W"), and of the first core.
+  std::string power_mode, cpu_governor;
   friend bool operator==(const HostInfo&, const HostInfo&) = default;
 };
 

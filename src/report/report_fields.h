@@ -310,6 +310,8 @@ void describe(auto& field, a<HostInfo> auto& host) {
   field("headroom_version", host.headroom_version);
   field.unless_zero("gpu_driver", host.gpu_driver);
   field.unless_zero("gpus", host.gpus);
+  field.unless_zero("power_mode", host.power_mode);
+  field.unless_zero("cpu_governor", host.cpu_governor);
 }
 
 void describe(auto& field, a<LimitRoute> auto& route) {

@@ -148,10 +148,10 @@ Result<HostInfo> host_info_from_json(const Json& document) {
 
 Json to_json(const LayerMemory& layers) { return write_fields(layers, std::nullopt); }
 
-Result<BenchResult> bench_result_from_json(const Json& document) {
-  if (auto usable = check_version(document, "report.json", kReportSchemaVersion); !usable)
+Result<BenchResult> bench_result_from_json(const Json& document, std::string_view name) {
+  if (auto usable = check_version(document, name, kReportSchemaVersion); !usable)
     return forward_error(usable);
-  return read_fields<BenchResult>(document, "report.json");
+  return read_fields<BenchResult>(document, name);
 }
 
 Result<RuntimeSettings> settings_from_json(const Json& document) {
@@ -162,10 +162,10 @@ Result<LayerMemory> layer_memory_from_json(const Json& document) {
   return read_fields<LayerMemory>(document, "the answer about the layers");
 }
 
-Result<Footprint> footprint_from_json(const Json& document) {
-  if (auto usable = check_version(document, "the footprint", kFootprintSchemaVersion); !usable)
+Result<Footprint> footprint_from_json(const Json& document, std::string_view name) {
+  if (auto usable = check_version(document, name, kFootprintSchemaVersion); !usable)
     return forward_error(usable);
-  return read_fields<Footprint>(document, "the footprint");
+  return read_fields<Footprint>(document, name);
 }
 
 Result<BenchResult> read_report(std::string_view text, std::string_view name) {
@@ -175,7 +175,7 @@ Result<BenchResult> read_report(std::string_view text, std::string_view name) {
     error.fix = "name a run's folder, its report.json or a recording (.hrec)";
     return tl::unexpected(std::move(error));
   }
-  return bench_result_from_json(*document);
+  return bench_result_from_json(*document, name);
 }
 
 }  // namespace headroom::report

@@ -26,9 +26,11 @@ nlohmann::ordered_json to_json(const Footprint& footprint);
 // Read what to_json wrote. They tolerate unknown keys and absent figures; a value of a wrong type and a newer
 // schema_version are errors that name the key as a JSON pointer. The file names inside the source's sequences
 // are not in the report (metadata.json has them) and come back empty.
-Result<BenchResult> bench_result_from_json(const nlohmann::ordered_json& document);
+Result<BenchResult> bench_result_from_json(const nlohmann::ordered_json& document,
+                                           std::string_view name = "report.json");
 Result<RuntimeSettings> settings_from_json(const nlohmann::ordered_json& document);
-Result<Footprint> footprint_from_json(const nlohmann::ordered_json& document);
+Result<Footprint> footprint_from_json(const nlohmann::ordered_json& document,
+                                      std::string_view name = "the footprint");
 
 // A model's entry of report.json alone, for what the setup phase found out about a model that failed.
 nlohmann::ordered_json to_json(const ModelResult& result);

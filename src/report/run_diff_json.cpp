@@ -1,4 +1,6 @@
 // `headroom diff RUN RUN --json`; docs/diff.md names the keys.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -36,19 +38,23 @@ Json metric_json(const MetricChange& change) {
   json[with_unit("before", metric.unit)] = number(metric, change.before);
   json[with_unit("after", metric.unit)] = number(metric, change.after);
   json[with_unit("change", metric.unit)] = number(metric, change.change());
-  if (change.before != 0) {
+  if (change.has_ratio) {
     json["change_percent"] = 100 * (change.ratio - 1);
     json["change_low_percent"] = 100 * (change.low - 1);
     json["change_high_percent"] = 100 * (change.high - 1);
+  } else {
+    json[with_unit("change_low", metric.unit)] = number(metric, change.low_change);
+    json[with_unit("change_high", metric.unit)] = number(metric, change.high_change);
   }
   json["confidence"] = change.confidence;
   json["p"] = change.p;
   json["spread"] = change.was_paired ? "paired" : change.spread_was_measured ? "measured" : "allowed";
   json["runs_before"] = change.runs_before;
   json["runs_after"] = change.runs_after;
-  json["judged"] = metric.alpha > 0;
+  json["judged"] = change.is_judged;
   json["differs"] = change.differs;
   if (change.differs) json["worse"] = change.is_worse();
+  if (change.is_of_file_pages) json["file_pages_change_bytes"] = std::llround(change.file_pages);
   return json;
 }
 
@@ -75,8 +81,13 @@ Json layers_json(const std::vector<LayerChange>& changes) {
 Json model_json(const ModelComparison& model) {
   Json json;
   json["name"] = model.name;
-  json["status_before"] = name_of(model.status_before);
-  json["status_after"] = name_of(model.status_after);
+  for (const auto& [side, outcome] :
+       {std::pair{"before", &model.outcome_before}, std::pair{"after", &model.outcome_after}}) {
+    json[fmt::format("status_{}", side)] = name_of(outcome->status);
+    json[fmt::format("runs_{}", side)] = outcome->runs;
+    json[fmt::format("failed_{}", side)] = outcome->failed;
+    if (!outcome->error.empty()) json[fmt::format("error_{}", side)] = outcome->error;
+  }
   json["metrics"] = Json::array();
   for (const MetricChange& change : model.metrics) json["metrics"].push_back(metric_json(change));
   json["frames_before"] = model.frames_before;
@@ -96,6 +107,8 @@ std::string_view name_of_tone(RunDiffTone tone) {
       return "mixed";
     case RunDiffTone::better:
       return "better";
+    case RunDiffTone::unknown:
+      return "unknown";
     case RunDiffTone::same:
       break;
   }
@@ -118,7 +131,8 @@ Json run_diff_to_json(const RunDiffReport& report) {
   json["models"] = Json::array();
   for (const ModelComparison& model : comparison.models) json["models"].push_back(model_json(model));
   json["only_before"] = comparison.only_before;
-  json["only_after"] = comparison.only_after;
+  json["only_after"] = Json::array();
+  for (const NewModel& model : comparison.only_after) json["only_after"].push_back(model.name);
   json["facts"] = facts_json(comparison.facts);
   json["caveats"] = comparison.caveats;
   json["breaches"] = Json::array();

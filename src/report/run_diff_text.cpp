@@ -20,6 +20,7 @@ std::string_view paint_of(RunDiffTone tone) {
     case RunDiffTone::worse:
       return kRed;
     case RunDiffTone::mixed:
+    case RunDiffTone::unknown:
       return kYellow;
     case RunDiffTone::better:
       return kGreen;
@@ -64,7 +65,7 @@ class Screen {
     if (!verdict.cause.empty()) paragraph(verdict.cause);
     text_ += fmt::format("\nA  {}\nB  {}\n", runs_words(report_.before), runs_words(report_.after));
     for (const ModelComparison& model : report_.comparison.models) draw_model(model);
-    for (const std::string& name : report_.comparison.only_after) paragraph(name + " is new in B.");
+    for (const NewModel& model : report_.comparison.only_after) paragraph(model.name + " is new in B.");
     draw_list("What the runs differ in", fact_lines(report_.comparison));
     draw_list("To be known", report_.comparison.caveats);
     return std::move(text_);
@@ -130,6 +131,7 @@ std::string_view symbol_of(RunDiffTone tone) {
     case RunDiffTone::worse:
       return ":red_circle:";
     case RunDiffTone::mixed:
+    case RunDiffTone::unknown:
       return ":yellow_circle:";
     case RunDiffTone::better:
       return ":green_circle:";
@@ -182,7 +184,8 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
     add_layers(text, "memory by kind", model.shares, report.top);
     add_layers(text, "memory by node", model.nodes, report.top);
   }
-  for (const std::string& name : report.comparison.only_after) text += escaped(name) + " is new in B.\n\n";
+  for (const NewModel& model : report.comparison.only_after)
+    text += escaped(model.name) + " is new in B.\n\n";
   add_list(text, "What the runs differ in", fact_lines(report.comparison));
   add_list(text, "To be known", report.comparison.caveats);
   text += fmt::format("A: {}  \nB: {}\n", code(runs_words(report.before)), code(runs_words(report.after)));

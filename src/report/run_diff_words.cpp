@@ -31,12 +31,15 @@ std::string_view words_of_change(const MetricChange& change) {
   return more ? "more" : "less";
 }
 
-bool is_judged(const MetricChange& change) { return change.metric->alpha > 0; }
+std::string signed_words(const RunMetric& metric, double value) {
+  return (value > 0 ? "+" : "") + words_for(metric, value);
+}
 
 std::string change_words(const ModelComparison& model, const MetricChange& change, bool with_model) {
-  return fmt::format("{}{} {} ({} to {})", with_model ? model.name + ": " : "", change.metric->name,
-                     percent_words(change.ratio), words_for(*change.metric, change.before),
-                     words_for(*change.metric, change.after));
+  const std::string amount =
+      change.has_ratio ? percent_words(change.ratio) : signed_words(*change.metric, change.change());
+  return fmt::format("{}{} {} ({} to {})", with_model ? model.name + ": " : "", change.metric->name, amount,
+                     words_for(*change.metric, change.before), words_for(*change.metric, change.after));
 }
 
 struct Found {
@@ -48,7 +51,7 @@ Found judged_changes(const RunComparison& comparison) {
   Found found;
   for (const ModelComparison& model : comparison.models)
     for (const MetricChange& change : model.metrics) {
-      if (!is_judged(change) || !change.differs) continue;
+      if (!change.is_judged || !change.differs) continue;
       (change.is_worse() ? found.worse : found.better) = true;
       const std::string adjective(words_of_change(change));
       if (std::find(found.adjectives.begin(), found.adjectives.end(), adjective) == found.adjectives.end())
@@ -68,21 +71,30 @@ std::string reach_words(const RunComparison& comparison) {
   for (const std::string_view name : {std::string_view("latency"), std::string_view("run_peak")}) {
     double widest = 0;
     for (const ModelComparison& model : comparison.models)
-      if (const MetricChange* change = model.find(name))
+      if (const MetricChange* change = model.find(name); change != nullptr && change->has_ratio)
         widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
     if (widest > 0) reaches.push_back(fmt::format("{} ±{:.1f} %", name, 100 * widest));
   }
   return joined(reaches, ", ");
 }
 
-std::vector<std::string> falls(const RunComparison& comparison) {
-  std::vector<std::string> words;
-  for (const ModelComparison& model : comparison.models)
-    if (model.status_before == ModelStatus::ok && model.status_after != ModelStatus::ok)
-      words.push_back(fmt::format("{} came through in A and not in B ({}: {})", model.name,
-                                  words_for(model.status_after), model.error_after));
-  for (const std::string& name : comparison.only_before) words.push_back(fmt::format("{} is not in B", name));
-  return words;
+// What became of the models themselves, before any figure of theirs.
+struct Outcomes {
+  std::vector<std::string> worse, better, unknown;
+};
+
+Outcomes outcomes_of(const RunComparison& comparison) {
+  Outcomes outcomes;
+  for (const ModelComparison& model : comparison.models) {
+    if (model.outcome_before.failed == 0 && model.outcome_after.failed == 0) continue;
+    auto& of_kind = model.fell() ? outcomes.worse : model.recovered() ? outcomes.better : outcomes.unknown;
+    of_kind.push_back(failure_words(model));
+  }
+  for (const std::string& name : comparison.only_before)
+    outcomes.worse.push_back(fmt::format("{} is not in B", name));
+  for (const NewModel& model : comparison.only_after)
+    if (model.outcome.failed > 0) outcomes.worse.push_back(failure_words(model));
+  return outcomes;
 }
 
 std::string detection_words(const RunComparison& comparison) {
@@ -106,12 +118,13 @@ std::vector<FactChange> all_facts(const RunComparison& comparison) {
   return facts;
 }
 
-std::string cause_of(const RunComparison& comparison, bool changed) {
+std::string cause_of(const RunComparison& comparison, bool changed, bool is_unexplained) {
   const std::vector<FactChange> facts = all_facts(comparison);
   if (facts.empty())
-    return changed ? "Nothing that the runs record explains it: model files, settings, runtime, source and "
-                     "machine are the same, so look at the program that was built around them."
-                   : "";
+    return is_unexplained
+               ? "Nothing that the runs record explains it: model files, settings, runtime, source and "
+                 "machine are the same, so look at the program that was built around them."
+               : "";
   std::vector<std::string> words;
   for (const FactChange& fact : facts) {
     if (words.size() == 3) break;
@@ -126,39 +139,56 @@ std::string cause_of(const RunComparison& comparison, bool changed) {
 }  // namespace
 
 RunDiffVerdict verdict_of(const RunComparison& comparison) {
-  RunDiffVerdict verdict;
-  const std::vector<std::string> fallen = falls(comparison);
+  const Outcomes outcomes = outcomes_of(comparison);
   const Found found = judged_changes(comparison);
-  if (!fallen.empty()) {
-    verdict.tone = RunDiffTone::worse;
-    verdict.sentence = fmt::format("B is worse: {}.", joined(fallen, "; "));
-  } else if (comparison.models.empty()) {
-    verdict.sentence = "A and B have no model in common.";
-  }
+  const bool worse = found.worse || !outcomes.worse.empty(),
+             better = found.better || !outcomes.better.empty();
+  // Where each model failed on a side there is no figure to be alike.
+  const bool has_figures = std::any_of(comparison.models.begin(), comparison.models.end(),
+                                       [](const ModelComparison& model) { return !model.metrics.empty(); });
+  RunDiffVerdict verdict;
+  verdict.tone = !outcomes.worse.empty() ? RunDiffTone::worse
+                 : worse && better       ? RunDiffTone::mixed
+                 : worse                 ? RunDiffTone::worse
+                 : better                ? RunDiffTone::better
+                 : has_figures           ? RunDiffTone::same
+                                         : RunDiffTone::unknown;
+  std::vector<std::string> sentences;
+  if (!outcomes.worse.empty())
+    sentences.push_back(fmt::format("B is worse: {}.", joined(outcomes.worse, "; ")));
+  if (!outcomes.better.empty())
+    sentences.push_back(fmt::format("B is better: {}.", joined(outcomes.better, "; ")));
+  if (!outcomes.unknown.empty()) sentences.push_back(joined(outcomes.unknown, "; ") + ".");
   if (!found.changes.empty()) {
-    if (fallen.empty())
-      verdict.tone = found.worse && found.better ? RunDiffTone::mixed
-                     : found.worse               ? RunDiffTone::worse
-                                                 : RunDiffTone::better;
-    verdict.sentence += fmt::format("{}B is {}: {}.", verdict.sentence.empty() ? "" : " ",
-                                    joined(found.adjectives, " and "), joined(found.changes, "; "));
-  } else if (verdict.sentence.empty()) {
+    sentences.push_back(
+        fmt::format("B is {}: {}.", joined(found.adjectives, " and "), joined(found.changes, "; ")));
+  } else if (has_figures && !worse && !better) {
     const std::string reach = reach_words(comparison);
-    verdict.sentence = fmt::format("B is as A: nothing changed by more than runs of one thing differ by{}.",
-                                   reach.empty() ? "" : fmt::format(" ({})", reach));
+    sentences.push_back(fmt::format("{} nothing changed by more than runs of one thing differ by{}.",
+                                    outcomes.unknown.empty() ? "B is as A:" : "In the runs that came through",
+                                    reach.empty() ? "" : fmt::format(" ({})", reach)));
+  } else if (comparison.models.empty()) {
+    sentences.emplace_back("A and B have no model in common.");
   }
   const std::string detections = detection_words(comparison);
-  verdict.sentence += detections;
-  verdict.cause = cause_of(comparison, verdict.tone != RunDiffTone::same || !detections.empty());
+  verdict.sentence = joined(sentences, " ") + detections;
+  // A failure has its error beside it: only figures are left unexplained.
+  verdict.cause = cause_of(comparison, worse || better || !detections.empty(),
+                           !found.changes.empty() || !detections.empty());
   return verdict;
 }
 
 std::string interval_words(const MetricChange& change) {
   if (change.before == change.after) return "same";
-  if (change.before == 0) return "from 0";
-  if (change.low == change.high) return percent_words(change.after / change.before);
-  return fmt::format("{} ({} to {})", percent_words(change.ratio), percent_words(change.low),
-                     percent_words(change.high));
+  if (change.has_ratio)
+    return change.low == change.high ? percent_words(change.ratio)
+                                     : fmt::format("{} ({} to {})", percent_words(change.ratio),
+                                                   percent_words(change.low), percent_words(change.high));
+  const RunMetric& metric = *change.metric;
+  std::string moved = signed_words(metric, change.change());
+  if (change.low_change == change.high_change) return moved;
+  return fmt::format("{} ({} to {})", moved, signed_words(metric, change.low_change),
+                     signed_words(metric, change.high_change));
 }
 
 std::string superiority_words(const ModelComparison& model) {
@@ -177,7 +207,7 @@ std::vector<std::string> fact_lines(const RunComparison& comparison) {
 }
 
 bool is_shown(const MetricChange& change) {
-  return change.differs || is_judged(change) ||
+  return change.differs || change.is_judged ||
          std::find(kAlwaysShown.begin(), kAlwaysShown.end(), change.metric->name) != kAlwaysShown.end();
 }
 

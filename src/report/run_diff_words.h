@@ -9,7 +9,7 @@
 
 namespace headroom::report {
 
-enum class RunDiffTone { worse, mixed, better, same };
+enum class RunDiffTone { worse, mixed, better, same, unknown };  // unknown: nothing could be compared
 
 struct RunDiffVerdict {
   RunDiffTone tone = RunDiffTone::same;

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "sources/metric_source.h"
 
 namespace headroom::sources {
 namespace {
@@ -97,6 +98,10 @@ HostInfo read_host_info(const std::filesystem::path& root) {
   if (const auto words = split_words(total); !words.empty())
     host.ram_total = kibibytes(parse_number<std::int64_t>(words[0]).value_or(0));
   host.headroom_version = HEADROOM_VERSION;
+  host.cpu_governor = text_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  SystemSample sample;
+  if (const auto source = make_power_mode_source(root); source && source->read(sample))
+    host.power_mode = sample.power_mode;
   return host;
 }
 

@@ -167,6 +167,102 @@ TEST_F(DiffRuns, DamagedFilesAreSaid) {
   EXPECT_THAT(run({"quick", "damaged"}).err, HasSubstr("run_name"));
 }
 
+// A copy of the quick run, its report changed.
+class ChangedRuns : public DiffRuns {
+ protected:
+  void change(const char* name, const std::function<void(Json& report)>& with) {
+    const fs::path run = bench_->path() / name;
+    fs::remove_all(run);
+    fs::copy(bench_->path() / "quick", run, fs::copy_options::recursive);
+    auto report = parse_json(read_text(run / "report.json"));
+    ASSERT_TRUE(report.has_value());
+    with(*report);
+    write_text(run / "report.json", report->dump());
+  }
+  static void fail(Json& report) {
+    report["models"][0]["status"] = "oom";
+    report["models"][0]["error"] = "the kernel killed it";
+  }
+};
+
+TEST_F(ChangedRuns, WhatFailedIsNotAsItWas) {
+  change("failed", fail);
+  const CommandResult recovered = run({"failed", "quick"});
+  EXPECT_THAT(recovered.out,
+              StartsWith("B is better: m came through in B and not in A (oom: the kernel killed it)."));
+  EXPECT_THAT(recovered.out, Not(HasSubstr("Nothing that the runs record explains it")));
+  const CommandResult fell = run({"quick", "failed", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(fell.exit_code, 1);
+  EXPECT_THAT(fell.out, AllOf(StartsWith("B is worse: m came through in A and not in B"),
+                              Not(HasSubstr("Nothing that the runs record explains it"))));
+  const CommandResult both = run({"failed", "failed", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_THAT(both.out, AllOf(StartsWith("m failed in A (oom"), Not(HasSubstr("is as A"))));
+  const auto document = parse_json(run({"failed", "failed", "--json"}).out);
+  ASSERT_TRUE(document.has_value());
+  EXPECT_EQ(get_text(*document, "outcome"), "unknown");
+  EXPECT_EQ(get_integer((*document)["models"][0], "failed_after"), 1);
+}
+
+TEST_F(ChangedRuns, ANewModelThatFailedIsTold) {
+  change("more", [](Json& report) {
+    Json added = report["models"][0];
+    added["name"] = "added";
+    added["status"] = "crashed";
+    report["models"].push_back(added);
+  });
+  const CommandResult result = run({"quick", "more", "--fail-on", "run_peak>+50%"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, StartsWith("B is worse: added is new in B and failed there (crashed"));
+  EXPECT_THAT(result.err, HasSubstr("added is new in B and failed there"));
+}
+
+TEST_F(ChangedRuns, TwoModelsOfOneNameAreRefused) {
+  change("twins", [](Json& report) { report["models"].push_back(Json(report["models"][0])); });
+  const CommandResult result = run({"quick", "twins"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("twins/report.json"), HasSubstr("two of its models are named 'm'")));
+}
+
+TEST_F(ChangedRuns, GrowthFromNothingHasNoPercentage) {
+  change("nothing", [](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = 0; });
+  const CommandResult result = run({"nothing", "quick", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("run_peak +"), HasSubstr("(0 B to"), Not(HasSubstr("+0.0 % (0 B"))));
+  EXPECT_THAT(result.err, HasSubstr("run_peak of m went from 0 B to"));
+}
+
+TEST_F(ChangedRuns, PipelinesAndPoolsAreComparedToo) {
+  const auto pipeline = [](std::int64_t peak) {
+    return [peak](Json& report) {
+      report["pipeline"] = {{"status", "ok"},
+                            {"frames", 20},
+                            {"runtime_bytes", 20 << 20},
+                            {"peak_bytes", peak},
+                            {"memory", {{"run_peak_bytes", peak}, {"violations", 0}}},
+                            {"models", Json::array()}};
+    };
+  };
+  change("one", pipeline(100 << 20));
+  change("two", pipeline(130 << 20));
+  const CommandResult result = run({"one", "two", "--fail-on", "(pipeline):run_peak>+5%"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, StartsWith("B is larger: (pipeline): run_peak +30.0 %"));
+}
+
+TEST_F(ChangedRuns, AReportThatIsNotUsableIsNamed) {
+  change("wrong", [](Json& report) { report["run_name"] = 7; });
+  EXPECT_THAT(run({"quick", "wrong"}).err, HasSubstr("wrong/report.json is not usable"));
+}
+
+TEST_F(ChangedRuns, ALogAsATableIsKnown) {
+  write_text(bench_->path() / "log.csv", "time_seconds,unix_time_seconds,cpu_percent\n0.0,1.0,3\n");
+  EXPECT_THAT(run({"log.csv", "log.csv"}).err,
+              AllOf(HasSubstr("a log of headroom watch in the form of a table"), HasSubstr("FILE.jsonl")));
+}
+
 // Two logs of this very machine, in one of which the free memory is halved.
 TEST(DiffLogs, SaysWhichFiguresDiffer) {
   TemporaryFolder folder;

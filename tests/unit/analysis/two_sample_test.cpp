@@ -78,6 +78,24 @@ TEST(BetweenMedians, IsNotMovedByOneValueThatIsFarOff) {
   EXPECT_LT(between_medians(a, b, 1.0, 0.95).low, 0);  // where runs are known to differ by more
 }
 
+// Of values whose spread is above the allowance: the promise holds with as few as three a side.
+TEST(BetweenMedians, HasNoMoreFalseAlarmsThanItPromises) {
+  constexpr int kTrials = 4000;
+  for (const std::size_t runs : {3, 4, 5, 10, 20}) {
+    std::mt19937 random(11);
+    std::normal_distribution<double> normal;
+    int alarms = 0;
+    for (int i = 0; i < kTrials; ++i) {
+      std::vector<double> a(runs), b(runs);
+      for (double& value : a) value = normal(random);
+      for (double& value : b) value = normal(random);
+      const Difference found = between_medians(a, b, 0.01, 0.985);
+      if (found.low > 0 || found.high < 0) ++alarms;
+    }
+    EXPECT_LT(alarms, kTrials * 25 / 1000) << runs;
+  }
+}
+
 TEST(Superiority, CountsPairsAndHalvesTies) {
   const std::vector<std::int64_t> a{1, 2, 3}, b{2, 3, 4};
   EXPECT_DOUBLE_EQ(*superiority(a, b), (6 + 0.5 * 2) / 9);

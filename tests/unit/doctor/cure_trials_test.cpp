@@ -101,14 +101,14 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
 
 TEST(CureTrials, WhatDidNotComeThroughIsNoGain) {
   analysis::ModelComparison fallen = comparison({});
-  fallen.status_after = ModelStatus::failed;
-  fallen.error_after = "no such setting";
+  fallen.outcome_after.status = ModelStatus::failed;
+  fallen.outcome_after.error = "no such setting";
   const auto tried = doctor::judge({"m", "arena=off"}, "", fallen);
   EXPECT_EQ(tried.verdict, CureVerdict::failed);
   EXPECT_EQ(tried.sentence, "it did not come through: no such setting");
   EXPECT_FALSE(tried.saved);
   analysis::ModelComparison risen = comparison({change("run_peak", 100, 200)});
-  risen.status_before = ModelStatus::oom;
+  risen.outcome_before.status = ModelStatus::oom;
   EXPECT_EQ(doctor::judge({"m", "arena=off"}, "", risen).verdict, CureVerdict::helps);
 }
 

@@ -33,11 +33,16 @@ TEST(HostInfo, AJetsonIsKnownByItsDeviceTreeAndItsCoresByNumber) {
             "processor\t: 0\nBogoMIPS\t: 62.50\nCPU implementer\t: 0x41\nCPU part\t: 0xd42\n");
   tree.file("proc/meminfo", "MemTotal:        7802872 kB\n");
   tree.file("etc/os-release", "NAME=\"Ubuntu\"\nPRETTY_NAME=\"Ubuntu 22.04.4 LTS\"\n");
+  tree.file("var/lib/nvpmodel/status", "pmode:0002\n");
+  tree.file("etc/nvpmodel.conf", "< POWER_MODEL ID=2 NAME=MODE_15W >\n");
+  tree.file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil\n");
   const HostInfo host = read_host_info(tree.root());
   EXPECT_EQ(host.board, "NVIDIA Jetson Orin Nano Developer Kit");
   EXPECT_EQ(host.cpu_model, "Cortex-A78AE");
   EXPECT_EQ(host.os, "Ubuntu 22.04.4 LTS");
   EXPECT_EQ(host.ram_total, kibibytes(7802872));
+  EXPECT_EQ(host.power_mode, "MODE_15W");
+  EXPECT_EQ(host.cpu_governor, "schedutil");
 }
 
 // The kernels of JetPack 4 give a "model name" that tells only the instruction set.
@@ -60,6 +65,8 @@ TEST(HostInfo, NothingThereIsNothingSaid) {
   EXPECT_EQ(host.os, "");
   EXPECT_EQ(host.cpu_model, "");
   EXPECT_EQ(host.board, "");
+  EXPECT_EQ(host.power_mode, "");
+  EXPECT_EQ(host.cpu_governor, "");
 }
 
 }  // namespace

@@ -1,0 +1,283 @@
+#include "analysis/metric_change.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "analysis/robust_statistics.h"
+#include "analysis/two_sample.h"
+
+namespace headroom::analysis {
+namespace {
+
+constexpr double kShownConfidence = 0.99;  // of metrics that change no verdict
+constexpr std::size_t kPairsToTrust = 4;
+
+// What the process takes while a TorchScript runs differs from run to run by 1.1 % of its memory, where ONNX
+// Runtime's differs by 0.1 to 0.3 % (bench/results/diff_memory_spread.md).
+constexpr double kLibTorchShare = 0.015;
+
+// A value of the metric, and what of it are pages of files where the run tells.
+struct Measured {
+  double value = 0;
+  std::optional<double> file_pages;
+};
+
+std::vector<Measured> measured_by(const RunMetric& metric, const RunsOfModel& runs, double undisturbed) {
+  std::vector<Measured> values;
+  for (const ComparedModel* run : runs.models) {
+    MeasuredFigures figures = run->figures();
+    figures.undisturbed = undisturbed;
+    const auto value = metric.value(figures);
+    // A time of nothing is no time.
+    if (!value || !std::isfinite(*value) || (metric.unit == MetricUnit::nanoseconds && *value <= 0)) continue;
+    Measured measured{*value, {}};
+    const auto& files = run->result->memory.file_backed_peak;
+    // A model that is mapped from its file is pages of a file itself.
+    if (metric.holds_file_pages && files && !run->result->settings.mapped)
+      measured.file_pages = static_cast<double>(files->count);
+    values.push_back(measured);
+  }
+  return values;
+}
+
+double mean_of(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+std::vector<double> values_of(const std::vector<Measured>& measured) {
+  std::vector<double> values;
+  for (const Measured& one : measured) values.push_back(one.value);
+  return values;
+}
+
+// A and B one after the other, again and again: then what both of a turn have in common, such as the clock
+// of a machine that is shared, cancels out.
+bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
+  if (a.models.size() != b.models.size() || a.models.size() < kPairsToTrust) return false;
+  for (std::size_t i = 0; i < a.models.size(); ++i) {
+    if (a.started_at[i] == b.started_at[i]) return false;
+    if (i > 0 &&
+        std::max(a.started_at[i - 1], b.started_at[i - 1]) >= std::min(a.started_at[i], b.started_at[i]))
+      return false;
+  }
+  return true;
+}
+
+double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
+  const bool is_run = metric.name == "run_peak" || metric.name == "run_mean";
+  if (is_run && runs.models.front()->result->backend == "libtorch") return kLibTorchShare;
+  return metric.run_to_run_share;
+}
+
+// Of one run of the metric, as a share of its value: what is allowed for from run to run, and the sampling
+// error of its percentile and how disturbed it was.
+double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double value, double undisturbed) {
+  const bool is_undisturbed = metric.percentile == kUndisturbed;
+  double squares = 0;
+  for (const ComparedModel* run : runs.models) {
+    std::vector<std::int64_t> times;
+    if (metric.percentile > 0)
+      for (const FrameTimes& frame : run->frames) times.push_back(frame.inference.count);
+    const double sampling = log_quantile_error(times, is_undisturbed ? undisturbed : metric.percentile);
+    const double disturbed =
+        metric.disturbance > 0 ? metric.disturbance * disturbance_of(run->figures()).value_or(0) : 0;
+    squares += sampling * sampling + disturbed * disturbed;
+  }
+  const double share = allowed_share(metric, runs);
+  const double absolute = value > 0 ? metric.run_to_run / value : 0;
+  return std::sqrt(share * share + absolute * absolute + squares / static_cast<double>(runs.models.size()));
+}
+
+// Half of what the bare runtimes of the sides differ by, beyond half a MiB, up to a huge page. It is there
+// before the model is loaded, so where the runtime is the same it is chance: one run in fifteen had 2 MiB
+// more there, by its size a huge page, and then 1.2 MiB more in all that follows
+// (bench/results/diff_power.md). What differs by more than that is no such chance.
+double chance_of_runtime(const RunsOfModel& before, const RunsOfModel& after) {
+  constexpr double kUsual = 512 << 10, kHugePage = 2 << 20;
+  const auto middle = [](const RunsOfModel& runs) {
+    std::vector<double> values;
+    for (const ComparedModel* run : runs.models)
+      if (run->result->memory.runtime)
+        values.push_back(static_cast<double>(run->result->memory.runtime->count));
+    return median(values);
+  };
+  if (before.models.front()->result->backend_version != after.models.front()->result->backend_version)
+    return 0;
+  const double a = middle(before), b = middle(after);
+  const double apart = a > 0 && b > 0 ? std::abs(b - a) : 0;
+  return apart > 2 * kHugePage ? 0 : std::clamp(apart - kUsual, 0.0, kHugePage) / 2;
+}
+
+// One comparison of logarithms, so that the change is a ratio and twice as slow is as far as twice as fast.
+class LogComparison {
+ public:
+  LogComparison(MetricChange& change, const RunsOfModel& before, const RunsOfModel& after, double undisturbed)
+      : change_(change), before_(before), after_(after), undisturbed_(undisturbed) {
+    change_.spread_was_measured =
+        change_.runs_before >= kRunsToKnowTheirSpread && change_.runs_after >= kRunsToKnowTheirSpread;
+    change_.was_paired = change_.spread_was_measured && !is_memory() &&
+                         change_.runs_before == before.models.size() &&
+                         change_.runs_after == after.models.size() && in_turns(before, after);
+  }
+
+  // The middle of several values: of memory the median, since one run in twenty has a megabyte more of a
+  // library's file mapped than all others; else the geometric mean.
+  double middle_of(const std::vector<double>& values) const {
+    if (std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); }))
+      return values.front();  // to the last digit
+    std::vector<double> logs = logs_of(values);
+    return std::exp(is_memory() && change_.spread_was_measured ? median(logs) : mean_of(logs));
+  }
+
+  Difference difference(const std::vector<double>& a, const std::vector<double>& b) const {
+    const std::vector<double> logs_a = logs_of(a), logs_b = logs_of(b);
+    const double middle_a = middle_of(a), middle_b = middle_of(b);
+    if (change_.was_paired) return paired(logs_a, logs_b, change_.confidence);
+    if (change_.spread_was_measured && !is_memory()) return welch(logs_a, logs_b, change_.confidence);
+    const double of_a = allowed_error(*change_.metric, before_, middle_a, undisturbed_);
+    const double of_b = allowed_error(*change_.metric, after_, middle_b, undisturbed_);
+    if (change_.spread_was_measured)
+      return between_medians(logs_a, logs_b, std::max(of_a, of_b), change_.confidence);
+    const double chance = is_memory() ? chance_of_runtime(before_, after_) / std::max(middle_a, middle_b) : 0;
+    const auto runs_a = static_cast<double>(a.size()), runs_b = static_cast<double>(b.size());
+    return known_error(mean_of(logs_b) - mean_of(logs_a),
+                       std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance),
+                       change_.confidence);
+  }
+
+ private:
+  bool is_memory() const { return change_.metric->unit == MetricUnit::bytes; }
+  static std::vector<double> logs_of(const std::vector<double>& values) {
+    std::vector<double> logs;
+    for (const double value : values) logs.push_back(std::log(value));
+    return logs;
+  }
+
+  MetricChange& change_;
+  const RunsOfModel &before_, &after_;
+  double undisturbed_;
+};
+
+bool all_positive(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return value > 0; });
+}
+
+// The values with as many pages of files in all of them. Empty where a run does not tell how many it has.
+struct Sides {
+  std::vector<double> a, b;
+};
+Sides with_equal_file_pages(const std::vector<Measured>& a, const std::vector<Measured>& b) {
+  std::vector<double> pages;
+  for (const auto* side : {&a, &b})
+    for (const Measured& run : *side) {
+      if (!run.file_pages) return {};
+      pages.push_back(*run.file_pages);
+    }
+  const double same = mean_of(pages);
+  Sides sides;
+  for (const Measured& run : a) sides.a.push_back(run.value - *run.file_pages + same);
+  for (const Measured& run : b) sides.b.push_back(run.value - *run.file_pages + same);
+  return all_positive(sides.a) && all_positive(sides.b) ? sides : Sides{};
+}
+
+double mean_file_pages(const std::vector<Measured>& runs) {
+  double sum = 0;
+  for (const Measured& run : runs) sum += *run.file_pages;
+  return sum / static_cast<double>(runs.size());
+}
+
+// How many pages of the libraries' files are mapped is settled by how the files came into the page cache: the
+// same program had 29 % more resident memory after its libraries were read from begin to end
+// (bench/results/diff_memory_spread.md). So the interval holds the change with and without them.
+void widen_by_file_pages(MetricChange& change, const LogComparison& comparison,
+                         const std::vector<Measured>& a, const std::vector<Measured>& b) {
+  const Sides without = with_equal_file_pages(a, b);
+  if (without.a.empty()) return;
+  const Difference difference = comparison.difference(without.a, without.b);
+  const bool was_certain = change.low > 1 || change.high < 1;
+  change.low = std::min(change.low, std::exp(difference.low));
+  change.high = std::max(change.high, std::exp(difference.high));
+  change.p = std::max(change.p, difference.p);
+  change.is_of_file_pages = was_certain && change.low <= 1 && change.high >= 1;
+  change.file_pages = mean_file_pages(b) - mean_file_pages(a);
+}
+
+// The interval of a difference of values that may be 0 or less.
+void compare_values(MetricChange& change, const std::vector<double>& a, const std::vector<double>& b) {
+  change.has_ratio = false;
+  change.before = mean_of(a);
+  change.after = mean_of(b);
+  change.spread_was_measured = a.size() >= kRunsToKnowTheirSpread && b.size() >= kRunsToKnowTheirSpread;
+  const double allowed = change.metric->run_to_run *
+                         std::sqrt(1 / static_cast<double>(a.size()) + 1 / static_cast<double>(b.size()));
+  const Difference difference = change.spread_was_measured
+                                    ? welch(a, b, change.confidence)
+                                    : known_error(change.change(), allowed, change.confidence);
+  change.low_change = difference.low;
+  change.high_change = difference.high;
+  change.p = difference.p;
+  change.differs = change.before != change.after && !change.is_noise() &&
+                   std::abs(change.change()) >= change.metric->least;
+}
+
+}  // namespace
+
+UndisturbedLevel undisturbed_level(const RunsOfModel& before, const RunsOfModel& after) {
+  UndisturbedLevel level;
+  std::size_t most = 0;
+  bool all_have_frames = true;
+  for (const RunsOfModel* side : {&before, &after})
+    for (const ComparedModel* run : side->models) {
+      all_have_frames = all_have_frames && !run->frames.empty();
+      // A run of the history is kept without its frames, and knows how many they were.
+      const std::size_t frames = !run->frames.empty() ? run->frames.size()
+                                 : run->latency       ? static_cast<std::size_t>(run->result->frames)
+                                                      : 0;
+      if (frames == 0) continue;
+      level.fewest = level.fewest == 0 ? frames : std::min(level.fewest, frames);
+      most = std::max(most, frames);
+    }
+  if (level.fewest == 0) return level;
+  level.percentile = std::max(kUndisturbed, 1 / (static_cast<double>(level.fewest) + 1));
+  if (all_have_frames || level.percentile == kUndisturbed) return level;
+  level.is_comparable = level.fewest == most;
+  level.percentile = kUndisturbed;
+  return level;
+}
+
+std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
+                                      const RunsOfModel& after, std::size_t models, double undisturbed) {
+  const std::vector<Measured> measured_a = measured_by(metric, before, undisturbed);
+  const std::vector<Measured> measured_b = measured_by(metric, after, undisturbed);
+  if (measured_a.empty() || measured_b.empty()) return std::nullopt;
+  const std::vector<double> a = values_of(measured_a), b = values_of(measured_b);
+  MetricChange change;
+  change.metric = &metric;
+  change.runs_before = a.size();
+  change.runs_after = b.size();
+  change.confidence = metric.alpha > 0 ? 1 - metric.alpha / static_cast<double>(models) : kShownConfidence;
+  change.is_judged = metric.alpha > 0;
+  if (!all_positive(a) || !all_positive(b)) {
+    compare_values(change, a, b);
+    return change;
+  }
+  const LogComparison comparison(change, before, after, undisturbed);
+  const Difference difference = comparison.difference(a, b);
+  change.before = comparison.middle_of(a);
+  change.after = comparison.middle_of(b);
+  change.ratio = std::exp(difference.estimate);
+  change.low = std::exp(difference.low);
+  change.high = std::exp(difference.high);
+  change.p = difference.p;
+  widen_by_file_pages(change, comparison, measured_a, measured_b);
+  const bool is_certain = change.low > 1 || change.high < 1;
+  change.differs = is_certain && change.before != change.after &&
+                   std::abs(change.ratio - 1) >= metric.least_share &&
+                   std::abs(change.change()) >= metric.least;
+  return change;
+}
+
+}  // namespace headroom::analysis
