@@ -1,11 +1,12 @@
 #include "cli/history_verb.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
+#include <map>
 #include <string_view>
 
 #include "base/files.h"
@@ -16,6 +17,7 @@
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
 #include "cli/exit_code.h"
+#include "cli/history_runs.h"
 #include "cli/run_inputs.h"
 #include "history/run_history.h"
 #include "report/history_views.h"
@@ -29,7 +31,6 @@ using history::RunHistory;
 
 constexpr const char* kDefaultFile = "headroom-history.sqlite";
 constexpr std::int64_t kRunsBefore = 10;
-constexpr const char* kDisturbance = "disturbance";  // kept beside the metrics, for allowances
 
 std::string first_of_environment(std::initializer_list<const char*> names) {
   for (const char* name : names)
@@ -43,74 +44,26 @@ std::string place_of(const FlagValues& values) {
   return named.empty() ? kDefaultFile : named;
 }
 
-// 64-bit FNV-1a, as file_fingerprint() has it.
-std::string key_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{:016x}", hash);
-}
+std::string commit_of_environment() { return first_of_environment({"GITHUB_SHA", "CI_COMMIT_SHA"}); }
 
-KeptRun kept_run(const analysis::ComparedRun& run, const FlagValues& values) {
-  KeptRun kept;
-  BenchResult slim = *run.result;
-  for (ModelResult& model : slim.models) model.memory_series.clear();  // of charts; most of its size
-  kept.report = report::report_text(slim, false);
-  kept.key = key_of(kept.report);
-  kept.started_at = run.result->started_at;
-  kept.added_at = timestamp_now();
-  kept.commit =
-      values.has("commit") ? values.text("commit") : first_of_environment({"GITHUB_SHA", "CI_COMMIT_SHA"});
-  kept.label = values.text("label");
-  kept.host = run.result->host.board.empty() ? run.result->host.hostname : run.result->host.board;
-  for (const analysis::ComparedModel& model : run.models) {
-    if (!model.fingerprint.empty())
-      kept.fingerprints += fmt::format("{} {}\n", model.fingerprint, model.result->name);
-    for (const analysis::RunMetric& metric : analysis::run_metrics())
-      if (const auto value = metric.value(model.figures()))
-        kept.figures.push_back({model.result->name, std::string(metric.name), *value});
-    if (const auto disturbance = analysis::disturbance_of(model.figures()))
-      kept.figures.push_back({model.result->name, kDisturbance, *disturbance});
-  }
-  return kept;
-}
+constexpr const char* kNoLabel = "none";  // of --label, for runs without one
 
-std::optional<double> figure_of(const KeptRun& run, const std::string& model, std::string_view metric) {
-  for (const history::KeptFigure& figure : run.figures)
-    if (figure.model == model && figure.metric == metric) return figure.value;
-  return std::nullopt;
-}
-
-std::string fingerprint_of(const KeptRun& run, const std::string& model) {
-  for (const std::string_view line : split(run.fingerprints, '\n'))
-    if (const std::size_t space = line.find(' ');
-        space != std::string_view::npos && line.substr(space + 1) == model)
-      return std::string(line.substr(0, space));
-  return {};
-}
-
-// Kept runs as a side of a comparison.
-Result<LoadedSide> side_of(const std::vector<KeptRun>& runs) {
-  LoadedSide loaded;
-  for (const KeptRun& run : runs) {
-    const std::string name = fmt::format(
-        "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", run.commit.substr(0, 10)));
-    auto result = report::read_report(run.report, fmt::format("{} of the history", name));
-    if (!result) return forward_error(result);
-    loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
-    const BenchResult& kept = *loaded.results.back();
-    analysis::ComparedRun compared{name, &kept, {}};
-    for (const ModelResult& model : kept.models)
-      compared.models.push_back({&model,
-                                 {},
-                                 fingerprint_of(run, model.name),
-                                 figure_of(run, model.name, "latency"),
-                                 figure_of(run, model.name, kDisturbance)});
-    loaded.side.push_back(std::move(compared));
-  }
-  return loaded;
+std::string label_of(const FlagValues& values) {
+  return values.text("label") == kNoLabel ? std::string() : values.text("label");
 }
 
 using Words = std::vector<std::string>;
+
+Result<bool> was_kept(RunHistory& history, const BenchResult& run) {
+  history::RunChoice choice;
+  choice.started_at = run.started_at;
+  auto kept = history.load(choice);
+  if (!kept) return forward_error(kept);
+  for (const KeptRun& known : *kept)
+    if (const auto report = report::read_report(known.report); report && key_of(*report) == key_of(run))
+      return true;
+  return false;
+}
 
 Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (runs.empty())
@@ -124,15 +77,24 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   }
   auto loaded = load_runs(runs);
   if (!loaded) return forward_error(loaded);
-  std::vector<KeptRun> kept;
-  for (const analysis::ComparedRun& run : loaded->side) kept.push_back(kept_run(run, values));
   auto history = RunHistory::open(place_of(values), true);
   if (!history) return forward_error(history);
+  std::vector<KeptRun> kept;
+  for (const analysis::ComparedRun& run : loaded->side) {
+    // Earlier versions kept runs by another key.
+    auto is_there = was_kept(*history, *run.result);
+    if (!is_there) return forward_error(is_there);
+    if (*is_there) continue;
+    KeptRun made = kept_run(run);
+    made.commit = values.has("commit") ? values.text("commit") : commit_of_environment();
+    made.label = values.text("label");
+    kept.push_back(std::move(made));
+  }
   auto added = history->add(kept);
   if (!added) return forward_error(added);
-  const std::string there =
-      *added < kept.size() ? fmt::format(", {} there already", kept.size() - *added) : "";
-  print_output(fmt::format("{} of {} runs added{}\n", *added, kept.size(), there));
+  const std::size_t given = loaded->side.size();
+  const std::string there = *added < given ? fmt::format(", {} there already", given - *added) : "";
+  print_output(fmt::format("{} of {} runs added{}\n", *added, given, there));
   return 0;
 }
 
@@ -160,18 +122,26 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   }
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
-  auto runs = history->figures(names.front(), values.text("model"));
+  history::RunChoice choice;
+  if (values.has("label")) choice.label = label_of(values);
+  if (values.has("host")) choice.host = values.text("host");
+  auto runs = history->figures(names.front(), values.text("model"), choice);
   if (!runs) return forward_error(runs);
   if (runs->empty())
     return input_error(fmt::format("no run of the history has {}{}", names.front(),
                                    values.has("model") ? " of " + values.text("model") : ""),
                        "", "headroom history list shows the runs");
   const auto series = report::history_series(*runs);
-  if (values.has("html"))
+  if (values.has("html")) {
     if (auto written =
             write_file_atomically(values.text("html"), report::history_plot_to_html(*metric, series));
         !written)
       return forward_error(written);
+    if (!values.toggle("json"))
+      print_output(
+          fmt::format("{}: {} of {}\n", values.text("html"), names.front(),
+                      series.size() == 1 ? series.front().model : fmt::format("{} models", series.size())));
+  }
   if (values.toggle("json"))
     print_output(to_text(report::history_plot_to_json(*metric, series)));
   else if (!values.has("html"))
@@ -180,7 +150,65 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   return 0;
 }
 
-// B: the runs given, or else those of the newest commit. A: the last ones before that are not among them.
+// B, and which of the kept runs can be held against it: A.
+struct NewRuns {
+  LoadedSide side;
+  history::RunChoice before;
+};
+
+// The runs given.
+Result<NewRuns> given_runs(const Words& runs) {
+  auto side = load_runs(runs);
+  if (!side) return forward_error(side);
+  NewRuns given{std::move(*side), {}};
+  for (const analysis::ComparedRun& run : given.side.side)
+    given.before.but_keys.push_back(key_of(*run.result));
+  given.before.host = host_of(*given.side.side.front().result);
+  given.before.but_commit = commit_of_environment();
+  return given;
+}
+
+// All runs of the newest commit on the machine that the newest run was made on; a run without a commit is
+// alone.
+Result<NewRuns> newest_runs(RunHistory& history) {
+  history::RunChoice choice;
+  choice.last = 1;
+  auto kept = history.load(choice);
+  if (!kept) return forward_error(kept);
+  if (kept->empty())
+    return input_error("there is nothing to compare", "the history has no run", "headroom history add RUN");
+  const KeptRun newest = kept->front();
+  if (!newest.commit.empty()) {
+    choice = {{}, newest.commit, newest.label, newest.host, {}, {}, {}, {}};
+    kept = history.load(choice);
+    if (!kept) return forward_error(kept);
+  }
+  NewRuns found;
+  auto side = side_of(*kept);
+  if (!side) return forward_error(side);
+  found.side = std::move(*side);
+  found.before.host = newest.host;
+  found.before.label = newest.label;
+  found.before.but_commit = newest.commit;
+  for (const KeptRun& run : *kept) found.before.but_keys.push_back(run.key);
+  return found;
+}
+
+// One label: a mean of a branch and another, or of two boards, is of neither.
+Status check_labels(RunHistory& history, const history::RunChoice& choice) {
+  if (choice.label) return {};
+  auto labels = history.labels(choice);
+  if (!labels) return forward_error(labels);
+  if (labels->size() < 2) return {};
+  std::vector<std::string> words;
+  for (const std::string& label : *labels) words.push_back(label.empty() ? kNoLabel : label);
+  return usage_error("it is not clear which runs these are compared with",
+                     fmt::format("those of {} have the labels {}", choice.host.value_or("all machines"),
+                                 fmt::join(words, ", ")),
+                     fmt::format("name one: --label {}", words.back()));
+}
+
+// A: the last runs before B of the same machine and the same models.
 Result<int> compare_with_history(const Words& runs, const FlagValues& values, bool is_gate) {
   auto rules = gate_rules(values);
   if (!rules) return forward_error(rules);
@@ -189,35 +217,57 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
                        "--fail-on 'run_peak>+5%,latency>+10%'");
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
-  auto kept = history->load(std::nullopt, values.text("commit"));
-  if (!kept) return forward_error(kept);
-  LoadedSide after;
-  if (runs.empty()) {
-    std::vector<KeptRun> newest;
-    while (!kept->empty() && (newest.empty() || (!newest.back().commit.empty() &&
-                                                 kept->back().commit == newest.back().commit))) {
-      newest.push_back(std::move(kept->back()));
-      kept->pop_back();
-    }
-    auto side = side_of(newest);
-    if (!side) return forward_error(side);
-    after = std::move(*side);
-  } else {
-    auto side = load_runs(runs);
-    if (!side) return forward_error(side);
-    after = std::move(*side);
-    std::set<std::string> keys;
-    for (const analysis::ComparedRun& run : after.side) keys.insert(kept_run(run, values).key);
-    std::erase_if(*kept, [&](const KeptRun& run) { return keys.contains(run.key); });
+  auto after = runs.empty() ? newest_runs(*history) : given_runs(runs);
+  if (!after) return forward_error(after);
+  history::RunChoice& choice = after->before;
+  if (values.has("label")) choice.label = label_of(values);
+  if (values.has("host")) choice.host = values.text("host");
+  if (values.has("commit")) {
+    choice.commit = values.text("commit");
+    if (runs.empty() && choice.but_commit.starts_with(choice.commit))
+      return usage_error(fmt::format("there is nothing to compare {} with", choice.commit),
+                         "it is the newest commit itself", "name an earlier one, or leave --commit out");
+    if (!runs.empty()) choice.but_commit.clear();
   }
-  const auto most = static_cast<std::size_t>(values.integer("last").value_or(kRunsBefore));
-  if (kept->size() > most) kept->erase(kept->begin(), kept->end() - static_cast<std::ptrdiff_t>(most));
-  if (kept->empty() || after.side.empty())
-    return input_error("there is nothing to compare with", "the history has no run before these",
-                       "headroom history add RUN");
-  auto before = side_of(*kept);
+  for (const analysis::ComparedRun& run : after->side.side)
+    for (const analysis::ComparedModel& model : run.models) choice.models.push_back(model.result->name);
+  if (auto clear = check_labels(*history, choice); !clear) return forward_error(clear);
+  choice.last = values.integer("last").value_or(kRunsBefore);
+  auto kept = history->load(choice);
+  if (!kept) return forward_error(kept);
+  if (kept->empty())
+    return input_error(
+        "there is nothing to compare with",
+        fmt::format(
+            "the history has no other run of these models on {}{}{}", choice.host.value_or("a machine"),
+            choice.label && !choice.label->empty() ? fmt::format(" with the label '{}'", *choice.label) : "",
+            choice.commit.empty() ? "" : " of commit " + choice.commit),
+        "headroom history list shows them; --host, --label and --commit choose");
+  auto before = side_of(*kept, choice.models);
   if (!before) return forward_error(before);
-  return diff_runs(*before, after, values, *rules);
+  return diff_runs(*before, after->side, values, *rules);
+}
+
+// A flag of another action would be passed over without a word.
+Status check_flags(std::string_view action, const FlagValues& values) {
+  using Names = std::vector<std::string_view>;
+  static const std::map<std::string_view, Names> kFlags{
+      {"add", {"commit", "label"}},
+      {"list", {"last", "json"}},
+      {"show", {"model", "label", "host", "html", "json"}},
+      {"diff", {"commit", "label", "host", "last", "fail-on", "json", "markdown", "top"}},
+      {"gate", {"commit", "label", "host", "last", "fail-on", "json", "markdown", "top"}}};
+  const auto known = kFlags.find(action);
+  if (known == kFlags.end())
+    return usage_error(fmt::format("headroom history has no action '{}'", action), "",
+                       "add, list, show, diff or gate");
+  for (const Flag& flag : history_verb().flags) {
+    if (flag.name == "db" || flag.name == "color" || !values.has(flag.name)) continue;
+    if (std::find(known->second.begin(), known->second.end(), flag.name) == known->second.end())
+      return usage_error(fmt::format("--{} is not for headroom history {}", flag.name, action), "",
+                         fmt::format("its own are --{}", fmt::join(known->second, ", --")));
+  }
+  return {};
 }
 
 Result<int> run(const std::vector<std::string>& arguments) {
@@ -228,16 +278,14 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (values->positionals().empty())
     return usage_error("headroom history takes an action", "none given", "add, list, show, diff or gate");
   const std::string action = values->positionals().front();
+  if (auto fine = check_flags(action, *values); !fine) return forward_error(fine);
   const Words rest(values->positionals().begin() + 1, values->positionals().end());
   if (action == "add") return add_runs(rest, *values);
   if (action == "list" && rest.empty()) return list_runs(*values);
   if (action == "show") return show_metric(rest, *values);
   if (action == "diff" || action == "gate") return compare_with_history(rest, *values, action == "gate");
-  if (action == "list")
-    return usage_error("headroom history list takes no runs", fmt::format("{} given", rest.front()),
-                       "leave it out");
-  return usage_error(fmt::format("headroom history has no action '{}'", action), "",
-                     "add, list, show, diff or gate");
+  return usage_error("headroom history list takes no runs", fmt::format("{} given", rest.front()),
+                     "leave it out");
 }
 
 }  // namespace
@@ -272,10 +320,13 @@ const Verb& history_verb() {
     top.maximum = 1e9;
     top.default_text = "5";
     top.common = false;
+    Flag host = make_flag("host", FlagKind::text, "NAME", "of show, diff: runs of this board or machine");
+    host.common = false;
     verb.flags = {
         db,
         commit,
-        make_flag("label", FlagKind::text, "TEXT", "of the runs added: a branch, a board"),
+        make_flag("label", FlagKind::text, "TEXT", "of the runs: a branch, a board; none: without"),
+        host,
         make_flag("model", FlagKind::text, "NAME", "of show: this model alone"),
         last,
         make_flag("html", FlagKind::text, "FILE", "of show: write a page with the plot"),

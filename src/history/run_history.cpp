@@ -1,8 +1,10 @@
 #include "history/run_history.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 
@@ -25,6 +27,38 @@ KeptRun run_of(const std::vector<Cell>& row) {
           {},
           {},
           {}};
+}
+
+// " WHERE …" of a choice; its values go behind those that are there.
+std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
+  std::vector<std::string> conditions;
+  const auto place_of = [&](const std::string& value) {
+    values.emplace_back(value);
+    return fmt::format("${}", values.size());
+  };
+  const auto list_of = [&](const std::vector<std::string>& all) {
+    std::vector<std::string> places;
+    for (const std::string& value : all) places.push_back(place_of(value));
+    return fmt::format("{}", fmt::join(places, ", "));
+  };
+  if (!choice.commit.empty())
+    conditions.push_back(
+        fmt::format("substr(commit_sha, 1, {}) = {}", choice.commit.size(), place_of(choice.commit)));
+  if (choice.label) conditions.push_back(fmt::format("label = {}", place_of(*choice.label)));
+  if (choice.host) conditions.push_back(fmt::format("host = {}", place_of(*choice.host)));
+  if (!choice.started_at.empty())
+    conditions.push_back(fmt::format("started_at = {}", place_of(choice.started_at)));
+  if (!choice.but_commit.empty())
+    conditions.push_back(fmt::format("commit_sha <> {}", place_of(choice.but_commit)));
+  if (!choice.but_keys.empty())
+    conditions.push_back(fmt::format("run_key NOT IN ({})", list_of(choice.but_keys)));
+  if (!choice.models.empty())
+    conditions.push_back(
+        fmt::format("(EXISTS (SELECT 1 FROM headroom_figures WHERE run_id = id AND model IN ({})) OR NOT "
+                    "EXISTS (SELECT 1 "
+                    "FROM headroom_figures WHERE run_id = id))",
+                    list_of(choice.models)));
+  return conditions.empty() ? "" : fmt::format(" WHERE {}", fmt::join(conditions, " AND "));
 }
 
 }  // namespace
@@ -135,42 +169,61 @@ Result<std::vector<KeptRun>> RunHistory::list(std::optional<std::int64_t> count)
   return runs;
 }
 
-Result<std::vector<KeptRun>> RunHistory::load(std::optional<std::int64_t> count, const std::string& commit) {
+Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
   std::vector<Cell> values;
-  std::string where;
-  if (!commit.empty()) {
-    where = " WHERE substr(commit_sha, 1, length($1)) = $1";
-    values.emplace_back(commit);
-  }
-  auto rows =
-      database_->query(fmt::format("SELECT {}, report, fingerprints FROM headroom_runs{} ORDER BY id DESC{}",
-                                   kColumns, where, count ? fmt::format(" LIMIT {}", *count) : ""),
-                       values);
+  const std::string where = where_of(choice, values);
+  auto rows = database_->query(
+      fmt::format("SELECT {}, report, fingerprints FROM headroom_runs{} ORDER BY id DESC{}", kColumns, where,
+                  choice.last ? fmt::format(" LIMIT {}", *choice.last) : ""),
+      values);
   if (!rows) return forward_error(rows);
-  std::vector<KeptRun> runs;
+  std::map<std::int64_t, KeptRun> runs;  // oldest first
+  std::vector<std::int64_t> ids;
   for (const auto& row : *rows) {
     KeptRun run = run_of(row);
     run.report = text_of(row[7]);
     run.fingerprints = text_of(row[8]);
-    auto figures = database_->query(
-        fmt::format("SELECT model, metric, value FROM headroom_figures WHERE run_id = {}", run.id));
-    if (!figures) return forward_error(figures);
-    for (const auto& figure : *figures)
-      run.figures.push_back(
-          {text_of(figure[0]), text_of(figure[1]), parse_number<double>(text_of(figure[2])).value_or(0)});
-    runs.push_back(std::move(run));
+    ids.push_back(run.id);
+    runs.emplace(run.id, std::move(run));
   }
-  std::reverse(runs.begin(), runs.end());
-  return runs;
+  if (ids.empty()) return std::vector<KeptRun>();
+  auto figures = database_->query(
+      fmt::format("SELECT run_id, model, metric, value FROM headroom_figures WHERE run_id IN ({})",
+                  fmt::join(ids, ", ")));
+  if (!figures) return forward_error(figures);
+  for (const auto& figure : *figures)
+    runs[number_of(figure[0])].figures.push_back(
+        {text_of(figure[1]), text_of(figure[2]), parse_number<double>(text_of(figure[3])).value_or(0)});
+  std::vector<KeptRun> loaded;
+  for (auto& [id, run] : runs) loaded.push_back(std::move(run));
+  return loaded;
 }
 
-Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, const std::string& model) {
+Result<std::vector<std::string>> RunHistory::labels(const RunChoice& choice) {
+  std::vector<Cell> values;
+  const std::string where = where_of(choice, values);
   auto rows = database_->query(
-      fmt::format(
-          "SELECT {}, model, value FROM headroom_figures JOIN headroom_runs ON id = run_id WHERE metric = "
-          "$1{} ORDER BY id, model",
-          kColumns, model.empty() ? "" : " AND model = $2"),
-      model.empty() ? std::vector<Cell>{metric} : std::vector<Cell>{metric, model});
+      fmt::format("SELECT DISTINCT label FROM headroom_runs{} ORDER BY label", where), values);
+  if (!rows) return forward_error(rows);
+  std::vector<std::string> labels;
+  for (const auto& row : *rows) labels.push_back(text_of(row[0]));
+  return labels;
+}
+
+Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, const std::string& model,
+                                                 const RunChoice& choice) {
+  std::vector<Cell> values;
+  std::string where = where_of(choice, values);
+  values.emplace_back(metric);
+  where += fmt::format("{} metric = ${}", where.empty() ? " WHERE" : " AND", values.size());
+  if (!model.empty()) {
+    values.emplace_back(model);
+    where += fmt::format(" AND model = ${}", values.size());
+  }
+  auto rows = database_->query(fmt::format("SELECT {}, model, value FROM headroom_figures JOIN headroom_runs "
+                                           "ON id = run_id{} ORDER BY id, model",
+                                           kColumns, where),
+                               values);
   if (!rows) return forward_error(rows);
   std::vector<KeptRun> runs;
   for (const auto& row : *rows) {

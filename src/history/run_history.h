@@ -29,6 +29,17 @@ struct KeptRun {
   std::vector<KeptFigure> figures;
 };
 
+// Which runs; what is not given is of all.
+struct RunChoice {
+  std::optional<std::int64_t> last;  // the newest of them
+  std::string commit;                // its first characters do
+  std::optional<std::string> label, host;
+  std::vector<std::string> models;  // runs that have a figure of one of them, or none at all (it failed)
+  std::string but_commit;
+  std::vector<std::string> but_keys;
+  std::string started_at;
+};
+
 class RunHistory {
  public:
   // `create`: also where there is none yet. Errors: as open_database(), another schema, or a database that
@@ -39,10 +50,14 @@ class RunHistory {
   Result<std::size_t> add(const std::vector<KeptRun>& runs);
   // The last `count` (of all: absent), oldest first, without reports and figures.
   Result<std::vector<KeptRun>> list(std::optional<std::int64_t> count = std::nullopt);
-  // With reports and figures; of `commit` alone where it is given (its first characters do).
-  Result<std::vector<KeptRun>> load(std::optional<std::int64_t> count, const std::string& commit = {});
-  // One metric of one model (of all: empty) of every run, oldest first; each run has that figure alone.
-  Result<std::vector<KeptRun>> figures(const std::string& metric, const std::string& model = {});
+  // With reports and figures, oldest first.
+  Result<std::vector<KeptRun>> load(const RunChoice& choice);
+  // The labels of those runs, each once.
+  Result<std::vector<std::string>> labels(const RunChoice& choice);
+  // One metric of one model (of all: empty) of every run of the choice, oldest first; each run has that
+  // figure alone.
+  Result<std::vector<KeptRun>> figures(const std::string& metric, const std::string& model = {},
+                                       const RunChoice& choice = {});
 
  private:
   explicit RunHistory(std::unique_ptr<Database> database) : database_(std::move(database)) {}

@@ -15,12 +15,6 @@ namespace {
 using namespace analysis;
 using history::KeptRun;
 
-constexpr std::size_t kShownOfCommit = 10;
-
-std::string short_commit(const std::string& commit) {
-  return commit.empty() ? std::string(kAbsent) : commit.substr(0, kShownOfCommit);
-}
-
 struct Extent {
   double low = 0, high = 0;
 };
@@ -47,73 +41,12 @@ std::string mark_of(const HistoryPoint& point, const Extent& extent, int width) 
   return text;
 }
 
-std::string escaped_html(std::string_view text) {
-  std::string safe;
-  for (const char c : text) switch (c) {
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '&':
-        safe += "&amp;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += c;
-    }
-  return safe;
-}
-
-// 800 × 240, a dot a run, a line through the medians.
-std::string chart_of(const RunMetric& metric, const HistorySeries& series) {
-  constexpr double kLeft = 90, kTop = 12, kWidth = 690, kHeight = 190;
-  Extent extent = extent_of(series);
-  const double margin =
-      extent.high > extent.low ? 0.05 * (extent.high - extent.low) : std::abs(extent.high) * 0.05;
-  extent.low -= margin;
-  extent.high += margin > 0 ? margin : 1;
-  const auto x = [&](std::size_t i) {
-    const auto last = static_cast<double>(std::max<std::size_t>(1, series.points.size() - 1));
-    return kLeft + kWidth * static_cast<double>(i) / last;
-  };
-  const auto y = [&](double value) {
-    return kTop + kHeight * (1 - (value - extent.low) / (extent.high - extent.low));
-  };
-  std::string svg = fmt::format("<svg viewBox=\"0 0 800 240\" role=\"img\" aria-label=\"{} of {}\">\n",
-                                metric.name, escaped_html(series.model));
-  for (int i = 0; i <= 4; ++i) {
-    const double value = extent.low + (extent.high - extent.low) * i / 4;
-    svg += fmt::format(
-        "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" "
-        "y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-        kLeft, kLeft + kWidth, y(value), y(value), kLeft - 6, y(value) + 4, words_for(metric, value));
-  }
-  std::string line;
-  for (std::size_t i = 0; i < series.points.size(); ++i) {
-    const HistoryPoint& point = series.points[i];
-    line += fmt::format("{:.1f},{:.1f} ", x(i), y(point.median()));
-    for (const double value : point.values)
-      svg += fmt::format("<circle class=\"run\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"/>", x(i), y(value));
-    svg += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{} {}\n{} ({} runs)</title></circle>\n", x(i),
-        y(point.median()), escaped_html(short_commit(point.commit)), escaped_html(point.started_at),
-        words_for(metric, point.median()), point.values.size());
-  }
-  svg += fmt::format("<polyline points=\"{}\"/>\n", line);
-  const auto caption = [&](std::size_t i, const char* anchor) {
-    return fmt::format("<text x=\"{:.1f}\" y=\"225\" text-anchor=\"{}\">{}</text>", x(i), anchor,
-                       escaped_html(short_commit(series.points[i].commit)));
-  };
-  svg += caption(0, "start");
-  if (series.points.size() > 1) svg += caption(series.points.size() - 1, "end");
-  return svg + "\n</svg>\n";
-}
-
 }  // namespace
+
+std::string short_commit(const std::string& commit) {
+  constexpr std::size_t kShown = 10;
+  return commit.empty() ? std::string(kAbsent) : commit.substr(0, kShown);
+}
 
 double HistoryPoint::median() const {
   const std::size_t n = values.size();
@@ -122,11 +55,15 @@ double HistoryPoint::median() const {
 
 std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
   std::vector<HistorySeries> all;
+  const bool one_host = std::all_of(runs.begin(), runs.end(),
+                                    [&](const KeptRun& run) { return run.host == runs.front().host; });
   for (const KeptRun& run : runs)
     for (const history::KeptFigure& figure : run.figures) {
+      // What two boards take is no one figure.
+      const std::string name = one_host ? figure.model : fmt::format("{} on {}", figure.model, run.host);
       auto series = std::find_if(all.begin(), all.end(),
-                                 [&](const HistorySeries& known) { return known.model == figure.model; });
-      if (series == all.end()) series = all.insert(all.end(), {figure.model, {}});
+                                 [&](const HistorySeries& known) { return known.model == name; });
+      if (series == all.end()) series = all.insert(all.end(), {name, {}});
       // Without a commit each run is a point of its own.
       auto point = std::find_if(series->points.begin(), series->points.end(), [&](const HistoryPoint& known) {
         return !run.commit.empty() && known.commit == run.commit;
@@ -197,30 +134,6 @@ std::string history_plot_to_terminal(const RunMetric& metric, const std::vector<
     text += table_of(columns, color);
   }
   return text;
-}
-
-std::string history_plot_to_html(const RunMetric& metric, const std::vector<HistorySeries>& all) {
-  std::string page = fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} over "
-      "commits</title>\n<style>"
-      "body{{font:14px system-ui,sans-serif;max-width:840px;margin:2em auto;color:#222;background:#fff}}"
-      "text{{font-size:11px;fill:#555}}.grid{{stroke:#ddd}}circle{{fill:#1565c0}}.run{{fill:#90b8e0}}"
-      "polyline{{fill:none;stroke:#1565c0;stroke-width:1.5}}td,th{{padding:2px 12px;text-align:right}}"
-      "td:first-child,th:first-child{{text-align:left}}</style></head>\n<body><h1>{0}</h1><p>{1}</p>\n",
-      metric.name, metric.help);
-  for (const HistorySeries& series : all) {
-    page += fmt::format(
-        "<h2>{}</h2>\n{}<table><tr><th>commit</th><th>started</th><th>runs</th><th>lowest</th>"
-        "<th>median</th><th>highest</th></tr>\n",
-        escaped_html(series.model), chart_of(metric, series));
-    for (const HistoryPoint& point : series.points)
-      page += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                          escaped_html(short_commit(point.commit)), escaped_html(point.started_at),
-                          point.values.size(), words_for(metric, point.values.front()),
-                          words_for(metric, point.median()), words_for(metric, point.values.back()));
-    page += "</table>\n";
-  }
-  return page + "</body></html>\n";
 }
 
 Json history_plot_to_json(const RunMetric& metric, const std::vector<HistorySeries>& all) {

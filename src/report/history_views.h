@@ -23,9 +23,11 @@ struct HistoryPoint {
   double median() const;
 };
 struct HistorySeries {
-  std::string model;
+  std::string model;                 // "det", or "det on xavier" where the runs are of several machines
   std::vector<HistoryPoint> points;  // in the order in which commits were added first
 };
+// The first characters, or a dash.
+std::string short_commit(const std::string& commit);
 // `runs` have the one figure each, as RunHistory::figures() gives them.
 std::vector<HistorySeries> history_series(const std::vector<history::KeptRun>& runs);
 

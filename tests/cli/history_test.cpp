@@ -108,6 +108,16 @@ class History : public testing::TestWithParam<bool> {
     write_text(run / "report.json", report);
     return run;
   }
+  // The same, with its report changed.
+  std::string changed(const std::string& of, const std::string& name, int second,
+                      const std::function<void(Json& report)>& with) {
+    const fs::path run = copy(of, name, second);
+    auto report = parse_json(read_text(run / "report.json"));
+    EXPECT_TRUE(report.has_value());
+    with(*report);
+    write_text(run / "report.json", report->dump());
+    return run;
+  }
   CommandResult run(Words words) const {
     words.insert(words.begin(), "history");
     words.insert(words.end(), {"--db", place_});
@@ -158,10 +168,26 @@ TEST_P(History, PlotsAMetricOverCommits) {
   EXPECT_GT(get_number(plotted["models"][0]["points"][1], "median"),
             get_number(plotted["models"][0]["points"][0], "median"));
   const std::string page = folder_.path() / "page.html";
-  EXPECT_EQ(run({"show", "p50", "--html", page}).exit_code, 0);
-  EXPECT_THAT(read_text(page), AllOf(HasSubstr("<svg"), HasSubstr("bbbb2222")));
+  const CommandResult written = run({"show", "p50", "--html", page});
+  EXPECT_EQ(written.exit_code, 0);
+  EXPECT_EQ(written.out, page + ": p50 of m\n");
+  const std::string html = read_text(page);
+  EXPECT_THAT(html, AllOf(HasSubstr("<svg"), HasSubstr(">bbbb2222</text>"), HasSubstr("<th>change</th>"),
+                          HasSubstr("prefers-color-scheme:dark")));
   EXPECT_EQ(run({"show", "p50", "--model", "other"}).exit_code, 2);
   EXPECT_THAT(run({"show", "p5"}).err, HasSubstr("did you mean"));
+}
+
+TEST_P(History, ThePageHasRoundNumbersAndNoPointOnItsAxis) {
+  const auto peak = [](std::int64_t mebibytes) {
+    return [mebibytes](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = mebibytes << 20; };
+  };
+  run({"add", changed("quick", "1", 1, peak(100)), "--commit", "aaaa1111"});
+  run({"add", changed("quick", "2", 2, peak(130)), "--commit", "bbbb2222"});
+  const std::string page = folder_.path() / "page.html";
+  EXPECT_EQ(run({"show", "run_peak", "--html", page}).exit_code, 0);
+  EXPECT_THAT(read_text(page), AllOf(HasSubstr(">96.0 MiB</text>"), HasSubstr(">136.0 MiB</text>"),
+                                     HasSubstr("<td>+30.0 %</td>"), testing::Not(HasSubstr("cx=\"90.0\""))));
 }
 
 TEST_P(History, HoldsRunsAgainstTheLast) {
@@ -179,6 +205,72 @@ TEST_P(History, HoldsRunsAgainstTheLast) {
   EXPECT_EQ(diff["before"].size(), 2);
   EXPECT_EQ(get_text(diff, "outcome"), "worse");
   EXPECT_EQ(json({"diff", slow, "--commit", "aaaa", "--json"})["before"].size(), 4);
+}
+
+// A history of two boards, two labels and two models.
+TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
+  const auto board = [](const char* name) {
+    return [name](Json& report) { report["host"]["board"] = name; };
+  };
+  run({"add", changed("quick", "1", 1, board("orin")), "--commit", "aaaa"});
+  run({"add", changed("slow", "2", 2, board("xavier")), "--commit", "aaaa"});
+  run({"add",
+       changed("slow", "3", 3,
+               [](Json& report) {
+                 report["host"]["board"] = "orin";
+                 report["models"][0]["name"] = "other";
+               }),
+       "--commit", "aaaa"});
+  const std::string now = changed("quick", "4", 4, board("orin"));
+  const Json diff = json({"diff", now, "--json"});
+  ASSERT_EQ(diff["before"].size(), 1);
+  EXPECT_EQ(diff["before"][0], "run 1 (aaaa)");
+  EXPECT_TRUE(diff["only_before"].empty());
+  EXPECT_EQ(json({"diff", now, "--host", "xavier", "--json"})["before"][0], "run 2 (aaaa)");
+  EXPECT_THAT(run({"diff", changed("quick", "5", 5, board("nano"))}).err,
+              HasSubstr("no other run of these models on nano"));
+  // A plot has a line a machine.
+  EXPECT_EQ(json({"show", "p50", "--model", "m", "--json"})["models"].size(), 2);
+  EXPECT_EQ(json({"show", "p50", "--model", "m", "--host", "orin", "--json"})["models"].size(), 1);
+
+  run({"add", changed("slow", "6", 6, board("orin")), "--commit", "bbbb", "--label", "branch"});
+  const CommandResult unclear = run({"diff", now});
+  EXPECT_EQ(unclear.exit_code, 2);
+  EXPECT_THAT(unclear.err, AllOf(HasSubstr("not clear"), HasSubstr("none, branch"), HasSubstr("--label")));
+  EXPECT_EQ(json({"diff", now, "--label", "none", "--json"})["before"][0], "run 1 (aaaa)");
+  EXPECT_EQ(json({"diff", now, "--label", "branch", "--json"})["before"][0], "run 4 (bbbb)");
+}
+
+TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
+  run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
+  run({"add", copy("slow", "2", 2), "--commit", "bbbb"});
+  run({"add", copy("quick", "3", 3), "--commit", "aaaa"});
+  run({"add", copy("slow", "4", 4), "--commit", "bbbb"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)", "run 3 (aaaa)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)", "run 4 (bbbb)"}));
+  EXPECT_EQ(json({"diff", "--commit", "aa", "--json"})["before"].size(), 2);
+  EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit itself"));
+}
+
+// Another version of Headroom writes other keys into a report; an earlier one kept runs by another key.
+TEST_P(History, ARunIsKnownAgainAfterAnUpdate) {
+  const std::string first = copy("quick", "1", 1);
+  run({"add", first});
+  auto report = parse_json(read_text(first + "/report.json"));
+  ASSERT_TRUE(report.has_value());
+  (*report)["host"]["cpu_governor"] = "of a later version";
+  write_text(first + "/report.json", report->dump());
+  EXPECT_EQ(run({"add", first}).out, "0 of 1 runs added, 1 there already\n");
+  EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
+}
+
+TEST_P(History, TwoModelsOfOneNameAreRefused) {
+  const CommandResult result = run({"add", changed("quick", "1", 1, [](Json& report) {
+                                      report["models"].push_back(Json(report["models"][0]));
+                                    })});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("two of its models are named 'm'"));
 }
 
 // Eight programs at once, the first of which also make the tables.
@@ -225,6 +317,10 @@ TEST_P(History, WrongUseIsOneSentence) {
   EXPECT_THAT(error({"gate"}), HasSubstr("--fail-on is not given"));
   EXPECT_THAT(error({"diff"}), HasSubstr("nothing to compare with"));
   EXPECT_THAT(error({"diff", "--json", "--markdown"}), HasSubstr("two views"));
+  for (const Words& words : {Words{"show", "p50", "--last", "3"}, Words{"show", "p50", "--markdown"},
+                             Words{"list", "--commit", "aaaa"}, Words{"list", "--label", "x"},
+                             Words{"add", folder_.path() / "1", "--model", "m"}})
+    EXPECT_THAT(error(words), HasSubstr(" is not for headroom history " + words.front()));
 }
 
 TEST(HistoryFile, WhatIsNoHistoryIsRefused) {
@@ -265,6 +361,21 @@ TEST(HistoryFile, WhatIsNoHistoryIsRefused) {
   fs::remove(file);
   fs::create_directory(file);
   EXPECT_THAT(error({"list"}), HasSubstr("it is no file"));
+}
+
+// Places that SQLite would take, and keep nothing or make a file of that name.
+TEST(HistoryFile, APlaceThatKeepsNothingIsRefused) {
+  Bench bench;
+  bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
+  CommandOptions options;
+  options.folder = bench.path();
+  for (const char* place : {":memory:", "file:history.sqlite?mode=memory", "mysql://me:secret@server/runs",
+                            "host=server dbname=runs"}) {
+    const CommandResult result = run_headroom({"history", "add", bench.run_folder(), "--db", place}, options);
+    EXPECT_EQ(result.exit_code, 2) << place;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("postgresql://"), testing::Not(HasSubstr("secret")))) << place;
+    EXPECT_FALSE(fs::exists(bench.path() / place));
+  }
 }
 
 TEST(HistoryFile, AServerThatIsNotThereIsToldWithoutThePassword) {

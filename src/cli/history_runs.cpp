@@ -1,0 +1,106 @@
+#include "cli/history_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/run_folder.h"
+#include "base/text.h"
+#include "report/report_json.h"
+
+namespace headroom::cli {
+namespace {
+
+using history::KeptRun;
+
+constexpr const char* kDisturbance = "disturbance";  // kept beside the metrics, for allowances
+
+// 64-bit FNV-1a, as file_fingerprint() has it.
+std::string hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+std::optional<double> figure_of(const KeptRun& run, const std::string& model, std::string_view metric) {
+  for (const history::KeptFigure& figure : run.figures)
+    if (figure.model == model && figure.metric == metric) return figure.value;
+  return std::nullopt;
+}
+
+std::string fingerprint_of(const KeptRun& run, const std::string& model) {
+  for (const std::string_view line : split(run.fingerprints, '\n'))
+    if (const std::size_t space = line.find(' ');
+        space != std::string_view::npos && line.substr(space + 1) == model)
+      return std::string(line.substr(0, space));
+  return {};
+}
+
+}  // namespace
+
+std::string host_of(const BenchResult& run) {
+  return run.host.board.empty() ? run.host.hostname : run.host.board;
+}
+
+std::string key_of(const BenchResult& run) {
+  std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n", run.run_name, run.started_at, run.host.hostname,
+                                 run.host.machine, run.complete);
+  const auto bytes = [](const std::optional<Bytes>& value) { return value ? value->count : -1; };
+  for (const ModelResult& model : run.models)
+    text += fmt::format("{}\n{} {} {} {} {}\n", model.name, name_of(model.status), model.frames,
+                        bytes(model.memory.load_peak), bytes(model.memory.run_peak),
+                        model.inference ? model.inference->p50.count : -1);
+  return hash_of(text);
+}
+
+KeptRun kept_run(const analysis::ComparedRun& run) {
+  KeptRun kept;
+  BenchResult slim = *run.result;
+  for (ModelResult& model : slim.models) model.memory_series.clear();  // of charts; most of its size
+  kept.report = report::report_text(slim, false);
+  kept.key = key_of(*run.result);
+  kept.started_at = run.result->started_at;
+  kept.added_at = timestamp_now();
+  kept.host = host_of(*run.result);
+  for (const analysis::ComparedModel& model : run.models) {
+    if (!model.fingerprint.empty())
+      kept.fingerprints += fmt::format("{} {}\n", model.fingerprint, model.result->name);
+    // Of a model that fell they are of a part of its work, and no point of a plot.
+    if (model.result->status != ModelStatus::ok) continue;
+    for (const analysis::RunMetric& metric : analysis::run_metrics())
+      if (const auto value = metric.value(model.figures()))
+        kept.figures.push_back({model.result->name, std::string(metric.name), *value});
+    if (const auto disturbance = analysis::disturbance_of(model.figures()))
+      kept.figures.push_back({model.result->name, kDisturbance, *disturbance});
+  }
+  return kept;
+}
+
+Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::vector<std::string>& models) {
+  LoadedSide loaded;
+  for (const KeptRun& run : runs) {
+    const std::string name = fmt::format(
+        "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", run.commit.substr(0, 10)));
+    auto result = report::read_report(run.report, fmt::format("{} of the history", name));
+    if (!result) return forward_error(result);
+    loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
+    const BenchResult& kept = *loaded.results.back();
+    analysis::ComparedRun compared{name, &kept, {}};
+    for (const ModelResult& model : kept.models)
+      compared.models.push_back({&model,
+                                 {},
+                                 fingerprint_of(run, model.name),
+                                 figure_of(run, model.name, "latency"),
+                                 figure_of(run, model.name, kDisturbance)});
+    add_combined(loaded, compared);
+    if (!models.empty())
+      std::erase_if(compared.models, [&](const analysis::ComparedModel& model) {
+        return std::find(models.begin(), models.end(), model.result->name) == models.end();
+      });
+    loaded.side.push_back(std::move(compared));
+  }
+  return loaded;
+}
+
+}  // namespace headroom::cli

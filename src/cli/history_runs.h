@@ -1,0 +1,26 @@
+// Between runs of headroom bench and those that a history keeps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/run_inputs.h"
+#include "history/run_history.h"
+
+namespace headroom::cli {
+
+// What a run is called in sentences, and compared by: its board, or else its machine's name.
+std::string host_of(const BenchResult& run);
+
+// Of what does not change from one version of Headroom to the next, so that a run is known again: when and
+// where it was made, and its first figures.
+std::string key_of(const BenchResult& run);
+
+// Without commit and label.
+history::KeptRun kept_run(const analysis::ComparedRun& run);
+
+// Kept runs as a side of a comparison; of `models` alone where it names any.
+Result<LoadedSide> side_of(const std::vector<history::KeptRun>& runs,
+                           const std::vector<std::string>& models = {});
+
+}  // namespace headroom::cli
