@@ -12,50 +12,29 @@
 namespace headroom::analysis {
 namespace {
 
-tl::unexpected<Error> no_rule(std::string_view rule, std::string why) {
-  return usage_error(fmt::format("--fail-on '{}' is no rule", rule), std::move(why),
-                     "write METRIC>+5%, METRIC>+20MiB or METRIC>512MiB, as in 'run_peak>+5%,p99>+10%'");
+std::optional<double> time_of(const std::string& amount) {
+  if (!amount.empty() && (amount.back() < 'a' || amount.back() > 'z')) return std::nullopt;  // 5 of what?
+  const auto time = parse_duration(amount);
+  return time ? std::optional(static_cast<double>(time->count)) : std::nullopt;
 }
 
-// The amount without its sign, in the metric's base unit.
-std::optional<double> amount_of(const RunMetric& metric, const std::string& text) {
+// The limit of the rule in the metric's base unit.
+Result<double> amount_of(const RunMetric& metric, const GateLimit& limit) {
   switch (metric.unit) {
-    case MetricUnit::bytes: {
-      const auto size = parse_size(text);
-      return size ? std::optional(static_cast<double>(size->count)) : std::nullopt;
-    }
-    case MetricUnit::nanoseconds: {
-      if (!text.empty() && (text.back() < 'a' || text.back() > 'z')) return std::nullopt;  // 5 of what?
-      const auto time = parse_duration(text);
-      return time ? std::optional(static_cast<double>(time->count)) : std::nullopt;
-    }
-    case MetricUnit::per_second:
-    case MetricUnit::count:
-      break;
-  }
-  return parse_number<double>(text);
-}
-
-std::string_view unit_example(MetricUnit unit) {
-  switch (unit) {
     case MetricUnit::bytes:
-      return "a percentage or a size: +5%, +20MiB, 512MiB";
+      return limit_of(limit, bytes_of, "a percentage or a size: +5%, +20MiB, 512MiB");
     case MetricUnit::nanoseconds:
-      return "a percentage or a time: +10%, +2ms, 20ms";
+      return limit_of(limit, time_of, "a percentage or a time: +10%, +2ms, 20ms");
     case MetricUnit::per_second:
     case MetricUnit::count:
       break;
   }
-  return "a percentage or a number: -5%, 30";
+  return limit_of(limit, number_of, "a percentage or a number: -5%, 30");
 }
 
-Result<GateRule> parse_rule(std::string_view text) {
+Result<GateRule> rule_of(GateLimit limit) {
   GateRule rule;
-  rule.text = std::string(text);
-  const std::size_t sign = text.find_first_of("<>");
-  if (sign == std::string_view::npos) return no_rule(text, "it has neither > nor <");
-  rule.above = text[sign] == '>';
-  std::string_view name = trim(text.substr(0, sign)), limit = trim(text.substr(sign + 1));
+  std::string_view name = limit.name;
   if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos) {
     rule.model = std::string(trim(name.substr(0, colon)));
     name = trim(name.substr(colon + 1));
@@ -63,29 +42,15 @@ Result<GateRule> parse_rule(std::string_view text) {
   rule.metric = find_run_metric(name);
   if (rule.metric == nullptr) {
     const std::string near = closest_match(name, run_metric_names());
-    return no_rule(text, near.empty()
-                             ? fmt::format("there is no metric '{}'; `headroom diff --help` lists them", name)
-                             : fmt::format("there is no metric '{}'; did you mean {}?", name, near));
+    return no_gate_rule(limit.text,
+                        near.empty()
+                            ? fmt::format("there is no metric '{}'; `headroom diff --help` lists them", name)
+                            : fmt::format("there is no metric '{}'; did you mean {}?", name, near));
   }
-  const bool is_change = limit.starts_with('+') || limit.starts_with('-');
-  const double direction = limit.starts_with('-') ? -1 : 1;
-  if (is_change) limit.remove_prefix(1);
-  const bool is_share = limit.ends_with('%');
-  if (is_share && !is_change)
-    return no_rule(text, "a percentage is a change, so it needs a sign: +5% or -5%");
-  std::optional<double> amount;
-  if (is_share) {
-    amount = parse_number<double>(trim(limit.substr(0, limit.size() - 1)));
-    if (amount) *amount /= 100;
-  } else {
-    amount = amount_of(*rule.metric, std::string(limit));
-  }
-  if (!amount || !std::isfinite(*amount) || *amount < 0)
-    return no_rule(text, fmt::format("'{}' is not {}", limit, unit_example(rule.metric->unit)));
-  rule.amount = direction * *amount;
-  rule.against = is_share    ? GateRule::Against::change_share
-                 : is_change ? GateRule::Against::change
-                             : GateRule::Against::value;
+  auto amount = amount_of(*rule.metric, limit);
+  if (!amount) return forward_error(amount);
+  rule.amount = *amount;
+  rule.limit = std::move(limit);
   return rule;
 }
 
@@ -98,12 +63,12 @@ double changed_share(const MetricChange& change) {
 }
 
 double judged_value(const GateRule& rule, const MetricChange& change) {
-  switch (rule.against) {
-    case GateRule::Against::change_share:
+  switch (rule.limit.against) {
+    case GateAgainst::change_share:
       return changed_share(change);
-    case GateRule::Against::change:
+    case GateAgainst::change:
       return change.change();
-    case GateRule::Against::value:
+    case GateAgainst::value:
       break;
   }
   return change.after;
@@ -111,7 +76,7 @@ double judged_value(const GateRule& rule, const MetricChange& change) {
 
 std::string breach_words(const GateRule& rule, const ModelComparison& model, const MetricChange& change) {
   const RunMetric& metric = *change.metric;
-  if (rule.against == GateRule::Against::value)
+  if (rule.limit.against == GateAgainst::value)
     return fmt::format("{} of {} is {} in B", metric.name, model.name, words_for(metric, change.after));
   return fmt::format("{} of {} went from {} to {}{}", metric.name, model.name,
                      words_for(metric, change.before), words_for(metric, change.after),
@@ -127,19 +92,19 @@ std::string interval_limits(const MetricChange& change) {
 void check_rule(const GateRule& rule, const ModelComparison& model, const MetricChange& change,
                 std::vector<GateFinding>& findings) {
   const double value = judged_value(rule, change);
-  if (rule.above ? value <= rule.amount : value >= rule.amount) return;
+  if (!rule.limit.is_beyond(value, rule.amount)) return;
   const std::string words = breach_words(rule, model, change);
   // An interval that holds no change at all: the limit was passed by chance.
-  if (rule.against != GateRule::Against::value && change.is_noise())
+  if (rule.limit.against != GateAgainst::value && change.is_noise())
     findings.push_back(
         {fmt::format("{}, beyond '{}', but the {:g} % interval of the change is {}: not failed; {}", words,
-                     rule.text, 100 * change.confidence, interval_limits(change),
+                     rule.limit.text, 100 * change.confidence, interval_limits(change),
                      change.is_of_file_pages
                          ? "what differs is pages of files, whose number depends on the page cache"
                          : "more runs a side tell"),
          false});
   else
-    findings.push_back({fmt::format("{}, and --fail-on says '{}'", words, rule.text), true});
+    findings.push_back({fmt::format("{}, and --fail-on says '{}'", words, rule.limit.text), true});
 }
 
 // A model that does not come through in B is nothing that a gate lets pass.
@@ -160,7 +125,7 @@ bool is_judgeable(const GateRule& rule, const RunComparison& comparison) {
   return std::any_of(comparison.models.begin(), comparison.models.end(), [&](const ModelComparison& model) {
     if (!rule.model.empty() && rule.model != model.name) return false;
     return model.find(rule.metric->name) != nullptr ||
-           (model.outcome_before.never_came_through() && rule.against != GateRule::Against::value);
+           (model.outcome_before.never_came_through() && rule.limit.against != GateAgainst::value);
   });
 }
 
@@ -206,10 +171,11 @@ std::string percent_words(double ratio) {
 }
 
 Result<std::vector<GateRule>> parse_gate(std::string_view text) {
+  auto limits = split_gate(text);
+  if (!limits) return forward_error(limits);
   std::vector<GateRule> rules;
-  for (const std::string_view part : split(text, ',')) {
-    if (trim(part).empty()) return no_rule(text, "one of its rules is empty");
-    auto rule = parse_rule(trim(part));
+  for (GateLimit& limit : *limits) {
+    auto rule = rule_of(std::move(limit));
     if (!rule) return forward_error(rule);
     rules.push_back(std::move(*rule));
   }
@@ -229,7 +195,7 @@ Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
           check_rule(rule, model, *change, findings);
     if (!has_failed && !is_judgeable(rule, comparison))  // else it is known why not
       return input_error(
-          fmt::format("--fail-on '{}' cannot be judged", rule.text),
+          fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
           rule.model.empty()
               ? fmt::format("{} was not measured on both sides", rule.metric->name)
               : fmt::format("{} of {} was not measured on both sides", rule.metric->name, rule.model),

@@ -5,19 +5,16 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/gate_limit.h"
 #include "analysis/run_comparison.h"
 #include "base/result.h"
 
 namespace headroom::analysis {
 
 struct GateRule {
-  enum class Against { change_share, change, value };  // +5%, +20MiB, 512MiB
-
-  std::string text;   // as it was given
+  GateLimit limit;
   std::string model;  // empty: all
   const RunMetric* metric = nullptr;
-  bool above = true;  // '>'; else '<'
-  Against against = Against::change_share;
   double amount = 0;  // a share of A's value, or in the metric's base unit; signed
 };
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common_flags.h"
+#include "cli/diff_runs.h"
 #include "cli/recording_report.h"
 #include "exporters/named_stacks.h"
 #include "report/recording_diff_views.h"
@@ -89,11 +90,15 @@ void print_view(const report::DiffReport& report, const FlagValues& values) {
   print_output(diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
 }
 
-Status check_gate(const Gate& gate, const report::DiffReport& report) {
+void warn_of_incomplete(const report::DiffReport& report, std::string_view flag) {
   for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
     if (!side->recording.analysis.complete)
-      log::warning("{} ({}) is incomplete, so its peak may have been higher than --fail-above can see", name,
-                   side->file);
+      log::warning("{} ({}) is incomplete, so its peak may have been higher than {} can see", name,
+                   side->file, flag);
+}
+
+Status check_gate(const Gate& gate, const report::DiffReport& report) {
+  warn_of_incomplete(report, "--fail-above");
   const report::PeakPair peaks = compared_peaks(report);
   const auto growth = static_cast<double>(peaks.growth());
   if (growth <= gate.allowed_growth(peaks.before)) return {};
@@ -117,11 +122,30 @@ Status check_gate(const Gate& gate, const report::DiffReport& report) {
                                                       : ""));
 }
 
+// By the names of --json. What stands on samples is known to two standard errors.
+std::vector<analysis::GatedFigure> gated_figures(const report::DiffReport& report) {
+  const auto gated = [](const char* name, const analysis::FigureChange& figure) {
+    const auto change = static_cast<double>(figure.change());
+    const double noise = 2 * figure.standard_error().value_or(0);
+    return analysis::GatedFigure{name, static_cast<double>(figure.before.value),
+                                 static_cast<double>(figure.after.value), change - noise, change + noise};
+  };
+  const analysis::RecordingDiff& diff = report.diff;
+  return {gated("peak_bytes", diff.peak_bytes), gated("leaked_bytes", diff.leaked_bytes),
+          gated("allocations", diff.allocations), gated("total_allocated_bytes", diff.allocated_bytes)};
+}
+
+std::string figure_words(const std::string& name, double value) {
+  return name.ends_with("_bytes") ? format_bytes({std::llround(value)}) : fmt::format("{:.0f}", value);
+}
+
 }  // namespace
 
 Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, const FlagValues& values) {
   auto gate = gate_of(values);
   if (!gate) return forward_error(gate);
+  auto rules = figure_rules(values);
+  if (!rules) return forward_error(rules);
   auto options = symbolizer_options(values);
   if (!options) return forward_error(options);
 
@@ -144,10 +168,13 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
                                   {file_b.string(), after->info(), b, other_processes(file_b)},
                                   diff,
                                   choice_of(values)};
+  auto findings = analysis::check_figure_gate(*rules, gated_figures(report), figure_words);
+  if (!findings) return forward_error(findings);  // a figure that recordings do not have
   print_view(report, values);
+  if (!rules->empty()) warn_of_incomplete(report, "--fail-on");
   if (*gate)
     if (auto fine = check_gate(**gate, report); !fine) return forward_error(fine);
-  return 0;
+  return exit_by(*findings);
 }
 
 }  // namespace headroom::cli

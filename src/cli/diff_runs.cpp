@@ -13,7 +13,7 @@ namespace headroom::cli {
 
 Flag fail_on_flag() {
   Flag flag = make_flag("fail-on", FlagKind::text, "RULES",
-                        "of runs: exit 1 when one holds, as 'run_peak>+5%,p99>+10%,det:fps<30'");
+                        "exit 1 when one holds, as 'run_peak>+5%,p99>+10%,det:fps<30'");
   flag.repeated = true;
   return flag;
 }
@@ -26,6 +26,28 @@ Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values) {
     rules.insert(rules.end(), parsed->begin(), parsed->end());
   }
   return rules;
+}
+
+Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values) {
+  std::vector<analysis::FigureRule> rules;
+  for (const std::string& given : values.all("fail-on")) {
+    auto parsed = analysis::parse_figure_gate(given);
+    if (!parsed) return forward_error(parsed);
+    rules.insert(rules.end(), parsed->begin(), parsed->end());
+  }
+  return rules;
+}
+
+Result<int> exit_by(const std::vector<analysis::GateFinding>& gate) {
+  std::vector<std::string> breaches;
+  for (const analysis::GateFinding& finding : gate) {
+    if (finding.is_breach)
+      breaches.push_back(finding.sentence);
+    else
+      log::warning("{}", finding.sentence);
+  }
+  if (!breaches.empty()) return failure(fmt::format("{}", fmt::join(breaches, "; ")));
+  return 0;
 }
 
 std::string run_metric_list() {
@@ -55,15 +77,7 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
   else
     print_output(run_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
   if (!cannot_judge.what.empty()) return tl::unexpected(std::move(cannot_judge));
-  std::vector<std::string> breaches;
-  for (const analysis::GateFinding& finding : report.gate) {
-    if (finding.is_breach)
-      breaches.push_back(finding.sentence);
-    else
-      log::warning("{}", finding.sentence);
-  }
-  if (!breaches.empty()) return failure(fmt::format("{}", fmt::join(breaches, "; ")));
-  return 0;
+  return exit_by(report.gate);
 }
 
 }  // namespace headroom::cli

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/figure_gate.h"
 #include "analysis/metric_gate.h"
 #include "base/result.h"
 #include "cli/flag_table.h"
@@ -14,6 +15,10 @@ namespace headroom::cli {
 // --fail-on RULES, any number of times.
 Flag fail_on_flag();
 Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values);
+// The same of logs and recordings.
+Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values);
+// The exit code: warns of what is within noise; an error that names the breaches.
+Result<int> exit_by(const std::vector<analysis::GateFinding>& gate);
 // "loaded, load_peak, …": for the help.
 std::string run_metric_list();
 

@@ -60,19 +60,16 @@ Result<InputKind> common_kind(const Sides& sides) {
 Status check_flags(InputKind kind, const FlagValues& values) {
   const bool is_recording = kind == InputKind::recording;
   const auto of_recordings = {"by", "min", "fail-above", "all", "symbols", "csv"};
-  const auto of_runs = {"fail-on", "markdown"};
+  const auto of_runs = {"markdown"};
   for (const char* flag :
        is_recording ? std::vector<const char*>(of_runs) : std::vector<const char*>(of_recordings))
     if (values.has(flag))
       return usage_error(
-          fmt::format("--{} is for {}", flag, is_recording ? "runs of headroom bench" : "recordings"),
+          fmt::format("--{} is for {}", flag,
+                      is_recording ? "runs of headroom bench and logs of headroom watch" : "recordings"),
           fmt::format("these are {}", is_recording ? "recordings" : "none"),
           !is_recording && std::string_view(flag) == "fail-above" ? "take --fail-on 'run_peak>+5%'"
-          : is_recording && std::string_view(flag) == "fail-on"   ? "take --fail-above 5%"
                                                                   : "leave it out");
-  if (kind == InputKind::watch_log && values.has("fail-on"))
-    return usage_error("--fail-on is for runs of headroom bench", "these are logs of headroom watch",
-                       "leave it out");
   if (values.toggle("json") && (values.toggle("csv") || values.toggle("markdown")))
     return usage_error("--json, --csv and --markdown are views of their own", "", "give one of them");
   return {};
@@ -81,8 +78,6 @@ Status check_flags(InputKind kind, const FlagValues& values) {
 Result<int> run(const std::vector<std::string>& arguments) {
   auto values = parse_flags(diff_verb(), arguments);
   if (!values) return forward_error(values);
-  auto rules = gate_rules(*values);
-  if (!rules) return forward_error(rules);
   auto sides = sides_of(values->positionals());
   if (!sides) return forward_error(sides);
   auto kind = common_kind(*sides);
@@ -100,6 +95,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
                          "headroom diff before.jsonl after.jsonl");
     return diff_logs(sides->before.front(), sides->after.front(), *values);
   }
+  auto rules = gate_rules(*values);
+  if (!rules) return forward_error(rules);
   const auto load = *kind == InputKind::run ? load_runs : load_footprints;
   auto before = load(sides->before);
   if (!before) return forward_error(before);
@@ -141,7 +138,8 @@ const Verb& diff_verb() {
     min.minimum = 0;
     verb.flags = {
         make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
-        make_flag("markdown", FlagKind::toggle, "", "of runs: print it for a pull request's comment"),
+        make_flag("markdown", FlagKind::toggle, "",
+                  "of runs and logs: print it for a pull request's comment"),
         make_flag("csv", FlagKind::toggle, "", "of recordings: a row a layer, stack and module"),
         fail_on_flag(),
         by,

@@ -77,6 +77,10 @@ std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, 
 
 std::string series_diff_to_markdown(const SeriesDiffReport& report) {
   std::string text = fmt::format("**{}**\n\n", escaped(verdict_of(report)));
+  if (!report.gate.empty()) text += "**Gate**\n\n";
+  for (const analysis::GateFinding& finding : report.gate)
+    text += fmt::format("- {}\n", escaped(finding.sentence));
+  if (!report.gate.empty()) text += "\n";
   MarkdownTable table(1, {"figure", "mean A", "mean B", "change", "max A", "max B", ""});
   for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
     auto cells = row_of(report.changes[row]);
@@ -108,6 +112,10 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
                                {"change_low", change.low},
                                {"change_high", change.high},
                                {"differs", change.differs}});
+  json["breaches"] = Json::array();
+  json["within_noise"] = Json::array();
+  for (const analysis::GateFinding& finding : report.gate)
+    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
   return json;
 }
 

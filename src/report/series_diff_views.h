@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/metric_gate.h"
 #include "analysis/series_comparison.h"
 #include "base/json.h"
 
@@ -13,7 +14,8 @@ struct SeriesDiffReport {
   std::string before, after;  // the files
   const analysis::LogFigures &a, &b;
   const std::vector<analysis::SeriesChange>& changes;
-  std::size_t top = 12;  // rows of the table
+  std::vector<analysis::GateFinding> gate;  // of --fail-on
+  std::size_t top = 12;                     // rows of the table
 };
 
 std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width);

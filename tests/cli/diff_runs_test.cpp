@@ -293,6 +293,21 @@ TEST(DiffLogs, SaysWhichFiguresDiffer) {
   EXPECT_EQ(get_bool((*document)["figures"][1], "differs"), false);
   EXPECT_THAT(run_headroom({"diff", "a.jsonl", "b.jsonl", "--markdown"}, options).out, StartsWith("**1 of "));
   EXPECT_THAT(run_headroom({"diff", "a.jsonl", "a.jsonl"}, options).out, StartsWith("B is as A"));
+  // The free memory is halved, the processor is as it was.
+  const CommandResult gate = run_headroom(
+      {"diff", "a.jsonl", "b.jsonl", "--fail-on", "ram_free_bytes<-5%,cpu_percent>+1%"}, options);
+  EXPECT_EQ(gate.exit_code, 1);
+  EXPECT_THAT(gate.err, AllOf(HasSubstr("ram_free_bytes went from"), HasSubstr("'ram_free_bytes<-5%'"),
+                              Not(HasSubstr("cpu_percent"))));
+  EXPECT_THAT(gate.out, StartsWith("1 of "));
+  EXPECT_EQ(
+      run_headroom({"diff", "a.jsonl", "b.jsonl", "--fail-on", "max:cpu_percent>24"}, options).exit_code, 0);
+  const CommandResult most =
+      run_headroom({"diff", "a.jsonl", "b.jsonl", "--json", "--fail-on", "max:cpu_percent>23"}, options);
+  EXPECT_EQ(most.exit_code, 1);
+  const auto breached = parse_json(most.out);
+  ASSERT_TRUE(breached.has_value()) << most.out;
+  EXPECT_EQ((*breached)["breaches"].size(), 1);
   for (const Words& words :
        {Words{"diff", "a.jsonl", "garbage.jsonl"}, Words{"diff", "a.jsonl", "a.jsonl", "--by", "layer"},
         Words{"diff", "a.jsonl", "b.jsonl", ":", "a.jsonl"},

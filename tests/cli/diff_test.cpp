@@ -125,6 +125,17 @@ TEST_F(Diff, FailAboveIsExitCodeOneAndStillPrints) {
   EXPECT_EQ(run({"a.hrec", "a.hrec", "--fail-above", "0%"}).exit_code, 0);
 }
 
+TEST_F(Diff, FailOnTakesTheFiguresOfJson) {
+  const CommandResult breach = run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+5%,peak_bytes>1GiB"});
+  EXPECT_EQ(breach.exit_code, 1);
+  EXPECT_THAT(breach.out, HasSubstr("B peaks 2.0 MiB higher"));
+  EXPECT_THAT(breach.err, AllOf(HasSubstr("peak_bytes went from"), HasSubstr("'peak_bytes>+5%'")));
+  EXPECT_EQ(run({"b.hrec", "a.hrec", "--fail-on", "peak_bytes>+5%"}).exit_code, 0);
+  const CommandResult wrong = run({"a.hrec", "b.hrec", "--fail-on", "run_peak>+5%"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("no figure 'run_peak' in common"));
+}
+
 // Forty samples of 64 KiB each and large blocks: the estimates of the peaks are off by some 800 KiB.
 TEST_F(Diff, FailAboveIsNotForTheNoiseOfSamples) {
   const auto record_samples = [&](const std::string& name, std::uint64_t large_bytes) {
@@ -158,6 +169,8 @@ TEST_F(Diff, AnIncompleteRecordingIsToldAndWarnsTheGate) {
   const CommandResult gate = run({"a.hrec", "killed.hrec", "--fail-above", "1B"});
   EXPECT_EQ(gate.exit_code, 0);
   EXPECT_THAT(gate.err, HasSubstr("B (killed.hrec) is incomplete"));
+  EXPECT_THAT(run({"a.hrec", "killed.hrec", "--fail-on", "peak_bytes>+5%"}).err,
+              HasSubstr("B (killed.hrec) is incomplete"));
 
   const std::string whole = read_text(folder_ / "b.hrec");
   constexpr std::size_t kSegment = 64 << 10, kKept = 100;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <random>
 
+#include "analysis/figure_gate.h"
 #include "analysis/latency_summary.h"
 #include "analysis/metric_gate.h"
 
@@ -439,6 +440,32 @@ TEST_F(Gate, WhatWasNotMeasuredCannotBeJudged) {
   const auto found = check_gate(*parse_gate("gpu_run_peak>+5%"), compare_runs(a.side, b.side));
   ASSERT_FALSE(found.has_value());
   EXPECT_THAT(found.error().sentence(), HasSubstr("gpu_run_peak was not measured"));
+}
+
+TEST(FigureGate, JudgesFiguresByTheirNames) {
+  const std::vector<GatedFigure> figures{{"peak_bytes", 100 << 20, 120 << 20, 20 << 20, 20 << 20},
+                                         {"cpu_percent", 20, 22, -1, 5},
+                                         {"leaked_bytes", 0, 4096, 4096, 4096}};
+  const auto words = [](const std::string&, double value) { return std::to_string(static_cast<int>(value)); };
+  const auto check = [&](std::string_view rules) {
+    auto parsed = parse_figure_gate(rules);
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
+    return check_figure_gate(*parsed, figures, words);
+  };
+  const auto breach = check("peak_bytes>+5%, peak_bytes>+30MiB, peak_bytes>110MiB, leaked_bytes>+500%");
+  ASSERT_EQ(breach->size(), 3);
+  EXPECT_TRUE((*breach)[0].is_breach);
+  EXPECT_THAT((*breach)[0].sentence, HasSubstr("--fail-on says 'peak_bytes>+5%'"));
+  EXPECT_THAT((*breach)[1].sentence, HasSubstr("is 125829120 in B"));
+  EXPECT_THAT((*breach)[2].sentence, HasSubstr("leaked_bytes went from 0 to 4096"));
+  const auto noise = check("cpu_percent>+5%");
+  ASSERT_EQ(noise->size(), 1);
+  EXPECT_FALSE(noise->front().is_breach);
+  EXPECT_TRUE(check("cpu_percent>+2,cpu_percent<20")->empty());
+  EXPECT_THAT(check("peak_byte>+5").error().sentence(), HasSubstr("did you mean peak_bytes?"));
+  EXPECT_THAT(parse_figure_gate("peak_bytes>+5").error().sentence(),
+              HasSubstr("'5' is not a percentage or a size"));
+  EXPECT_THAT(parse_figure_gate("cpu_percent>80%").error().sentence(), HasSubstr("needs a sign"));
 }
 
 TEST(ParseGate, SaysWhatIsWrongInOneSentence) {
