@@ -19,6 +19,7 @@
 #include "doctor/snapshot_findings.h"
 #include "recording/recording.h"
 #include "report/report_json.h"
+#include "report/stack_text.h"
 #include "snapshot/snapshot_reader.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
@@ -80,7 +81,17 @@ Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& f
   if (!recording) return forward_error(recording);
   const auto analysis = analysis::analyze_recording(*recording, {});
   const auto grown = doctor::growth_by_layer(*recording, analysis);
-  append(findings, doctor::recording_findings(analysis, grown, file.string()));
+  const report::RecordingReport named{file.string(),
+                                      recording->info(),
+                                      recording->stacks(),
+                                      analysis,
+                                      names_of_functions(recording->info()),
+                                      {},
+                                      false};
+  constexpr int kPlaceWidth = 160;
+  append(findings, doctor::recording_findings(analysis, grown, file.string(), [&](StackId stack) {
+           return report::one_line_stack(named, stack, kPlaceWidth);
+         }));
   return std::string("a recording of headroom trace");
 }
 

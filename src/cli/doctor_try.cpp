@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -161,12 +162,16 @@ class ModelTrials {
  public:
   ModelTrials(Bencher& bencher, const BenchResult& run, const ModelResult& model,
               std::vector<CureSettings> cures)
-      : bencher_(bencher), run_(run), model_(model), cures_(std::move(cures)), after_(cures_.size()) {}
+      : bencher_(bencher), run_(run), model_(model), cures_(std::move(cures)), after_(cures_.size()) {
+    if (cures_.empty() || cures_.front().also.empty()) return;
+    as_it_was_ = CureSettings{model.name, ""};  // all at once
+    as_it_was_->also = cures_.front().also;
+  }
 
   // In turns: what the machine does meanwhile falls on all alike. False once there was a Ctrl-C.
   Result<bool> measure(std::int64_t rounds) {
     for (std::int64_t round = 0; round < rounds; ++round) {
-      auto done = once(std::nullopt, before_);
+      auto done = once(as_it_was_, before_);
       for (std::size_t i = 0; done && *done && i < cures_.size(); ++i) done = once(cures_[i], after_[i]);
       if (!done || !*done) return done;
     }
@@ -202,12 +207,14 @@ class ModelTrials {
   }
 
   std::string label_of(const std::optional<CureSettings>& cure) const {
-    if (!cure) return model_.name + " as it was";
+    if (!cure || cure == as_it_was_) return model_.name + " as it was";
+    if (cure->leave_out_also) return fmt::format("{} alone", model_.name);
     return fmt::format("{} with {}", model_.name,
                        cure->settings.empty() ? "fewer frames in memory" : cure->settings);
   }
 
   TriedCure judge(const CureSettings& cure, const LoadedSide& after) const {
+    if (!cure.also.empty()) return judge_joint(cure, after);
     const analysis::RunComparison comparison = analysis::compare_runs(before_.side, after.side);
     for (const analysis::ModelComparison& model : comparison.models)
       if (model.name == model_.name) return doctor::judge(cure, Bencher::shown(run_, model_, cure), model);
@@ -216,10 +223,40 @@ class ModelTrials {
     return doctor::judge(cure, Bencher::shown(run_, model_, cure), absent);
   }
 
+  // Each run with all that were in memory at once as one model.
+  static LoadedSide joint_side(const LoadedSide& side, bool with_latency) {
+    LoadedSide joint;
+    for (const analysis::ComparedRun& run : side.side) {
+      const auto model = doctor::joint_result(*run.result, "together");
+      if (!model) continue;
+      auto result = std::make_unique<BenchResult>(*run.result);
+      result->models = {*model};
+      analysis::ComparedModel compared{&result->models.front(), {}, ""};
+      if (with_latency) compared.latency = doctor::joint_latency(*run.result);
+      joint.side.push_back({run.name, result.get(), {compared}});
+      joint.results.push_back(std::move(result));
+    }
+    return joint;
+  }
+
+  TriedCure judge_joint(const CureSettings& cure, const LoadedSide& after) const {
+    // A session that serves for all has their frames in turns: how long that takes was not measured.
+    const bool with_latency = !cure.leave_out_also;
+    const LoadedSide then = joint_side(before_, with_latency), now = joint_side(after, with_latency);
+    const std::string command = Bencher::shown(run_, model_, cure);
+    if (!then.side.empty() && !now.side.empty())
+      return doctor::judge(cure, command, analysis::compare_runs(then.side, now.side).models.at(0));
+    analysis::ModelComparison absent;
+    absent.status_after = ModelStatus::failed;
+    absent.error_after = "the models were not in memory at once";
+    return doctor::judge(cure, command, absent);
+  }
+
   Bencher& bencher_;
   const BenchResult& run_;
   const ModelResult& model_;
   std::vector<CureSettings> cures_;
+  std::optional<CureSettings> as_it_was_;  // of cures of several models
   LoadedSide before_;
   std::vector<LoadedSide> after_;  // of each cure
 };
@@ -240,29 +277,37 @@ Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Findin
                        "nothing was found in it that a setting of headroom bench cures",
                        "leave --try out, or let headroom bench --tune search");
   if (auto sound = check_run(result, run); !sound) return sound;
-  std::vector<const ModelResult*> models;
-  for (const ModelResult& model : result.models) {
-    if (std::none_of(cures.begin(), cures.end(), [&](const auto& cure) { return cure.model == model.name; }))
-      continue;
-    if (auto sound = check_model(model, run); !sound) return sound;
-    models.push_back(&model);
-  }
+  // Cures that are compared with one run as it was: of one model, or of the same several at once.
+  struct Group {
+    const ModelResult* model;
+    std::vector<CureSettings> cures;
+  };
+  std::vector<Group> groups;
+  for (const ModelResult& model : result.models)
+    for (const bool is_joint : {false, true}) {
+      Group group{&model, {}};
+      std::copy_if(cures.begin(), cures.end(), std::back_inserter(group.cures),
+                   [&](const CureSettings& cure) {
+                     return cure.model == model.name && !cure.also.empty() == is_joint;
+                   });
+      if (group.cures.empty()) continue;
+      if (auto sound = check_model(model, run); !sound) return sound;
+      groups.push_back(std::move(group));
+    }
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   auto workplace = Workplace::make();
   if (!workplace) return forward_error(workplace);
   forget_flags_of_environment();
   Bencher bencher(*interrupt, workplace->path(),
-                  (cures.size() + 2 * models.size()) * static_cast<std::size_t>(rounds));
-  for (const ModelResult* model : models) {
-    std::vector<CureSettings> own;
-    std::copy_if(cures.begin(), cures.end(), std::back_inserter(own),
-                 [&](const CureSettings& cure) { return cure.model == model->name; });
-    ModelTrials of_model(bencher, result, *model, std::move(own));
+                  (cures.size() + 2 * groups.size()) * static_cast<std::size_t>(rounds));
+  for (const Group& group : groups) {
+    const bool is_joint = !group.cures.front().also.empty();
+    ModelTrials of_model(bencher, result, *group.model, group.cures);
     auto done = of_model.measure(rounds);
     const std::vector<TriedCure> tried = of_model.judged();
     for (const TriedCure& one : tried) doctor::keep_trial(findings, one);
-    if (done && *done) done = of_model.measure_together(tried, rounds, trials.together);
+    if (done && *done && !is_joint) done = of_model.measure_together(tried, rounds, trials.together);
     if (!done) return forward_error(done);
     trials.interrupted = !*done;
     if (trials.interrupted) break;

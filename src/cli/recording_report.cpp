@@ -102,6 +102,10 @@ Status check_output(const fs::path& out, const fs::path& input, std::string_view
                      "", fmt::format("name another file with {}", flag));
 }
 
+report::FrameNames names_of_functions(const recording::RecordingInfo& info) {
+  return names_by_symbols(std::make_shared<symbols::Symbolizer>(info.modules, symbols::SymbolizerOptions{}));
+}
+
 Result<int> report_recording(const fs::path& file, const FlagValues& values) {
   for (const char* flag : {"markdown", "csv"})
     if (values.has(flag))

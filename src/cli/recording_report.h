@@ -21,6 +21,9 @@ Status check_output(const std::filesystem::path& out, const std::filesystem::pat
 // The other processes of the recording's tree, the largest peak first.
 std::vector<report::ProcessFigures> other_processes(const std::filesystem::path& file);
 
+// Function names by the modules' own symbols, as without any flag.
+report::FrameNames names_of_functions(const recording::RecordingInfo& info);
+
 // Prints the view that the flags ask for; returns the exit code.
 Result<int> report_recording(const std::filesystem::path& file, const FlagValues& values);
 

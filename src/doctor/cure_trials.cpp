@@ -18,6 +18,7 @@ const ModelResult* find_model(const BenchResult& run, const std::string& name) {
 }
 
 bool changes_something(const CureSettings& cure, const ModelResult& model, const BenchResult& run) {
+  if (cure.leave_out_also) return true;
   RuntimeSettings changed = model.settings;
   if (!set_by_words(changed, cure.settings)) return false;
   const std::int64_t frames = run.options ? run.options->max_frames_in_memory.value_or(0) : 0;
@@ -209,12 +210,13 @@ TriedCure judge(CureSettings settings, std::string command, const analysis::Mode
   return tried;
 }
 
-std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
-                                         const std::optional<CureSettings>& cure) {
-  const BenchOptions& asked = *run.options;
+namespace {
+
+// "NAME=PATH,backend=…", with the model's own settings and those of the cure.
+std::string model_argument(const ModelResult& model, const std::string& changes) {
   static const BenchOptions kUsual;
   RuntimeSettings settings = model.settings;
-  if (cure) set_by_words(settings, cure->settings);
+  set_by_words(settings, changes);
   std::string spec = fmt::format("{}={}", model.name, model.path);
   const auto behind = [&](std::string_view key, std::string_view word) {
     if (!word.empty()) spec += fmt::format(",{}={}", key, word);
@@ -226,8 +228,68 @@ std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResu
     behind("conf", fmt::format("{}", *model.confidence));
   if (model.iou && *model.iou != kUsual.iou) behind("iou", fmt::format("{}", *model.iou));
   const std::string words = changed_words({}, settings);
-  if (!words.empty()) spec += "," + words;
+  return words.empty() ? spec : spec + "," + words;
+}
 
+// The models that are run, as --model takes them.
+std::vector<std::string> model_arguments(const BenchResult& run, const ModelResult& model,
+                                         const std::optional<CureSettings>& cure) {
+  if (!cure || cure->also.empty()) return {model_argument(model, cure ? cure->settings : "")};
+  std::vector<std::string> all;
+  for (const ModelResult& each : run.models) {
+    const bool is_also = std::find(cure->also.begin(), cure->also.end(), each.name) != cure->also.end();
+    if (is_also && cure->leave_out_also) continue;
+    all.push_back(model_argument(each, is_also || each.name == cure->model ? cure->settings : ""));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<ModelResult> joint_result(const BenchResult& run, const std::string& name) {
+  ModelResult joint;
+  joint.name = name;
+  joint.status = ModelStatus::ok;
+  if (run.pipeline) {
+    const PipelineResult& pipeline = *run.pipeline;
+    joint.status = pipeline.status;
+    joint.error = pipeline.error;
+    joint.memory.run_peak = pipeline.memory.run_peak ? pipeline.memory.run_peak : pipeline.peak;
+    joint.memory.load_peak = pipeline.memory.load_peak;
+    return joint;
+  }
+  if (!run.parallel || run.parallel->together.empty()) return std::nullopt;
+  Bytes shares;
+  bool are_sampled = true;
+  for (const ModelResult& model : run.parallel->together) {
+    if (model.status != ModelStatus::ok) {
+      joint.status = model.status;
+      joint.error = model.error;
+    }
+    are_sampled = are_sampled && model.memory.pss_run_peak;
+    shares += model.memory.pss_run_peak.value_or(Bytes{});
+  }
+  joint.memory.run_peak = are_sampled ? std::optional(shares) : run.parallel->joint_peak;
+  return joint;
+}
+
+std::optional<double> joint_latency(const BenchResult& run) {
+  if (run.pipeline)
+    return run.pipeline->frame ? std::optional(static_cast<double>(run.pipeline->frame->p50.count))
+                               : std::nullopt;
+  if (!run.parallel || run.parallel->together.empty()) return std::nullopt;
+  double sum = 0;
+  for (const ModelResult& model : run.parallel->together) {
+    if (!model.inference) return std::nullopt;
+    sum += static_cast<double>(model.inference->p50.count);
+  }
+  return sum;
+}
+
+std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
+                                         const std::optional<CureSettings>& cure) {
+  const BenchOptions& asked = *run.options;
+  static const BenchOptions kUsual;
   std::vector<std::string> arguments{"bench"};
   const auto add = [&](std::string flag, std::string value) {
     arguments.push_back(std::move(flag));
@@ -237,7 +299,11 @@ std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResu
     if (value != usual) add(std::move(flag), std::to_string(value));
   };
   if (run.source) add("--source", run.source->spec.describe());
-  add("--model", spec);
+  for (std::string& spec : model_arguments(run, model, cure)) add("--model", std::move(spec));
+  if (cure && !cure->also.empty()) {
+    arguments.emplace_back(run.pipeline ? "--pipeline" : "--parallel");
+    if (!run.pipeline) add("--metrics-interval", "50ms");  // shares of pages are sampled
+  }
   if (!asked.task.empty()) add("--task", asked.task);
   add_unusual("--imgsz", asked.image_size, kUsual.image_size);
   add_unusual("--max-frames", asked.max_frames, kUsual.max_frames);

@@ -26,8 +26,15 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
 // `model` compares a run as it was with one with the cure.
 TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model);
 
+// All models of the run that were in memory at once, as one: the sum of their shares of pages while they ran
+// (PSS; where those were not sampled the joint peak). Its status is the worst. Nothing if the run has no such
+// part.
+std::optional<ModelResult> joint_result(const BenchResult& run, const std::string& name);
+// One frame through all of them: the sum of their medians, in nanoseconds.
+std::optional<double> joint_latency(const BenchResult& run);
+
 // What `headroom` is given: bench of one model of the run, alone, with the run's own settings and limit, and
-// with those of the cure. `run` has its options.
+// with those of the cure; of all at once where the cure is of several models. `run` has its options.
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
                                          const std::optional<CureSettings>& cure);
 

@@ -67,10 +67,16 @@ Found group_thrash(const MachineHistory& history) {
                      {"thrash_seconds", history.group_thrashed.seconds()},
                      {"most_pages_per_second", history.most_group_pages},
                      {"most_waiting_percent", 100 * history.most_group_waiting}};
-  finding.cures = {
-      {"raise the limit until nothing is read again", "headroom run --limit SIZE -- COMMAND", {}},
-      {"likewise of a container", "docker update --memory=SIZE --memory-swap=SIZE CONTAINER", {}},
-      {"keep fewer models at once within it", "headroom plan BUDGET.toml", {}}};
+  // Twice the limit is a first try: the samples do not tell how much of the files is needed, only that it is
+  // more than there is room for.
+  const std::int64_t size = 2 * limit.count / mebibytes(1).count;
+  finding.cures = {{"double the limit, and again until nothing is read again",
+                    fmt::format("headroom run --limit {}MiB -- COMMAND", size),
+                    {}},
+                   {"likewise of a container",
+                    fmt::format("docker update --memory={0}m --memory-swap={0}m CONTAINER", size),
+                    {}},
+                   {"keep fewer models at once within it", "headroom plan BUDGET.toml", {}}};
   return finding;
 }
 
@@ -118,6 +124,11 @@ Found running_out(const MachineHistory& history) {
   for (const auto& [pid, process] : history.processes)
     if (!most || process.last - process.first > most->last - most->first) most = &process;
   if (most && most->last > most->first) {
+    // A leak of a process, where most of the growth is its own.
+    if (2 * static_cast<double>((most->last - most->first).count) >= grown && grown > 0) {
+      finding.title += fmt::format("; most of it is {}'s", most->name);
+      finding.figures.push_back({"level", "process"});
+    }
     finding.figures.push_back({"fastest_process", most->name});
     finding.figures.push_back({"fastest_process_growth_bytes", (most->last - most->first).count});
     finding.cures.push_back({fmt::format("look into {}, which grew most", most->name),

@@ -30,8 +30,23 @@ std::string owner_of(const analysis::RecordingAnalysis& analysis, const std::vec
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+// The places that keep most, in words.
+std::vector<Evidence> places_of(const analysis::LeakVerdict& leaks, const PlaceWords& place_words) {
+  std::vector<Evidence> places;
+  if (!place_words) return places;
+  constexpr std::size_t kMostPlaces = 3;
+  for (const analysis::StackGrowth& stack : leaks.stacks) {
+    if (places.size() == kMostPlaces) break;
+    if (!leaks.tells(stack) || stack.late_bytes <= 0) continue;
+    places.push_back(
+        {"", 0,
+         fmt::format("{} more kept by {}", format_bytes({stack.late_bytes}), place_words(stack.stack))});
+  }
+  return places;
+}
+
 void add_leak(const analysis::RecordingAnalysis& analysis, const analysis::LeakVerdict& leaks,
-              const std::vector<std::int64_t>& grown, const std::string& file,
+              const std::vector<std::int64_t>& grown, const std::string& file, const PlaceWords& place_words,
               std::vector<Finding>& findings) {
   const bool stays = leaks.growth == analysis::Growth::grew_then_stayed;
   const std::int64_t grown_in_all = std::max(
@@ -52,6 +67,7 @@ void add_leak(const analysis::RecordingAnalysis& analysis, const analysis::LeakV
                      {"cycles", leaks.cycles},
                      {"grown_bytes", grown_in_all}};
   if (!stays) {
+    finding.evidence = places_of(leaks, place_words);
     finding.figures.push_back({"leak_bytes", static_cast<std::int64_t>(std::llround(leaks.bytes_per_cycle))});
     finding.cures = {
         {fmt::format("see the places that keep it, and release what they keep at the end of each {}", level),
@@ -124,17 +140,21 @@ std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
 }
 
 std::vector<Finding> recording_findings(const analysis::RecordingAnalysis& analysis,
-                                        const std::vector<std::int64_t>& grown, const std::string& file) {
+                                        const std::vector<std::int64_t>& grown, const std::string& file,
+                                        const PlaceWords& place_words) {
   std::vector<Finding> findings;
   if (analysis.host_recorded) {
-    add_leak(analysis, analysis.leaks, grown, file, findings);
+    add_leak(analysis, analysis.leaks, grown, file, place_words, findings);
     for (const analysis::LeakVerdict& other : analysis.leaks.other_cycles)
       if (!other.same_places && other.growth == analysis::Growth::leak)
-        add_leak(analysis, other, grown, file, findings);
+        add_leak(analysis, other, grown, file, place_words, findings);
     add_fragmentation(analysis, file, findings);
   }
   add_problems(analysis, findings);
-  for (Finding& finding : findings) finding.evidence.push_back({file, 0, ""});
+  for (Finding& finding : findings) {
+    if (finding.evidence.empty()) finding.evidence.push_back({});
+    for (Evidence& evidence : finding.evidence) evidence.file = file;
+  }
   return findings;
 }
 

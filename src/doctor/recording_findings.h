@@ -1,6 +1,7 @@
 // What a recording of headroom trace tells.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,13 @@ namespace headroom::doctor {
 std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
                                           const analysis::RecordingAnalysis& analysis);
 
-// `grown`: growth_by_layer(), or nothing. Unsorted.
+// A stack in words, on one line.
+using PlaceWords = std::function<std::string(StackId stack)>;
+
+// `grown`: growth_by_layer(), or nothing. Without `place_words` a leak's places are not in its evidence.
+// Unsorted.
 std::vector<Finding> recording_findings(const analysis::RecordingAnalysis& analysis,
-                                        const std::vector<std::int64_t>& grown, const std::string& file);
+                                        const std::vector<std::int64_t>& grown, const std::string& file,
+                                        const PlaceWords& place_words = {});
 
 }  // namespace headroom::doctor

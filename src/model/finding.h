@@ -44,6 +44,10 @@ struct CureSettings {
   std::string model;     // its name in the run
   std::string settings;  // behind its path, "prepack=off,mapped=on" (set_by_words)
   std::optional<std::int64_t> max_frames_in_memory{};
+  // Other models of the run that get the same settings, or are left out: then all that were in memory at once
+  // are tried at once.
+  std::vector<std::string> also{};
+  bool leave_out_also = false;
   friend bool operator==(const CureSettings&, const CureSettings&) = default;
 };
 

@@ -10,6 +10,8 @@ namespace {
 Json to_json(const TriedCure& tried) {
   Json object;
   object["model"] = tried.settings.model;
+  if (!tried.settings.also.empty())
+    object[tried.settings.leave_out_also ? "left_out" : "also"] = tried.settings.also;
   set_if(object, "settings", tried.settings.settings);
   set_if(object, "max_frames_in_mem", tried.settings.max_frames_in_memory);
   object["command"] = tried.command;

@@ -88,6 +88,28 @@ TEST_F(DoctorTry, TellsThatThereIsNoGain) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("tried: "), Not(HasSubstr("it helps"))));
 }
 
+TEST_F(DoctorTry, OneSessionForTwoIsMeasuredByAllThatIsInMemoryAtOnce) {
+  const std::string model = bench_.model("m", "load allocate 96\nrun sleep 20");
+  const CommandResult ran = bench_.run({"--backend", "misbehaving", "--max-frames", "15", "--parallel",
+                                        "--model", "a=" + model, "--model", "b=" + model});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  Json report = bench_.report();
+  for (Json& each : report["models"])
+    each["file_size_bytes"] = 96 << 20;  // a file of commands weighs nothing
+  const CommandResult result = doctor({write_report(report), "--try", "--json", "--repeat", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto document = parse_json(result.out);
+  ASSERT_TRUE(document.has_value()) << result.out;
+  const Json& finding = (*document)["findings"][0];
+  EXPECT_EQ(get_text(finding, "id"), "duplicate-models");
+  const Json& tried = get_member(finding["cures"][0], "tried");
+  EXPECT_EQ(get_text(tried, "verdict"), "helps") << tried;
+  EXPECT_EQ(tried["left_out"], Json::parse(R"(["b"])"));
+  EXPECT_GT(get_integer(tried, "saved_bytes").value_or(0), 80 << 20) << tried;
+  EXPECT_THAT(get_text(tried, "command"),
+              AllOf(HasSubstr("--model a="), Not(HasSubstr("--model b=")), HasSubstr("--parallel")));
+}
+
 TEST_F(DoctorTry, ACureMayLetAModelThrough) {
   if (!hard_limits_work()) GTEST_SKIP() << "no control group can be made here";
   bench_.run({"--backend", "misbehaving", "--max-frames", "5", "--mem-limit", "120MiB", "--model",

@@ -153,5 +153,64 @@ TEST(CureTrials, ATrialIsAskedForAsTheRunWas) {
               ElementsAre("bench", "--model", "m=/data/m.onnx,backend=onnxruntime"));
 }
 
+BenchResult run_of_two() {
+  BenchResult run = run_of();
+  run.models.push_back(run.models[0]);
+  run.models[1].name = "n";
+  run.models.push_back(run.models[0]);
+  run.models[2].name = "other";
+  run.models[2].path = "/data/other.onnx";
+  return run;
+}
+
+CureSettings of_both(const std::string& words, bool leave_out) {
+  CureSettings cure{"m", words};
+  cure.also = {"n"};
+  cure.leave_out_also = leave_out;
+  return cure;
+}
+
+TEST(CureTrials, CuresOfSeveralModelsAreTriedOnAllAtOnce) {
+  const BenchResult run = run_of_two();
+  EXPECT_THAT(
+      doctor::bench_arguments(run, run.models[0], of_both("mapped=on", false)),
+      ElementsAre("bench", "--model", "m=/data/m.onnx,backend=onnxruntime,mapped=on", "--model",
+                  "n=/data/m.onnx,backend=onnxruntime,mapped=on", "--model",
+                  "other=/data/other.onnx,backend=onnxruntime", "--parallel", "--metrics-interval", "50ms"));
+  EXPECT_THAT(
+      doctor::bench_arguments(run, run.models[0], of_both("", true)),
+      ElementsAre("bench", "--model", "m=/data/m.onnx,backend=onnxruntime", "--model",
+                  "other=/data/other.onnx,backend=onnxruntime", "--parallel", "--metrics-interval", "50ms"));
+  BenchResult pipeline = run;
+  pipeline.pipeline.emplace();
+  EXPECT_THAT(doctor::bench_arguments(pipeline, run.models[0], of_both("", true)),
+              testing::Contains("--pipeline"));
+  EXPECT_EQ(doctor::cures_to_try({finding_with({of_both("", true), of_both("", false)})}, run).size(), 1U)
+      << "all as it was is no cure";
+}
+
+TEST(CureTrials, AllAtOnceAreOneModel) {
+  BenchResult run = run_of_two();
+  EXPECT_FALSE(doctor::joint_result(run, "together")) << "they were run one after another";
+  run.parallel.emplace();
+  run.parallel->together = run.models;
+  run.parallel->joint_peak = mebibytes(700);
+  EXPECT_EQ(doctor::joint_result(run, "together")->memory.run_peak, mebibytes(700))
+      << "no shares were sampled";
+  for (ModelResult& model : run.parallel->together) {
+    model.memory.pss_run_peak = mebibytes(100);
+    model.inference.emplace();
+    model.inference->p50 = Nanoseconds{2'000'000};
+  }
+  EXPECT_EQ(doctor::joint_result(run, "together")->memory.run_peak, mebibytes(300));
+  EXPECT_EQ(doctor::joint_latency(run), 6'000'000.0);
+  run.parallel->together[1].status = ModelStatus::oom;
+  EXPECT_EQ(doctor::joint_result(run, "together")->status, ModelStatus::oom);
+  run.pipeline.emplace();
+  run.pipeline->status = ModelStatus::ok;
+  run.pipeline->memory.run_peak = mebibytes(250);
+  EXPECT_EQ(doctor::joint_result(run, "together")->memory.run_peak, mebibytes(250));
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -80,6 +80,11 @@ TEST(MachineFindings, SteadyGrowthRunsOutAndIsSomebodys) {
   ASSERT_THAT(ids(findings), ElementsAre("memory-running-out"));
   EXPECT_EQ(findings[0].severity, Severity::severe);
   EXPECT_EQ(findings[0].cures[0].saves, mebibytes(8 * 299));
+  EXPECT_THAT(findings[0].title, testing::HasSubstr("most of it is leaky's"));
+  const auto level = std::find_if(findings[0].figures.begin(), findings[0].figures.end(),
+                                  [](const Figure& figure) { return figure.name == "level"; });
+  ASSERT_NE(level, findings[0].figures.end());
+  EXPECT_EQ(std::get<std::string>(level->value), "process");
   EXPECT_THAT(findings[0].cures[0].what, testing::HasSubstr("leaky"));
   EXPECT_EQ(findings[0].evidence[0].file, "watch.jsonl");
 }
@@ -123,7 +128,7 @@ TEST(MachineFindings, AGroupAtItsLimitThrashesThoughTheMachineDoesNot) {
   ASSERT_THAT(ids(findings), ElementsAre("control-group-thrash"));
   EXPECT_EQ(findings[0].severity, Severity::severe);
   EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "control group");
-  EXPECT_EQ(findings[0].cures[0].command, "headroom run --limit SIZE -- COMMAND");
+  EXPECT_EQ(findings[0].cures[0].command, "headroom run --limit 256MiB -- COMMAND");
   // A dataset that is read round and round, at the pace of a slow disk.
   const auto slowly = findings_of(30, [&](int i, SystemSample& sample) {
     thrash(i, sample);

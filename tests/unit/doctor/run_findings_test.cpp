@@ -49,6 +49,19 @@ TEST(RunFindings, OfTheRun) {
   result.parallel.emplace();
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled", "duplicate-models"));
   EXPECT_EQ(doctor::run_findings(result, "")[2].cures[0].saves, mebibytes(50));
+  // What is beyond the runtime is more than the file, once it was measured.
+  for (ModelResult& model : result.models) {
+    model.backend = "onnxruntime";
+    model.memory.runtime = mebibytes(30);
+    model.memory.run_peak = mebibytes(200);
+  }
+  const auto measured = doctor::run_findings(result, "")[2];
+  ASSERT_EQ(measured.cures.size(), 2U);
+  EXPECT_TRUE(measured.cures[0].settings->leave_out_also);
+  EXPECT_EQ(measured.cures[0].saves, mebibytes(170));
+  EXPECT_EQ(measured.cures[1].settings->settings, "mapped=on,prepack=off");
+  EXPECT_EQ(measured.cures[1].settings->also, std::vector<std::string>{result.models[1].name});
+  EXPECT_EQ(measured.cures[1].saves, mebibytes(2 * 170 - 50));
   for (ModelResult& model : result.models) model.settings.mapped = true;
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled")) << "processes share the file's pages";
 }

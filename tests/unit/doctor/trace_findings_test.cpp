@@ -30,7 +30,17 @@ TEST(RecordingFindings, ALeakNamesItsCycle) {
   analysis.layers.resize(3);
   analysis.layers[1].path = "net/run";
   analysis.layers[2].path = "net/run/object";
-  const auto findings = doctor::recording_findings(analysis, {0, 10, 5000}, "a b.hrec");
+  EXPECT_TRUE(doctor::recording_findings(analysis, {0, 10, 5000}, "a b.hrec")[0].evidence[0].text.empty());
+  analysis::StackGrowth place;
+  place.stack = StackId{7};
+  place.growth = analysis::Growth::leak;
+  place.late_bytes = 3 << 20;
+  analysis.leaks.stacks = {place};
+  const auto findings = doctor::recording_findings(analysis, {0, 10, 5000}, "a b.hrec", [](StackId stack) {
+    return "stack " + std::to_string(stack.index);
+  });
+  EXPECT_EQ(findings[0].evidence[0].text, "3.0 MiB more kept by stack 7");
+  EXPECT_EQ(findings[0].evidence[0].file, "a b.hrec");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "leak");
   EXPECT_EQ(findings[0].severity, Severity::severe);
