@@ -72,7 +72,7 @@ void add_leak(const analysis::RecordingAnalysis& analysis, const analysis::LeakV
     finding.cures = {
         {fmt::format("see the places that keep it, and release what they keep at the end of each {}", level),
          fmt::format("headroom report {}", shell_word(file)),
-         leaks.late_bytes > 0 ? std::optional(Bytes{leaks.late_bytes}) : std::nullopt}};
+         grown_in_all > 0 ? std::optional(Bytes{grown_in_all}) : std::nullopt}};
   }
   findings.push_back(std::move(finding));
 }
