@@ -247,8 +247,8 @@ class ModelTrials {
     if (!then.side.empty() && !now.side.empty())
       return doctor::judge(cure, command, analysis::compare_runs(then.side, now.side).models.at(0));
     analysis::ModelComparison absent;
-    absent.status_after = ModelStatus::failed;
-    absent.error_after = "the models were not in memory at once";
+    absent.outcome_after.status = ModelStatus::failed;
+    absent.outcome_after.error = "the models were not in memory at once";
     return doctor::judge(cure, command, absent);
   }
 
