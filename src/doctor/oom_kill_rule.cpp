@@ -75,11 +75,17 @@ Finding explain_group(const LogMessage& message, Finding finding) {
                   message.text("victim"), message.number("pid").value_or(0),
                   limit ? fmt::format(" of {}", format_bytes(*limit)) : "");
   finding.cause = "The group's limit is smaller than what its processes need at their worst moment.";
-  finding.cures = {{"measure the peak, then set the limit above it", "headroom bench --mem-limit SIZE", {}},
-                   {"raise the group's limit (of a service: systemctl set-property NAME MemoryMax=SIZE)",
-                    "docker update --memory=SIZE --memory-swap=SIZE CONTAINER",
-                    {}},
-                   {"see what grew", "headroom trace -- COMMAND", {}}};
+  // A quarter more is a first try: how much was missing nobody measured.
+  const bool is_known = limit && !is_impossible(*limit);
+  const std::string mib =
+      is_known ? std::to_string(std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count)) : "MIB";
+  finding.cures = {
+      {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}},
+      {is_known ? "raise the container's limit by a quarter, and watch whether that does"
+                : "raise the container's limit above that",
+       fmt::format("docker update --memory={0}m --memory-swap={0}m CONTAINER", mib),
+       {}},
+      {"likewise of a service", fmt::format("sudo systemctl set-property NAME MemoryMax={}M", mib), {}}};
   return finding;
 }
 

@@ -301,9 +301,10 @@ Found soft_limit(const BenchResult& result) {
   for (const LimitRoute& route : result.limit->routes)
     if (route.outcome == "escaped")
       finding.evidence.push_back({"", 0, fmt::format("{} escaped {}", route.name, route.detail)});
-  finding.cures = {{"run where a control group can enforce it",
-                    "sudo headroom bench --mem-limit SIZE --limit-mechanism cgroup",
-                    {}}};
+  finding.cures = {
+      {"run where a control group can enforce it",
+       fmt::format("sudo headroom bench --mem-limit {}B --limit-mechanism cgroup", result.limit->bytes.count),
+       {}}};
   return finding;
 }
 
@@ -326,8 +327,11 @@ Found throttled(const BenchResult& result) {
 Bytes beyond_runtime(const std::vector<const ModelResult*>& models) {
   Bytes sum;
   for (const ModelResult* model : models) {
-    const auto &run = model->memory.run_peak, &runtime = model->memory.runtime;
-    sum += run && runtime && *runtime < *run ? *run - *runtime : model->file_size.value_or(Bytes{});
+    const auto &load = model->memory.load_peak, &run = model->memory.run_peak,
+               &runtime = model->memory.runtime;
+    // What loading took may not have gone back while others were there: the larger of the peaks.
+    const Bytes most = std::max(load.value_or(Bytes{}), run.value_or(Bytes{}));
+    sum += runtime && *runtime < most ? most - *runtime : model->file_size.value_or(Bytes{});
   }
   return sum;
 }

@@ -116,6 +116,7 @@ TEST(LogFindings, AControlGroupsReportHasItsLimit) {
   EXPECT_EQ(figure(findings[0], "limit_bytes"), 1024 * 1024);
   EXPECT_EQ(figure(findings[0], "processes"), 3);
   EXPECT_EQ(figure(findings[0], "processes_rss_bytes"), (884 + 246 + 56) * 4096);
+  EXPECT_EQ(findings[0].cures[1].command, "docker update --memory=1m --memory-swap=1m CONTAINER");
   EXPECT_FALSE(figure(findings[0], "unaccounted_bytes"));
 }
 
