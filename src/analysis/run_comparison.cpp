@@ -138,15 +138,23 @@ std::string latency_caveat(const ModelComparison& model, const UndisturbedLevel&
   return {};
 }
 
-std::string file_pages_words(const ModelComparison& model, const MetricChange& change) {
+// Why what looks like a change of memory is none.
+std::string no_change_words(const ModelComparison& model, const MetricChange& change) {
   const auto moved = [](double bytes) {
     return (bytes > 0 ? "+" : "") + format_bytes({std::llround(bytes)});
   };
+  const std::string differs =
+      fmt::format("{} of {} differs by {}", change.metric->name, model.name, moved(change.change()));
+  if (change.is_of_step)
+    return differs +
+           ", which is a step that runs of one thing take now and then, so it counts as no change: three "
+           "runs or "
+           "more a side tell";
   return fmt::format(
-      "{} of {} differs by {}, and pages of files by {}: how many of a library's pages are mapped depends on "
-      "the "
-      "page cache, so it counts as no change",
-      change.metric->name, model.name, moved(change.change()), moved(change.file_pages));
+      "{}, and pages of files by {}: how many of a library's pages are mapped depends on the page cache, so "
+      "it "
+      "counts as no change",
+      differs, moved(change.file_pages));
 }
 
 struct Named {
@@ -174,7 +182,8 @@ ModelComparison compare_model(const Named& name, const Side& side_a, const Side&
     model.metrics.push_back(*change);
   }
   for (const MetricChange& change : model.metrics)
-    if (change.is_judged && change.is_of_file_pages) caveats.push_back(file_pages_words(model, change));
+    if (change.is_judged && (change.is_of_file_pages || change.is_of_step))
+      caveats.push_back(no_change_words(model, change));
   const auto a = frames_of(before.runs, model.frames_before), b = frames_of(after.runs, model.frames_after);
   model.superiority = superiority(a, b);
   compare_layers(model, before.runs, after.runs);

@@ -57,6 +57,7 @@ struct MetricChange {
   // Of resident memory: it would be a change, were it not for pages of files, of which B has this much more.
   bool is_of_file_pages = false;
   double file_pages = 0;
+  bool is_of_step = false;  // or were it not as much as runs of one thing differ by now and then
 
   double change() const { return after - before; }
   // The interval holds no change.

@@ -86,7 +86,7 @@ constexpr std::array kMetrics{
              0.002),
     resident("residual", "what stays when the model is released", memory<&ModelMemory::residual>, 0, 0.002),
     RunMetric{"file_pages", "of the resident memory what is pages of files: code, mostly", MetricUnit::bytes,
-              memory<&ModelMemory::file_backed_peak>, 0, 0.005, kPages, 0.005, kFewPages},
+              memory<&ModelMemory::file_backed_peak>, 0, 0.15, kPages, 0.005, kFewPages},
     resident("pss_run_peak", "largest proportional share while it runs", memory<&ModelMemory::pss_run_peak>,
              0, 0.005),
     RunMetric{"cgroup_peak", "the control group's own peak", MetricUnit::bytes,

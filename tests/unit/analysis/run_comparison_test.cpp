@@ -100,6 +100,33 @@ TEST(CompareRuns, PagesOfFilesAreNoGrowth) {
   const RunComparison grown = compare_runs(a.side, b.side);
   EXPECT_TRUE(grown.models[0].find("run_peak")->differs);
   EXPECT_TRUE(grown.caveats.empty());
+  // A short run that ended between two samples: 10 MiB of pages were missed, and explain nothing.
+  a.results[0].models[0].memory.file_backed_peak = Bytes{20 << 20};
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  b.results[0].models[0].memory.run_peak = Bytes{50 << 20};
+  const RunComparison same = compare_runs(a.side, b.side);
+  EXPECT_FALSE(same.models[0].find("run_peak")->differs);
+  EXPECT_LT(same.models[0].find("run_peak")->high, 1.03);
+}
+
+// One run in six of a model has 2 MiB more; 1 MiB more has none, and neither have 4.
+TEST(CompareRuns, AStepOfAHugePageIsNoGrowthUntilSeveralRunsHaveIt) {
+  Runs a, b;
+  a.add(1'000'000, 66 << 20, 1);
+  b.add(1'000'000, 68 << 20, 2);
+  const RunComparison step = compare_runs(a.side, b.side);
+  EXPECT_FALSE(step.models[0].find("run_peak")->differs);
+  EXPECT_THAT(step.caveats, testing::ElementsAre(HasSubstr("three runs or more a side tell")));
+  for (const int mebibytes : {67, 70}) {
+    b.results[0].models[0].memory.run_peak = Bytes{mebibytes << 20};
+    EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << mebibytes;
+  }
+  for (unsigned i = 0; i < 3; ++i) {
+    a.add(1'000'000, 66 << 20, 10 + i);
+    b.add(1'000'000, 68 << 20, 20 + i);
+  }
+  b.results[0].models[0].memory.run_peak = Bytes{68 << 20};
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
 }
 
 // Six models are compared with the false alarms of one.
