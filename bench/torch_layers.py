@@ -175,7 +175,7 @@ def table(options, found, load):
         call = statistics.median(r["own_ns"] for r in found[of]) / found["calls"]
         added = [(r["layers_ns"] - r["own_ns"]) / found["calls"] for r in found[of]]
         median, low, high = interval(added)
-        lines.append(f"| a call of a module ({words}, 100 in a Sequential) | {call:.0f} ns | +{median:.0f} ns | +{low:.0f} to +{high:.0f} ns | {len(added)} |")
+        lines.append(f"| a call of a module ({words}, 100 in a Sequential) | {call:.0f} ns | {median:+.0f} ns | {low:+.0f} to {high:+.0f} ns | {len(added)} |")
     median, low, high = interval(ratios)
     lines.append(f"| resnet18 b1, traced, its layers off and on in one process | {model:.2f} ms | × {median:.4f} | {low:.4f}–{high:.4f} | {len(ratios)} |")
     median, low, high = interval(in_all)

@@ -133,6 +133,7 @@ struct PoolMetrics {
   std::int64_t measured_bytes = 0;                      // what the process had at the last reading
   std::int64_t promised_bytes = 0, returned_bytes = 0;  // by all unloads
   std::int64_t short_returns = 0;  // unloads that gave back less than nine tenths of what they promised
+  std::int64_t lost_events = 0;    // lines that events_to had no room for, or nobody who read them
 };
 
 class ModelPool;

@@ -48,6 +48,7 @@ PooledModel model_of(const WorkerModel& model, const PooledAccount& account) {
   pooled.hits = account.hits;
   pooled.loads = static_cast<std::int64_t>(account.loads.size());
   pooled.unloads = account.unloads;
+  pooled.evictions = account.evictions;
   pooled.refusals = account.refusals;
   pooled.failures = account.failures;
   pooled.error = account.error;

@@ -42,7 +42,7 @@ struct PooledSession {
 // What the pool tells from its own thread, of one model since it was last asked.
 struct Loads {
   std::vector<std::int64_t> took_ns;
-  std::int64_t unloads = 0;  // so far
+  std::int64_t unloads = 0, evictions = 0;  // so far
   std::optional<Bytes> charge;
 };
 
@@ -61,7 +61,9 @@ class PoolJournal {
       // Of several the names, separated by ", ": no name of a model here has a comma.
       for (std::size_t from = 0; from <= event.model.size();) {
         const std::size_t comma = std::min(event.model.find(", ", from), event.model.size());
-        ++loads_[event.model.substr(from, comma - from)].unloads;
+        Loads& loads = loads_[event.model.substr(from, comma - from)];
+        ++loads.unloads;
+        if (event.cause == pool::UnloadCause::evicted) ++loads.evictions;
         from = comma + 2;
       }
     }
@@ -69,7 +71,7 @@ class PoolJournal {
   Loads take(const std::string& model) {
     const std::lock_guard lock(mutex_);
     Loads& loads = loads_[model];
-    return {std::exchange(loads.took_ns, {}), loads.unloads, loads.charge};
+    return {std::exchange(loads.took_ns, {}), loads.unloads, loads.evictions, loads.charge};
   }
   void write(const std::string& line) {
     if (file_) file_->write(line);
@@ -294,6 +296,7 @@ class PooledRun {
       entry["refusals"] = requests.refusals;
       entry["failures"] = requests.failures;
       entry["unloads"] = loads.unloads;
+      entry["evictions"] = loads.evictions;
       if (!requests.error.empty()) entry["error"] = requests.error;
       set_if(entry, "charge_bytes", loads.charge);
       entry["loads_ns"] = loads.took_ns;

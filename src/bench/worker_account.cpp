@@ -68,6 +68,7 @@ void take_pool(PoolAccount& pool, const Json& event) {
     count("requests", model.requests);
     count("hits", model.hits);
     count("unloads", model.unloads);
+    count("evictions", model.evictions);
     count("refusals", model.refusals);
     count("failures", model.failures);
     if (const std::string error = get_text(entry, "error"); !error.empty()) model.error = error;

@@ -40,7 +40,7 @@ struct PhaseAccount {
 
 // One model of a pool.
 struct PooledAccount {
-  std::int64_t requests = 0, hits = 0, unloads = 0, refusals = 0, failures = 0;
+  std::int64_t requests = 0, hits = 0, unloads = 0, evictions = 0, refusals = 0, failures = 0;
   std::string error;
   std::optional<Bytes> charge;
   std::vector<std::int64_t> loads, waits;  // ns

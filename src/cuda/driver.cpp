@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <mutex>
 
 #include "model/device_name.h"
 
@@ -33,6 +34,7 @@ const char* take_functions(void* library, Functions& functions) {
   HEADROOM_TAKE(cuDeviceTotalMem_v2)
   HEADROOM_TAKE(cuDevicePrimaryCtxRetain)
   HEADROOM_TAKE(cuDevicePrimaryCtxRelease_v2)
+  HEADROOM_TAKE(cuCtxGetCurrent)
   HEADROOM_TAKE(cuCtxSetCurrent)
   HEADROOM_TAKE(cuStreamCreate)
   HEADROOM_TAKE(cuStreamDestroy_v2)
@@ -63,6 +65,8 @@ const char* take_functions(void* library, Functions& functions) {
 Result<const Driver*> Driver::open() {
   static Driver driver;
   static bool is_open = false;
+  static std::mutex mutex;  // pools are made by any thread
+  const std::lock_guard lock(mutex);
   if (is_open) return &driver;
   // Stays open: its threads may outlive whoever opened it.
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);

@@ -27,6 +27,7 @@ struct Functions {
   Code (*cuDeviceTotalMem_v2)(std::size_t*, int);
   Code (*cuDevicePrimaryCtxRetain)(Handle*, int);
   Code (*cuDevicePrimaryCtxRelease_v2)(int);
+  Code (*cuCtxGetCurrent)(Handle*);
   Code (*cuCtxSetCurrent)(Handle);
   Code (*cuStreamCreate)(Handle*, unsigned);
   Code (*cuStreamDestroy_v2)(Handle);

@@ -188,7 +188,8 @@ struct PooledModel {
   std::string name;
   std::int64_t every = 1;                   // of every Nth frame
   std::int64_t requests = 0, hits = 0;      // a hit found it loaded
-  std::int64_t loads = 0, unloads = 0;      // given up for others, or after it failed
+  std::int64_t loads = 0, unloads = 0;      // freed for any reason, but at the end
+  std::int64_t evictions = 0;               // of these, given up for others
   std::int64_t refusals = 0, failures = 0;  // not to be had; had, and failed to run
   std::string error;                        // of the last refusal or failure
   std::optional<Bytes> charge;              // by the pool's books, when it was loaded last

@@ -18,6 +18,8 @@ std::string event_line(const Event& event) {
     line["promised_bytes"] = event.promised.count;
     line["returned_bytes"] = event.changed.count;
   }
+  if (event.kind == EventKind::unloaded || event.kind == EventKind::unload_hangs)
+    line["cause"] = name_of(event.cause);
   if (event.refusal != Refusal::none) line["refusal"] = name_of(event.refusal);
   set_if(line, "message", event.message);
   line["used_bytes"] = event.used.count;

@@ -21,7 +21,8 @@ namespace headroom::pool {
 struct MemoryBooks {
   Bytes budget, margin, baseline;
   Bytes charged, loading, leaving, stuck;
-  Bytes seen;  // of loaded models: how much the process grew by loading them, at most their charge
+  Bytes
+      seen;  // of loaded models: how much the process grew by loading and running them, at most their charge
   Bytes unaccounted;
 
   // A reading of what the process has, taken while nothing is loaded or freed. Sessions that run meanwhile

@@ -35,10 +35,11 @@ Bytes peak_of_new_processes(const std::vector<pid_t>& before) {
   return sum;
 }
 
-// With sessions running meanwhile it is an upper bound: the peak is of all that the process has.
+// With sessions running meanwhile it is an upper bound: the peak is of all that the process has. Null where
+// the kernel does not let it be reset.
 std::function<Bytes()> watch_peak_rss() {
   const auto read = [] { return sources::read_process_memory(::getpid(), sources::ProcessDetail::status); };
-  if (!sources::reset_peak_rss(::getpid())) return [] { return Bytes{}; };
+  if (!sources::reset_peak_rss(::getpid())) return nullptr;
   return [read, before = read().rss.value_or(Bytes{})] {
     return std::max(Bytes{}, read().rss_peak.value_or(Bytes{}) - before);
   };
@@ -66,13 +67,34 @@ MemoryMeter ledger_meter(ledger::DeviceFiguresFunction figures_of, unsigned ordi
   if (reset == nullptr) return meter;
   meter.watch_peak = [=]() -> std::function<Bytes()> {
     reset(ordinal);
-    const auto host = is_integrated ? watch_peak_rss() : [] { return Bytes{}; };
+    const std::function<Bytes()> host =
+        is_integrated ? watch_peak_rss() : std::function<Bytes()>([] { return Bytes{}; });
+    if (!host) return nullptr;
     return [=, before = read(&ledger::DeviceFigures::charged).value_or(Bytes{})] {
       return std::max(Bytes{}, read(&ledger::DeviceFigures::peak).value_or(Bytes{}) - before) + host();
     };
   };
   return meter;
 }
+
+// The calling thread's context is what it was afterwards: it may be the program's own thread.
+class CurrentContext {
+ public:
+  CurrentContext(const cuda::Functions& call, cuda::Handle context) : call_(call) {
+    has_before_ = call_.cuCtxGetCurrent(&before_) == cuda::kSuccess;
+    is_set_ = call_.cuCtxSetCurrent(context) == cuda::kSuccess;
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  ~CurrentContext() {
+    if (has_before_) call_.cuCtxSetCurrent(before_);
+  }
+  bool is_set() const { return is_set_; }
+
+ private:
+  const cuda::Functions& call_;
+  cuda::Handle before_ = nullptr;
+  bool has_before_ = false, is_set_ = false;
+};
 
 // Its context stays for as long as the process lives, as those of the runtimes do.
 Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
@@ -87,9 +109,8 @@ Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
   MemoryMeter meter;
   meter.read = [&call, context]() -> std::optional<Bytes> {
     std::size_t free = 0, total = 0;
-    if (call.cuCtxSetCurrent(context) != cuda::kSuccess ||
-        call.cuMemGetInfo_v2(&free, &total) != cuda::kSuccess)
-      return std::nullopt;
+    const CurrentContext current(call, context);
+    if (!current.is_set() || call.cuMemGetInfo_v2(&free, &total) != cuda::kSuccess) return std::nullopt;
     return Bytes{static_cast<std::int64_t>(total - free)};
   };
   return meter;
@@ -99,9 +120,9 @@ Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
 
 MemoryMeter process_meter() {
   const auto watch_peak = []() -> std::function<Bytes()> {
-    return [own = watch_peak_rss(), before = inference::isolated_processes()] {
-      return own() + peak_of_new_processes(before);
-    };
+    const std::function<Bytes()> own = watch_peak_rss();
+    if (!own) return nullptr;
+    return [own, before = inference::isolated_processes()] { return own() + peak_of_new_processes(before); };
   };
   return {bytes_of_all, watch_peak};
 }

@@ -381,6 +381,7 @@ PoolMetrics ModelPool::metrics() const {
   to.short_returns = from.short_returns;
   to.promised_bytes = from.promised.count;
   to.returned_bytes = from.returned.count;
+  if (state_->events != nullptr) to.lost_events = state_->events->lost();
   return to;
 }
 

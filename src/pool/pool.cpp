@@ -69,7 +69,7 @@ void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) 
     peak = state.options.meter.watch_peak();
   auto made = load_guarded(model, step.sibling);
   step.sibling.reset();
-  const Bytes peak_growth = peak ? peak() : Bytes{};
+  const std::optional<Bytes> peak_growth = peak ? std::optional(peak()) : std::nullopt;
   const Nanoseconds now = monotonic_now();
   ::malloc_trim(0);  // what was needed to load it alone
   const std::optional<Bytes> after = measure(state);
@@ -110,6 +110,7 @@ void do_unload(PoolState& state, Lock& lock, Step& step, std::int64_t generation
 void free_all(PoolState& state, Lock& lock, std::int64_t generation) {
   Step step;
   step.kind = Step::Kind::unload;
+  step.cause = UnloadCause::end;
   step.sessions = state.take_all_idle();
   if (step.sessions.empty()) return;
   state.begin(step, monotonic_now());

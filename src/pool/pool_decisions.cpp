@@ -240,7 +240,29 @@ Step PoolState::idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at) 
       if (is_idle(session)) earliest(wake_at, point_after(session.idle_since, *options.unload_after_idle));
   }
   if (!step.sessions.empty()) step.kind = Step::Kind::unload;
+  step.cause = UnloadCause::idle;
   return step;
+}
+
+Step PoolState::unwanted_step() {
+  Step step;
+  step.kind = Step::Kind::unload;
+  step.cause = unwanted.front().is_unwanted ? UnloadCause::discarded : UnloadCause::asked;
+  for (auto session = unwanted.begin(); session != unwanted.end();) {
+    const auto next = std::next(session);
+    if (session->is_unwanted == (step.cause == UnloadCause::discarded))
+      step.sessions.splice(step.sessions.end(), unwanted, session);
+    session = next;
+  }
+  return step;
+}
+
+std::string PoolState::names_of(const Step& step) const {
+  if (step.kind == Step::Kind::load) return models[step.model].model.name;
+  std::string names;
+  for (const LoadedSession& session : step.sessions)
+    names += (names.empty() ? "" : ", ") + models[session.model].model.name;
+  return names;
 }
 
 // The program, or what models took beyond their charge, has pushed everything over the budget.
@@ -257,10 +279,7 @@ Step PoolState::step_within_budget() {
 
 Step PoolState::next_step(Nanoseconds now) {
   Step step;
-  if (!unwanted.empty()) {
-    step.kind = Step::Kind::unload;
-    step.sessions.splice(step.sessions.end(), unwanted);
-  }
+  if (!unwanted.empty()) step = unwanted_step();
   Room room{books.free(), {}, true};
   if (step.kind == Step::Kind::wait) {
     // Claims are made anew, by those who are first now.
@@ -294,6 +313,8 @@ void PoolState::begin(const Step& step, Nanoseconds now) {
   if (step.kind != Step::Kind::wait) step_began = now;
   step_kind = step.kind;
   step_model = step.model;
+  step_cause = step.cause;
+  step_names = names_of(step);
   note_use();
 }
 

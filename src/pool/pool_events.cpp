@@ -32,10 +32,28 @@ std::string_view name_of(EventKind kind) {
       return "load_failed";
     case EventKind::load_hangs:
       return "load_hangs";
+    case EventKind::unload_hangs:
+      return "unload_hangs";
     case EventKind::unloaded:
       return "unloaded";
     case EventKind::refused:
       return "refused";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(UnloadCause cause) {
+  switch (cause) {
+    case UnloadCause::evicted:
+      return "evicted";
+    case UnloadCause::idle:
+      return "idle";
+    case UnloadCause::discarded:
+      return "discarded";
+    case UnloadCause::asked:
+      return "asked";
+    case UnloadCause::end:
+      return "end";
   }
   return "unknown";
 }

@@ -40,17 +40,28 @@ struct Metrics {
   std::int64_t short_returns = 0;  // unloads that gave back less than nine tenths of what they promised
 };
 
-enum class EventKind { loaded, load_failed, load_hangs, unloaded, refused };
+enum class EventKind { loaded, load_failed, load_hangs, unload_hangs, unloaded, refused };
 std::string_view name_of(EventKind kind);  // "load_failed"
+
+// Why sessions were freed.
+enum class UnloadCause {
+  evicted,    // for another model, or because the process passed the budget
+  idle,       // for longer than unload_after_idle
+  discarded,  // by whoever had it
+  asked,      // Pool::unload()
+  end,        // of the pool
+};
+std::string_view name_of(UnloadCause cause);  // "evicted"
 
 struct Event {
   EventKind kind = EventKind::loaded;
-  Nanoseconds time;    // monotonic
-  std::string model;   // of an unload of several: the names, separated by ", "
-  Nanoseconds took;    // to load, to unload, to wait before the refusal
-  Bytes promised;      // loaded: its charge; unloaded: what was to come back
-  Bytes changed;       // loaded: how much the process grew; unloaded: what came back
-  Bytes used, budget;  // by the books, afterwards
+  Nanoseconds time;                          // monotonic
+  std::string model;                         // of an unload of several: the names, separated by ", "
+  UnloadCause cause = UnloadCause::evicted;  // of an unload
+  Nanoseconds took;                          // to load, to unload, to wait before the refusal
+  Bytes promised;                            // loaded: its charge; unloaded: what was to come back
+  Bytes changed;                             // loaded: how much the process grew; unloaded: what came back
+  Bytes used, budget;                        // by the books, afterwards
   Refusal refusal = Refusal::none;
   std::string message;  // why it failed or was refused
 };

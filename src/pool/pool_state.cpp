@@ -20,6 +20,11 @@ Bytes larger(Bytes a, Bytes b) { return std::max(a, b); }
 // The newest load counts in full when it took more, else half: others that ran meanwhile may be in it.
 Bytes learn(Bytes before, Bytes now) { return larger(now, Bytes{(before.count + now.count) / 2}); }
 
+// Of a first load.
+Bytes estimate_of(const Model& model) {
+  return model.memory.estimate.count > 0 ? model.memory.estimate : kDefaultEstimate;
+}
+
 }  // namespace
 
 std::optional<Nanoseconds> point_after(Nanoseconds from, Nanoseconds duration) {
@@ -60,19 +65,20 @@ ModelMemory PoolState::memory_of(const ModelEntry& entry, bool is_further) const
 }
 
 Bytes PoolState::reservation(const ModelEntry& entry, bool is_further) const {
+  if (entry.is_measured_anew) return most_for_one();
   const ModelMemory memory = memory_of(entry, is_further);
   if (memory.load_peak.count > 0) return larger(memory.load_peak, memory.run_peak);
-  return larger(memory.run_peak, memory.estimate.count > 0 ? memory.estimate : kDefaultEstimate);
+  return larger(memory.run_peak, estimate_of(entry.model));
 }
 
 void PoolState::lease(LoadedSession& session, Nanoseconds now) {
-  session.is_leased = true;
+  session.is_leased = session.has_run = true;
   session.leased_since = now;
 }
 
 LoadedSession* PoolState::take_ready(std::size_t model, Nanoseconds now) {
   ModelEntry& entry = models[model];
-  if (entry.is_claimed) return nullptr;
+  if (is_kept_back(entry)) return nullptr;
   const auto wanted =
       std::any_of(waiters.begin(), waiters.end(), [&](const Waiter* w) { return w->model == model; });
   if (wanted) return nullptr;
@@ -113,7 +119,9 @@ Refusal PoolState::refuse_at_once(ModelEntry& entry, Nanoseconds now, std::strin
     entry.forget_at =
         now + Nanoseconds{kLongestRetry.count << std::min(entry.times_too_large, kMostDoublings)};
   if (now >= *entry.forget_at) {
+    // Nobody knows what it takes now: for its next load all that there is is kept.
     entry.learnt = {};
+    entry.is_measured_anew = true;
     entry.forget_at.reset();
     ++entry.times_too_large;
     message.clear();
@@ -163,7 +171,7 @@ std::vector<Waiter*> PoolState::by_rank(Nanoseconds now) const {
 
 // Gives the model's idle sessions to those who wait for one, the first in rank first.
 void PoolState::grant(ModelEntry& entry, std::size_t model, Nanoseconds now) {
-  if (entry.is_claimed) return;
+  if (is_kept_back(entry)) return;
   for (LoadedSession& session : entry.sessions) {
     if (!is_idle(session)) continue;
     Waiter* first = nullptr;
@@ -225,7 +233,7 @@ Event PoolState::event(EventKind kind, std::string model, Nanoseconds took) cons
 }
 
 void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
-                            Bytes peak, Nanoseconds took, Nanoseconds now) {
+                            std::optional<Bytes> peak, Nanoseconds took, Nanoseconds now) {
   ModelEntry& entry = models[step.model];
   entry.is_loading = false;
   step_began.reset();
@@ -244,13 +252,18 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
     if (!step.is_further) answer_all(step.model, Refusal::load_failed, failures.message, now);
     return;
   }
+  entry.is_measured_anew = false;
   // Less than nothing: the program gave memory back meanwhile.
   const Bytes grown = larger(Bytes{}, growth.value_or(Bytes{}));
   if (growth) {
     ModelMemory& learnt = step.is_further ? entry.learnt_next : entry.learnt;
-    learnt.load_peak = learn(learnt.load_peak, larger(peak, grown));
-    learnt.run_peak = learn(learnt.run_peak, entry.model.keeps_run_memory ? grown : larger(peak, grown));
+    // What a load takes for a moment nobody knows then: what was reserved for the first was enough, or more.
+    const Bytes unwatched = step.is_further ? Bytes{} : estimate_of(entry.model);
+    learnt.load_peak = learn(learnt.load_peak, larger(peak.value_or(unwatched), grown));
+    const bool keeps = entry.model.keeps_run_memory;
+    learnt.run_peak = learn(learnt.run_peak, keeps ? grown : larger(peak.value_or(unwatched), grown));
   }
+  if (!step.is_further && reservation(entry, false) <= most_for_one()) entry.times_too_large = 0;
   LoadedSession session;
   session.model = step.model;
   session.object = std::move(*made);
@@ -276,17 +289,16 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
 void PoolState::finish_unload(const Step& step, Bytes returned, Nanoseconds took) {
   step_began.reset();
   Bytes promised;
-  std::string names;
   for (const LoadedSession& session : step.sessions) {
     books.leaving = books.leaving - session.charge;
     promised += session.seen;
-    names += (names.empty() ? "" : ", ") + models[session.model].model.name;
     ++metrics.unloads;
   }
   metrics.promised += promised;
   metrics.returned += returned;
   if (returned.count < promised.count / 10 * 9) ++metrics.short_returns;
-  events.push_back(event(EventKind::unloaded, std::move(names), took));
+  events.push_back(event(EventKind::unloaded, names_of(step), took));
+  events.back().cause = step.cause;
   events.back().promised = promised;
   events.back().changed = returned;
 }
@@ -308,6 +320,17 @@ std::list<LoadedSession> PoolState::take_all_idle() {
 }
 
 void PoolState::follow(Bytes measured) {
+  // What came since the last reading is first what sessions that ran meanwhile were charged for and had not
+  // taken yet: beyond the books it would be counted twice, for as long as an arena keeps it.
+  Bytes grown = std::min(measured - metrics.measured, measured - (books.baseline + books.seen + books.stuck));
+  for (ModelEntry& entry : models)
+    for (LoadedSession& session : entry.sessions) {
+      if (!std::exchange(session.has_run, session.is_leased) || grown.count <= 0) continue;
+      const Bytes its_own = std::min(grown, session.charge - session.seen);
+      session.seen += its_own;
+      books.seen += its_own;
+      grown = grown - its_own;
+    }
   books.follow(measured);
   metrics.measured = measured;
   note_use();
@@ -322,19 +345,18 @@ void PoolState::give_up_step(Nanoseconds now) {
   books.stuck += books.loading + books.leaving;
   const bool was_load = step_kind == Step::Kind::load;
   books.loading = books.leaving = {};
-  std::string what = "freeing";
   if (was_load) {
     ModelEntry& entry = models[step_model];
     entry.is_loading = false;
     entry.has_hung = true;
-    what = entry.model.name;
     std::string message;
     refuse_at_once(entry, now, message);
     if (entry.sessions.empty()) answer_all(step_model, Refusal::load_hangs, message, now);
   }
-  events.push_back(event(EventKind::load_hangs, what, took));
-  events.back().message = fmt::format("{} has taken more than {}", was_load ? "loading " + what : what,
-                                      format_duration(options.load_timeout));
+  events.push_back(event(was_load ? EventKind::load_hangs : EventKind::unload_hangs, step_names, took));
+  events.back().cause = step_cause;
+  events.back().message = fmt::format("{} {} has taken more than {}", was_load ? "loading" : "freeing",
+                                      step_names, format_duration(options.load_timeout));
 }
 
 void PoolState::end_given_up(const Step& step, Bytes held) {

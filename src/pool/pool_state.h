@@ -24,6 +24,7 @@ struct LoadedSession {
   Bytes charge, seen;  // memory_books.h
   bool is_leased = false;
   bool is_unwanted = false;  // freed when it is released
+  bool has_run = false;      // or may have, since the last reading of what the process has
   Nanoseconds idle_since, leased_since;
 };
 
@@ -39,10 +40,11 @@ struct ModelEntry {
   ModelMemory learnt, learnt_next;  // by the loads so far, of a first session and of a further one
   std::list<LoadedSession> sessions;
   bool is_pinned = false, is_loading = false, has_hung = false, was_loaded = false;
-  bool is_claimed = false;           // a request that has waited for long needs its memory: no new leases
+  bool is_claimed = false;  // a request that has waited for long needs its memory (PoolState::is_kept_back)
   Failures failures, failures_next;  // of a first session and of a further one
   // What was learnt of it is more than the budget leaves: it is measured anew at this time.
   std::optional<Nanoseconds> forget_at;
+  bool is_measured_anew = false;
   int times_too_large = 0;
   Nanoseconds lease_time;  // how long a lease takes, of the last few; 0: not known
 };
@@ -66,8 +68,9 @@ struct Step {
   enum class Kind { wait, unload, load } kind = Kind::wait;
   std::optional<Nanoseconds> wake_at;  // wait: absent: until something happens
   std::list<LoadedSession> sessions;   // unload
-  std::size_t model = 0;               // load
-  bool is_further = false;             // beside another session of it
+  UnloadCause cause = UnloadCause::evicted;
+  std::size_t model = 0;    // load
+  bool is_further = false;  // beside another session of it
   std::shared_ptr<void> sibling;
 };
 
@@ -103,9 +106,10 @@ struct PoolState {
   // When the process is to be read again though nobody waits: what is loaded may have to go. Absent: nothing
   // is.
   std::optional<Nanoseconds> reading_due() const;
-  // `growth` of the process by the load; absent: it could not be read, and nothing is learnt.
+  // `growth` of the process by the load; absent: it could not be read, and nothing is learnt. `peak` of it;
+  // absent: nobody watched it.
   void finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
-                   Bytes peak, Nanoseconds took, Nanoseconds now);
+                   std::optional<Bytes> peak, Nanoseconds took, Nanoseconds now);
   void finish_unload(const Step& step, Bytes returned, Nanoseconds took);
   // Sessions that nobody uses leave their models; what they were charged is not on the books any more.
   void unload_idle(std::size_t model);
@@ -136,7 +140,9 @@ struct PoolState {
   std::int64_t generation = 0;
   std::optional<Nanoseconds> step_began;
   Step::Kind step_kind = Step::Kind::wait;
+  std::string step_names;  // of its models
   std::size_t step_model = 0;
+  UnloadCause step_cause = UnloadCause::evicted;
   std::thread loader;            // the one of `generation`
   bool lacks_loader = false;     // it could not be started
   int threads = 0, hanging = 0;  // of the pool; those of steps that were given up
@@ -152,6 +158,9 @@ struct PoolState {
   bool ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) const;
   void grant(ModelEntry& entry, std::size_t model, Nanoseconds now);
   void answer_all(std::size_t model, Refusal refusal, const std::string& message, Nanoseconds now);
+  // No new leases of it. Not while something is loaded or freed: nothing could be loaded in its place
+  // meanwhile, and the look after that claims anew.
+  bool is_kept_back(const ModelEntry& entry) const { return entry.is_claimed && !step_began; }
   bool any_lease() const;
   bool is_idle(const LoadedSession& session) const { return !session.is_leased; }
   Bytes charged_to_pinned() const;
@@ -174,6 +183,9 @@ struct PoolState {
   using Sessions = std::list<LoadedSession>;
   static void move_out(Sessions& from, Sessions::iterator session, Sessions& to);
   void take_out(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now);
+  // What was discarded, or else what was asked to go.
+  Step unwanted_step();
+  std::string names_of(const Step& step) const;
   Step idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at);
   Step step_within_budget();
 };

@@ -11,6 +11,10 @@
 namespace headroom::report {
 namespace {
 
+std::string p99_of(const std::optional<LatencySummary>& latency) {
+  return latency ? percentile(latency->p99, latency->p99_bound) : std::string(kAbsent);
+}
+
 std::string words_for_samples(const PoolResult& pool) {
   if (pool.samples == 0) return {};
   if (pool.samples_over == 0) return fmt::format("✅ none of {} samples over it", pool.samples);
@@ -22,8 +26,9 @@ bool has_unbounded(const PoolResult& pool) {
     return latency && (!latency->p90_bound || !latency->p99_bound);
   };
   return lacks_a_bound(pool.frame) ||
-         std::any_of(pool.models.begin(), pool.models.end(),
-                     [&](const PooledModel& model) { return lacks_a_bound(model.inference); });
+         std::any_of(pool.models.begin(), pool.models.end(), [&](const PooledModel& model) {
+           return lacks_a_bound(model.inference) || lacks_a_bound(model.wait);
+         });
 }
 
 }  // namespace
@@ -58,21 +63,21 @@ std::string pool_section(const BenchResult& result) {
              fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
                          pool.memory.within_limit == false ? "❌ over it" : "✅ within it"));
   text += "\n";
-  MarkdownTable table(1, {"Model", "Asked for", "Requests", "Found loaded", "Loads", "Not served", "Takes",
-                          "Load P50", "P50", "P99"});
-  const std::string absent(kAbsent);
+  MarkdownTable table(1, {"Model", "Asked for", "Requests", "Found loaded", "Loads", "Given up", "Not served",
+                          "Takes", "Load P50", "Wait P50", "Wait P99", "P50", "P99"});
   for (const PooledModel& model : pool.models)
     table.add({escaped(model.name), model.every == 1 ? "every frame" : fmt::format("1 in {}", model.every),
                std::to_string(model.requests), std::to_string(model.hits), std::to_string(model.loads),
-               std::to_string(model.refusals + model.failures), words_for(model.charge), p50_of(model.load),
-               p50_of(model.inference),
-               model.inference ? percentile(model.inference->p99, model.inference->p99_bound) : absent});
+               std::to_string(model.evictions), std::to_string(model.refusals + model.failures),
+               words_for(model.charge), p50_of(model.load), p50_of(model.wait), p99_of(model.wait),
+               p50_of(model.inference), p99_of(model.inference)});
   if (table.empty()) return text;
   text += table.text();
   if (has_unbounded(pool)) text += footnote_on_bounds();
   return text +
          "The pool begins empty, so each model's first load is in these figures. What a model takes is what "
-         "the pool measured when it loaded it last.\n\n";
+         "the pool measured when it loaded it last. A wait is that of a request that did not find it loaded: "
+         "giving up others, and the load.\n\n";
 }
 
 }  // namespace headroom::report

@@ -250,6 +250,7 @@ void describe(auto& field, a<PooledModel> auto& model) {
   field("hits", model.hits);
   field("loads", model.loads);
   field("unloads", model.unloads);
+  field("evictions", model.evictions);
   field("refusals", model.refusals);
   field("failures", model.failures);
   field.unless_zero("error", model.error);

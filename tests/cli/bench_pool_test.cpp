@@ -51,6 +51,7 @@ TEST_F(BenchPool, ModelsTakeTurnsInABudgetThatIsTooSmallForAll) {
     EXPECT_EQ(get_integer(model, "requests"), requests);
     EXPECT_EQ(get_integer(model, "hits").value_or(0) + get_integer(model, "loads").value_or(0), requests);
     unloads += get_integer(model, "unloads").value_or(0);
+    EXPECT_EQ(get_integer(model, "evictions"), get_integer(model, "unloads")) << "nothing failed";
     EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), requests);
     EXPECT_GE(get_integer(model, "charge_bytes").value_or(0), 40 << 20);
   }

@@ -172,10 +172,12 @@ export interface PooledModel {
   requests: number;
   hits: number;
   loads: number;
+  evictions: number;
   refusals: number;
   failures: number;
   charge_bytes?: number;
   load_ns?: Latency;
+  wait_ns?: Latency;
   latency_ns?: Latency;
 }
 

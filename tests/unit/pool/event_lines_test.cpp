@@ -11,6 +11,7 @@ TEST(EventLines, TellWhatAnEventHas) {
   event.time = {7};
   event.model = "a, b";
   event.took = {5};
+  event.cause = UnloadCause::discarded;
   event.promised = {100};
   event.changed = {90};
   event.used = {10};
@@ -18,7 +19,7 @@ TEST(EventLines, TellWhatAnEventHas) {
   EXPECT_EQ(
       event_line(event),
       R"({"event":"unloaded","time_ns":7,"model":"a, b","took_ns":5,"promised_bytes":100,"returned_bytes":90,)"
-      R"("used_bytes":10,"budget_bytes":1000})");
+      R"("cause":"discarded","used_bytes":10,"budget_bytes":1000})");
   event = {};
   event.kind = EventKind::refused;
   event.model = "\"\n";
@@ -35,6 +36,9 @@ TEST(EventLines, EveryNameIsDifferent) {
   for (int a = 0; a <= static_cast<int>(EventKind::refused); ++a)
     for (int b = 0; b < a; ++b)
       EXPECT_NE(name_of(static_cast<EventKind>(a)), name_of(static_cast<EventKind>(b)));
+  for (int a = 0; a <= static_cast<int>(UnloadCause::end); ++a)
+    for (int b = 0; b < a; ++b)
+      EXPECT_NE(name_of(static_cast<UnloadCause>(a)), name_of(static_cast<UnloadCause>(b)));
 }
 
 }  // namespace

@@ -283,6 +283,8 @@ TEST_F(ModelPoolTest, APipeThatIsFullLosesLines) {
   {
     ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = path});
     for (int i = 0; i < 2000; ++i) EXPECT_FALSE(pool.acquire("unknown"));
+    EXPECT_GT(pool.metrics().lost_events, 0) << "a pipe takes 64 KiB";
+    EXPECT_LT(pool.metrics().lost_events, 2000);
   }
   ::close(reader);
 }
@@ -347,7 +349,7 @@ TEST_F(ModelPoolTest, TellsItsFiguresToWhoeverWatchesTheMachine) {
     EXPECT_EQ(seen.budget.count, 1024 * kMiB);
     EXPECT_EQ(seen.loads, 1);
     EXPECT_EQ(seen.hits, 1);
-    EXPECT_GT(seen.resident.count, kMiB);
+    EXPECT_GT(seen.resident.count, 0);
     EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "vision"}), std::invalid_argument);
     EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "../etc"}), std::invalid_argument);
     EXPECT_TRUE(std::filesystem::exists(file)) << "who was refused the name does not take the file away";
@@ -420,7 +422,8 @@ TEST_F(MisbehavingModels, WhatALeakTookIsOnTheBooks) {
   session.run();
   expect_served(pool);  // its load reads what the process has
   EXPECT_GE(pool.metrics().resident_bytes, 64 * kMiB) << "what warming it took, not what was said";
-  EXPECT_GE(pool.metrics().unaccounted_bytes, 32 * kMiB);
+  // But for the little that it was charged for and had not taken yet.
+  EXPECT_GE(pool.metrics().unaccounted_bytes, 31 * kMiB);
   session.discard();
   expect_served(pool);
   EXPECT_LE(pool.metrics().peak_used_bytes, 256 * kMiB);

@@ -157,10 +157,87 @@ TEST_F(PoolDecisions, ALearntSizeAboveTheBudgetIsForgottenAfterAMinute) {
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_, message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(59'999), message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(60'000), message), Refusal::none);
-  state_.models[a].learnt = {mebibytes(120), mebibytes(120), {}};  // it really is
+  // Nobody knows what it takes now: its next load has all that there is.
+  const auto load_anew = [&](Bytes size) {
+    Waiter waiter;
+    ask(waiter, a);
+    const Step step = state_.next_step(now_ + ms(60'000));
+    ASSERT_EQ(step.kind, Step::Kind::load);
+    EXPECT_EQ(state_.books.loading, mebibytes(100));
+    state_.finish_load(step, std::make_shared<int>(0), size, size, ms(5), now_ + ms(60'000));
+    ASSERT_NE(waiter.session, nullptr);
+    state_.release(*waiter.session, now_ + ms(60'000));
+    state_.unload_idle(a);
+    state_.finish_unload(state_.next_step(now_ + ms(60'000)), size, ms(1));
+  };
+  load_anew(mebibytes(120));  // it really is
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(70'000), message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(189'000), message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(190'000), message), Refusal::none);
+  load_anew(mebibytes(30));
+  EXPECT_EQ(state_.models[a].learnt.load_peak, mebibytes(30));
+  EXPECT_EQ(state_.models[a].times_too_large, 0);
+}
+
+// What is claimed cannot be had while something else is loaded: those who ask for it are served.
+TEST_F(PoolDecisions, AClaimKeepsNobodyFromAModelWhileAnotherIsLoaded) {
+  const std::size_t often = add("often", mebibytes(60)), large = add("large", mebibytes(80)),
+                    small = add("small", mebibytes(20));
+  use(often, ms(50), ms(5));
+  LoadedSession* leased = state_.take_ready(often, now_);
+  ASSERT_NE(leased, nullptr);
+  Waiter first, second;
+  ask(first, large);
+  ask(second, small);
+  now_ += ms(300);
+  const Step load = state_.next_step(now_);
+  ASSERT_EQ(load.kind, Step::Kind::load);
+  ASSERT_EQ(load.model, small);
+  EXPECT_TRUE(state_.models[often].is_claimed) << "for the large one";
+  state_.release(*leased, now_ + ms(1));
+  LoadedSession* meanwhile = state_.take_ready(often, now_ + ms(2));
+  ASSERT_NE(meanwhile, nullptr) << "it is loaded, and nobody could use its memory now";
+  state_.finish_load(load, std::make_shared<int>(0), mebibytes(20), mebibytes(20), ms(3000), now_ + ms(3000));
+  EXPECT_EQ(state_.next_step(now_ + ms(3000)).kind, Step::Kind::wait);
+  state_.release(*meanwhile, now_ + ms(3001));
+  EXPECT_EQ(state_.take_ready(often, now_ + ms(3001)), nullptr) << "claimed again";
+}
+
+// An arena keeps what the first large input needed: it is what the model is charged for.
+TEST_F(PoolDecisions, WhatARunWasSaidToTakeIsCountedOnceWhenItIsTaken) {
+  const std::size_t a = add("a", mebibytes(60));
+  Waiter waiter;
+  ask(waiter, a);
+  const Step load = state_.next_step(now_);
+  state_.finish_load(load, std::make_shared<int>(0), mebibytes(10), mebibytes(10), ms(5), now_);
+  ASSERT_NE(waiter.session, nullptr);
+  state_.metrics.measured = mebibytes(10);
+  state_.follow(mebibytes(60));  // the run took the other 50
+  EXPECT_EQ(state_.books.used(), mebibytes(60));
+  state_.follow(mebibytes(75));  // and the program 15
+  EXPECT_EQ(state_.books.used(), mebibytes(75));
+  EXPECT_EQ(state_.books.unaccounted, mebibytes(15));
+}
+
+TEST_F(PoolDecisions, WhatALoadTakesForAMomentIsKeptFreeWhereNobodyWatchesIt) {
+  const std::size_t a = add("a", {});
+  state_.models[a].model.memory.estimate = mebibytes(50);
+  Waiter waiter;
+  ask(waiter, a);
+  const Step load = state_.next_step(now_);
+  ASSERT_EQ(load.kind, Step::Kind::load);
+  state_.finish_load(load, std::make_shared<int>(0), mebibytes(10), std::nullopt, ms(5), now_);
+  EXPECT_EQ(state_.models[a].learnt.load_peak, mebibytes(50));
+  EXPECT_EQ(state_.models[a].learnt.run_peak, mebibytes(10));
+  state_.models[a].model.keeps_run_memory = false;
+  state_.release(*waiter.session, now_);
+  state_.unload_idle(a);
+  state_.finish_unload(state_.next_step(now_), mebibytes(10), ms(1));
+  Waiter again;
+  ask(again, a);
+  state_.finish_load(state_.next_step(now_), std::make_shared<int>(0), mebibytes(10), std::nullopt, ms(5),
+                     now_);
+  EXPECT_EQ(state_.models[a].sessions.front().charge, mebibytes(50)) << "each run may take it again";
 }
 
 }  // namespace

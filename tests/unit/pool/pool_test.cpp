@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -467,6 +468,35 @@ TEST(Pool, ALeaseMayOutliveThePool) {
   EXPECT_EQ(session_of(lease).size, mebibytes(10));
   lease.release();
   EXPECT_EQ(machine.used().count, 0);
+}
+
+// Why the model named a was freed, after what `act` did with it.
+std::string cause_of_unload(const std::function<void(Pool&)>& act, std::optional<Nanoseconds> idle = {}) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.unload_after_idle = idle;
+  std::string cause;
+  std::mutex mutex;
+  options.observer = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    if (event.kind == EventKind::unloaded && event.model == "a") cause = name_of(event.cause);
+  };
+  Pool pool(std::move(options));
+  for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(60)});
+  EXPECT_TRUE(pool.acquire("a"));
+  act(pool);
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  pool.shut_down();
+  const std::lock_guard lock(mutex);
+  return cause;
+}
+
+TEST(Pool, TellsWhyASessionWasFreed) {
+  EXPECT_EQ(cause_of_unload([](Pool& pool) { EXPECT_TRUE(pool.acquire("b")); }), "evicted");
+  EXPECT_EQ(cause_of_unload([](Pool& pool) { EXPECT_TRUE(pool.unload("a")); }), "asked");
+  EXPECT_EQ(cause_of_unload([](Pool& pool) { pool.acquire("a").discard(); }), "discarded");
+  EXPECT_EQ(cause_of_unload([](Pool&) {}, Nanoseconds{1'000'000}), "idle");
+  EXPECT_EQ(cause_of_unload([](Pool& pool) { pool.shut_down(); }), "end");
 }
 
 TEST(Pool, TellsAnObserverThatMayAskBack) {

@@ -22,10 +22,18 @@ using test::FakeMachine;
 using test::session_of;
 using ::testing::HasSubstr;
 
-TEST(PoolThreads, NoRequestIsLostAndTheBudgetHolds) {
+// A real process has some KiB more or less at each reading.
+class PoolThreadsWithNoise : public ::testing::TestWithParam<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(KiB, PoolThreadsWithNoise, ::testing::Values(0, 64));
+
+TEST_P(PoolThreadsWithNoise, NoRequestIsLostAndTheBudgetHolds) {
   constexpr int kThreads = 8, kRequests = 2000, kModels = 12;
+  const Bytes noise = kibibytes(GetParam());
   FakeMachine machine(mebibytes(100), mebibytes(10));
   PoolOptions options = machine.options();
+  options.margin = noise;
+  std::atomic<std::int64_t> readings = 0;
+  options.meter.read = [&] { return machine.used() + Bytes{noise.count * (++readings * 7 % 11) / 10}; };
   Pool pool(std::move(options));
   for (int m = 0; m < kModels; ++m)
     add(pool, machine, {std::to_string(m), mebibytes(10 + 5 * m), mebibytes(15 + 5 * m)});
@@ -51,7 +59,7 @@ TEST(PoolThreads, NoRequestIsLostAndTheBudgetHolds) {
   EXPECT_LE(metrics.peak_used, mebibytes(100));
   EXPECT_EQ(metrics.requests, kThreads * kRequests);
   EXPECT_EQ(metrics.hits + metrics.waits, metrics.requests);
-  EXPECT_EQ(metrics.unaccounted.count, 0);
+  EXPECT_LE(metrics.unaccounted, noise);
 }
 
 TEST(PoolThreads, TheHigherPriorityIsServedFirst) {
@@ -278,6 +286,11 @@ TEST(PoolThreads, AFreeThatHangsLeavesTheOthersServed) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   options.load_timeout = {1'000'000'000};
+  std::atomic<bool> is_told = false;
+  options.observer = [&](const Event& event) {
+    if (event.kind == EventKind::unload_hangs)
+      is_told = event.model == "hangs" && event.cause == UnloadCause::asked;
+  };
   Door door;
   Pool pool(std::move(options));
   Model model = test::model_of(machine, {"hangs", mebibytes(30)});
@@ -295,6 +308,7 @@ TEST(PoolThreads, AFreeThatHangsLeavesTheOthersServed) {
   door.wait_for_someone();
   for (const char* name : {"a", "b", "a"}) EXPECT_TRUE(pool.acquire(name)) << name;
   EXPECT_EQ(pool.metrics().stuck, mebibytes(30));
+  EXPECT_TRUE(is_told);
   door.open();
   while (pool.metrics().stuck.count > 0) std::this_thread::yield();
   EXPECT_EQ(machine.used(), mebibytes(60));

@@ -445,7 +445,7 @@ BenchResult pool_run() {
     model.every = every;
     model.requests = 300 / every;
     model.loads = every == 1 ? 1 : 12;
-    model.unloads = model.loads - 1;
+    model.unloads = model.evictions = model.loads - 1;
     model.hits = model.requests - model.loads;
     model.charge = kibibytes(shape.own_kib + shape.work_kib);
     model.load = latency(40'000, model.loads);

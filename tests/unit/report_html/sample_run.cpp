@@ -175,8 +175,10 @@ BenchResult sample_run() {
   PoolResult pool;
   pool.status = ModelStatus::ok, pool.budget = mebibytes(96), pool.baseline = mebibytes(30);
   PooledModel small, large;
-  small.name = "yolox_nano_416", small.requests = 300, small.hits = 270, small.loads = 30, small.unloads = 29;
-  large.name = "yolox_nano_1280", large.every = 10, large.requests = large.loads = 30, large.unloads = 29;
+  small.name = "yolox_nano_416", small.requests = 300, small.hits = 270, small.loads = 30,
+  small.unloads = small.evictions = 29;
+  large.name = "yolox_nano_1280", large.every = 10, large.requests = large.loads = 30,
+  large.unloads = large.evictions = 29;
   small.charge = mebibytes(14), small.load = latency(60, 30), small.inference = latency(15, 300);
   large.charge = mebibytes(62), large.load = latency(210, 30), large.inference = latency(140, 30);
   pool.models = {small, large};

@@ -18,8 +18,8 @@ function Row({model}: {model: PooledModel}) {
     <tr>
       <th class="text" scope="row">{model.name}</th>
       <td>{model.every === 1 ? 'every frame' : `1 in ${model.every}`}</td>
-      <td>{model.requests}</td><td>{model.hits}</td><td>{model.loads}</td><td>{model.refusals + model.failures}</td>
-      <td>{bytes(model.charge_bytes)}</td><td>{duration(model.load_ns?.p50)}</td>
+      <td>{model.requests}</td><td>{model.hits}</td><td>{model.loads}</td><td>{model.evictions}</td><td>{model.refusals + model.failures}</td>
+      <td>{bytes(model.charge_bytes)}</td><td>{duration(model.load_ns?.p50)}</td><td>{duration(model.wait_ns?.p50)}</td>
     </tr>
   );
 }
@@ -57,7 +57,7 @@ export function PoolSection({pool}: {pool: Pool}) {
           <thead>
             <tr>
               <th class="text" scope="col">Model</th><th scope="col">Asked for</th><th scope="col">Requests</th><th scope="col">Found loaded</th><th scope="col">Loads</th>
-              <th scope="col">Not served</th><th scope="col">Takes</th><th scope="col">Load P50</th>
+              <th scope="col">Given up</th><th scope="col">Not served</th><th scope="col">Takes</th><th scope="col">Load P50</th><th scope="col">Wait P50</th>
             </tr>
           </thead>
           <tbody>{pool.models.map((model) => <Row key={model.name} model={model} />)}</tbody>
@@ -65,7 +65,7 @@ export function PoolSection({pool}: {pool: Pool}) {
       </div>
       <p class="quiet">
         The bar is what all models would take at once. The pool begins empty, so each model’s first load is in these figures; what a model takes is what the pool
-        measured when it loaded it last.
+        measured when it loaded it last. A wait is that of a request that did not find it loaded: giving up others, and the load.
       </p>
       <LatencyTable label="Latency in the pool" head="Model" rows={[
         ...pool.models.flatMap((model) => (model.latency_ns ? [{name: model.name, figures: model.latency_ns}] : [])),
