@@ -35,9 +35,11 @@ struct ModuleCall {
   bool has_compiled_call = false;
   std::size_t hook_kinds = 0;
   Object* own_hook_names[kHookKinds] = {};
-  Object* global_hooks[kHookKinds] = {};
+  Object* globals = nullptr;  // of PyTorch's module.py; its dictionaries of hooks may be replaced by others
+  Object* global_hook_names[kHookKinds] = {};
   Object *call_impl_name = nullptr, *compiled_call_name = nullptr, *forward_name = nullptr,
-         *get_attribute_name = nullptr, *object_get_attribute = nullptr, *get_profile = nullptr;
+         *get_attribute_name = nullptr, *object_get_attribute = nullptr, *get_profile = nullptr,
+         *get_trace = nullptr;
   TracingState tracing_state = nullptr;
 };
 ModuleCall known;
@@ -76,18 +78,20 @@ bool learn_hooks(Object* call_impl, Object* names, ModuleCall& learnt) {
         !is_among(name, kGlobalHookNames, kHookKinds) && !is_among(name, kHookMethods, 2))
       return false;
   }
-  const Owned globals(attribute_of(call_impl, "__globals__"));
-  if (!globals) return false;
+  Owned globals(attribute_of(call_impl, "__globals__"));
+  if (!globals || !is_dictionary(globals.get())) return false;
   for (std::size_t kind = 0; kind < kHookKinds; ++kind) {
     const bool is_used = uses(names, kHookKindNames[kind]);
     if (is_used != uses(names, kGlobalHookNames[kind])) return false;
     if (!is_used) continue;
-    const Owned key(api.PyUnicode_InternFromString(kGlobalHookNames[kind]));
-    Object* const hooks = key ? api.PyDict_GetItemWithError(globals.get(), key.get()) : nullptr;
-    if (hooks == nullptr || !is_dictionary(hooks)) return false;
-    learnt.global_hooks[learnt.hook_kinds] = new_reference(hooks);
-    learnt.own_hook_names[learnt.hook_kinds++] = api.PyUnicode_InternFromString(kHookKindNames[kind]);
+    learnt.global_hook_names[learnt.hook_kinds] = api.PyUnicode_InternFromString(kGlobalHookNames[kind]);
+    learnt.own_hook_names[learnt.hook_kinds] = api.PyUnicode_InternFromString(kHookKindNames[kind]);
+    if (learnt.global_hook_names[learnt.hook_kinds] == nullptr ||
+        learnt.own_hook_names[learnt.hook_kinds] == nullptr)
+      return false;
+    ++learnt.hook_kinds;
   }
+  learnt.globals = globals.release();
   return learnt.hook_kinds >= 3;
 }
 
@@ -112,25 +116,30 @@ bool is_empty_dictionary(Object* object) {
   return object != nullptr && is_dictionary(object) && api.PyDict_Size(object) == 0;
 }
 
-// Profilers of Python (PyTorch's, too) are told of each Python function that is called, and some look for
-// that of __call__.
-bool is_profiled() {
-  const Owned function(api.vectorcall_is_general
-                           ? api.vectorcall(known.get_profile, nullptr, 0, nullptr)
-                           : api.PyObject_CallFunctionObjArgs(known.get_profile, nullptr));
-  return !function || function.get() != api.none;
+Object* value_in(Object* dictionary, Object* name) { return api.PyDict_GetItemWithError(dictionary, name); }
+
+// What sys.getprofile() or sys.gettrace() gives is None.
+bool is_off(Object* function) {
+  const Owned found(api.vectorcall_is_general ? api.vectorcall(function, nullptr, 0, nullptr)
+                                              : api.PyObject_CallFunctionObjArgs(function, nullptr));
+  return found.get() == api.none;
 }
+
+// Profilers of Python (PyTorch's, too) and debuggers are told of each Python function that is called, and
+// some look for that of __call__.
+bool is_watched() { return !is_off(known.get_profile) || !is_off(known.get_trace); }
 
 bool has_hooks_or_more(Object* module) {
   const Owned own(api.PyObject_GenericGetDict(module, nullptr));
   if (!own) return true;
-  const auto value = [&](Object* name) { return api.PyDict_GetItemWithError(own.get(), name); };
   for (std::size_t kind = 0; kind < known.hook_kinds; ++kind)
-    if (!is_empty_dictionary(value(known.own_hook_names[kind])) ||
-        api.PyDict_Size(known.global_hooks[kind]) != 0)
+    if (!is_empty_dictionary(value_in(own.get(), known.own_hook_names[kind])) ||
+        !is_empty_dictionary(value_in(known.globals, known.global_hook_names[kind])))
       return true;
-  if (value(known.forward_name) != nullptr) return true;  // one of this module alone
-  return known.has_compiled_call && value(known.compiled_call_name) != nullptr;
+  // What this module alone has in place of its class' functions.
+  return value_in(own.get(), known.forward_name) != nullptr ||
+         value_in(own.get(), known.call_impl_name) != nullptr ||
+         (known.has_compiled_call && value_in(own.get(), known.compiled_call_name) != nullptr);
 }
 
 // The function that would be called, and nothing else with it; a borrowed reference, or null.
@@ -143,7 +152,7 @@ Object* only_function_of(Object* module) {
   if (known.has_compiled_call && of_class(known.compiled_call_name) != api.none) return nullptr;
   Object* const forward = of_class(known.forward_name);
   if (forward == nullptr || !is_plain_function(forward)) return nullptr;
-  return has_hooks_or_more(module) || is_profiled() ? nullptr : forward;
+  return has_hooks_or_more(module) || is_watched() ? nullptr : forward;
 }
 
 }  // namespace
@@ -157,15 +166,16 @@ void learn_module_call(Object* module_class) {
   const Owned builtins(api.PyImport_ImportModule("builtins")), system(api.PyImport_ImportModule("sys"));
   const Owned object(builtins ? attribute_of(builtins.get(), "object") : nullptr);
   learnt.get_profile = system ? attribute_of(system.get(), "getprofile") : nullptr;
+  learnt.get_trace = system ? attribute_of(system.get(), "gettrace") : nullptr;
   learnt.object_get_attribute = object ? attribute_of(object.get(), "__getattribute__") : nullptr;
   learnt.call_impl_name = api.PyUnicode_InternFromString("_call_impl");
   learnt.compiled_call_name = api.PyUnicode_InternFromString("_compiled_call_impl");
   learnt.forward_name = api.PyUnicode_InternFromString("forward");
   learnt.get_attribute_name = api.PyUnicode_InternFromString("__getattribute__");
   const bool is_known = call && names && learnt.tracing_state != nullptr && learnt.get_profile != nullptr &&
-                        learnt.object_get_attribute != nullptr && learnt.call_impl_name != nullptr &&
-                        learnt.compiled_call_name != nullptr && learnt.forward_name != nullptr &&
-                        learnt.get_attribute_name != nullptr &&
+                        learnt.get_trace != nullptr && learnt.object_get_attribute != nullptr &&
+                        learnt.call_impl_name != nullptr && learnt.compiled_call_name != nullptr &&
+                        learnt.forward_name != nullptr && learnt.get_attribute_name != nullptr &&
                         learn_hooks(call_impl.get(), names.get(), learnt) &&
                         learn_call(call.get(), call_impl.get(), learnt);
   api.PyErr_Clear();

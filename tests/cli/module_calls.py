@@ -49,6 +49,13 @@ def hooks(x):
         handle.remove()
         check(called_directly(module, x), "after the hook of all modules is gone")
     check(seen == [2, 3], seen)
+    # PyTorch's own tests put others in the place of these dictionaries.
+    modules, seen = nn.modules.module, []
+    before = modules._global_forward_hooks
+    modules._global_forward_hooks = type(before)({1: lambda *_: seen.append(1)})
+    Doubling()(x)
+    modules._global_forward_hooks = before
+    check(seen == [1], "another dictionary of hooks was not seen")
     module, seen = Doubling(), []
     module.register_full_backward_hook(lambda *_: seen.append("backward"))
     module(torch.ones(1, requires_grad=True)).backward()

@@ -332,6 +332,15 @@ def test_direct_calls():
     module._compiled_call_impl = lambda *arguments, **named: (arguments, dict(named, compiled=True))
     check(module(1) == ((1,), {"compiled": True}), "what compile() made is not called")
     del module.__dict__["_compiled_call_impl"]
+    original = module._call_impl
+    module._call_impl = lambda *arguments, **named: original(*arguments, **named) + ("patched",)
+    check(module(1) == ((1,), {}, "patched"), "a _call_impl of the object's own is not called")
+    del module.__dict__["_call_impl"]
+    check(is_direct(module), "what is the object's own is gone")
+    seen, before = [], modules._global_forward_pre_hooks
+    modules._global_forward_pre_hooks = {1: lambda *arguments: seen.append(arguments)}
+    check(not is_direct(module) and len(seen) == 1, "another dictionary of hooks was not seen")
+    modules._global_forward_pre_hooks = before
     module.forward = lambda *arguments, **named: "own"
     check(module(1) == "own", "a forward of the object's own is not called")
     del module.__dict__["forward"], module.__dict__["_backward_hooks"]
@@ -347,10 +356,11 @@ def test_direct_calls():
             return super()._call_impl(*arguments, **named)
 
     check(not is_direct(Own()), "_call_impl of the class's own was passed by")
-    sys.setprofile(lambda *_: None)
-    is_seen = not is_direct(Seen())
-    sys.setprofile(None)
-    check(is_seen, "a profiler does not see PyTorch's functions")
+    for watch in (sys.setprofile, sys.settrace):
+        watch(lambda *_: None)
+        is_seen = not is_direct(Seen())
+        watch(None)
+        check(is_seen, "a profiler or debugger does not see PyTorch's functions")
 
 
 TESTS = [test_names, test_exceptions, test_recursion, test_own_calls, test_reuse, test_threads, test_fork, test_phases,
