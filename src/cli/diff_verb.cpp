@@ -121,7 +121,7 @@ const Verb& diff_verb() {
         "more than two runs of the same thing differ by; with three runs or more a side the runs themselves "
         "tell how much that is. Recordings are compared by layer, call stack and module; stacks are matched "
         "by the names of their functions and modules. Metrics of --fail-on: " +
-        run_metric_list() + ".";
+        run_metric_list() + "; of logs and recordings the figures of --json.";
     verb.examples = {"headroom diff runs/main runs/branch --fail-on 'run_peak>+5%,p99>+10%'",
                      "headroom diff A1 A2 A3 : B1 B2 B3 --markdown > comment.md",
                      "headroom diff main.hrec branch.hrec --fail-above 5%"};
