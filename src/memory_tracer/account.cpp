@@ -155,11 +155,25 @@ void Account::remember_kept() {
   }
 }
 
+// Of what was allocated before the trace, in one block, so much was released.
+void Account::shrink_unknown(DeviceAccount& account, std::uint64_t bytes) {
+  Block* const known = account.blocks.find(kUnknownBlocks);
+  if (known == nullptr) return;
+  remove(account, *known);
+  if (bytes >= known->bytes) {
+    account.blocks.erase(kUnknownBlocks);
+    return;
+  }
+  known->bytes -= bytes;
+  add(account, *known);
+}
+
 void Account::set_reserve(Device device, std::int64_t reserved, std::int64_t allocated) {
   DeviceAccount& account = account_of(device);
   account.has_own_reserve = true;
   account.reserved = reserved;
   const std::int64_t unknown = allocated - account.allocated;
+  if (unknown < 0) shrink_unknown(account, static_cast<std::uint64_t>(-unknown));
   if (unknown > 0) {
     // One block for all that was allocated before and is no weight.
     std::uint64_t bytes = static_cast<std::uint64_t>(unknown);
@@ -182,9 +196,9 @@ void Account::change_reserve(Device device, std::int64_t bytes) {
   note_total(account, device);
 }
 
-void Account::set_weights(const std::vector<WeightBlock>& weights) {
+void Account::set_weights(const std::vector<WeightBlock>& weights, bool keeps_others) {
   for (auto& account : devices_) {
-    if (!account) continue;
+    if (!account || keeps_others) continue;
     account->blocks.erase_if([&](const Block& block) {
       if (block.is_before) remove(*account, block);
       return block.is_before;
@@ -268,12 +282,13 @@ void Account::allocated(ThreadId thread, Device device, std::uint64_t address, s
 }
 
 bool Account::released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns,
-                       bool is_active) {
+                       bool is_active, std::uint64_t bytes_told) {
   if (!devices_[device]) return false;
   DeviceAccount& account = *devices_[device];
   Block* const found = account.blocks.find(address);
   if (found == nullptr) {
     ++unknown_releases_;
+    if (account.has_own_reserve) shrink_unknown(account, bytes_told);
     return false;
   }
   const std::vector<Frame>& frames = frames_of(thread);

@@ -142,17 +142,20 @@ class Account {
   void end(std::int64_t time_ns);
   // What each layer still holds when the outermost trace ends, for growth().
   void remember_kept();
-  // The model that is traced from now on. Those of the model before that were not seen to be allocated go.
-  void set_weights(const std::vector<WeightBlock>& weights);
+  // The model that is traced from now on. Those of the model before that were not seen to be allocated go,
+  // unless its trace is still open around this one.
+  void set_weights(const std::vector<WeightBlock>& weights, bool keeps_others = false);
   // Of an allocator that tells what it has reserved: what that is now, and what else it has given out.
   void set_reserve(Device device, std::int64_t reserved, std::int64_t allocated);
   void change_reserve(Device device, std::int64_t bytes);
 
   void allocated(ThreadId thread, Device device, std::uint64_t address, std::uint64_t bytes,
                  std::int64_t time_ns);
-  // False of a block whose allocation was not seen. `is_active`: while a trace is open; else only what is
-  // live changes.
-  bool released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns, bool is_active);
+  // False of a block whose allocation was not seen: `bytes_told`, of an allocator that tells them, are then
+  // of what it had given out before the trace. `is_active`: while a trace is open; else only what is live
+  // changes.
+  bool released(ThreadId thread, Device device, std::uint64_t address, std::int64_t time_ns, bool is_active,
+                std::uint64_t bytes_told = 0);
   void enter(ThreadId thread, LayerId layer, std::int64_t time_ns, bool is_script = false);
   void leave(ThreadId thread, std::int64_t time_ns);
   LayerId current_layer(ThreadId thread) const;
@@ -209,6 +212,7 @@ class Account {
   void note_total(DeviceAccount& account, Device device);
   static void add(DeviceAccount& account, const Block& block);
   static void remove(DeviceAccount& account, const Block& block);
+  static void shrink_unknown(DeviceAccount& account, std::uint64_t bytes);
   static void move(DeviceAccount& account, Block& block, Use use);
   void store(EventType type, ThreadId thread, Device device, LayerId layer, std::uint64_t bytes,
              std::int64_t time_ns);

@@ -28,7 +28,7 @@ void on_entry(const Entry& entry) {
     case Entry::ALLOC:
       return on_allocated(device, address, static_cast<std::uint64_t>(bytes));
     case Entry::FREE_COMPLETED:
-      return on_released(device, address);
+      return on_released(device, address, static_cast<std::uint64_t>(bytes));
     case Entry::SEGMENT_ALLOC:
     case Entry::SEGMENT_MAP:
       return on_reserve_changed(device, bytes);

@@ -184,7 +184,7 @@ void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
   ++session.open_traces;
   if (std::find(sessions.begin(), sessions.end(), &session) == sessions.end()) sessions.push_back(&session);
   session.account.begin(now_ns());
-  session.account.set_weights(weights);
+  session.account.set_weights(weights, session.open_traces > 1);
   for (const DeviceTotals& device : totals)
     session.account.set_reserve(device.device, device.reserved, device.allocated);
 }
@@ -226,7 +226,7 @@ void on_allocated(Device device, const void* address, std::uint64_t bytes) {
   if (is_recorded) stream_allocation(device, address, bytes);
 }
 
-void on_released(Device device, const void* address) {
+void on_released(Device device, const void* address, std::uint64_t bytes) {
   if (address == nullptr || device >= kDevices || is_forked_child) return;
   bool is_recorded = false;
   {
@@ -236,7 +236,7 @@ void on_released(Device device, const void* address) {
     const std::int64_t time = now_ns();
     for (Session* session : sessions) {
       const bool is_known = session->account.released(
-          thread, device, reinterpret_cast<std::uint64_t>(address), time, session->open_traces > 0);
+          thread, device, reinterpret_cast<std::uint64_t>(address), time, session->open_traces > 0, bytes);
       is_recorded |= is_known && session->is_recorded;
     }
   }

@@ -46,7 +46,8 @@ bool any_trace_is_open();
 
 // Events of the calling thread.
 void on_allocated(Device device, const void* address, std::uint64_t bytes);
-void on_released(Device device, const void* address);
+// `bytes`: 0 where the allocator does not tell them.
+void on_released(Device device, const void* address, std::uint64_t bytes = 0);
 void on_reserve_changed(Device device, std::int64_t bytes);
 void enter_layer(Session& session, std::string_view name);
 void leave_layer(Session& session);

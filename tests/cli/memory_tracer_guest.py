@@ -389,9 +389,25 @@ def cuda():
         equal({name: peaks[name] for name in stepped}, stepped)
         adds_up(tracer)
         equal(tracer.events[-1].reserved_bytes, torch.cuda.memory_stats()["reserved_bytes.all.current"])
+    # What was there before the trace is released in it, and between two.
+    tracer, before, between = MemoryTracer(), torch.ones(1 << 22, device="cuda"), torch.ones(1 << 21, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    with tracer.trace(model), torch.no_grad():
+        del before
+        model(torch.ones(512, 512, device="cuda"))
+    equal(tracer.peak_allocated(), requested())
+    equal(tracer.allocated(), torch.cuda.memory_stats()["requested_bytes.all.current"])
+    del between
+    with tracer.trace(model), torch.no_grad():
+        model(x)
+    equal(tracer.allocated(), torch.cuda.memory_stats()["requested_bytes.all.current"])
+    adds_up(tracer)
     tracer = MemoryTracer()
     torch.cuda.reset_peak_memory_stats()
     optimizer = torch.optim.Adam(model.parameters())
+    model(x).sum().backward()  # gradients that the first zero_grad() releases
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
     with tracer.trace(model):
         for _ in range(3):
             optimizer.zero_grad()

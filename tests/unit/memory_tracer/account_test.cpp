@@ -173,6 +173,40 @@ TEST(MemoryAccount, ReservesAreTheAllocatorsOwn) {
   EXPECT_EQ(cuda.allocated, 1000);
 }
 
+// Rebinding the input inside a trace, zero_grad() of gradients of a step before it.
+TEST(MemoryAccount, WhatWasThereBeforeMayBeReleased) {
+  Account account(100, 1, true);
+  account.begin(1);
+  account.set_reserve(1, 2000, 1000);
+  EXPECT_FALSE(account.released(kThread, 1, 512, 1, true, 600));
+  account.allocated(kThread, 1, 1024, 500, 1);
+  EXPECT_EQ(account.find(1)->peak, 1000);
+  EXPECT_EQ(account.find(1)->allocated, 900);
+  // Between two traces nobody may have told.
+  account.set_reserve(1, 2000, 600);
+  EXPECT_EQ(account.find(1)->allocated, 600);
+  EXPECT_FALSE(account.released(kThread, 1, 2048, 1, false, 700)) << "more than is known of";
+  EXPECT_EQ(account.find(1)->allocated, 500);
+  // On the CPU nobody has counted what was there before.
+  account.allocated(kThread, kCpu, 8, 100, 1);
+  EXPECT_FALSE(account.released(kThread, kCpu, 16, 1, true, 50));
+  EXPECT_EQ(account.find(kCpu)->allocated, 100);
+}
+
+TEST(MemoryAccount, ATraceInsideAnotherAddsItsModelsWeights) {
+  Account account(100, kCpu, true);
+  account.begin(1);
+  account.set_weights({{8, 1000, kCpu}});
+  account.begin(2);
+  account.set_weights({{16, 20, kCpu}}, true);
+  EXPECT_EQ(account.find(kCpu)->allocated, 1020);
+  account.end(3);
+  account.end(4);
+  account.begin(5);
+  account.set_weights({{16, 20, kCpu}});
+  EXPECT_EQ(account.find(kCpu)->allocated, 20) << "of the model before";
+}
+
 TEST(MemoryAccount, TheNewestEventsAreKept) {
   Account account(3, kCpu, true);
   account.begin(1);
