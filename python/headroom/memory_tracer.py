@@ -16,6 +16,7 @@ import json
 import os
 import threading
 import warnings
+from numbers import Integral
 from dataclasses import dataclass
 from typing import Dict, List, Optional
 
@@ -201,10 +202,11 @@ class MemoryTracer:
         """max_events: how many events are stored, the newest; figures count all. device: whose figures are given where none
         is named; all devices are traced. record_to: a recording (.hrec) for `headroom report`, which survives the process."""
         self._handle = None
-        if max_events < 0:
-            raise ValueError(f"max_events is {max_events}; it must not be negative")
+        # An event has 48 bytes, and ctypes would take what is left of a larger number.
+        if isinstance(max_events, bool) or not isinstance(max_events, Integral) or not 0 <= max_events < 1 << 40:
+            raise ValueError(f"max_events is {max_events!r}; it must be a whole number from 0 on")
         self._handle = _call(
-            "new", max_events, _name_bytes(device), bool(enable_fragmentation_tracking), _bytes_of(record_to or ""))
+            "new", int(max_events), _name_bytes(device), bool(enable_fragmentation_tracking), _bytes_of(record_to or ""))
         if not self._handle:
             raise ValueError(_call("error").decode("utf-8", "replace"))
         self.max_events = max_events
@@ -223,6 +225,8 @@ class MemoryTracer:
     @contextlib.contextmanager
     def trace(self, model: torch.nn.Module):
         """What is allocated and released inside of the block is traced, and the calls of the model's modules are layers."""
+        if not isinstance(model, torch.nn.Module):
+            raise ValueError(f"a {type(model).__name__} cannot be traced; give a torch.nn.Module")
         if self.device != "cpu" and not torch.cuda.is_initialized():
             torch.cuda.init()  # before it there is no allocator that could be watched
         weights = _weights_of(model)

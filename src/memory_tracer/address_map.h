@@ -15,7 +15,7 @@ class AddressMap {
  public:
   // Null if there is none. Valid until the next change.
   Value* find(std::uint64_t address) {
-    if (slots_.empty()) return nullptr;
+    if (slots_.empty() || address == 0) return nullptr;
     for (std::size_t at = home_of(address);; at = next(at)) {
       if (slots_[at].address == address) return &slots_[at].value;
       if (slots_[at].address == 0) return nullptr;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "snapshot/mixed_hash.h"
+
 namespace headroom::snapshot {
 namespace {
 
@@ -10,11 +12,6 @@ constexpr std::int64_t kSmallest60 = -(std::int64_t{1} << 59), kLargest60 = (std
 
 bool may_be_key(PickleValue value) {
   return value.kind() != PickleKind::list && value.kind() != PickleKind::dict;
-}
-
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 29;
 }
 
 }  // namespace
@@ -111,10 +108,12 @@ bool PickleData::is_shape(std::uint32_t shape, std::span<const PickleValue> pair
 
 std::uint32_t PickleData::shape_of(std::span<const PickleValue> pairs) {
   if (is_shape(last_shape_, pairs)) return last_shape_;  // as a rule, in a trace
-  std::uint64_t hash = pairs.size();
+  std::uint64_t hash = hash_seed() ^ pairs.size();
   for (std::size_t i = 0; i < pairs.size(); i += 2) hash = mixed(hash, pairs[i].bits());
   std::uint32_t& first = shape_by_hash_[hash];
-  for (std::uint32_t shape = first; shape != 0; shape = shapes_[shape].next_of_hash)
+  std::size_t looked_at = 0;
+  for (std::uint32_t shape = first; shape != 0 && looked_at < kMostOfAHash;
+       shape = shapes_[shape].next_of_hash, ++looked_at)
     if (is_shape(shape, pairs)) return last_shape_ = shape;
   const auto count = static_cast<std::uint32_t>(pairs.size() / 2);
   shapes_.push_back({static_cast<std::uint32_t>(keys_.size()), count, first});
@@ -157,6 +156,17 @@ std::size_t PickleData::item_count(PickleValue object) const {
   for (Cell at = first_chunk(object); at != kNoCell; at = header_at(at).next)
     count += header_at(at).shape_or_count;
   return count;
+}
+
+bool PickleData::has_at_most(PickleValue dict, std::size_t keys) const {
+  if (!is(dict, PickleKind::dict)) return true;
+  std::size_t count = 0;
+  for (Cell at = first_chunk(dict); at != kNoCell && count <= keys;) {  // a chunk has one key or more
+    const Header header = header_at(at);
+    count += shapes_[header.shape_or_count].count;
+    at = header.next;
+  }
+  return count <= keys;
 }
 
 std::span<const PickleValue> PickleData::first_items(PickleValue object) const {

@@ -105,6 +105,7 @@ class PickleData {
   // Those that were filled in first, which of a short list or tuple are all; none of another value.
   std::span<const PickleValue> first_items(PickleValue object) const;
 
+  bool has_at_most(PickleValue dict, std::size_t keys) const;
   // The value of a key, the last that was set; absent if there is none, or if `dict` is none.
   PickleValue find(PickleValue dict, StringId key) const;
   // Visits key and value, in the order in which they were set.
@@ -192,6 +193,10 @@ class PickleColumns {
     found.fill(PickleValue(PickleKind::absent, 0));
     const auto row = data_.row(dict);
     if (!row) {
+      // One of many keys is none of those that are read here: looking through it for each that refers to it
+      // would take the square of the file's size.
+      constexpr std::size_t kMostKeys = 256;
+      if (!data_.has_at_most(dict, kMostKeys)) return found;
       for (std::size_t i = 0; i < kKeys; ++i) found[i] = data_.find(dict, keys_[i]);
       return found;
     }

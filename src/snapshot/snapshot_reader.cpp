@@ -47,7 +47,9 @@ class SnapshotReader {
     if (!data_.is(segments, PickleKind::list))
       return input_error("", "it is a pickle, but no memory snapshot of PyTorch",
                          "make one with torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")");
-    data_.for_each_item(segments, [&](PickleValue segment) { read_segment(segment); });
+    data_.for_each_item(segments, [&](PickleValue segment) {
+      if (damage_.empty()) read_segment(segment);
+    });
     read_traces(traces);
     read_settings(settings);
     data_.for_each_item(annotations, [&](PickleValue annotation) { read_annotation(annotation); });
@@ -111,12 +113,18 @@ class SnapshotReader {
     segment.stream = data_.integer(stream).value_or(0);
     segment.is_large = data_.text(type).value_or("large") != "small";
     segment.is_expandable = data_.boolean(expandable).value_or(false);
-    data_.for_each_item(
-        pool, [&](PickleValue part) { segment.in_private_pool |= data_.integer(part).value_or(0) != 0; });
+    constexpr std::size_t kPoolParts = 2;
+    const auto parts = data_.first_items(pool);
+    for (const PickleValue part : parts.first(std::min(parts.size(), kPoolParts)))
+      segment.in_private_pool |= data_.integer(part).value_or(0) != 0;
     segment.stack = stacks_.stack_of(frames);
     segment.first_block = snapshot_.blocks.size();
     std::uint64_t next = *at;
-    data_.for_each_item(blocks, [&](PickleValue block) { read_block(block, next); });
+    if (data_.is(blocks, PickleKind::list) && !is_first_visit(blocks))
+      return damaged("two segments have the same blocks");
+    data_.for_each_item(blocks, [&](PickleValue block) {
+      if (damage_.empty()) read_block(block, next);
+    });
     segment.block_count = snapshot_.blocks.size() - segment.first_block;
     if (next != *at + static_cast<std::uint64_t>(*bytes))
       return damaged(fmt::format("the blocks of the segment at {:#x} do not fill it", *at));

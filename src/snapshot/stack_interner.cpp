@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
+#include "snapshot/mixed_hash.h"
+
 namespace headroom::snapshot {
-namespace {
-
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 29;
-}
-
-}  // namespace
 
 StackIndex StackInterner::stack_of(PickleValue list) {
   if (!data_.is(list, PickleKind::list) && !data_.is(list, PickleKind::tuple)) return {};
@@ -39,10 +33,11 @@ std::optional<std::uint32_t> StackInterner::keep_frame(PickleValue dict) {
   const auto [name, file, line] = frame_keys_.read(dict);
   if (!data_.is(name, PickleKind::text) || !data_.is(file, PickleKind::text)) return {};
   const Frame frame{data_.text_id(name), data_.text_id(file), data_.integer(line).value_or(0)};
-  const std::uint64_t hash =
-      mixed(mixed(mixed(0, frame.function.index), frame.file.index), static_cast<std::uint64_t>(frame.line));
+  const std::uint64_t hash = mixed(mixed(mixed(hash_seed(), frame.function.index), frame.file.index),
+                                   static_cast<std::uint64_t>(frame.line));
   const auto [begin, end] = frames_by_hash_.equal_range(hash);
-  for (auto it = begin; it != end; ++it)
+  std::size_t looked_at = 0;
+  for (auto it = begin; it != end && looked_at < kMostOfAHash; ++it, ++looked_at)
     if (snapshot_.frames[it->second] == frame) return kFrame + it->second;
   if (snapshot_.frames.size() == kFrame) return {};
   const auto number = static_cast<std::uint32_t>(snapshot_.frames.size());
@@ -53,10 +48,11 @@ std::optional<std::uint32_t> StackInterner::keep_frame(PickleValue dict) {
 
 StackIndex StackInterner::intern(const std::vector<std::uint32_t>& frames) {
   if (frames.empty()) return {};
-  std::uint64_t hash = frames.size();
+  std::uint64_t hash = hash_seed() ^ frames.size();
   for (const std::uint32_t frame : frames) hash = mixed(hash, frame);
   const auto [begin, end] = stacks_by_hash_.equal_range(hash);
-  for (auto it = begin; it != end; ++it)
+  std::size_t looked_at = 0;
+  for (auto it = begin; it != end && looked_at < kMostOfAHash; ++it, ++looked_at)
     if (std::ranges::equal(snapshot_.frames_of({it->second}), frames)) return {it->second};
   const auto index = static_cast<std::uint32_t>(snapshot_.stack_count());
   snapshot_.stack_frames.insert(snapshot_.stack_frames.end(), frames.begin(), frames.end());

@@ -169,7 +169,8 @@ def interface():
             check(depth >= 0, "closed what was not open")
         equal(depth, 0)
         for refused in (lambda: tracer.export_timeline(os.path.join(folder, "no", "x")), lambda: tracer.get_layer_stats("gpu"),
-                        lambda: MemoryTracer(max_events=-1), lambda: MemoryTracer(device="tpu")):
+                        lambda: MemoryTracer(max_events=-1), lambda: MemoryTracer(max_events=1.5), lambda: MemoryTracer(max_events="9"),
+                        lambda: MemoryTracer(max_events=2**64 + 3), lambda: MemoryTracer(device="cpu").trace(None).__enter__(), lambda: MemoryTracer(device="tpu")):
             try:
                 refused()
             except (OSError, ValueError) as error:

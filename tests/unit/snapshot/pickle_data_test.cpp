@@ -88,5 +88,38 @@ TEST(PickleColumns, ReadsTheSameKeysOfDictsOfAllShapes) {
   }
 }
 
+// Of those that refer to it each would look through it.
+TEST(PickleColumns, ADictOfManyKeysThatWereSetOneByOneIsNotLookedThrough) {
+  PickleData data;
+  PickleColumns<1> columns(data, {"size"});
+  const PickleValue small = data.add_object(PickleKind::dict), large = data.add_object(PickleKind::dict);
+  for (const PickleValue dict : {small, large}) {
+    const PickleValue pair[] = {text(data, "size"), data.add_integer(7)};
+    ASSERT_TRUE(data.set_items(dict, pair));
+    for (int key = 0; key < (dict == small ? 10 : 300); ++key) {
+      const PickleValue more[] = {data.add_integer(key), data.add_integer(key)};
+      ASSERT_TRUE(data.set_items(dict, more));
+    }
+  }
+  EXPECT_EQ(data.integer(columns.read(small)[0]), 7);
+  EXPECT_EQ(columns.read(large)[0].kind(), PickleKind::absent);
+}
+
+// However many hashes collide, a dict has its own keys.
+TEST(PickleData, ShapesAreTheirOwnHoweverManyThereAre) {
+  PickleData data;
+  std::vector<PickleValue> dicts;
+  for (int times = 0; times < 2; ++times)
+    for (int key = 0; key < 1000; ++key) {
+      dicts.push_back(data.add_object(PickleKind::dict));
+      const PickleValue pair[] = {text(data, "key " + std::to_string(key)), data.add_integer(key)};
+      ASSERT_TRUE(data.set_items(dicts.back(), pair));
+    }
+  for (std::size_t i = 0; i < dicts.size(); ++i)
+    EXPECT_EQ(data.integer(data.find(dicts[i], data.strings().intern("key " + std::to_string(i % 1000)))),
+              static_cast<std::int64_t>(i % 1000));
+  EXPECT_EQ(data.shape_count(), 1001U) << "and of equal dicts one";
+}
+
 }  // namespace
 }  // namespace headroom::snapshot
