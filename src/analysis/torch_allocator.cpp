@@ -1,5 +1,6 @@
 #include "analysis/torch_allocator.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -19,6 +20,7 @@ std::int64_t TorchAllocatorRules::divisions_for(std::int64_t size) const {
 }
 
 std::int64_t TorchAllocatorRules::rounded(std::int64_t requested) const {
+  if (settings_.has_exact_sizes) return std::max<std::int64_t>(requested, 1);
   if (requested < kTorchBlockUnit) return kTorchBlockUnit;
   const std::int64_t divisions = divisions_for(requested);
   const auto size = static_cast<std::uint64_t>(requested);
@@ -34,6 +36,7 @@ std::int64_t TorchAllocatorRules::rounded(std::int64_t requested) const {
 bool TorchAllocatorRules::is_cut(std::int64_t size, std::int64_t rounded, bool is_large,
                                  bool is_expandable) const {
   const std::int64_t rest = size - rounded;
+  if (settings_.has_exact_sizes) return rest > 0;
   if (!is_large || is_expandable) return rest >= kTorchBlockUnit;
   const std::int64_t most = settings_.max_split_bytes.value_or(std::numeric_limits<std::int64_t>::max());
   return rounded < most && rest > kTorchSmallRequest;

@@ -13,6 +13,7 @@
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
 #include "exporters/pickle_writer.h"
+#include "snapshot/snapshot.h"
 
 namespace headroom::exporters {
 namespace {
@@ -96,6 +97,8 @@ class SnapshotWriter {
       for (const auto& [begin, end] : heap_) write_segment(devices_, begin, end, at_end[devices_]);
     pickle_.text("allocator_settings");
     pickle_.begin_dict();
+    pickle_.text(snapshot::kExactSizesSetting);  // for headroom report, which knows PyTorch's rules
+    pickle_.boolean(true);
     pickle_.end_dict();
     pickle_.text("external_annotations");
     pickle_.begin_list();

@@ -99,10 +99,14 @@ struct Annotation {  // such as a step of the profiler
 };
 
 // What PyTorch was told; absent where the snapshot does not say.
+inline constexpr std::string_view kExactSizesSetting = "headroom_exact_sizes";
 struct AllocatorSettings {
   std::string text;  // of PYTORCH_CUDA_ALLOC_CONF
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> max_split_bytes;
+  // Not PyTorch's caching allocator's: nothing is rounded, and any rest is a block of its own. Of what
+  // `headroom export --to pytorch-snapshot` writes.
+  bool has_exact_sizes = false;
   // Powers of two are divided in so many steps, from a size in MiB on.
   std::vector<std::pair<std::int64_t, std::int64_t>> roundup_power2_divisions;
 };

@@ -281,6 +281,7 @@ class SnapshotReader {
     AllocatorSettings& told = snapshot_.settings;
     told.text = data_.text(value_of("PYTORCH_CUDA_ALLOC_CONF")).value_or("");
     told.expandable_segments = data_.boolean(value_of("expandable_segments"));
+    told.has_exact_sizes = data_.boolean(value_of(kExactSizesSetting)).value_or(false);
     // -1 is how PyTorch writes "no limit".
     const auto max_split = data_.integer(value_of("max_split_size"));
     if (max_split && *max_split > 0) told.max_split_bytes = max_split;
