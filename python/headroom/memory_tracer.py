@@ -155,6 +155,8 @@ class _Hooks:
             self._hooked.clear()
 
     def _hook(self, owner, name, what):
+        # A stand-in that somebody has put back after its trace was over: torch.fx does in a thread of its own.
+        _call("unhook", owner, name.encode())
         original = vars(owner)[name]
         if _call("hook", owner, name.encode(), what) == 0:
             self._hooked.append((owner, name, original))

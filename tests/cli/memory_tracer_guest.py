@@ -195,6 +195,16 @@ def restored():
             model(torch.ones(8, 64))
         check(replaced()[0] is not before[0], "the outer trace goes on")
     check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace")
+    # torch.fx in another thread puts back what it found, when the trace is over.
+    with tracer.trace(model):
+        stand_in = nn.Module.__call__
+    nn.Module.__call__ = stand_in
+    model(torch.ones(8, 64))
+    calls = tracer.get_layer_stats()["Net"].calls
+    with tracer.trace(model):
+        model(torch.ones(8, 64))
+    equal(tracer.get_layer_stats()["Net"].calls, calls + 1)
+    check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace that found a stand-in")
 
     class Failing(nn.Module):
         def __init__(self):
