@@ -56,10 +56,12 @@ TEST_P(PoolThreadsWithNoise, NoRequestIsLostAndTheBudgetHolds) {
   EXPECT_EQ(shared, 0);
   EXPECT_LE(machine.peak(), mebibytes(100));
   const Metrics metrics = pool.metrics();
-  EXPECT_LE(metrics.peak_used, mebibytes(100));
+  // Each session may have been seen to take that much less than it does.
+  const Bytes all_noise{kModels * noise.count};
+  EXPECT_LE(metrics.peak_used, mebibytes(100) + all_noise);
   EXPECT_EQ(metrics.requests, kThreads * kRequests);
   EXPECT_EQ(metrics.hits + metrics.waits, metrics.requests);
-  EXPECT_LE(metrics.unaccounted, noise);
+  EXPECT_LE(metrics.unaccounted, all_noise);
 }
 
 TEST(PoolThreads, TheHigherPriorityIsServedFirst) {
