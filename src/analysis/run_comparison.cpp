@@ -121,9 +121,8 @@ void compare_layers(ModelComparison& model, const RunsOfModel& before, const Run
 std::string latency_caveat(const ModelComparison& model, const UndisturbedLevel& level) {
   if (!level.is_comparable)
     return fmt::format(
-        "of {} runs of the history are compared with runs of another number of frames, and kept no frames: "
-        "its "
-        "latency is left out",
+        "of {} runs of the history are compared with runs of another number of frames, and kept no "
+        "frames: its latency is left out",
         model.name);
   if (level.fewest > 0 && level.fewest < kFramesToJudge)
     if (const MetricChange* latency = model.find("latency"); latency != nullptr && !latency->is_judged)
@@ -131,9 +130,8 @@ std::string latency_caveat(const ModelComparison& model, const UndisturbedLevel&
                          model.name, level.fewest, level.fewest == 1 ? "" : "s", kFramesToJudge);
   if (model.find("p50") != nullptr && model.find("latency") == nullptr)
     return fmt::format(
-        "{} has no frames/ in {}, so its latency changes no verdict: the run was made by an earlier version, "
-        "or "
-        "its report.json was moved",
+        "{} has no frames/ in {}, so its latency changes no verdict: the run was made by an earlier "
+        "version, or its report.json was moved",
         model.name, model.frames_before == 0 ? "A" : "B");
   return {};
 }
@@ -147,13 +145,11 @@ std::string no_change_words(const ModelComparison& model, const MetricChange& ch
       fmt::format("{} of {} differs by {}", change.metric->name, model.name, moved(change.change()));
   if (change.is_of_step)
     return differs +
-           ", which is a step that runs of one thing take now and then, so it counts as no change: three "
-           "runs or "
-           "more a side tell";
+           ", which is a step that runs of one thing take now and then, so it counts as no change: "
+           "three runs or more a side tell";
   return fmt::format(
-      "{}, and pages of files by {}: how many of a library's pages are mapped depends on the page cache, so "
-      "it "
-      "counts as no change",
+      "{}, and pages of files by {}: how many of a library's pages are mapped depends on the page "
+      "cache, so it counts as no change",
       differs, moved(change.file_pages));
 }
 
