@@ -31,18 +31,34 @@ bool PoolState::any_lease() const {
 Bytes PoolState::charged_to_pinned() const {
   Bytes sum;
   for (const ModelEntry& entry : models)
-    if (entry.is_pinned)
-      for (const LoadedSession& session : entry.sessions) sum += session.charge;
+    if (entry.is_pinned) sum += charged_to(entry);
   return sum;
+}
+
+Bytes PoolState::charged_to(const ModelEntry& entry) {
+  Bytes sum;
+  for (const LoadedSession& session : entry.sessions) sum += session.charge;
+  return sum;
+}
+
+// Where others of the model are leased the largest charge stays with one of those (move_out()): it may be
+// that of the weights that they share.
+Bytes PoolState::returned_by_idle(const ModelEntry& entry) {
+  Bytes sum, largest_idle, largest_leased;
+  for (const LoadedSession& session : entry.sessions) {
+    Bytes& largest = session.is_leased ? largest_leased : largest_idle;
+    largest = std::max(largest, session.charge);
+    if (!session.is_leased) sum += session.charge;
+  }
+  if (largest_leased.count == 0) return sum;
+  return sum - std::max(Bytes{}, largest_idle - largest_leased);
 }
 
 std::vector<Resident> PoolState::candidates(std::size_t model, bool with_leased, bool with_claimed) const {
   std::vector<Resident> found;
   for (std::size_t i = 0; i < models.size(); ++i) {
     if (i == model || models[i].is_pinned || (models[i].is_claimed && !with_claimed)) continue;
-    Resident resident{i, {}};
-    for (const LoadedSession& session : models[i].sessions)
-      if (with_leased || is_idle(session)) resident.size += session.charge;
+    Resident resident{i, with_leased ? charged_to(models[i]) : returned_by_idle(models[i])};
     if (resident.size.count > 0) found.push_back(resident);  // each session is charged something
   }
   return found;

@@ -163,6 +163,9 @@ struct PoolState {
   bool is_kept_back(const ModelEntry& entry) const { return entry.is_claimed && !step_began; }
   bool any_lease() const;
   bool is_idle(const LoadedSession& session) const { return !session.is_leased; }
+  static Bytes charged_to(const ModelEntry& entry);
+  // What giving up its sessions that nobody uses makes free.
+  static Bytes returned_by_idle(const ModelEntry& entry);
   Bytes charged_to_pinned() const;
   // Whether a request has waited long enough to keep others from what it needs.
   bool is_claiming(const Waiter& waiter, Nanoseconds now, Room& room) const;

@@ -123,6 +123,31 @@ TEST_F(PoolDecisions, WhatTheProgramTookBeyondTheBudgetIsMadeGood) {
   EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "what is used stays";
 }
 
+// The weights that sessions share stay for the one that is leased.
+TEST_F(PoolDecisions, AnIdleSessionBesideALeasedOneGivesBackLittle) {
+  const std::size_t shared = add("shared", mebibytes(30)), other = add("other", mebibytes(20)),
+                    next = add("next", mebibytes(60));
+  state_.models[shared].model.most_sessions = 2;
+  state_.models[shared].model.next_session = {mebibytes(1), mebibytes(1), {}};
+  use(shared, ms(5), ms(5));
+  for (int i = 0; i < 10; ++i) use(other, ms(500), ms(5));  // by far the worse one to give up
+  LoadedSession* first = state_.take_ready(shared, now_);
+  Waiter second;
+  ask(second, shared);
+  const Step load = state_.next_step(now_);
+  ASSERT_TRUE(load.is_further);
+  state_.finish_load(load, std::make_shared<int>(0), mebibytes(1), mebibytes(1), ms(1), now_);
+  ASSERT_NE(second.session, nullptr);
+  state_.release(*first, now_);
+  Waiter waiter;
+  ask(waiter, next);  // 49 of 100 are free: 11 are missing
+  const Step unload = state_.next_step(now_ + ms(100));
+  ASSERT_EQ(unload.kind, Step::Kind::unload);
+  ASSERT_EQ(unload.sessions.size(), 1U) << "the idle session would give back 1, and is of no use";
+  EXPECT_EQ(unload.sessions.front().model, other);
+  EXPECT_GE(state_.books.budget - state_.books.charged, mebibytes(60));
+}
+
 TEST_F(PoolDecisions, ALeaseThatTakesUnusuallyLongIsNotWaitedFor) {
   const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
                     next = add("next", mebibytes(50));
