@@ -163,8 +163,10 @@ bool start_loader(const std::shared_ptr<PoolState>& state) {
   return true;
 }
 
-// Where the step in progress has taken too long its thread is left to itself, and another one takes over.
+// Where the step in progress has taken too long its thread is left to itself, and another one takes over. At
+// the pool's end that is for shut_down() alone: nobody would join a thread that is started after it.
 void check_for_hang(const std::shared_ptr<PoolState>& state, Nanoseconds now) {
+  if (state->is_stopping) return;
   if (state->step_began && now - *state->step_began >= state->options.load_timeout) {
     state->give_up_step(now);
     state->loader.detach();
@@ -181,9 +183,30 @@ std::string words_for_deadline(const PoolState& state, const Waiter& waiter, Nan
   return fmt::format("{} was not ready within {}: {}", entry.model.name, format_duration(waited), why);
 }
 
+// A waiter among those who wait. Whatever is thrown meanwhile, nobody keeps its address, and a session that
+// it was given is given back.
+class WaitsInLine {
+ public:
+  WaitsInLine(PoolState& state, Waiter& waiter) : state_(state), waiter_(waiter) {
+    state_.waiters.push_back(&waiter);
+  }
+  WaitsInLine(const WaitsInLine&) = delete;
+  ~WaitsInLine() {
+    if (is_told_) return;
+    state_.forget(waiter_);
+    if (waiter_.session != nullptr) state_.release(*waiter_.session, monotonic_now());
+  }
+  void is_told() { is_told_ = true; }
+
+ private:
+  PoolState& state_;
+  Waiter& waiter_;
+  bool is_told_ = false;
+};
+
 // Waits until the request is answered or its deadline has passed.
 void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter& waiter) {
-  state->waiters.push_back(&waiter);
+  WaitsInLine line(*state, waiter);
   state->must_look = true;
   state->loader_wakes.notify_one();
   Nanoseconds now = monotonic_now();
@@ -206,6 +229,7 @@ void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter
     check_for_hang(state, now);
   }
   state->metrics.wait_time += now - waiter.arrived;
+  line.is_told();
 }
 
 }  // namespace
@@ -266,6 +290,7 @@ void Pool::shut_down() {
   if (state_->is_stopping) return;
   state_->is_stopping = true;
   const Nanoseconds began = monotonic_now();
+  if (state_->lacks_loader) start_loader(state_);  // who frees what is loaded
   for (Waiter* waiter : std::vector<Waiter*>(state_->waiters))
     state_->answer(*waiter, Refusal::shut_down, "the pool is being shut down", began);
   state_->loader_wakes.notify_all();
@@ -283,8 +308,9 @@ void Pool::shut_down() {
          point_after(state_->step_began.value_or(now), state_->options.load_timeout));
   }
   tell(*state_, lock);
+  std::thread loader = std::move(state_->loader);
   lock.unlock();
-  if (state_->loader.joinable()) state_->loader.join();
+  if (loader.joinable()) loader.join();
 }
 
 void Pool::add_to_baseline(Bytes grown) {

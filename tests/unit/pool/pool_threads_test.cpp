@@ -2,6 +2,7 @@
 // wait for ever would end at the program's time limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <list>
@@ -364,6 +365,71 @@ TEST(PoolThreads, ALoadThatHangsAtTheEndLeavesTheOthersFreed) {
   door.open();
   while (machine.peak() < mebibytes(30)) std::this_thread::yield();
   while (machine.used().count != 0) std::this_thread::yield();
+}
+
+// While it lives no thread can be started: each would get a stack larger than all that can be addressed.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t attributes = before_;
+    EXPECT_EQ(::pthread_attr_setstacksize(&attributes, std::size_t{1} << 62), 0);
+    EXPECT_EQ(::pthread_setattr_default_np(&attributes), 0);
+    EXPECT_THROW(std::thread([] {}).join(), std::system_error);
+  }
+  NoThreads(const NoThreads&) = delete;
+  ~NoThreads() { EXPECT_EQ(::pthread_setattr_default_np(&before_), 0); }
+
+ private:
+  pthread_attr_t before_{};
+};
+
+// A thread that is started after the end would be joined by nobody, and end the program.
+TEST(PoolThreads, NothingIsStartedAfterTheEndOfAPoolThatHadNoThreadLeft) {
+  auto& machine = kept<FakeMachine>();
+  auto& door = kept<Door>();
+  PoolOptions options = machine.options();
+  options.load_timeout = {200'000'000};
+  auto used_by_pool = std::make_shared<int>(0);
+  const std::weak_ptr<int> state_lives = used_by_pool;
+  options.observer = [held = std::move(used_by_pool)](const Event&) {};
+  {
+    Pool pool(std::move(options));
+    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+    std::thread waiter([&] { EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::shut_down); });
+    door.wait_for_someone();
+    {
+      const NoThreads none;
+      pool.shut_down();
+    }
+    waiter.join();
+    EXPECT_EQ(pool.metrics().hangs, 1);
+    EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::shut_down);
+  }
+  door.open();
+  while (!state_lives.expired()) std::this_thread::yield();
+}
+
+// Nobody asks between the hang and the end: what is loaded is freed by a thread that the end starts.
+TEST(PoolThreads, ThePoolsEndStartsTheThreadThatWasNotToBeHad) {
+  auto& machine = kept<FakeMachine>();
+  auto& door = kept<Door>();
+  PoolOptions options = machine.options();
+  options.load_timeout = {200'000'000};
+  {
+    Pool pool(std::move(options));
+    add(pool, machine, {"good"});
+    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &door});
+    ASSERT_TRUE(pool.preload("good"));
+    std::thread waiter([&] { EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::load_hangs); });
+    door.wait_for_someone();
+    const NoThreads none;
+    waiter.join();
+    EXPECT_TRUE(pool.acquire("good")) << "what is loaded is served without a thread";
+  }
+  EXPECT_EQ(machine.used().count, 0) << "threads are to be had again before the pool ends";
+  door.open();
+  while (machine.peak() < mebibytes(30)) std::this_thread::yield();
 }
 
 TEST(PoolThreads, WhoWaitsIsToldThatThePoolEnds) {
