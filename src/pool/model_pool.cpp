@@ -201,7 +201,6 @@ struct ModelPool::State {
 
   std::int64_t arena_bytes = 0;
   std::string device;
-  pool::MemoryMeter meter;  // of what the budget is of
   Nanoseconds load_timeout;
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<inference::Backend>> backends;  // started, by the plug-in's name
@@ -211,6 +210,7 @@ struct ModelPool::State {
   std::unique_ptr<pool::StatusFile> status;  // ends first: it reads the pool
 
   std::shared_ptr<inference::Backend> backend_for(const PoolModel& model, const inference::BackendFile& file);
+  std::shared_ptr<inference::Backend> start(const inference::BackendFile& file, const std::string& on) const;
 };
 
 using LoadModel = std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)>;
@@ -241,25 +241,25 @@ LoadModel load_in_process(const PoolModel& model, std::shared_ptr<inference::Bac
   };
 }
 
+std::shared_ptr<inference::Backend> ModelPool::State::start(const inference::BackendFile& file,
+                                                            const std::string& on) const {
+  const auto checked = [](auto done) {
+    if (!done) throw std::invalid_argument(done.error().sentence());
+    return done;
+  };
+  inference::Backend backend = std::move(*checked(inference::Backend::open(file)));
+  checked(backend.start());
+  if (arena_bytes > 0 && file.name == kBackendWithArena) checked(backend.make_arena({arena_bytes}));
+  if (on != "cpu") checked(backend.prepare_device(on));
+  return std::make_shared<inference::Backend>(std::move(backend));
+}
+
 std::shared_ptr<inference::Backend> ModelPool::State::backend_for(const PoolModel& model,
                                                                   const inference::BackendFile& file) {
   const std::lock_guard lock(mutex);
   auto& backend = backends[file.name];
   if (backend == nullptr) {
-    auto opened = inference::Backend::open(file);
-    if (!opened) throw std::invalid_argument(opened.error().sentence());
-    // What that takes is the process's own, also where a model is being loaded meanwhile.
-    const auto before = meter.read();
-    if (const auto started = opened->start(); !started)
-      throw std::invalid_argument(started.error().sentence());
-    if (arena_bytes > 0 && file.name == kBackendWithArena)
-      if (const auto made = opened->make_arena({arena_bytes}); !made)
-        throw std::invalid_argument(made.error().sentence());
-    if (model.device != "cpu")
-      if (const auto ready = opened->prepare_device(model.device); !ready)
-        throw std::invalid_argument(ready.error().sentence());
-    if (const auto after = meter.read(); after && before) pool->add_to_baseline(*after - *before);
-    backend = std::make_shared<inference::Backend>(std::move(*opened));
+    pool->grow_baseline([&] { backend = start(file, model.device); });
   }
   return backend;
 }
@@ -283,9 +283,8 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
   }
   state_->device = options.device;
   state_->load_timeout = nanoseconds(options.load_timeout);
-  state_->meter = meter_of(options.device);
   pool::PoolOptions made;
-  made.meter = state_->meter;
+  made.meter = meter_of(options.device);
   made.budget = {options.budget_bytes};
   if (options.margin_bytes) made.margin = Bytes{*options.margin_bytes};
   if (options.unload_after_idle) made.unload_after_idle = nanoseconds(*options.unload_after_idle);

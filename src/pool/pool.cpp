@@ -125,12 +125,19 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
   Lock lock(state.mutex);
   while (!state.is_stopping && generation == state.generation) {
     state.must_look = false;
+    if (state.is_growing(monotonic_now())) {
+      const auto until =
+          state.growth_began ? point_after(*state.growth_began, state.options.load_timeout) : std::nullopt;
+      wait(state.loader_wakes, lock, until);
+      continue;
+    }
     const auto due = state.reading_due();
     if (state.has_waiting_loads() || (due && monotonic_now() >= *due)) {
       lock.unlock();
       const std::optional<Bytes> measured = measure(state);
       lock.lock();
       if (state.is_stopping || generation != state.generation) break;
+      if (state.is_growing(monotonic_now())) continue;  // since then
       if (measured) state.follow(*measured);
       state.last_reading = monotonic_now();  // one that is not to be had is tried again as late
     }
@@ -313,9 +320,37 @@ void Pool::shut_down() {
   if (loader.joinable()) loader.join();
 }
 
-void Pool::add_to_baseline(Bytes grown) {
-  const Lock lock(state_->mutex);
-  state_->books.baseline = std::max(Bytes{}, state_->books.baseline + grown);
+void Pool::grow_baseline(const std::function<void()>& grow) {
+  PoolState& state = *state_;
+  Lock lock(state.mutex);
+  ++state.growths;
+  for (;;) {
+    const Nanoseconds now = monotonic_now();
+    check_for_hang(state_, now);
+    state.is_growing(now);
+    const auto began = state.step_began ? state.step_began : state.growth_began;
+    if (!began) break;
+    wait(state.step_ended, lock, point_after(*began, state.options.load_timeout));
+  }
+  state.growth_began = monotonic_now();
+  const std::int64_t number = state.growth_number;
+  state.loader_wakes.notify_one();  // it knows now for how long it waits
+  lock.unlock();
+  std::exception_ptr thrown;
+  const std::optional<Bytes> before = measure(state);
+  try {
+    grow();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  const std::optional<Bytes> after = measure(state);
+  lock.lock();
+  if (number == state.growth_number) {  // else loads went on beside it, and nobody knows whose the memory is
+    state.end_growth();
+    if (before && after) state.books.baseline = std::max(Bytes{}, state.books.baseline + (*after - *before));
+  }
+  lock.unlock();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 Status Pool::add(Model model) {

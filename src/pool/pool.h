@@ -114,8 +114,11 @@ class Pool {
   // Frees its sessions that nobody uses, soon. False: unknown.
   bool unload(std::string_view model);
   Metrics metrics() const;
-  // What the program is known to have taken since the pool was made, a runtime say, is the process's own.
-  void add_to_baseline(Bytes grown);
+  // Calls `grow` on this thread while nothing is loaded or freed: what the process has more afterwards, a
+  // runtime say, is its own. Passes on what it throws. Where it takes longer than load_timeout loads go on
+  // beside it, and what it took is unaccounted. Not to be called by a model's `load`, which it would wait
+  // for.
+  void grow_baseline(const std::function<void()>& grow);
   // Tells those who wait, waits for a load or free in progress, frees what is not leased; each of these at
   // most load_timeout. Requests are refused from then on.
   void shut_down();

@@ -232,11 +232,29 @@ Event PoolState::event(EventKind kind, std::string model, Nanoseconds took) cons
   return made;
 }
 
+void PoolState::end_step() {
+  step_began.reset();
+  step_ended.notify_all();
+}
+
+bool PoolState::is_growing(Nanoseconds now) {
+  if (growth_began && now - *growth_began >= options.load_timeout) end_growth();
+  return growths > 0;
+}
+
+void PoolState::end_growth() {
+  growth_began.reset();
+  --growths;
+  ++growth_number;
+  step_ended.notify_all();
+  loader_wakes.notify_one();
+}
+
 void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
                             std::optional<Bytes> peak, Nanoseconds took, Nanoseconds now) {
   ModelEntry& entry = models[step.model];
   entry.is_loading = false;
-  step_began.reset();
+  end_step();
   books.loading = {};
   const std::string& name = entry.model.name;
   if (!made) {
@@ -287,7 +305,7 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
 }
 
 void PoolState::finish_unload(const Step& step, Bytes returned, Nanoseconds took) {
-  step_began.reset();
+  end_step();
   Bytes promised;
   for (const LoadedSession& session : step.sessions) {
     books.leaving = books.leaving - session.charge;
@@ -341,7 +359,7 @@ void PoolState::give_up_step(Nanoseconds now) {
   ++hanging;
   ++metrics.hangs;
   const Nanoseconds took = now - *step_began;
-  step_began.reset();
+  end_step();
   books.stuck += books.loading + books.leaving;
   const bool was_load = step_kind == Step::Kind::load;
   books.loading = books.leaving = {};

@@ -124,8 +124,13 @@ struct PoolState {
   void note_use() { metrics.peak_used = std::max(metrics.peak_used, books.used()); }
   Event event(EventKind kind, std::string model, Nanoseconds took) const;
 
+  // No step begins while the process takes memory of its own, or is about to (Pool::grow_baseline()). One
+  // that takes longer than load_timeout is not waited for.
+  bool is_growing(Nanoseconds now);
+  void end_growth();
+
   mutable std::mutex mutex;
-  std::condition_variable loader_wakes, loader_ended;
+  std::condition_variable loader_wakes, loader_ended, step_ended;
   const PoolOptions options;
   EvictionPolicy policy;
   MemoryBooks books;
@@ -149,8 +154,12 @@ struct PoolState {
   bool must_look = false;        // something happened since the last decision
   Nanoseconds last_reading;      // of what the process has
   bool is_stopping = false;
+  int growths = 0;  // that are wanted, the one in progress included
+  std::optional<Nanoseconds> growth_began;
+  std::int64_t growth_number = 0;  // of the one in progress
 
  private:
+  void end_step();
   ModelMemory memory_of(const ModelEntry& entry, bool is_further) const;
   Bytes reservation(const ModelEntry& entry, bool is_further) const;
   Bytes most_for_one() const { return books.budget - books.margin - books.baseline; }

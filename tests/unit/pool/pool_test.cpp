@@ -313,9 +313,11 @@ TEST(Pool, WhatTheProgramTookForItselfIsNotForModels) {
   FakeMachine machine;
   Pool pool(machine.options());
   add(pool, machine, {"a", mebibytes(60)});
-  machine.take(mebibytes(50));
-  pool.add_to_baseline(mebibytes(50));
+  pool.grow_baseline([&] { machine.take(mebibytes(50)); });
   EXPECT_EQ(pool.acquire("a").refusal(), Refusal::too_large);
+  EXPECT_THROW(pool.grow_baseline([] { throw std::runtime_error("no runtime"); }), std::runtime_error);
+  pool.grow_baseline([&] { machine.give(mebibytes(20)); });
+  EXPECT_TRUE(pool.acquire("a")) << "after what threw, too";
 }
 
 TEST(Pool, AFailedFurtherSessionLeavesTheModelServed) {

@@ -432,6 +432,68 @@ TEST(PoolThreads, ThePoolsEndStartsTheThreadThatWasNotToBeHad) {
   while (machine.peak() < mebibytes(30)) std::this_thread::yield();
 }
 
+// A runtime that is started between the two readings of a load would be learnt as the model's, and the model
+// as the runtime's.
+TEST(PoolThreads, TheProcessTakesMemoryOfItsOwnWhileNothingIsLoaded) {
+  FakeMachine machine(mebibytes(100), mebibytes(5));
+  Pool pool(machine.options());
+  Door door;
+  std::atomic<bool> is_grown = false;
+  const auto add_unknown = [&](const std::string& name, auto before) {
+    Model model = test::model_of(machine, {name, mebibytes(10)});
+    model.memory = {{}, {}, mebibytes(20)};
+    model.load = [=, load = model.load](const std::shared_ptr<void>& sibling) {
+      before();
+      return load(sibling);
+    };
+    ASSERT_TRUE(pool.add(std::move(model)));
+  };
+  add_unknown("earlier", [&] { door.wait_open(); });
+  add_unknown("later", [&] { EXPECT_TRUE(is_grown); });
+  std::thread earlier([&] { EXPECT_TRUE(pool.acquire("earlier")); });
+  door.wait_for_someone();
+  std::thread later;
+  std::thread runtime([&] {
+    pool.grow_baseline([&] {
+      EXPECT_EQ(pool.metrics().loading.count, 0);
+      machine.take(mebibytes(20));
+      later = std::thread([&] { EXPECT_TRUE(pool.acquire("later")); });
+      while (pool.metrics().waits < 2) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // time to begin too early
+      is_grown = true;
+    });
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  door.open();
+  for (std::thread* thread : {&earlier, &runtime, &later}) thread->join();
+  EXPECT_EQ(pool.metrics().resident, mebibytes(20)) << "10 each";
+  EXPECT_EQ(pool.metrics().used, mebibytes(5 + 20 + 20));
+  EXPECT_EQ(pool.metrics().unaccounted.count, 0);
+}
+
+TEST(PoolThreads, ARuntimeWhoseStartHangsKeepsNobodyWaiting) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.load_timeout = {200'000'000};
+  Pool pool(std::move(options));
+  for (const char* name : {"a", "b"}) add(pool, machine, {name});
+  Door door;
+  std::thread runtime([&] {
+    pool.grow_baseline([&] {
+      machine.take(mebibytes(20));
+      door.wait_open();
+    });
+  });
+  door.wait_for_someone();
+  EXPECT_TRUE(pool.acquire("a"));
+  pool.grow_baseline([&] { machine.take(mebibytes(5)); });
+  door.open();
+  runtime.join();
+  EXPECT_TRUE(pool.acquire("b"));
+  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(20)) << "nobody knows whose it is";
+  EXPECT_EQ(pool.metrics().used, mebibytes(45));
+}
+
 TEST(PoolThreads, WhoWaitsIsToldThatThePoolEnds) {
   FakeMachine machine;
   auto pool = std::make_unique<Pool>(machine.options());
