@@ -17,22 +17,14 @@ namespace {
 // A load that hangs is the pool's to find, before the conductor ends a process that is silent for --timeout.
 constexpr std::int64_t kLoadsInTimeout = 2;
 
-// Most that the model took beside its runtime, the frames that it held left out: resident, so not less than
-// what counts in a budget. On a GPU what it took there.
-Bytes first_load_of(const ModelResult& alone, const std::string& device) {
-  if (device != "cpu") {
-    Bytes most;
-    for (const GpuMemory& gpu : alone.gpu_memory)
-      if (gpu.device == device)
-        most = std::max(gpu.load_peak.value_or(Bytes{}), gpu.run_peak.value_or(Bytes{})) -
-               gpu.runtime.value_or(Bytes{});
-    return most;
+// Pages of files that came with a phase: the runtime's code mostly, which the kernel can take back.
+Bytes file_pages_since_runtime(const ModelResult& alone, Phase until) {
+  std::optional<Bytes> before, after;
+  for (const PhaseMark& mark : alone.phases) {
+    if (mark.phase == Phase::runtime_loaded) before = mark.file_backed;
+    if (mark.phase == until) after = mark.file_backed;
   }
-  const ModelMemory& memory = alone.memory;
-  const Bytes runtime = memory.runtime.value_or(Bytes{});
-  const Bytes load = memory.load_peak.value_or(Bytes{}) - runtime;
-  const Bytes run = memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{}) - runtime;
-  return std::max({Bytes{}, load, run});
+  return before && after ? std::max(Bytes{}, *after - *before) : Bytes{};
 }
 
 std::optional<LatencySummary> summary_of(const std::vector<std::int64_t>& times) {
@@ -77,6 +69,25 @@ void judge(PoolResult& result) {
 
 }  // namespace
 
+TakenAlone taken_alone(const ModelResult& alone, const std::string& device) {
+  Bytes load, run;
+  if (device == "cpu") {
+    const ModelMemory& memory = alone.memory;
+    const Bytes runtime = memory.runtime.value_or(Bytes{});
+    load =
+        memory.load_peak.value_or(Bytes{}) - runtime - file_pages_since_runtime(alone, Phase::model_loaded);
+    run = memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{}) - runtime -
+          file_pages_since_runtime(alone, Phase::running);
+  }
+  for (const GpuMemory& gpu : alone.gpu_memory) {
+    if (gpu.device != device) continue;
+    const Bytes runtime = gpu.runtime.value_or(Bytes{});
+    load = gpu.load_peak.value_or(Bytes{}) - runtime;
+    run = gpu.run_peak.value_or(Bytes{}) - runtime;
+  }
+  return {std::max({Bytes{}, load, run}), std::max(Bytes{}, run)};
+}
+
 Status check_pool(const BenchOptions& options) {
   if (!options.pool) return {};
   std::set<std::string> devices;
@@ -102,7 +113,11 @@ Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<M
     WorkerModel pooled = worker_model(context, model);
     const auto measured = std::find_if(alone.begin(), alone.end(),
                                        [&](const ModelResult& result) { return result.name == model.name; });
-    if (measured != alone.end()) pooled.first_load = first_load_of(*measured, pooled.settings.device);
+    if (measured != alone.end()) {
+      const TakenAlone taken = taken_alone(*measured, pooled.settings.device);
+      pooled.load_peak = taken.load_peak;
+      pooled.run_peak = taken.run_peak;
+    }
     job.models.push_back(std::move(pooled));
     takes_frames = takes_frames || model.takes_frames;
   }

@@ -13,7 +13,14 @@ namespace headroom::bench {
 // A budget is of one memory: an error where the models are on several devices.
 Status check_pool(const BenchOptions& options);
 
-// `alone`: what was measured of each model by itself; its first load in the pool is expected to take as much.
+// What a model took by itself, beside its runtime and the frames that it held: what counts in a budget, which
+// pages of files do not. On a GPU what it took there. In a pool a load includes the runs that warm it.
+struct TakenAlone {
+  Bytes load_peak, run_peak;
+};
+TakenAlone taken_alone(const ModelResult& alone, const std::string& device);
+
+// `alone`: what was measured of each model by itself; its loads in the pool are expected to take as much.
 // What a run that was interrupted had shown is kept, too.
 Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<ModelResult>& alone,
                                 std::vector<std::string>& warnings);

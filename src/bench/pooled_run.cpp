@@ -151,8 +151,11 @@ class PooledRun {
     for (const WorkerModel& model : worker_.job.models) {
       pool::Model added;
       added.name = model.name;
-      added.memory.estimate = model.first_load;
       added.keeps_run_memory = model.backend == "onnxruntime" && model.settings.arena;
+      // With the peak of its load known the pool does not set back the process's, which the report tells.
+      // What an arena keeps is seen to the page when it is loaded.
+      added.memory.load_peak = model.load_peak;
+      if (!added.keeps_run_memory) added.memory.run_peak = model.run_peak;
       added.load = [this, &model](const std::shared_ptr<void>&) { return load(model); };
       if (auto done = pool_.add(std::move(added)); !done) return done;
     }

@@ -11,10 +11,10 @@ namespace {
 void take_phase(WorkerAccount& account, const Json& event) {
   const auto phase = parse_phase(get_text(event, "phase"));
   if (!phase) return;
-  account.phases.push_back({*phase,
-                            get_nanoseconds(event, "time_ns").value_or(monotonic_now()) - account.started,
-                            get_bytes(event, "resident_bytes"), get_bytes(event, "peak_bytes"),
-                            get_bytes(event, "data_bytes"), get_nanoseconds(event, "cpu_time_ns")});
+  account.phases.push_back(
+      {*phase, get_nanoseconds(event, "time_ns").value_or(monotonic_now()) - account.started,
+       get_bytes(event, "resident_bytes"), get_bytes(event, "peak_bytes"), get_bytes(event, "data_bytes"),
+       get_nanoseconds(event, "cpu_time_ns"), get_bytes(event, "file_backed_bytes")});
   account.gpus.add_phase(*phase, get_member(event, "gpu"));
   account.peak_reset_works = account.peak_reset_works && get_bool(event, "peak_was_reset").value_or(false);
 }

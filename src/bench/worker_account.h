@@ -36,6 +36,7 @@ struct PhaseAccount {
   Nanoseconds time;  // since the worker's start
   std::optional<Bytes> resident, peak, data;
   std::optional<Nanoseconds> cpu_time;
+  std::optional<Bytes> file_backed;
 };
 
 // One model of a pool.

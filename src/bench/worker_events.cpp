@@ -52,6 +52,7 @@ ProcessMemory WorkerEvents::mark(Phase phase) {
   set_if(event, "resident_bytes", memory.rss);
   set_if(event, "peak_bytes", memory.rss_peak);
   set_if(event, "data_bytes", memory.data);
+  set_if(event, "file_backed_bytes", memory.file_backed);
   event["cpu_time_ns"] = cpu_time_of_this_process().count;
   event["peak_was_reset"] = reset;
   if (watch_ != nullptr) event["gpu"] = watch_->read_and_reset();

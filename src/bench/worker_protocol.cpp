@@ -24,7 +24,8 @@ Json to_json(const WorkerModel& model) {
   set_if(object, "iou", model.iou);
   if (!model.outputs.empty()) object["outputs"] = bench::to_json(model.outputs);
   if (model.every != 1) object["every"] = model.every;
-  if (model.first_load > Bytes{}) object["first_load_bytes"] = model.first_load.count;
+  if (model.load_peak > Bytes{}) object["load_peak_bytes"] = model.load_peak.count;
+  if (model.run_peak > Bytes{}) object["run_peak_bytes"] = model.run_peak.count;
   return object;
 }
 
@@ -110,7 +111,8 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
     model.iou = get_number(entry, "iou");
     model.outputs = tensors_from_json(get_member(entry, "outputs"));
     model.every = std::max<std::int64_t>(1, get_integer(entry, "every").value_or(1));
-    model.first_load = get_bytes(entry, "first_load_bytes").value_or(Bytes{});
+    model.load_peak = get_bytes(entry, "load_peak_bytes").value_or(Bytes{});
+    model.run_peak = get_bytes(entry, "run_peak_bytes").value_or(Bytes{});
     job.models.push_back(std::move(model));
   }
   if (job.models.empty()) return internal_error("the worker's job has no model");

@@ -44,7 +44,9 @@ struct WorkerModel {
   std::vector<TensorSpec> outputs{};
   // With a pool.
   std::int64_t every = 1;  // of every Nth frame
-  Bytes first_load = {};   // what its first load may take, as it was measured alone; 0: not known
+  // As it was measured alone, beside its runtime and the frames: most while it is loaded and warmed, and most
+  // when it runs. 0: not known.
+  Bytes load_peak = {}, run_peak = {};
 };
 
 // What the pool of a job is told (src/pool/pool.h).

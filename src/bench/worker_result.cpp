@@ -165,7 +165,8 @@ ModelResult result_of(const WorkerOutcome& outcome) {
   result.gpu_memory = outcome.gpu_memory;
   add_warnings(result, outcome);
   result.memory_series = outcome.samples.series;
-  for (const PhaseAccount& phase : account.phases) result.phases.push_back({phase.phase, phase.time});
+  for (const PhaseAccount& phase : account.phases)
+    result.phases.push_back({phase.phase, phase.time, phase.file_backed});
   result.cleanups = account.cleanups;
   const PhaseAccount* running = account.find(Phase::running);
   result.warmup_time = account.warmup_time;

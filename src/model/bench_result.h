@@ -91,7 +91,8 @@ struct MemoryPoint {
 
 struct PhaseMark {
   Phase phase;
-  Nanoseconds time;  // since the worker's start
+  Nanoseconds time;                                 // since the worker's start
+  std::optional<Bytes> file_backed = std::nullopt;  // resident pages of files at its end; in no report
   friend bool operator==(const PhaseMark&, const PhaseMark&) = default;
 };
 

@@ -276,10 +276,12 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
   if (growth) {
     ModelMemory& learnt = step.is_further ? entry.learnt_next : entry.learnt;
     // What a load takes for a moment nobody knows then: what was reserved for the first was enough, or more.
-    const Bytes unwatched = step.is_further ? Bytes{} : estimate_of(entry.model);
-    learnt.load_peak = learn(learnt.load_peak, larger(peak.value_or(unwatched), grown));
-    const bool keeps = entry.model.keeps_run_memory;
-    learnt.run_peak = learn(learnt.run_peak, keeps ? grown : larger(peak.value_or(unwatched), grown));
+    const ModelMemory& stated = entry.model.memory;
+    const Bytes reserved = stated.load_peak.count > 0 ? stated.load_peak : estimate_of(entry.model);
+    const Bytes load_peak = larger(grown, peak.value_or(step.is_further ? Bytes{} : reserved));
+    learnt.load_peak = learn(learnt.load_peak, load_peak);
+    const bool is_grown = entry.model.keeps_run_memory || (!peak && stated.run_peak.count > 0);
+    learnt.run_peak = learn(learnt.run_peak, is_grown ? grown : load_peak);
   }
   if (!step.is_further && reservation(entry, false) <= most_for_one()) entry.times_too_large = 0;
   LoadedSession session;

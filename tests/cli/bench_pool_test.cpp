@@ -76,6 +76,17 @@ TEST_F(BenchPool, WhatHasRoomIsLoadedOnce) {
   }
 }
 
+// Loads that set the process's peak back would leave that of the last one.
+TEST_F(BenchPool, TheResidentPeakIsOfTheWholeRun) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  const CommandResult result = run({"load allocate 70|,every=12", "load allocate 30"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_EQ(get_integer(pool()["models"][0], "evictions"), 1) << "the second is loaded in its place";
+  EXPECT_GE(get_integer(get_member(pool(), "memory"), "run_peak_bytes").value_or(0), 70 << 20);
+}
+
 TEST_F(BenchPool, AModelThatCanNeverFitIsNamedAndTheOthersAreServed) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer has memory of its own";

@@ -38,14 +38,16 @@ TEST(WorkerJob, OfAPoolHasABudget) {
   job.kind = WorkerKind::pool;
   WorkerModel model{"m", "/m.onnx", "onnxruntime", "/lib/b.so", "", {}};
   model.every = 5;
-  model.first_load = mebibytes(7);
+  model.load_peak = mebibytes(7);
+  model.run_peak = mebibytes(5);
   job.models = {model};
   job.pool = WorkerPool{mebibytes(64), {9}, "/run/pool-events.jsonl"};
   const auto read = worker_job_from_json(*parse_json(to_line(to_json(job))));
   ASSERT_TRUE(read) << read.error().sentence();
   EXPECT_EQ(to_line(to_json(*read)), to_line(to_json(job)));
   EXPECT_EQ(read->models[0].every, 5);
-  EXPECT_EQ(read->models[0].first_load, mebibytes(7));
+  EXPECT_EQ(read->models[0].load_peak, mebibytes(7));
+  EXPECT_EQ(read->models[0].run_peak, mebibytes(5));
   EXPECT_EQ(read->pool->budget, mebibytes(64));
   EXPECT_EQ(read->pool->events_to, "/run/pool-events.jsonl");
   job.pool.reset();

@@ -265,5 +265,22 @@ TEST_F(PoolDecisions, WhatALoadTakesForAMomentIsKeptFreeWhereNobodyWatchesIt) {
   EXPECT_EQ(state_.models[a].sessions.front().charge, mebibytes(50)) << "each run may take it again";
 }
 
+// With both stated nothing is watched, and nothing is guessed.
+TEST_F(PoolDecisions, WhatARunWasSaidToTakeIsChargedAlsoWhereTheSessionKeepsNothing) {
+  const auto charge_of = [&](const std::string& name, ModelMemory stated) {
+    const std::size_t model = add(name, {});
+    state_.models[model].model.memory = stated;
+    state_.models[model].model.keeps_run_memory = false;
+    Waiter waiter;
+    ask(waiter, model);
+    const Step load = state_.next_step(now_);
+    EXPECT_EQ(load.kind, Step::Kind::load);
+    state_.finish_load(load, std::make_shared<int>(0), mebibytes(4), std::nullopt, ms(5), now_);
+    return state_.models[model].sessions.front().charge;
+  };
+  EXPECT_EQ(charge_of("both", {mebibytes(20), mebibytes(10), {}}), mebibytes(10));
+  EXPECT_EQ(charge_of("load", {mebibytes(20), {}, {}}), mebibytes(20)) << "it was warmed in it";
+}
+
 }  // namespace
 }  // namespace headroom::pool
