@@ -255,7 +255,7 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
   ModelEntry& entry = models[step.model];
   entry.is_loading = false;
   end_step();
-  books.loading = {};
+  const Bytes reserved = std::exchange(books.loading, {});
   const std::string& name = entry.model.name;
   if (!made) {
     ++metrics.load_failures;
@@ -277,8 +277,8 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
     ModelMemory& learnt = step.is_further ? entry.learnt_next : entry.learnt;
     // What a load takes for a moment nobody knows then: what was reserved for the first was enough, or more.
     const ModelMemory& stated = entry.model.memory;
-    const Bytes reserved = stated.load_peak.count > 0 ? stated.load_peak : estimate_of(entry.model);
-    const Bytes load_peak = larger(grown, peak.value_or(step.is_further ? Bytes{} : reserved));
+    const Bytes expected = stated.load_peak.count > 0 ? stated.load_peak : estimate_of(entry.model);
+    const Bytes load_peak = larger(grown, peak.value_or(step.is_further ? Bytes{} : expected));
     learnt.load_peak = learn(learnt.load_peak, load_peak);
     const bool is_grown = entry.model.keeps_run_memory || (!peak && stated.run_peak.count > 0);
     learnt.run_peak = learn(learnt.run_peak, is_grown ? grown : load_peak);
@@ -288,6 +288,8 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
   session.model = step.model;
   session.object = std::move(*made);
   session.charge = larger(kLeastCharge, memory_of(entry, step.is_further).run_peak);
+  // Of what nobody said and nobody could read all that was kept free for it may be taken.
+  if (!growth && memory_of(entry, step.is_further).run_peak.count == 0) session.charge = reserved;
   session.seen = std::min(grown, session.charge);
   session.idle_since = now;
   books.charged += session.charge;

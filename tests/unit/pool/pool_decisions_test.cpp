@@ -107,6 +107,46 @@ TEST_F(PoolDecisions, WhoStandsBehindAClaimWaitsForItsTurn) {
   EXPECT_FALSE(second.is_answered()) << "there is room for it behind the first";
 }
 
+// What is kept may never be released: for eight patiences it is kept from others, then they have it for one.
+TEST_F(PoolDecisions, AClaimIsLentToOthersInEveryNinthPatience) {
+  const std::size_t kept = add("kept", mebibytes(50)), idle = add("idle", mebibytes(30)),
+                    waits = add("waits", mebibytes(95));
+  use(idle, ms(50), ms(5));
+  use(kept, ms(50), ms(5));
+  ASSERT_NE(state_.take_ready(kept, now_), nullptr);
+  Waiter waiter;
+  ask(waiter, waits);
+  const Nanoseconds asked = now_;
+  const auto is_lent = [&](Nanoseconds at) {
+    EXPECT_EQ(state_.next_step(at).kind, Step::Kind::wait);
+    LoadedSession* session = state_.take_ready(idle, at);
+    if (session != nullptr) state_.release(*session, at);
+    return session != nullptr;
+  };
+  EXPECT_TRUE(is_lent(asked + ms(249))) << "it has patience";
+  EXPECT_FALSE(is_lent(asked + ms(250)));
+  EXPECT_FALSE(is_lent(asked + ms(250 * 9 - 1)));
+  EXPECT_TRUE(is_lent(asked + ms(250 * 9)));
+  EXPECT_TRUE(is_lent(asked + ms(250 * 10 - 1)));
+  EXPECT_FALSE(is_lent(asked + ms(250 * 10)));
+}
+
+// It leaves to others what it does not need.
+TEST_F(PoolDecisions, BesideWhatIsClaimedOthersAreLoaded) {
+  const std::size_t kept = add("kept", mebibytes(60)), waits = add("waits", mebibytes(60)),
+                    large = add("large", mebibytes(41)), beside = add("beside", mebibytes(30));
+  use(kept, ms(50), ms(5));
+  ASSERT_NE(state_.take_ready(kept, now_), nullptr);
+  Waiter first, second, third;
+  ask(first, waits);
+  ask(second, large);  // 40 are free
+  ask(third, beside);
+  const Step step = state_.next_step(now_ + ms(300));
+  ASSERT_EQ(step.kind, Step::Kind::load);
+  EXPECT_EQ(step.model, beside);
+  EXPECT_TRUE(state_.models[kept].is_claimed);
+}
+
 TEST_F(PoolDecisions, WhatTheProgramTookBeyondTheBudgetIsMadeGood) {
   const std::size_t often = add("often", mebibytes(40)), rare = add("rare", mebibytes(40));
   for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));

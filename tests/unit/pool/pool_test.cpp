@@ -309,6 +309,25 @@ TEST(Pool, AReadingThatIsNotToBeHadIsLeftOut) {
   EXPECT_EQ(pool.metrics().resident, mebibytes(80));
 }
 
+TEST(Pool, WhatALoadTookThatNobodyCouldReadIsTakenToBeAllThatWasKeptFree) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  std::atomic<bool> is_blind = false;
+  options.meter.read = [&]() -> std::optional<Bytes> {
+    return is_blind ? std::nullopt : std::optional(machine.used());
+  };
+  Pool pool(std::move(options));
+  for (const char* name : {"a", "b", "c"}) {
+    Model model = test::model_of(machine, {name, mebibytes(40)});
+    model.memory = {{}, {}, mebibytes(45)};
+    ASSERT_TRUE(pool.add(std::move(model)));
+  }
+  is_blind = true;
+  for (const char* name : {"a", "b", "c", "a"}) ASSERT_TRUE(pool.acquire(name));
+  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_EQ(pool.metrics().resident, mebibytes(90));
+}
+
 TEST(Pool, WhatTheProgramTookForItselfIsNotForModels) {
   FakeMachine machine;
   Pool pool(machine.options());
