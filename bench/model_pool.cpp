@@ -3,7 +3,10 @@
 //   model_pool measure NAME=FILE[@SIZE[+…]] …
 //       a child each: load time, load peak, run peak, run time (JSON lines)
 //   model_pool simulate MEASURED --requests N --threads N --budget BYTES
-//       reload seconds of its policy and of LRU on six traces, by the pool's code in simulated time
+//       reload seconds of its policy and of LRU on six traces, by the pool's code in simulated time; with one
+//       thread also the least possible (model_pool_optimum.h)
+//   model_pool simulate_made_up --requests N --threads N
+//       the same for 48 sets of models whose sizes and load times are drawn by chance, in three budgets
 //   model_pool run MEASURED --trace T --policy cost|lru --requests N --threads N --budget BYTES
 //       the same for real, in a child under a control group of the budget
 //   model_pool fit NAME=FILE[@SIZE[+…]] --budget BYTES
@@ -40,6 +43,7 @@
 #include "inference/backend.h"
 #include "inference/isolated/isolated_session.h"
 #include "limits/memory_limit.h"
+#include "model_pool_optimum.h"
 #include "model_pool_simulation.h"
 #include "model_pool_traces.h"
 #include "pool/memory_meter.h"
@@ -224,40 +228,118 @@ std::vector<bench::SimulatedModel> simulated(const std::vector<Measured>& models
   return made;
 }
 
+// One row of what simulate() prints: seconds of loading beside LRU's, of as many seeds as there are.
+struct SimulatedRow {
+  std::vector<double> lru, cost, by_lru, least_by_lru, blind_by_lru;
+  double lru_wait = 0, cost_wait = 0;
+
+  static double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+  static std::string median_or_dash(const std::vector<double>& values) {
+    return values.empty() ? "–" : fmt::format("{:.3f}", median(values));
+  }
+};
+
+std::vector<double> shares(const std::vector<std::size_t>& trace, std::size_t models) {
+  std::vector<double> share(models);
+  for (const std::size_t model : trace) share[model] += 1 / static_cast<double>(trace.size());
+  return share;
+}
+
 // The pool's own code in simulated time: by one thread, which shows the policies alone, and by more, of which
 // each has a session that nobody can give up.
 int simulate(const RunOptions& run) {
   const std::vector<Measured> models = read_measured(run.measured);
   const std::vector<bench::SimulatedModel> parts = simulated(models);
-  const Bytes budget = run.budget, margin{budget.count / kMarginPart};
+  const Bytes budget = run.budget, margin{budget.count / kMarginPart}, baseline = models.front().baseline;
+  const bool has_optimum = run.threads == 1 && models.size() <= bench::Room::kMostModels;
   fmt::print("{} models, {} in all, budget {}, {} threads\n", models.size(), format_bytes(total_of(models)),
              format_bytes(budget), run.threads);
   fmt::print(
-      "| trace | LRU s | pool s | ratio of medians | median ratio | worst of 9 seeds | longest wait s, LRU | "
-      "pool |\n"
-      "|---|--:|--:|--:|--:|--:|--:|--:|\n");
+      "| trace | LRU s | pool s | ratio of medians | median ratio | worst of 9 seeds | "
+      "least possible, median ratio | least without knowing when | longest wait s, LRU | pool |\n"
+      "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
   for (const std::string& name : bench::trace_names()) {
-    std::vector<double> lru, cost, ratios;
-    double lru_wait = 0, cost_wait = 0;
+    SimulatedRow row;
     for (unsigned seed = 1; seed <= 9; ++seed) {
       const auto trace = bench::make_trace(name, by_size(models), run.requests, seed);
       const auto by = [&](pool::Eviction eviction) {
-        return bench::simulate_pool(parts, trace, budget, margin, models.front().baseline, run.threads,
-                                    eviction);
+        return bench::simulate_pool(parts, trace, budget, margin, baseline, run.threads, eviction);
       };
       const bench::Simulated of_lru = by(pool::Eviction::least_recently_used),
                              of_cost = by(pool::Eviction::by_cost);
-      lru.push_back(of_lru.reload_seconds);
-      cost.push_back(of_cost.reload_seconds);
-      ratios.push_back(cost.back() / lru.back());
-      lru_wait = std::max(lru_wait, of_lru.longest_wait);
-      cost_wait = std::max(cost_wait, of_cost.longest_wait);
+      const double lru = of_lru.reload_seconds;
+      row.lru.push_back(lru);
+      row.cost.push_back(of_cost.reload_seconds);
+      row.by_lru.push_back(of_cost.reload_seconds / lru);
+      row.lru_wait = std::max(row.lru_wait, of_lru.longest_wait);
+      row.cost_wait = std::max(row.cost_wait, of_cost.longest_wait);
+      if (!has_optimum) continue;
+      const bench::Room room{budget - margin - baseline};
+      row.least_by_lru.push_back(bench::least_reload_seconds(parts, trace, room) / lru);
+      if (!bench::is_independent(name)) continue;
+      row.blind_by_lru.push_back(bench::least_seconds_a_request(parts, shares(trace, parts.size()), room) *
+                                 static_cast<double>(trace.size()) / lru);
     }
-    for (auto* values : {&lru, &cost, &ratios}) std::sort(values->begin(), values->end());
-    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} | {:.3f} | {:.1f} | {:.1f} |\n", name, lru[4],
-               cost[4], cost[4] / lru[4], ratios[4], ratios.back(), lru_wait, cost_wait);
+    const double lru = SimulatedRow::median(row.lru), cost = SimulatedRow::median(row.cost);
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} | {:.3f} | {} | {} | {:.1f} | {:.1f} |\n", name, lru,
+               cost, cost / lru, SimulatedRow::median(row.by_lru),
+               *std::max_element(row.by_lru.begin(), row.by_lru.end()),
+               SimulatedRow::median_or_dash(row.least_by_lru), SimulatedRow::median_or_dash(row.blind_by_lru),
+               row.lru_wait, row.cost_wait);
     std::fflush(stdout);
   }
+  return 0;
+}
+
+// Sizes and load times by chance, each log-normal (σ = 1) and independent of the other: real ones are not.
+std::vector<bench::SimulatedModel> made_up_models(std::size_t count, std::mt19937& random) {
+  std::lognormal_distribution<double> draw(0, 1);
+  std::vector<bench::SimulatedModel> models;
+  for (std::size_t m = 0; m < count; ++m) {
+    const Bytes size = mebibytes(static_cast<std::int64_t>(1 + 20 * draw(random)));
+    models.push_back({{static_cast<std::int64_t>(50e6 * draw(random))}, {5'000'000}, size, size});
+  }
+  std::stable_sort(models.begin(), models.end(),
+                   [](const auto& a, const auto& b) { return a.run_peak < b.run_peak; });
+  return models;
+}
+
+int simulate_made_up(const RunOptions& run) {
+  fmt::print("{} threads, {} requests; seconds of loading beside LRU's\n", run.threads, run.requests);
+  fmt::print(
+      "| budget | trace | sets | mean ratio | best | worst | more than 5 % worse "
+      "|\n|---|---|--:|--:|--:|--:|--:|\n");
+  for (const double part : {1.5, 2.0, 4.0})
+    for (const std::string& name : bench::trace_names()) {
+      std::mt19937 random(1);
+      std::vector<double> ratios;
+      for (unsigned set = 0; set < 48; ++set) {
+        const auto models = made_up_models(std::vector<std::size_t>{5, 8, 12, 20}[set % 4], random);
+        std::vector<std::size_t> order(models.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        Bytes total;
+        for (const bench::SimulatedModel& model : models) total += model.run_peak;
+        // Each fits alone.
+        const Bytes budget =
+            std::max(Bytes{static_cast<std::int64_t>(static_cast<double>(total.count) / part)},
+                     models.back().run_peak);
+        const auto trace = bench::make_trace(name, order, run.requests, set + 1);
+        const auto seconds = [&](pool::Eviction eviction) {
+          return bench::simulate_pool(models, trace, budget, {}, {}, run.threads, eviction).reload_seconds;
+        };
+        const double lru = seconds(pool::Eviction::least_recently_used);
+        ratios.push_back(lru > 0 ? seconds(pool::Eviction::by_cost) / lru : 1);
+      }
+      std::sort(ratios.begin(), ratios.end());
+      const auto bad = std::count_if(ratios.begin(), ratios.end(), [](double ratio) { return ratio > 1.05; });
+      fmt::print("| 1/{} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {} |\n", part, name, ratios.size(),
+                 std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size()),
+                 ratios.front(), ratios.back(), bad);
+      std::fflush(stdout);
+    }
   return 0;
 }
 
@@ -488,8 +570,9 @@ int main_of(const std::vector<std::string>& arguments) {
     return status;
   }
   RunOptions run;
+  const bool is_made_up = verb == "simulate_made_up";
   run.measured = arguments[1];
-  for (std::size_t i = 2; i + 1 < arguments.size(); i += 2) {
+  for (std::size_t i = is_made_up ? 1 : 2; i + 1 < arguments.size(); i += 2) {
     const std::string &flag = arguments[i], &value = arguments[i + 1];
     if (flag == "--trace") run.trace = value;
     if (flag == "--policy") run.policy = value;
@@ -498,6 +581,7 @@ int main_of(const std::vector<std::string>& arguments) {
     if (flag == "--threads") run.threads = std::stoi(value);
     if (flag == "--budget") run.budget = must(parse_size(value));
   }
+  if (is_made_up) return simulate_made_up(run);
   if (verb == "fit") return fit(arguments[1], run.budget);
   if (run.budget.count == 0) run.budget = {total_of(read_measured(run.measured)).count / 4};
   if (verb == "simulate") return simulate(run);

@@ -15,6 +15,11 @@ inline std::vector<std::string> trace_names() {
   return {"uniform", "zipf", "loop", "phases", "bursts", "small_often"};
 }
 
+// Each request is drawn as the others are, whatever came before it.
+inline bool is_independent(const std::string& trace) {
+  return trace == "uniform" || trace == "zipf" || trace == "small_often";
+}
+
 // Draws models by Zipf's law, the first in an order most often.
 class ZipfDraw {
  public:

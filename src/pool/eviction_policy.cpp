@@ -8,7 +8,7 @@ namespace headroom::pool {
 namespace {
 
 // A model that was never asked for (preloaded) or never loaded still differs from others by its size.
-constexpr double kLeastUses = 1e-9;
+constexpr double kLeastLikely = 1e-9;
 constexpr double kLeastSeconds = 1e-6;
 
 double bytes_of(const Resident& resident) {
@@ -55,6 +55,7 @@ EvictionPolicy::Known& EvictionPolicy::known(std::size_t model) {
 
 void EvictionPolicy::requested(std::size_t model) {
   ++requests_;
+  aged_requests_ = 1 + aged_requests_ * std::exp2(-1 / kHalfLife);
   Known& entry = known(model);
   entry.uses = 1 + entry.uses * std::exp2(-static_cast<double>(requests_ - entry.at) / kHalfLife);
   entry.at = requests_;
@@ -71,10 +72,11 @@ Nanoseconds EvictionPolicy::reload_time(std::size_t model) const {
 }
 
 double EvictionPolicy::worth(std::size_t model) const {
-  if (model >= models_.size()) return kLeastUses * kLeastSeconds;
+  if (model >= models_.size()) return kLeastLikely * kLeastSeconds;
   const Known& entry = models_[model];
   const double uses = entry.uses * std::exp2(-static_cast<double>(requests_ - entry.at) / kHalfLife);
-  return std::max(uses, kLeastUses) * std::max(entry.reload_time.seconds(), kLeastSeconds);
+  const double likely = -std::expm1(-kHorizon * uses / std::max(aged_requests_, 1.0));
+  return std::max(likely, kLeastLikely) * std::max(entry.reload_time.seconds(), kLeastSeconds);
 }
 
 std::vector<std::size_t> EvictionPolicy::choose(const std::vector<Resident>& residents, Bytes needed) const {

@@ -47,6 +47,20 @@ TEST(EvictionPolicy, KeepsWhatIsUsedOften) {
             std::vector<std::size_t>{1});
 }
 
+// Whatever is asked for most will be loaded again once, and so will what is asked for now and then: the one
+// that loads fast is given up, though uses × seconds are twice those of the other.
+TEST(EvictionPolicy, KeepsWhatIsSlowToLoadOfTwoThatWillBeMissed) {
+  EvictionPolicy policy;
+  for (int i = 0; i < 400; ++i) policy.requested(i % 5 == 0 ? 1 : 0);
+  policy.loaded(0, {10'000'000});
+  policy.loaded(1, {20'000'000});
+  EXPECT_EQ(policy.choose({{0, mebibytes(10)}, {1, mebibytes(10)}}, mebibytes(1)),
+            std::vector<std::size_t>{0});
+  // Within eight requests the first is sure to be missed, the other by 1 − exp(−8/5).
+  EXPECT_NEAR(policy.worth(0), 0.010, 0.0001);
+  EXPECT_NEAR(policy.worth(1), 0.016, 0.0002);
+}
+
 TEST(EvictionPolicy, GivesUpTheLargeForTheSameWorth) {
   EvictionPolicy policy;
   for (std::size_t model : {0u, 1u}) {
