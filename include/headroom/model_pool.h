@@ -35,9 +35,9 @@ struct ModelPoolOptions {
   // without, what the driver says is taken, whoever has it.
   std::string device = "cpu";
   std::optional<std::int64_t> margin_bytes{};  // of the budget that is kept free; absent: a sixteenth
-  std::optional<std::chrono::nanoseconds> unload_after_idle{};         // absent: only to make room
-  std::chrono::nanoseconds patience = std::chrono::milliseconds(250);  // each raises a waiting request's
-                                                                       // priority by one
+  std::optional<std::chrono::nanoseconds> unload_after_idle{};  // absent: only to make room
+  // Each raises a waiting request's priority by one; at least a millisecond.
+  std::chrono::nanoseconds patience = std::chrono::milliseconds(250);
   std::chrono::nanoseconds load_timeout = std::chrono::seconds(60);  // a load or free that takes longer hangs
   // More than 0: memory for decoded frames, taken whole when the pool is made (ModelPool::frames()).
   std::int64_t frame_bytes = 0;
@@ -120,8 +120,8 @@ struct PoolTensor {
 
 // Since the pool was made. Bytes by the pool's books, times in seconds.
 struct PoolMetrics {
-  // Of acquire(): a hit got a loaded session at once, a wait none or one later. Refusals are of preload(),
-  // too.
+  // Of acquire(): a hit got a loaded session at once, a wait none or one later; what was refused at once is
+  // neither. Refusals are of preload(), too.
   std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0;
   std::int64_t loads = 0, load_failures = 0, hangs = 0, evictions = 0, unloads = 0;
   double load_seconds = 0, reload_seconds = 0, wait_seconds = 0;
@@ -138,9 +138,12 @@ struct PoolMetrics {
 
 class ModelPool;
 
-// A session that its owner has alone, until this object's end. It may outlive the pool.
+// A session that its owner has alone, until this object's end. It may outlive the pool, but not the memory of
+// its inputs: ModelPool::frames() ends with the pool. One that was never given or that was moved from is
+// false, and all but assigning to it throws std::logic_error.
 class __attribute__((visibility("default"))) PoolSession {
  public:
+  PoolSession() noexcept;
   PoolSession(PoolSession&&) noexcept;
   PoolSession& operator=(PoolSession&&) noexcept;
   ~PoolSession();
@@ -154,7 +157,9 @@ class __attribute__((visibility("default"))) PoolSession {
   // Copies nothing: `data` is read by run(), and stays valid and in place until the session's end or the next
   // set_input(). `bytes` must be what `dims` and the input's type need; throws std::invalid_argument if not.
   void set_input(std::size_t index, void* data, std::size_t bytes, const std::vector<std::int64_t>& dims);
-  // Throws std::runtime_error where the model fails.
+  // Throws std::runtime_error where the model fails. The session goes back to the pool all the same, and to
+  // whoever asks next: discard() one whose runs fail for any reason but their inputs. (One whose process has
+  // died is freed by itself.)
   void run();
   // Of the last run(); throws std::logic_error if there was none since acquire() and the last set_input().
   PoolTensor output(std::size_t index);
@@ -186,7 +191,8 @@ class __attribute__((visibility("default"))) ModelPool {
   // Waits for a session. Whoever has a session should ask for another one with a deadline: the memory of the
   // first may be what the second needs.
   PoolSession acquire(std::string_view model, const PoolRequest& request = {});
-  // Loads it without using it. False: it was refused; `why` says it, if given.
+  // Loads it without using it, which counts as one use when something must be given up. False: it was
+  // refused; `why` says it, if given.
   bool preload(std::string_view model, const PoolRequest& request = {}, std::string* why = nullptr);
   // A pinned model is not given up once it is loaded. False: unknown.
   bool pin(std::string_view model, bool pinned = true);

@@ -140,6 +140,7 @@ struct PoolSession::State {
 };
 
 PoolSession::PoolSession(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PoolSession::PoolSession() noexcept = default;
 PoolSession::PoolSession(PoolSession&&) noexcept = default;
 PoolSession& PoolSession::operator=(PoolSession&& other) noexcept {
   if (state_ != nullptr && state_ != other.state_) state_->end();
@@ -151,7 +152,9 @@ PoolSession::~PoolSession() {
 }
 
 PoolSession::State& PoolSession::state() const {
-  if (state_ == nullptr) throw std::logic_error("this PoolSession was moved to another one");
+  if (state_ == nullptr)
+    throw std::logic_error(
+        "this PoolSession is empty: acquire() gave it nothing yet, or it was moved to another one");
   return *state_;
 }
 PoolSession::operator bool() const { return state_ != nullptr && static_cast<bool>(state_->lease); }

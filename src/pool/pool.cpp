@@ -383,7 +383,6 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   };
   const auto model = state->find(name);
   if (!model) return refuse(Refusal::unknown_model, fmt::format("the pool has no model named {}", name));
-  if (!is_preload) state->policy.requested(*model);
   const auto give = [&](LoadedSession* session) {
     lease.state_ = state;
     lease.session_ = session;
@@ -392,6 +391,7 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   };
   if (is_preload && !state->is_stopping && !state->models[*model].sessions.empty())
     return ends_with(Refusal::none, "");  // it is loaded, whoever uses it
+  state->policy.requested(*model);        // a preload, too: it is about to be used
   if (!state->is_stopping)
     if (LoadedSession* ready = state->take_ready(*model, began)) {
       if (!is_preload) ++state->metrics.hits;

@@ -53,8 +53,8 @@ struct PoolOptions {
   std::optional<Bytes> margin;                   // of the budget that is kept free; absent: a sixteenth
   Nanoseconds load_timeout{60'000'000'000};      // a load or free that takes longer hangs
   std::optional<Nanoseconds> unload_after_idle;  // absent: only to make room
-  Nanoseconds patience{250'000'000};             // each raises a waiting request's priority by one
-  Nanoseconds retry_after{1'000'000'000};        // after a failed load; doubles to a minute
+  Nanoseconds patience{250'000'000};       // each raises a waiting request's priority by one; at least 1 ms
+  Nanoseconds retry_after{1'000'000'000};  // after a failed load; doubles to a minute
   Eviction eviction = Eviction::by_cost;
   // Empty: process_meter(). As loads and the observer it may be called after ~Pool, by a thread whose step
   // was given up.
@@ -107,7 +107,7 @@ class Pool {
   // Waits for a session of the model. A thread that has a lease should ask for a second one with a deadline:
   // the memory of the first may be what the second one needs.
   Lease acquire(std::string_view model, const Request& request = {});
-  // Loads it without using it, as acquire() would; no request is counted.
+  // Loads it without using it, as acquire() would; no request is counted, but one use of it.
   Status preload(std::string_view model, const Request& request = {});
   // A pinned model is not given up once it is loaded. False: unknown.
   bool pin(std::string_view model, bool pinned = true);

@@ -12,8 +12,7 @@ namespace {
 // A request that has waited longer than its patience keeps others from what it needs for this many patiences,
 // then lets them have it for one, and so on: what it waits for may never be released.
 constexpr std::int64_t kClaimedPart = 8;
-constexpr std::int64_t kUnusualLease = 4;         // times as long as usual: nobody knows when it ends
-constexpr Nanoseconds kLeastPatience{1'000'000};  // less would be spent looking
+constexpr std::int64_t kUnusualLease = 4;  // times as long as usual: nobody knows when it ends
 
 void earliest(std::optional<Nanoseconds>& wake_at, std::optional<Nanoseconds> time) {
   if (time) wake_at = wake_at ? std::min(*wake_at, *time) : time;
@@ -111,16 +110,15 @@ Step PoolState::load_step(std::size_t model, bool is_further) {
 }
 
 bool PoolState::is_claiming(const Waiter& waiter, Nanoseconds now, Room& room) const {
-  const std::int64_t patience = std::max(options.patience, kLeastPatience).count;
-  const auto begins = point_after(waiter.arrived, options.patience);
+  const auto begins = point_after(waiter.arrived, patience());
   if (!begins) return false;
   if (now < *begins) {
     earliest(room.wake_at, begins);
     return false;
   }
-  const std::int64_t part = (now - *begins).count / patience % (kClaimedPart + 1);
+  const std::int64_t part = (now - *begins).count / patience().count % (kClaimedPart + 1);
   const std::int64_t parts_left = part < kClaimedPart ? kClaimedPart - part : 1;
-  earliest(room.wake_at, point_after(now, {patience * parts_left}));
+  earliest(room.wake_at, point_after(now, {patience().count * parts_left}));
   return part < kClaimedPart;
 }
 
@@ -238,7 +236,7 @@ Step PoolState::step_beyond_charges(Waiter& waiter, Nanoseconds now, Room& room)
     return {};
   }
   earliest(room.wake_at, latest);
-  earliest(room.wake_at, point_after(now, std::max(options.patience, kLeastPatience)));
+  earliest(room.wake_at, point_after(now, patience()));
   const std::vector<Resident> all = candidates(waiter.model, true);
   if (all.empty() || !is_claiming(waiter, now, room)) return {};
   for (const Resident& resident : all) models[resident.model].is_claimed = true;

@@ -154,8 +154,7 @@ void PoolState::answer_all(std::size_t model, Refusal refusal, const std::string
 
 // Waiting raises a request's priority, so that none waits for ever behind others that keep coming.
 bool PoolState::ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) const {
-  const std::int64_t patience = std::max<std::int64_t>(options.patience.count, 1);
-  const auto rank = [&](const Waiter& w) { return w.priority + (now - w.arrived).count / patience; };
+  const auto rank = [&](const Waiter& w) { return w.priority + (now - w.arrived).count / patience().count; };
   const std::int64_t rank_a = rank(a), rank_b = rank(b);
   if (rank_a != rank_b) return rank_a > rank_b;
   if (a.deadline != b.deadline) return a.deadline && (!b.deadline || *a.deadline < *b.deadline);

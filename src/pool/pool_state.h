@@ -160,6 +160,8 @@ struct PoolState {
 
  private:
   void end_step();
+  // Less would be spent looking, and would make priorities worth nothing.
+  Nanoseconds patience() const { return std::max(options.patience, Nanoseconds{1'000'000}); }
   ModelMemory memory_of(const ModelEntry& entry, bool is_further) const;
   Bytes reservation(const ModelEntry& entry, bool is_further) const;
   Bytes most_for_one() const { return books.budget - books.margin - books.baseline; }

@@ -106,7 +106,10 @@ TEST_F(ModelPoolTest, GivesSessionsThatRun) {
     EXPECT_THROW(session.run(), std::logic_error);
   }
   // The next one finds inputs that are still there, not those of the last, and no outputs of the last.
-  PoolSession session = pool.acquire("front");
+  PoolSession session;  // a member of the program, say
+  EXPECT_FALSE(session);
+  EXPECT_THROW(session.run(), std::logic_error);
+  session = pool.acquire("front");
   EXPECT_THROW(session.output(0), std::logic_error);
   EXPECT_EQ(first_values(session), before);
   EXPECT_EQ(pool.metrics().hits, 1);

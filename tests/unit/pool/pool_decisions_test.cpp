@@ -107,6 +107,25 @@ TEST_F(PoolDecisions, WhoStandsBehindAClaimWaitsForItsTurn) {
   EXPECT_FALSE(second.is_answered()) << "there is room for it behind the first";
 }
 
+TEST_F(PoolDecisions, PrioritiesHoldWithoutPatience) {
+  PoolOptions impatient = options();
+  impatient.patience = {};
+  PoolState state(impatient);
+  state.models.emplace_back();
+  Waiter early, important;
+  early.arrived = now_;
+  important.arrived = now_ + Nanoseconds{900'000};
+  important.priority = 1;
+  state.waiters = {&early, &important};
+  LoadedSession session;
+  session.charge = mebibytes(1);
+  state.models[0].sessions.push_back(session);
+  state.next_step(now_ + Nanoseconds{950'000});
+  EXPECT_FALSE(early.is_answered());
+  EXPECT_TRUE(important.is_answered());
+  state.waiters.clear();
+}
+
 // What is kept may never be released: for eight patiences it is kept from others, then they have it for one.
 TEST_F(PoolDecisions, AClaimIsLentToOthersInEveryNinthPatience) {
   const std::size_t kept = add("kept", mebibytes(50)), idle = add("idle", mebibytes(30)),

@@ -401,6 +401,18 @@ TEST(Pool, WhatIsLoadedNeedsNoPreload) {
   EXPECT_EQ(pool.metrics().loads, 1);
 }
 
+TEST(Pool, WhatWasPreloadedIsNotTheFirstToBeGivenUp) {
+  FakeMachine machine;
+  PoolOptions options = machine.options();
+  options.eviction = Eviction::least_recently_used;
+  Pool pool(std::move(options));
+  for (const char* name : {"old", "preloaded", "next"}) add(pool, machine, {name, mebibytes(40)});
+  ASSERT_TRUE(pool.acquire("old"));
+  ASSERT_TRUE(pool.preload("preloaded"));
+  ASSERT_TRUE(pool.acquire("next"));
+  EXPECT_TRUE(pool.acquire("preloaded", kAtOnce));
+}
+
 TEST(Pool, AFirstLoadIsExpectedToTakeItsEstimateAlsoBesideAStatedRun) {
   FakeMachine machine(mebibytes(100));
   Pool pool(machine.options());
