@@ -347,6 +347,7 @@ int simulate_made_up(const RunOptions& run) {
 struct Samples {
   std::int64_t count = 0, over_books = 0, over_process = 0;
   Bytes most_books, most_process;
+  Bytes unaccounted;  // the sum
 };
 
 int run_under_limit(const RunOptions& run) {
@@ -399,6 +400,7 @@ int run_under_limit(const RunOptions& run) {
         ++samples.count;
         samples.most_books = std::max(samples.most_books, now.used);
         samples.most_process = std::max(samples.most_process, process);
+        samples.unaccounted += now.unaccounted;
         samples.over_books += now.used > now.budget ? 1 : 0;
         samples.over_process += process > now.budget ? 1 : 0;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -438,6 +440,7 @@ int run_under_limit(const RunOptions& run) {
   line["reload_seconds_priced"] = priced;
   line["wall_seconds"] = (monotonic_now() - began).seconds();
   line["budget_bytes"] = run.budget.count;
+  line["mean_unaccounted_bytes"] = samples.unaccounted.count / std::max<std::int64_t>(samples.count, 1);
   line["samples"] = samples.count;
   line["samples_over_budget"] = samples.over_books + samples.over_process;
   line["most_by_books_bytes"] = samples.most_books.count;

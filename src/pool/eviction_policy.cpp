@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace headroom::pool {
 namespace {
@@ -63,8 +64,9 @@ void EvictionPolicy::requested(std::size_t model) {
 
 void EvictionPolicy::loaded(std::size_t model, Nanoseconds took) {
   Known& entry = known(model);
-  entry.reload_time =
-      entry.reload_time.count == 0 ? took : Nanoseconds{(entry.reload_time.count + took.count) / 2};
+  const std::int64_t before = entry.reload_time.count,
+                     part = std::exchange(entry.is_reloaded, before > 0) ? 4 : 2;
+  entry.reload_time = before == 0 ? took : Nanoseconds{before + (took.count - before) / part};
 }
 
 Nanoseconds EvictionPolicy::reload_time(std::size_t model) const {

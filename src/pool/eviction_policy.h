@@ -37,7 +37,8 @@ class EvictionPolicy {
 
   // A request for it, whether it was loaded or not. Models are numbered from 0.
   void requested(std::size_t model);
-  // It was loaded in this time. The newest counts half: a first load may have waited for the disk.
+  // It was loaded in this time. The second counts half, as a first load may have waited for the disk, and
+  // those after it a quarter: by halves, what else the machine does would choose.
   void loaded(std::size_t model, Nanoseconds took);
 
   // Indexes of the residents to give up so that `needed` or more comes back, none of them without need; empty
@@ -55,6 +56,7 @@ class EvictionPolicy {
     double uses = 0;          // as of `at`
     std::int64_t at = 0;      // the last request for it
     Nanoseconds reload_time;  // 0: not known
+    bool is_reloaded = false;
   };
   Known& known(std::size_t model);
   std::vector<std::size_t> least_recently_used(const std::vector<Resident>& residents, Bytes needed) const;
