@@ -10,6 +10,10 @@ std::optional<LogMessage> read(std::string_view line) {
   for (const std::string_view library : {"CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE", "CUFFT"})
     if (has(line, library) && (has(line, "STATUS_ALLOC_FAILED") || has(line, "CUFFT_ALLOC_FAILED") ||
                                has(line, "the resource allocation failed"))) {
+      if (is_prose(line) ||
+          is_source_code(line, library == "CUFFT" ? "CUFFT_ALLOC_FAILED"
+                                                  : std::string(library) + "_STATUS_ALLOC_FAILED"))
+        return std::nullopt;
       message.add("library", library);
       return message;
     }

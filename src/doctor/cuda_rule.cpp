@@ -12,7 +12,9 @@ std::optional<LogMessage> read(std::string_view line) {
        {"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory", "Out of memory"}) {
     if (!has(line, words)) continue;
     const bool is_cuda = has(line, "CUDA") || has(line, "cuda") || has(line, "Cuda");
-    if (!is_cuda || is_counter(line, words) || is_advice(line, words)) return std::nullopt;
+    if (!is_cuda || is_counter(line, words) || is_advice(line, words) || is_source_code(line, words))
+      return std::nullopt;
+    if (text_after(line, words)->starts_with("... ")) return std::nullopt;  // a check, and its answer
     // PyTorch's message goes on behind it.
     constexpr std::string_view kNext = ". Tried to allocate ";
     const std::string_view rest = *text_after(line, words);

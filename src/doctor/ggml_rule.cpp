@@ -11,15 +11,16 @@ namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
-  if (has(line, "ggml_cuda_host_malloc") || has(line, "pinned memory")) {
+  const bool is_buffer = has(line, "alloc_buffer: allocating ") && has(line, "failed");
+  const bool is_range = has(line, "alloc_tensor_range") || has(line, "ggml_gallocr_reserve");
+  const bool is_refused = is_buffer || (is_range && has(line, "failed to allocate"));
+  if (!is_refused && (has(line, "ggml_cuda_host_malloc") || has(line, "pinned memory"))) {
     if (!has(line, "failed to allocate")) return std::nullopt;
     message.subject = "pinned";
     message.add("requested_bytes", size_after(line, "failed to allocate "));
     return message;
   }
-  const bool is_buffer = has(line, "alloc_buffer: allocating ") && has(line, "failed");
-  const bool is_range = has(line, "alloc_tensor_range") || has(line, "ggml_gallocr_reserve");
-  if (!is_buffer && !(is_range && has(line, "failed to allocate"))) return std::nullopt;
+  if (!is_refused) return std::nullopt;
   auto requested = size_after(line, "buffer of size ");
   if (!requested) requested = size_after(line, "allocating ");
   message.add("requested_bytes", requested);

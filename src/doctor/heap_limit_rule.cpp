@@ -9,11 +9,17 @@ namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
-  if (has(line, "java.lang.OutOfMemoryError")) {
+  // Not a setting that names it, nor one who quotes it.
+  if (const auto rest = text_after(line, "java.lang.OutOfMemoryError");
+      rest && !has(line, "-XX:") &&
+      (rest->empty() || rest->front() == ':' || rest->front() == ' ' || rest->front() == '\r')) {
     message.add("runtime", "Java");
     return message;
   }
-  if (has(line, "JavaScript heap out of memory")) {
+  constexpr std::string_view kNode = "JavaScript heap out of memory";
+  if (const std::size_t at = line.find(kNode);
+      at != line.npos && !is_advice(line, kNode) &&
+      !(at > 0 && std::string_view("\"'`").find(line[at - 1]) != std::string_view::npos)) {
     message.add("runtime", "Node.js");
     return message;
   }

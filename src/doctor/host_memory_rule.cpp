@@ -8,6 +8,16 @@
 namespace headroom::doctor {
 namespace {
 
+// "2026-11-23 10:00:00 ERROR worker: "
+bool is_logged_as_error(std::string_view before) {
+  for (const std::string_view level : {"ERROR", "CRITICAL", "FATAL", "EXCEPTION"}) {
+    const auto rest = text_after(before, level);
+    if (rest && (rest->empty() || rest->ends_with(": ") || rest->ends_with("- ") || trim(*rest).empty()))
+      return true;
+  }
+  return before.ends_with("xception: ") || before.ends_with("rror: ");
+}
+
 // "MemoryError", or "MemoryError: …", at the beginning of a line as Python prints it, or behind who prints
 // it.
 bool is_memory_error(std::string_view line) {
@@ -17,16 +27,17 @@ bool is_memory_error(std::string_view line) {
                          rest = line.substr(at + std::string_view("MemoryError").size());
   const bool begins = trim(before).empty() || before.ends_with("numpy.core._exceptions._Array") ||
                       before.ends_with("numpy._core._exceptions._Array") || before.ends_with("builtins.") ||
-                      before.ends_with("] ") ||
-                      before.ends_with("| ");  // of ROS 2's launch, of docker compose
-  return begins && (rest.empty() || rest.front() == ':');
+                      before.ends_with("] ") || before.ends_with("]: ") ||
+                      before.ends_with("| ");  // of ROS 2's launch, of the journal, of docker compose
+  if (!begins && !is_logged_as_error(before)) return false;
+  return trim(rest).empty() || (rest.front() == ':' && !is_counter(line, "MemoryError"));
 }
 
 // "what():  std::bad_alloc", "Exception during initialization: std::bad_alloc", "caught std::bad_alloc";
 // source code, which logs of compilers quote, has it as a type: "catch (const std::bad_alloc&)".
 bool tells_bad_alloc(std::string_view line) {
   const std::size_t at = line.find("std::bad_alloc");
-  if (at == line.npos || is_prose(line)) return false;
+  if (at == line.npos || is_prose(line) || trim(line).starts_with("Fix")) return false;
   const std::string_view before = line.substr(0, at),
                          rest = line.substr(at + std::string_view("std::bad_alloc").size());
   if (!rest.empty() && std::string_view("&({;>,:").find(rest.front()) != std::string_view::npos &&
@@ -60,7 +71,7 @@ std::optional<LogMessage> read(std::string_view line) {
     message.part = has(line, "throwing an instance") ? "terminate" : has(line, "what()") ? "what" : "";
     return message;
   }
-  if (has(line, "Cannot allocate memory") &&
+  if (has(line, "Cannot allocate memory") && !has(line, "alling back") &&
       (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12"))) {
     message.add("told_by", "the system");
     return message;

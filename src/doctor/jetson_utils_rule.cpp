@@ -6,7 +6,7 @@ namespace headroom::doctor {
 namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
-  if (!has(line, "cudaAllocMapped") || !has(line, "failed")) return std::nullopt;
+  if (!has(line, "cudaAllocMapped") || !has(line, "failed") || has(line, " 0 failed")) return std::nullopt;
   return LogMessage{};
 }
 

@@ -8,6 +8,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "doctor/log_envelope.h"
 #include "doctor/log_reader.h"
 #include "doctor/log_retry.h"
 
@@ -63,6 +64,23 @@ void LogFindings::end_file() {
 }
 
 bool LogFindings::read_line(const std::string& file, std::int64_t number, std::string_view line) {
+  std::string buffer;
+  const std::string_view text = without_envelope(line, buffer);
+  // Of a record with several fields, what a rule knows may stand in another one. One field may have a whole
+  // traceback in it.
+  const auto lines = split(text, '\n');
+  const auto is_known = [](std::string_view each) {
+    LogMessage message;
+    return rule_of(each, message) != nullptr;
+  };
+  if (text.data() != line.data() && std::none_of(lines.begin(), lines.end(), is_known) && is_known(line))
+    return read_plain_line(file, number, line);
+  bool wants_next = false;
+  for (const std::string_view each : lines) wants_next = read_plain_line(file, number, each);
+  return wants_next;
+}
+
+bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, std::string_view line) {
   if (waits_for_answer_) {
     if (trim(line).empty()) return true;
     groups_.went_on();
@@ -90,6 +108,9 @@ bool LogFindings::read_line(const std::string& file, std::int64_t number, std::s
     if (is_kill && message.bytes("virtual_bytes")) report_.end(message);
     if (const auto known = context_.find(rule->name); known != context_.end())
       message.add_absent(known->second);
+    // A builder that leaves a tactic out goes on.
+    if (rule->name == "tensorrt-tactic" && message.part == "skipped")
+      groups_.answer("tensorrt", {file, number}, clean(line));
     add(*rule, std::move(message), {file, number}, line);
   }
   read_retry({file, number}, line);

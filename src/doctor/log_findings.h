@@ -43,6 +43,8 @@ class LogFindings {
     int lines = 0;
     std::size_t figures = 0;
   };
+  // Without what loggers put around it.
+  bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
   void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text, int lines = 1);
   bool joins(const std::string& file, std::int64_t number, std::string_view line);
   void read_retry(const LogPlace& at, std::string_view line);

@@ -133,6 +133,15 @@ void MessageGroups::went_on() {
   answered_.clear();
 }
 
+void MessageGroups::answer(std::string_view rule, const LogPlace& at, std::string_view text) {
+  for (Group& group : groups_) {
+    if (group.rule->name != rule || group.unanswered == 0 || !is_near(group.first_unanswered, at)) continue;
+    group.unanswered = 0;
+    ++group.retries;
+    group.retry = Evidence{at.file, at.line, std::string(text)};
+  }
+}
+
 void MessageGroups::gave_up(const std::string& file) {
   answered_.clear();
   for (Group& group : groups_)

@@ -32,6 +32,9 @@ class MessageGroups {
   // and a line follows, the program went on.
   bool retry(const LogPlace& at, std::string_view text);
   void went_on();
+  // What is read by one rule tells that a program did without what another rule's last messages say it
+  // lacked.
+  void answer(std::string_view rule, const LogPlace& at, std::string_view text);
   // It did not help.
   void gave_up(const std::string& file);
   // The file ends: what was not told to go on did not.

@@ -101,6 +101,26 @@ bool is_prose(std::string_view line) {
   return false;
 }
 
+namespace {
+
+// "CUDA out of memory": the library, and an article before it.
+std::string_view text_before(std::string_view line, std::string_view words) {
+  std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
+  for (const std::string_view word : {"CUDA ", "cuda ", "GPU ", "a ", "an ", "the ", "any "})
+    if (before.ends_with(word)) before.remove_suffix(word.size());
+  return before;
+}
+
+bool ends_in_a_count(std::string_view before) {
+  if (before.ends_with("No ") || before.ends_with("no ")) return true;
+  if (before.size() < 2 || before.back() != ' ') return false;
+  before.remove_suffix(1);
+  const std::size_t digits = before.size() - (before.find_last_not_of("0123456789") + 1);
+  return digits > 0 && (digits == before.size() || before[before.size() - digits - 1] == ' ');
+}
+
+}  // namespace
+
 bool is_counter(std::string_view line, std::string_view words) {
   auto rest = text_after(line, words);
   if (!rest) return false;
@@ -109,6 +129,7 @@ bool is_counter(std::string_view line, std::string_view words) {
   for (const std::string_view word :
        {" errors", " error", " events", " event", " count", " kills", " (count)"})
     if (rest->starts_with(word)) {
+      if (ends_in_a_count(text_before(line, words))) return true;
       rest->remove_prefix(word.size());
       break;
     }
@@ -125,13 +146,25 @@ bool is_counter(std::string_view line, std::string_view words) {
 }
 
 bool is_advice(std::string_view line, std::string_view words) {
-  std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
-  // "… a CUDA out of memory": the article and the library stand between.
-  for (const std::string_view word : {"CUDA ", "cuda ", "GPU ", "a ", "an ", "the ", "any "})
-    if (before.ends_with(word)) before.remove_suffix(word.size());
+  const std::string_view before = text_before(line, words);
   for (const std::string_view word :
-       {"avoid ", "prevent ", "case of ", "you see ", "you get ", "if ", "If ", "against ", "handle ",
-        "handling ", "without ", "retry on ", "when ", "runs "})
+       {"avoid ",  "prevent ",  "case of ", "you see ",  "you get ",     "if ",      "If ",  "against ",
+        "handle ", "handling ", "without ", "retry on ", "when ",        "runs ",    "Fix ", "fix ",
+        "Fixed ",  "fixed ",    "Fixes ",   "fixes ",    "hecking for ", "heck for "})
+    if (before.ends_with(word)) return true;
+  return false;
+}
+
+bool is_source_code(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == line.npos) return false;
+  const std::string_view rest = line.substr(at + words.size());
+  if (!rest.empty() && (rest.front() == '_' || std::isalnum(static_cast<unsigned char>(rest.front())) != 0))
+    return true;
+  if (has(line, " warning: ") || has(line, "#define ")) return true;
+  std::string_view before = line.substr(0, at);
+  while (before.ends_with(' ') || before.ends_with('(')) before.remove_suffix(1);
+  for (const std::string_view word : {"case", "return", "==", "!=", "::"})
     if (before.ends_with(word)) return true;
   return false;
 }

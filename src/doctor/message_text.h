@@ -20,10 +20,14 @@ std::optional<std::int64_t> integer_after(std::string_view line, std::string_vie
 
 // Whether the line speaks of such a message and is none: an item of a list, a comment, a row of a table.
 bool is_prose(std::string_view line);
-// Whether what follows `words` makes a counter or a column of them: "… out of memory errors: 0", "…_total 3".
+// Whether what stands beside `words` makes a counter or a column of them: "… out of memory errors: 0",
+// "…_total 3", "0 CUDA out of memory errors".
 bool is_counter(std::string_view line, std::string_view words);
-// Whether what comes before `words` makes it a condition or an advice: "to avoid …", "if you see …".
+// Whether what comes before `words` makes it a condition, an advice or a note of a change: "to avoid …", "if
+// you see …", "Fix … in validation".
 bool is_advice(std::string_view line, std::string_view words);
+// Whether `words` stand in source code, which logs of compilers quote, or are part of a longer name.
+bool is_source_code(std::string_view line, std::string_view words);
 
 // Whether no machine has so much (16 TiB): a size that was computed wrong, and no want of memory.
 constexpr bool is_impossible(Bytes size) { return size.count >= (std::int64_t{1} << 44); }

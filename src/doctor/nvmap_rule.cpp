@@ -13,7 +13,7 @@ std::optional<LogMessage> read(std::string_view line) {
   const auto after = text_after(line, "NvMapMem");
   if (!after) return std::nullopt;
   const auto error = integer_after(*after, "error ");
-  if (!error) return std::nullopt;
+  if (!error || *error == 0) return std::nullopt;
   LogMessage message;
   message.add("errno", error);
   message.add("ioctl_code", integer_after(*after, "AllocInternalTagged: "));

@@ -35,7 +35,9 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("who", "Docker");
     return message;
   }
-  if (has(line, "\"OOMKilled\"")) return std::nullopt;  // false, with a reason of its own
+  // False, with a reason of its own.
+  if (has(line, "\"OOMKilled\"") || has(line, "OOMKilled=false") || has(line, "OOMKilled: false"))
+    return std::nullopt;
   if (has(line, "OOMKilled") && (has(line, "Reason") || has(line, "reason"))) {
     message.add("who", "Kubernetes");
     return message;

@@ -18,7 +18,10 @@ std::optional<LogMessage> read(std::string_view line) {
   // The number of the process stands before it.
   std::size_t digits = at;
   while (digits > 0 && line[digits - 1] >= '0' && line[digits - 1] <= '9') --digits;
-  const bool has_number = digits < at && (digits == 0 || line[digits - 1] == ' ');
+  // And before that nothing but who says it.
+  const std::string_view who = trim(line.substr(0, digits));
+  const bool has_number =
+      digits < at && (who.empty() || who.ends_with(':')) && (digits == 0 || line[digits - 1] == ' ');
   const auto pid = has_number ? parse_number<std::int64_t>(line.substr(digits, at - digits)) : std::nullopt;
   const std::string_view command = trim(line.substr(at + kWords.size()));
   if (!pid || command.empty()) return std::nullopt;

@@ -7,7 +7,8 @@ namespace headroom::doctor {
 namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
-  if (!has(line, "INTERNAL ASSERT FAILED") || !has(line, "CUDACachingAllocator")) return std::nullopt;
+  // The file, CUDACachingAllocator.cpp, may stand on the next line.
+  if (!has(line, "INTERNAL ASSERT FAILED")) return std::nullopt;
   if (!has(line, "NVML_SUCCESS == r") && !has(line, "expandable_segment_")) return std::nullopt;
   LogMessage message;
   message.add("assertion",

@@ -12,7 +12,8 @@ namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
   const bool is_tensorrt = has(line, "TRT") || has(line, "TensorRT") || has(line, "rtSafe") ||
-                           has(line, "virtualMemoryBuffer") || has(line, "Error Code 2: OutOfMemory");
+                           has(line, "virtualMemoryBuffer") || has(line, "Error Code 2: OutOfMemory") ||
+                           has(line, "Requested amount of GPU memory (");
   if (!is_tensorrt) return std::nullopt;
   const bool failed = has(line, "OutOfMemory") || has(line, "(out of memory)") ||
                       has(line, "out of memory") || has(line, "Requested amount of GPU memory");
@@ -20,6 +21,7 @@ std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   auto requested = size_after(line, "Requested amount of GPU memory (");
   if (!requested) requested = size_after(line, "requested size of ");
+  if (!requested) requested = size_after(line, "Requested size was ");
   message.add("requested_bytes", requested);
   message.part = requested ? "request" : "error";
   return message;

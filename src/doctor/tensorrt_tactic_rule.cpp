@@ -17,7 +17,9 @@ std::optional<LogMessage> read(std::string_view line) {
     return message;
   }
   // TensorRT 8 spells it with one f.
-  const bool lacks_memory = has(line, "insufficient memory") || has(line, "insuficient memory");
+  const bool lacks_memory =
+      has(line, "insufficient memory") || has(line, "insuficient memory") ||
+      (has(line, "kipping tactic") && (has(line, "(out of memory)") || has(line, "OutOfMemory")));
   if (!lacks_memory || !(has(line, "tactic") || has(line, "Tactic"))) return std::nullopt;
   // Up to TensorRT 7 in bytes; 8 prints MiB without a unit ("size of 449" behind "request: 448MB").
   auto requested = size_after(line, "requested size of ");
@@ -50,7 +52,7 @@ Finding explain(const LogMessage& message) {
 
 LogRule tensorrt_tactic_rule() {
   return {"tensorrt-tactic",
-          {"insufficient memory", "insuficient memory", "insufficient to use tactic"},
+          {"insufficient memory", "insuficient memory", "insufficient to use tactic", "kipping tactic"},
           read,
           explain};
 }

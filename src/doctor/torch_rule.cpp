@@ -55,7 +55,10 @@ void read_processes(std::string_view line, LogMessage& message) {
 std::optional<LogMessage> read(std::string_view line) {
   const auto requested = size_after(line, "ried to allocate ");
   const bool names_itself = has(line, "CUDA out of memory") || has(line, "HIP out of memory");
-  const bool tells_capacity = has(line, "GPU") && (has(line, "total capacity") || has(line, "total capacty"));
+  // The rest of a message that was broken: what is free or allocated stands with it.
+  const bool tells_capacity = has(line, "GPU") &&
+                              (has(line, "total capacity") || has(line, "total capacty")) &&
+                              (has(line, " of which") || has(line, "already allocated"));
   if (!(names_itself && requested) && !tells_capacity) return std::nullopt;
   LogMessage message;
   message.add("requested_bytes", requested);

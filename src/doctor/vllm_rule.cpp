@@ -11,7 +11,7 @@ namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
-  if (has(line, "when warming up sampler")) {
+  if (has(line, "when warming up sampler") && has(line, "ut of memory")) {
     message.add("dummy_requests", integer_after(line, "warming up sampler with "));
     return message;
   }

@@ -2,6 +2,8 @@
 // figures that were printed before, and what was near in the same file.
 #include <fmt/format.h>
 
+#include "base/json.h"
+#include "base/text.h"
 #include "doctor/log_findings.h"
 #include "doctor/log_retry.h"
 #include "support/test_support.h"
@@ -267,6 +269,72 @@ TEST(LogEvents, PyTorchsFirstCureIsThatOfTheCause) {
             "2.00 MiB (GPU 0; 3.79 GiB total capacity; 654.97 MiB already allocated; 6.00 MiB free; 666.00 "
             "MiB reserved in total by PyTorch)"),
       "headroom top");
+}
+
+// As in public threads of TensorRT 8.5: the builder goes on without the tactic.
+TEST(LogEvents, ABuildThatLeavesATacticOutWentOn) {
+  const std::vector<std::string> lines{
+      "[11/23/2026-10:00:00] [E] Error[2]: [virtualMemoryBuffer.cpp::resizePhysical::145] Error Code 2: "
+      "OutOfMemory "
+      "(no further information)",
+      "[11/23/2026-10:00:00] [W] [TRT] Requested amount of GPU memory (17179869184 bytes) could not be "
+      "allocated. "
+      "There may not be enough free memory for allocation to succeed.",
+      "[11/23/2026-10:00:00] [W] [TRT] Skipping tactic 8 due to insufficient memory on requested size of "
+      "17179869184 detected for tactic 0x000000000000003c.",
+      "[11/23/2026-10:00:34] [I] Engine built in 34.2 sec."};
+  for (const Finding& finding : findings_of(lines))
+    EXPECT_NE(finding.severity, Severity::severe) << finding.title;
+  const auto died = findings_of({lines[0], lines[1]});
+  ASSERT_EQ(died.size(), 1U);
+  EXPECT_EQ(died[0].severity, Severity::severe);
+  EXPECT_EQ(died[0].times, 1);
+}
+
+TEST(LogEvents, ARecordWithAWholeTracebackIsReadByItsLines) {
+  const auto findings = findings_of(
+      {R"({"time":"2026-11-23T10:00:00Z","log":"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n)"
+       R"(    x = bytearray(1 << 40)\nMemoryError\n","stream":"stderr"})"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "host-out-of-memory");
+  EXPECT_EQ(findings[0].evidence.at(0).text, "MemoryError");
+}
+
+TEST(LogEvents, FieldsBesideTheMessageAreReadToo) {
+  const auto findings = findings_of(
+      {R"({"level":"error","msg":"inference failed","error":"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a )"
+       R"(total capacity of 7.44 GiB of which 210.00 MiB is free."})"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "pytorch-out-of-memory");
+}
+
+// journald gives text with escape characters as an array of bytes.
+TEST(LogEvents, ColouredTextOfTheJournalIsRead) {
+  std::string bytes;
+  for (const char c : std::string("\x1b[31mMemoryError\x1b[0m"))
+    bytes += fmt::format("{}{}", bytes.empty() ? "" : ",", static_cast<int>(static_cast<unsigned char>(c)));
+  const auto findings = findings_of({R"({"_COMM":"python3","MESSAGE":[)" + bytes + "]}"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].evidence.at(0).text, "MemoryError");
+}
+
+TEST(LogEvents, TheKernelsReportInTheJournalsJsonKeepsItsFigures) {
+  std::vector<std::string> lines;
+  const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  for (const std::string_view line : split(text, '\n'))
+    if (!line.empty())
+      lines.push_back(R"({"_TRANSPORT":"kernel","MESSAGE":)" + Json(std::string(line)).dump() + "}");
+  const auto plain = findings_of([&] {
+    std::vector<std::string> all;
+    for (const std::string_view line : split(text, '\n')) all.emplace_back(line);
+    return all;
+  }());
+  const auto wrapped = findings_of(lines);
+  ASSERT_EQ(wrapped.size(), plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(wrapped[i].title, plain[i].title);
+    EXPECT_EQ(wrapped[i].figures.size(), plain[i].figures.size());
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "doctor/log_findings.h"
 #include "support/test_support.h"
@@ -60,10 +61,12 @@ TEST(Messages, AlsoBehindPrefixesAndInColour) {
   for (const auto& [line, expected] : golden_messages()) {
     if (expected.id == "host-out-of-memory" && line == "MemoryError") continue;  // begins its line
     if (expected.id == "-") continue;
-    for (const char* prefix : {"Nov 22 10:00:00 orin app[12]: ", "\x1b[31m", "{\"log\":\""}) {
-      const Expected found = found_in(prefix + line);
-      EXPECT_EQ(found.id, expected.id) << prefix << line;
-    }
+    for (const char* prefix : {"Nov 22 10:00:00 orin app[12]: ", "\x1b[31m"})
+      EXPECT_EQ(found_in(prefix + line).id, expected.id) << prefix << line;
+    const std::string quoted = Json(line).dump();
+    EXPECT_EQ(found_in("{\"log\":" + quoted + ",\"stream\":\"stderr\"}").id, expected.id) << quoted;
+    EXPECT_EQ(found_in("{\"PRIORITY\" : \"3\", \"MESSAGE\" : " + quoted + " }").id, expected.id) << quoted;
+    EXPECT_EQ(found_in("2026-11-23T10:00:00.123456789Z stderr F " + line).id, expected.id) << line;
   }
 }
 
