@@ -151,7 +151,9 @@ Result<std::string> read_tool_text(const std::string& kind, const fs::path& file
       [&](SystemSample& sample) {
         if (!sample.ram_available && sample.ram_total && sample.ram_used)
           sample.ram_available = *sample.ram_total - *sample.ram_used;
-        history.add(sample);
+        // Other lines may stand between: of a program whose output went to the same file.
+        const bool is_sample = sample.ram_total || !sample.gpus.empty();
+        if (is_sample) history.add(sample);
       },
       [] { return false; }, kNothingWakes);
   append(findings, doctor::machine_findings(history, file.string()));
@@ -232,8 +234,15 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
                        "it is neither text nor a file that Headroom or PyTorch writes",
                        "name logs, recordings, snapshots or runs");
   }
-  if (const std::string tool = tool_of(begin); !tool.empty())
-    return keep(read_tool_text(tool, file, examination.findings), path, tool, examination);
+  if (const std::string tool = tool_of(begin); !tool.empty()) {
+    auto words = read_tool_text(tool, file, examination.findings);
+    if (!words) return forward_error(words);
+    // "nvidia-smi; python3 train.py": what the program said stands in the same file.
+    auto lines = examination.logs.read_file(path);
+    if (!lines) return forward_error(lines);
+    return keep(*words + ", and read as a log of " + counted(*lines, "line", "lines"), path, tool,
+                examination);
+  }
   return read_as_log(path, examination);
 }
 

@@ -155,6 +155,8 @@ bool LogFindings::joins(const std::string& file, std::int64_t number, std::strin
 void LogFindings::read_retry(const LogPlace& at, std::string_view line) {
   if (tells_giving_up(line))
     groups_.gave_up(at.file);
+  else if (tells_end(line))
+    groups_.ended(at, line);
   else if (tells_retry(line))
     waits_for_answer_ = groups_.retry(at, clean(line));
 }

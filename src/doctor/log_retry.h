@@ -15,5 +15,10 @@ bool tells_retry(std::string_view line);
 
 // "No executable batch size found, reached zero.": the last try failed, too.
 bool tells_giving_up(std::string_view line);
+// A program of several ended with a failure, as whoever started it says: ROS 2's launch, docker compose.
+bool tells_end(std::string_view line);
+// Which of several programs a line is of: "detector-1" of "[detector-1] …" (ROS 2's launch) and of
+// "detector-1  | …" (docker compose); empty if the line does not say.
+std::string_view source_of(std::string_view line);
 
 }  // namespace headroom::doctor

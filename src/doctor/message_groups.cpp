@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "doctor/log_retry.h"
+
 namespace headroom::doctor {
 namespace {
 
@@ -36,11 +38,14 @@ MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMess
   const std::string key = std::string(rule.name) + '\n' + message.subject + '\n' + message.text("constraint");
   auto found = by_key_.find(key);
   if (found == by_key_.end()) {
-    if (groups_.size() >= kMostGroups) return nullptr;
+    const Finding finding = rule.explain(message);
+    // What is severe has places of its own: hundreds of warnings must not hide it.
+    std::size_t& kept = finding.severity == Severity::severe ? severe_groups_ : other_groups_;
+    if (kept >= kMostGroups) return nullptr;
+    ++kept;
     found = by_key_.emplace(key, groups_.size()).first;
     Group group;
     group.rule = &rule;
-    const Finding finding = rule.explain(message);
     group.is_failure = finding.severity == Severity::severe && finding.id != "nvmap-permission";
     groups_.push_back(std::move(group));
   }
@@ -54,9 +59,13 @@ bool MessageGroups::is_another_part(const Group& group, const LogMessage& messag
          same_size(group.message, message);
 }
 
-void MessageGroups::count_unanswered(Group& group, const LogPlace& at) {
-  if (group.unanswered > 0 && !is_near(group.first_unanswered, at)) group.failed = true;
-  if (group.unanswered++ == 0) group.first_unanswered = at;
+void MessageGroups::count_unanswered(Group& group, const LogPlace& at, std::string_view text) {
+  const std::string_view source = source_of(text);
+  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.source))
+    group.failed = true;
+  if (group.unanswered++ > 0) return;
+  group.first_unanswered = at;
+  group.source = source;
 }
 
 // An NvMap error alone may be harmless; with a failure near it, it is the same event.
@@ -84,7 +93,11 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     return;
   }
   Group* const group = group_of(rule, message);
-  if (group == nullptr) return;
+  if (group == nullptr) {
+    if (left_out_++ == 0) first_left_out_ = std::move(evidence);
+    before_last_.reset();
+    return;
+  }
   before_last_ = *group;
   last_event_ = message.event;
   look_beside(*group, at);
@@ -99,7 +112,7 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   group->parts.clear();
   if (!message.part.empty()) group->parts.push_back(message.part);
   group->last = at;
-  count_unanswered(*group, at);
+  count_unanswered(*group, at, text);
   // The one that tells most stands for all, and its line comes first.
   group->last_stands = ++group->times == 1 || message.figures.size() > group->message.figures.size();
   if (group->last_stands) {
@@ -113,11 +126,23 @@ void MessageGroups::take_back() {
   if (before_last_) groups_[last_group_] = *std::exchange(before_last_, std::nullopt);
 }
 
+// Near it, and not of another program.
+bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text) {
+  if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
+  const std::string_view source = source_of(text);
+  return source.empty() || group.source.empty() || source == group.source;
+}
+
+void MessageGroups::ended(const LogPlace& at, std::string_view text) {
+  for (Group& group : groups_)
+    if (is_unanswered_by(group, at, text)) group.failed = true;
+}
+
 bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
   answered_.clear();
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
-    if (group.rule->from_outside || group.unanswered == 0 || !is_near(group.first_unanswered, at)) continue;
+    if (group.rule->from_outside || !is_unanswered_by(group, at, text)) continue;
     answered_.push_back(i);
   }
   answer_ = {at.file, at.line, std::string(text)};
@@ -135,7 +160,7 @@ void MessageGroups::went_on() {
 
 void MessageGroups::answer(std::string_view rule, const LogPlace& at, std::string_view text) {
   for (Group& group : groups_) {
-    if (group.rule->name != rule || group.unanswered == 0 || !is_near(group.first_unanswered, at)) continue;
+    if (group.rule->name != rule || !is_unanswered_by(group, at, text)) continue;
     group.unanswered = 0;
     ++group.retries;
     group.retry = Evidence{at.file, at.line, std::string(text)};
@@ -184,6 +209,19 @@ std::vector<Finding> MessageGroups::findings() const {
           "Something ran out of memory near it in the same log, so this is the refusal behind it. " +
           finding.cause;
     }
+  if (left_out_ > 0) {
+    Finding rest;
+    rest.id = "messages-left-out";
+    rest.severity = Severity::note;
+    rest.title =
+        fmt::format("{} more messages, of other kinds or of other programs, were not kept", left_out_);
+    rest.cause = fmt::format("At most {} severe findings of logs and {} others are told apart.", kMostGroups,
+                             kMostGroups);
+    rest.confidence = Confidence::certain;
+    rest.evidence = {first_left_out_};
+    rest.times = left_out_;
+    findings.push_back(std::move(rest));
+  }
   return findings;
 }
 

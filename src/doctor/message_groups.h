@@ -17,7 +17,8 @@ struct LogPlace {
   std::int64_t line = 0;
 };
 
-// Memory does not grow with the logs: at most kMostGroups groups, each with kMostEvidence lines.
+// Memory does not grow with the logs: at most kMostGroups severe groups and as many others, each with
+// kMostEvidence lines. What is left out is told as a finding.
 class MessageGroups {
  public:
   static constexpr std::size_t kMostGroups = 200, kMostEvidence = 3;
@@ -35,6 +36,8 @@ class MessageGroups {
   // What is read by one rule tells that a program did without what another rule's last messages say it
   // lacked.
   void answer(std::string_view rule, const LogPlace& at, std::string_view text);
+  // A program ended with a failure, which no later line can answer.
+  void ended(const LogPlace& at, std::string_view text);
   // It did not help.
   void gave_up(const std::string& file);
   // The file ends: what was not told to go on did not.
@@ -57,12 +60,14 @@ class MessageGroups {
     // How many were not followed by a retry; once one was not for too long it failed.
     std::int64_t unanswered = 0, retries = 0;
     LogPlace first_unanswered;
+    std::string source;  // which of several programs the unanswered are of, where the log tells
     bool failed = false;
     std::optional<Evidence> retry;
   };
   Group* group_of(const LogRule& rule, const LogMessage& message);
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
-  static void count_unanswered(Group& group, const LogPlace& at);
+  static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
+  static bool is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text);
   void look_beside(Group& group, const LogPlace& at);
   static Finding finding_of(const Group& group);
 
@@ -75,6 +80,9 @@ class MessageGroups {
   Evidence answer_;
   std::optional<LogPlace> last_failure_, last_nvmap_;
   std::size_t nvmap_group_ = 0;
+  std::size_t severe_groups_ = 0, other_groups_ = 0;
+  std::int64_t left_out_ = 0;
+  Evidence first_left_out_;
 };
 
 }  // namespace headroom::doctor

@@ -167,6 +167,22 @@ TEST_F(Doctor, TextOfOtherToolsIsReadAsSamples) {
   EXPECT_THAT(run({"meminfo.txt"}).out, HasSubstr("[no-swap-no-reserve]"));
 }
 
+// "tegrastats --interval 1000 & python3 app.py", all to one file.
+TEST_F(Doctor, AProgramsOutputBesideThatOfAToolIsReadToo) {
+  write_text(
+      folder_ / "mixed.log",
+      "starting\n"
+      "05-15-2025 18:30:28 RAM 2982/7620MB (lfb 500x4MB) SWAP 0/3810MB (cached 0MB) CPU [7%@1984,5%@1984]\n"
+      "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 7.44 GiB total capacity; 4.00 "
+      "GiB "
+      "already allocated; 1.00 GiB free; 4.50 GiB reserved in total by PyTorch)\n");
+  const CommandResult result = run({"mixed.log"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("[pytorch-out-of-memory]"), HasSubstr("seen: mixed.log:3: "),
+                    HasSubstr("text of tegrastats, 1 sample;"), HasSubstr("and read as a log of 3 lines")));
+}
+
 TEST_F(Doctor, LiveLooksAtTheMachine) {
   const CommandResult result = run({"--live", "--json"});
   EXPECT_LE(result.exit_code, 1) << result.err;

@@ -337,5 +337,58 @@ TEST(LogEvents, TheKernelsReportInTheJournalsJsonKeepsItsFigures) {
   }
 }
 
+// What another program retries, or retries without less memory, answers nothing.
+TEST(LogEvents, OnlyTheProgramsOwnRetryAnswers) {
+  const std::string died =
+      "[detector-1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+  const auto severity = [&](const std::vector<std::string>& after) {
+    std::vector<std::string> lines{died};
+    lines.insert(lines.end(), after.begin(), after.end());
+    lines.emplace_back("[nav-2] a line follows");
+    return findings_of(lines).at(0).severity;
+  };
+  EXPECT_EQ(severity({"[detector-1] Retrying with a smaller batch"}), Severity::warning);
+  EXPECT_EQ(severity({"Retrying with a smaller batch"}), Severity::warning);
+  EXPECT_EQ(severity({"[nav-2] Retrying with a smaller batch"}), Severity::severe);
+  EXPECT_EQ(severity({"[INFO] [nav-2]: Retrying connection to memory_store in 5 s"}), Severity::severe);
+  EXPECT_EQ(severity({"camera: Retrying with lower latency profile"}), Severity::severe);
+  EXPECT_EQ(severity({"uploader: Skipping batch upload, offline"}), Severity::severe);
+  EXPECT_EQ(severity({"| WARNING: ran out of memory, skipping batch"}), Severity::warning);
+  // It is too late.
+  EXPECT_EQ(severity({"[ERROR] [detector-1]: process has died [pid 812, exit code 1, cmd 'detector']",
+                      "Retrying with a smaller batch"}),
+            Severity::severe);
+  EXPECT_EQ(severity({"[ERROR] [nav-2]: process has died [pid 813, exit code 1, cmd 'nav']",
+                      "[detector-1] Retrying with a smaller batch"}),
+            Severity::warning);
+  EXPECT_EQ(severity({"nav-2 exited with code 0", "[detector-1] Retrying with a smaller batch"}),
+            Severity::warning);
+}
+
+TEST(LogEvents, ALineTellsWhichProgramItIsOf) {
+  EXPECT_EQ(doctor::source_of("[detector-1] text"), "detector-1");
+  EXPECT_EQ(doctor::source_of("[ERROR] [1732353600.1] [camera_node-12]: text"), "camera_node-12");
+  EXPECT_EQ(doctor::source_of("detector-1  | text"), "detector-1");
+  EXPECT_EQ(doctor::source_of("app | text"), "app");
+  EXPECT_EQ(doctor::source_of("[2026-11-23 10:00:00] text"), "");
+  EXPECT_EQ(doctor::source_of("[2026-11-23] text"), "");
+  EXPECT_EQ(doctor::source_of("[TRT] text"), "");
+  EXPECT_EQ(doctor::source_of("a sentence of words | and more"), "");
+  EXPECT_EQ(doctor::source_of(""), "");
+}
+
+TEST(LogEvents, HundredsOfWarningsHideNothingSevere) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 250; ++i)
+    lines.push_back(fmt::format("bash: line 1: {} Killed                  python3 job{}.py", 1000 + i, i));
+  lines.emplace_back("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.");
+  const auto findings = findings_of(lines);
+  ASSERT_EQ(findings.size(), LogFindings::kMostGroups + 2);
+  EXPECT_EQ(findings.front().id, "pytorch-out-of-memory");
+  EXPECT_EQ(findings.back().id, "messages-left-out");
+  EXPECT_EQ(findings.back().times, 50);
+  EXPECT_THAT(findings.back().evidence.at(0).text, HasSubstr("job200.py"));
+}
+
 }  // namespace
 }  // namespace headroom::test
