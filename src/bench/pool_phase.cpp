@@ -17,14 +17,12 @@ namespace {
 // A load that hangs is the pool's to find, before the conductor ends a process that is silent for --timeout.
 constexpr std::int64_t kLoadsInTimeout = 2;
 
-// Pages of files that came with a phase: the runtime's code mostly, which the kernel can take back.
-Bytes file_pages_since_runtime(const ModelResult& alone, Phase until) {
-  std::optional<Bytes> before, after;
-  for (const PhaseMark& mark : alone.phases) {
-    if (mark.phase == Phase::runtime_loaded) before = mark.file_backed;
-    if (mark.phase == until) after = mark.file_backed;
-  }
-  return before && after ? std::max(Bytes{}, *after - *before) : Bytes{};
+// Pages of files at the end of a phase: the runtime's code mostly, which the kernel can take back.
+std::optional<Bytes> file_pages(const ModelResult& alone, Phase phase) {
+  std::optional<Bytes> pages;
+  for (const PhaseMark& mark : alone.phases)
+    if (mark.phase == phase) pages = mark.file_backed;
+  return pages;
 }
 
 std::optional<LatencySummary> summary_of(const std::vector<std::int64_t>& times) {
@@ -36,6 +34,7 @@ PooledModel model_of(const WorkerModel& model, const PooledAccount& account) {
   PooledModel pooled;
   pooled.name = model.name;
   pooled.every = model.every;
+  pooled.isolated = model.isolated;
   pooled.requests = account.requests;
   pooled.hits = account.hits;
   pooled.loads = static_cast<std::int64_t>(account.loads.size());
@@ -69,15 +68,19 @@ void judge(PoolResult& result) {
 
 }  // namespace
 
-TakenAlone taken_alone(const ModelResult& alone, const std::string& device) {
+TakenAlone taken_alone(const ModelResult& alone, const std::string& device, bool isolated) {
   Bytes load, run;
   if (device == "cpu") {
     const ModelMemory& memory = alone.memory;
-    const Bytes runtime = memory.runtime.value_or(Bytes{});
-    load =
-        memory.load_peak.value_or(Bytes{}) - runtime - file_pages_since_runtime(alone, Phase::model_loaded);
-    run = memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{}) - runtime -
-          file_pages_since_runtime(alone, Phase::running);
+    const Bytes runtime = isolated ? Bytes{} : memory.runtime.value_or(Bytes{});
+    const auto before = isolated ? Bytes{} : file_pages(alone, Phase::runtime_loaded);
+    const auto without_files = [&](Bytes resident, Phase phase) {
+      const auto after = file_pages(alone, phase);
+      return resident - (before && after ? std::max(Bytes{}, *after - *before) : Bytes{});
+    };
+    load = without_files(memory.load_peak.value_or(Bytes{}) - runtime, Phase::model_loaded);
+    run = without_files(memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{}) - runtime,
+                        Phase::running);
   }
   for (const GpuMemory& gpu : alone.gpu_memory) {
     if (gpu.device != device) continue;
@@ -89,10 +92,18 @@ TakenAlone taken_alone(const ModelResult& alone, const std::string& device) {
 }
 
 Status check_pool(const BenchOptions& options) {
+  if (!options.pool && options.pool_threads)
+    return usage_error("--pool-threads is of a pool", "there is none",
+                       "give --pool SIZE, too, or leave it out");
   if (!options.pool) return {};
   std::set<std::string> devices;
   for (const ModelSpec& model : options.models)
     devices.insert(model.device.empty() ? options.device : model.device);
+  for (const ModelSpec& model : options.models)
+    if (model.isolated && devices != std::set<std::string>{"cpu"})
+      return usage_error(fmt::format("{} cannot be isolated", model.name),
+                         "what another process has of a GPU is not in the pool's books",
+                         "leave isolated=on out, or give --device cpu");
   if (devices.size() < 2) return {};
   return usage_error("--pool cannot keep a budget of several memories",
                      fmt::format("the models run on {}", fmt::join(devices, ", ")),
@@ -106,7 +117,8 @@ Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<M
   WorkerJob job = job_for(context, WorkerKind::pool);
   job.pool = WorkerPool{*context.options.pool,
                         {context.options.timeout.count / kLoadsInTimeout},
-                        (context.run_folder / "pool-events.jsonl").string()};
+                        (context.run_folder / "pool-events.jsonl").string(),
+                        context.options.pool_threads.value_or(1)};
   bool takes_frames = false;
   for (const PreparedModel& model : context.prepared.models) {
     if (model.status != ModelStatus::ok) continue;
@@ -114,7 +126,7 @@ Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<M
     const auto measured = std::find_if(alone.begin(), alone.end(),
                                        [&](const ModelResult& result) { return result.name == model.name; });
     if (measured != alone.end()) {
-      const TakenAlone taken = taken_alone(*measured, pooled.settings.device);
+      const TakenAlone taken = taken_alone(*measured, pooled.settings.device, pooled.isolated);
       pooled.load_peak = taken.load_peak;
       pooled.run_peak = taken.run_peak;
     }
@@ -123,6 +135,7 @@ Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<M
   }
   PoolResult result;
   result.budget = *context.options.pool;
+  result.threads = context.options.pool_threads.value_or(1);
   if (job.models.empty()) {
     result.error = "no model passed the setup phase";
     return result;

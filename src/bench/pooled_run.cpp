@@ -5,22 +5,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "bench/budget_watch.h"
 #include "bench/frame_walk.h"
-#include "pool/event_file.h"
+#include "bench/pool_journal.h"
+#include "bench/task_threads.h"
 #include "pool/event_lines.h"
 #include "pool/memory_meter.h"
 #include "pool/pool.h"
@@ -30,8 +27,6 @@ namespace {
 
 // The first run shows ONNX Runtime what a run needs, the second takes that as one block (ready_session.cpp).
 constexpr int kWarmRuns = 2;
-// A reading takes 30 µs: 0.6 % of a core.
-constexpr std::chrono::milliseconds kBetweenSamples{5};
 
 // What the pool loads: a model with its own inputs and task.
 struct PooledSession {
@@ -39,103 +34,13 @@ struct PooledSession {
   std::int64_t sequence;  // whose state it has
 };
 
-// What the pool tells from its own thread, of one model since it was last asked.
-struct Loads {
-  std::vector<std::int64_t> took_ns;
-  std::int64_t unloads = 0, evictions = 0;  // so far
-  std::optional<Bytes> charge;
-};
-
-// Outlives the pool: a thread whose load was given up may still tell of it.
-class PoolJournal {
- public:
-  explicit PoolJournal(std::optional<pool::EventFile> file) : file_(std::move(file)) {}
-
-  void add(const pool::Event& event) {
-    if (file_) file_->write(pool::event_line(event));
-    const std::lock_guard lock(mutex_);
-    if (event.kind == pool::EventKind::loaded) {
-      loads_[event.model].took_ns.push_back(event.took.count);
-      loads_[event.model].charge = event.promised;
-    } else if (event.kind == pool::EventKind::unloaded) {
-      // Of several the names, separated by ", ": no name of a model here has a comma.
-      for (std::size_t from = 0; from <= event.model.size();) {
-        const std::size_t comma = std::min(event.model.find(", ", from), event.model.size());
-        Loads& loads = loads_[event.model.substr(from, comma - from)];
-        ++loads.unloads;
-        if (event.cause == pool::UnloadCause::evicted) ++loads.evictions;
-        from = comma + 2;
-      }
-    }
-  }
-  Loads take(const std::string& model) {
-    const std::lock_guard lock(mutex_);
-    Loads& loads = loads_[model];
-    return {std::exchange(loads.took_ns, {}), loads.unloads, loads.evictions, loads.charge};
-  }
-  void write(const std::string& line) {
-    if (file_) file_->write(line);
-  }
-  std::int64_t lost() const { return file_ ? file_->lost() : 0; }
-
- private:
-  std::optional<pool::EventFile> file_;
-  std::mutex mutex_;
-  std::map<std::string, Loads> loads_;
-};
-
-// Reads what the budget is of every 5 ms, on a thread of its own.
-class BudgetWatch {
- public:
-  BudgetWatch(std::function<std::optional<Bytes>()> read, Bytes budget)
-      : read_(std::move(read)), budget_(budget), thread_([this] { run(); }) {}
-  BudgetWatch(const BudgetWatch&) = delete;
-  ~BudgetWatch() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  struct Seen {
-    std::int64_t samples = 0, over = 0;
-    Bytes peak;
-  };
-  Seen seen() {
-    const std::lock_guard lock(mutex_);
-    return seen_;
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (!stopped_) {
-      lock.unlock();
-      const auto bytes = read_();
-      lock.lock();
-      if (bytes) {
-        ++seen_.samples;
-        if (*bytes > budget_) ++seen_.over;
-        seen_.peak = std::max(seen_.peak, *bytes);
-      }
-      wake_.wait_for(lock, kBetweenSamples, [this] { return stopped_; });
-    }
-  }
-
-  std::function<std::optional<Bytes>()> read_;
-  Bytes budget_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopped_ = false;
-  Seen seen_;
-  std::thread thread_;  // last: it uses what stands above
-};
-
+// For one model; one thread at a time has it.
 struct Requests {
   std::int64_t requests = 0, hits = 0, refusals = 0, failures = 0;
   std::string error;
   std::vector<std::int64_t> waits_ns;  // since they were told last
+  std::optional<FrameTimes> frame;     // of the last request, until it is recorded
+  Status stop;                         // why the whole run cannot go on
 };
 
 class PooledRun {
@@ -145,6 +50,7 @@ class PooledRun {
         journal_(std::move(journal)),
         read_(meter.read),
         requests_(worker.job.models.size()),
+        threads_(static_cast<std::size_t>(worker.job.pool->threads)),
         pool_(options_of(worker, std::move(meter), journal_)) {}
 
   Status add_models() {
@@ -202,22 +108,28 @@ class PooledRun {
     return std::shared_ptr<void>(std::move(session));
   }
 
-  // `frame` is absent where no model takes one.
+  // `frame` is absent where no model takes one. Models that are due are asked for by as many threads as there
+  // are, in their order; the frame ends with the last of them.
   Status run_frame(const FrameView* frame, Nanoseconds decode) {
     const Nanoseconds began = monotonic_now();
-    for (std::size_t m = 0; m < requests_.size(); ++m) {
-      if (frames_ % worker_.job.models[m].every != 0) continue;
-      if (auto ran = run_model(m, frame, decode); !ran) return ran;
-      worker_.events.alive();
-    }
+    due_.clear();
+    for (std::size_t m = 0; m < requests_.size(); ++m)
+      if (frames_ % worker_.job.models[m].every == 0) due_.push_back(m);
+    threads_.run(
+        due_.size(), [&](std::size_t i) { run_model(due_[i], frame, decode); },
+        [this] { worker_.events.alive(); });
     ++frames_;
     frame_times_.push_back((monotonic_now() - began).count);
+    for (const std::size_t m : due_) {
+      if (!requests_[m].stop) return requests_[m].stop;
+      if (const auto times = std::exchange(requests_[m].frame, {})) worker_.events.record(m, *times);
+    }
     return {};
   }
 
-  Status run_model(std::size_t m, const FrameView* frame, Nanoseconds decode) {
+  void run_model(std::size_t m, const FrameView* frame, Nanoseconds decode) {
+    if (is_out_of_memory_) return;
     Requests& requests = requests_[m];
-    const std::int64_t hits_before = pool_.metrics().hits;
     const Nanoseconds asked = monotonic_now();
     pool::Lease lease = pool_.acquire(worker_.job.models[m].name);
     const Nanoseconds waited = monotonic_now() - asked;
@@ -225,9 +137,9 @@ class PooledRun {
     if (!lease) {
       ++requests.refusals;
       requests.error = lease.message();
-      return {};
+      return;
     }
-    if (pool_.metrics().hits > hits_before)
+    if (lease.was_ready())
       ++requests.hits;
     else
       requests.waits_ns.push_back(waited.count);
@@ -239,14 +151,18 @@ class PooledRun {
     if (ran)
       ran = frame != nullptr ? session.model.process(*frame, times) : session.model.process_blank(times);
     if (ran) {
-      worker_.events.record(m, times);
-      return {};
+      requests.frame = times;
+      return;
     }
-    if (inference::is_out_of_memory(ran.error())) return ran;
+    // A model in a process of its own has taken none of this one's.
+    if (inference::is_out_of_memory(ran.error()) && !worker_.job.models[m].isolated) {
+      is_out_of_memory_ = true;
+      requests.stop = ran;
+      return;
+    }
     lease.discard();  // the others are served on
     ++requests.failures;
     requests.error = ran.error().sentence();
-    return {};
   }
 
   Status run_on_frames() {
@@ -292,7 +208,7 @@ class PooledRun {
     event["models"] = Json::array();
     for (std::size_t m = 0; m < requests_.size(); ++m) {
       Requests& requests = requests_[m];
-      const Loads loads = journal_->take(worker_.job.models[m].name);
+      const PoolLoads loads = journal_->take(worker_.job.models[m].name);
       Json entry;
       entry["requests"] = requests.requests;
       entry["hits"] = requests.hits;
@@ -323,24 +239,20 @@ class PooledRun {
   std::shared_ptr<PoolJournal> journal_;
   std::function<std::optional<Bytes>()> read_;
   std::vector<Requests> requests_;  // one a model
+  std::vector<std::size_t> due_;    // models of this frame
   std::vector<std::int64_t> frame_times_;
   std::int64_t frames_ = 0;
   std::atomic<std::int64_t> sequence_ = 0;  // read by loads
+  std::atomic<bool> is_out_of_memory_ = false;
   std::optional<Bytes> baseline_;
   std::unique_ptr<BudgetWatch> watch_;
+  TaskThreads threads_;
   pool::Pool pool_;  // ends first: its loads use what stands above
 };
 
 Result<pool::MemoryMeter> meter_of(const WorkerJob& job) {
   const std::string& device = job.models.front().settings.device;
   return device == "cpu" ? pool::process_meter() : pool::device_meter(device);
-}
-
-Result<std::shared_ptr<PoolJournal>> open_journal(const std::string& path) {
-  if (path.empty()) return std::make_shared<PoolJournal>(std::nullopt);
-  auto file = pool::EventFile::open(path);
-  if (!file) return forward_error(file);
-  return std::make_shared<PoolJournal>(std::move(*file));
 }
 
 // Each model's figures go by its place in the job, also of those that are never loaded.
@@ -375,7 +287,7 @@ Status run_pooled(Worker& worker) {
   name_models(worker);
   auto meter = meter_of(worker.job);
   if (!meter) return forward_error(meter);
-  auto journal = open_journal(worker.job.pool->events_to);
+  auto journal = PoolJournal::open(worker.job.pool->events_to);
   if (!journal) return forward_error(journal);
   PooledRun run(worker, std::move(*meter), std::move(*journal));
   if (auto added = run.add_models(); !added) return added;

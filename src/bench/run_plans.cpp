@@ -49,6 +49,7 @@ WorkerModel worker_model(const BenchContext& context, const PreparedModel& model
     worker.confidence = spec.confidence;
     worker.iou = spec.iou;
     worker.every = spec.every;
+    worker.isolated = spec.isolated;
   }
   worker.outputs = model.outputs;
   return worker;

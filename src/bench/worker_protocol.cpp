@@ -24,6 +24,7 @@ Json to_json(const WorkerModel& model) {
   set_if(object, "iou", model.iou);
   if (!model.outputs.empty()) object["outputs"] = bench::to_json(model.outputs);
   if (model.every != 1) object["every"] = model.every;
+  if (model.isolated) object["isolated"] = true;
   if (model.load_peak > Bytes{}) object["load_peak_bytes"] = model.load_peak.count;
   if (model.run_peak > Bytes{}) object["run_peak_bytes"] = model.run_peak.count;
   return object;
@@ -83,6 +84,7 @@ Json to_json(const WorkerJob& job) {
     object["pool"]["budget_bytes"] = job.pool->budget.count;
     object["pool"]["load_timeout_ns"] = job.pool->load_timeout.count;
     object["pool"]["events_to"] = job.pool->events_to;
+    object["pool"]["threads"] = job.pool->threads;
   }
   return object;
 }
@@ -111,6 +113,7 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
     model.iou = get_number(entry, "iou");
     model.outputs = tensors_from_json(get_member(entry, "outputs"));
     model.every = std::max<std::int64_t>(1, get_integer(entry, "every").value_or(1));
+    model.isolated = get_bool(entry, "isolated").value_or(false);
     model.load_peak = get_bytes(entry, "load_peak_bytes").value_or(Bytes{});
     model.run_peak = get_bytes(entry, "run_peak_bytes").value_or(Bytes{});
     job.models.push_back(std::move(model));
@@ -136,7 +139,8 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
   const Json& pool = get_member(document, "pool");
   if (const auto budget = get_bytes(pool, "budget_bytes"))
     job.pool = WorkerPool{*budget, get_nanoseconds(pool, "load_timeout_ns").value_or(Nanoseconds{}),
-                          get_text(pool, "events_to")};
+                          get_text(pool, "events_to"),
+                          std::max<std::int64_t>(1, get_integer(pool, "threads").value_or(1))};
   if ((job.kind == WorkerKind::pool) != job.pool.has_value())
     return internal_error("the worker's job has a pool without a budget, or a budget without a pool");
   return job;

@@ -44,6 +44,7 @@ struct WorkerModel {
   std::vector<TensorSpec> outputs{};
   // With a pool.
   std::int64_t every = 1;  // of every Nth frame
+  bool isolated = false;   // in a process of its own
   // As it was measured alone, beside its runtime and the frames: most while it is loaded and warmed, and most
   // when it runs. 0: not known.
   Bytes load_peak = {}, run_peak = {};
@@ -53,7 +54,8 @@ struct WorkerModel {
 struct WorkerPool {
   Bytes budget;
   Nanoseconds load_timeout;
-  std::string events_to;  // a file for a line an event
+  std::string events_to;     // a file for a line an event
+  std::int64_t threads = 1;  // that ask for models at the same time
 };
 
 // What the worker must know of a sequence; the decoder knows the rest.

@@ -165,6 +165,9 @@ std::vector<Flag> phase_flags() {
       bounded(value("pool", FlagKind::size, "SIZE",
                     "also run all models in one process of at most SIZE: a pool loads and gives up", group),
               kSmallestLimit, kLargestMemory),
+      ranged(value("pool-threads", FlagKind::integer, "N",
+                   "ask the pool for that many of a frame's models at the same time", group, "1"),
+             1, 256),
       toggle("layers", "also trace each model: its memory by kind and by layer", group),
       toggle("skip-setup", "use what an earlier setup prepared", group),
       toggle("skip-inference", "only set up", group),
@@ -369,6 +372,7 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   options.pipeline = values.toggle("pipeline");
   options.layers = values.toggle("layers");
   if (values.has("pool")) options.pool = *parse_size(values.text("pool"));
+  if (values.has("pool-threads")) options.pool_threads = values.integer("pool-threads");
   options.skip_setup = values.toggle("skip-setup");
   options.skip_inference = values.toggle("skip-inference");
   options.json = values.toggle("json");

@@ -119,6 +119,11 @@ class ConfigReader {
         more += fmt::format(",every={}", **value.as_integer());
         continue;
       }
+      if (word == "isolated") {
+        if (!value.is_boolean()) return wrong(value, "model.isolated must be true or false");
+        more += **value.as_boolean() ? ",isolated=on" : ",isolated=off";
+        continue;
+      }
       const auto names = setting_names();
       if (std::find(names.begin(), names.end(), word) != names.end()) {
         auto text = setting_text(value, word);

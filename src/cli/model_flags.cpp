@@ -54,12 +54,21 @@ Status read_every(std::string_view word, std::int64_t& target) {
   return {};
 }
 
+Status read_isolated(std::string_view word, bool& target) {
+  if (word != "on" && word != "off")
+    return usage_error(fmt::format("isolated '{}' of a model is neither on nor off", word), "",
+                       "isolated=on gives it a process of its own in --pool");
+  target = word == "on";
+  return {};
+}
+
 // What was written behind the path.
 Status read_setting(std::string_view key, std::string_view word, ModelSpec& spec) {
   if (key == "conf") return read_threshold(key, word, spec.confidence);
   if (key == "iou") return read_threshold(key, word, spec.iou);
   if (key == "precision") return read_precision(word, spec.precision);
   if (key == "every") return read_every(word, spec.every);
+  if (key == "isolated") return read_isolated(word, spec.isolated);
   if (is_setting(key)) {
     RuntimeSettings checked;
     if (!set_by_word(checked, key, word))
@@ -81,8 +90,8 @@ Result<bool> take_setting(std::string_view& text, ModelSpec& spec) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string_view::npos) return false;
   const std::string_view key = setting.substr(0, equals), word = setting.substr(equals + 1);
-  constexpr std::array<std::string_view, 7> kKeys{"backend", "task",      "device", "conf",
-                                                  "iou",     "precision", "every"};
+  constexpr std::array<std::string_view, 8> kKeys{"backend", "task",      "device", "conf",
+                                                  "iou",     "precision", "every",  "isolated"};
   if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end() && !is_setting(key)) return false;
   if (word.find_first_of("/=") != std::string_view::npos) return false;  // part of a path
   if (auto read = read_setting(key, word, spec); !read) return forward_error(read);
@@ -169,6 +178,7 @@ std::string to_text(const ModelSpec& model) {
   if (model.confidence) text += fmt::format(",conf={}", *model.confidence);
   if (model.iou) text += fmt::format(",iou={}", *model.iou);
   if (model.every != 1) text += fmt::format(",every={}", model.every);
+  if (model.isolated) text += ",isolated=on";
   if (!model.settings.empty()) text += "," + model.settings;
   return text;
 }

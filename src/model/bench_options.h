@@ -31,6 +31,7 @@ struct ModelSpec {
   std::string device{};                        // empty: that of all
   Precision precision = Precision::automatic;  // automatic: that of all
   std::int64_t every = 1;                      // with a pool: of every Nth frame
+  bool isolated = false;                       // with a pool: in a process of its own
   std::string settings{};                      // of its runtime, "arena=off,prepack=off" (set_by_words)
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
@@ -68,6 +69,7 @@ struct BenchOptions {
   bool parallel = false;
   bool pipeline = false;
   std::optional<Bytes> pool;  // also all models in one process, whose memory a pool keeps inside this
+  std::optional<std::int64_t> pool_threads;  // that ask the pool for models at the same time; absent: one
   bool layers = false;
   bool skip_setup = false;
   bool skip_inference = false;

@@ -184,10 +184,11 @@ struct PipelineResult {
   friend bool operator==(const PipelineResult&, const PipelineResult&) = default;
 };
 
-// A model of a run with --pool: requests are made by frames, one after another.
+// A model of a run with --pool: requests are made by frames.
 struct PooledModel {
   std::string name;
   std::int64_t every = 1;                   // of every Nth frame
+  bool isolated = false;                    // in a process of its own
   std::int64_t requests = 0, hits = 0;      // a hit found it loaded
   std::int64_t loads = 0, unloads = 0;      // freed for any reason, but at the end
   std::int64_t evictions = 0;               // of these, given up for others
@@ -206,6 +207,7 @@ struct PoolResult {
   std::string error;
   std::optional<Phase> died_in;
   Bytes budget;
+  std::int64_t threads = 1;          // that ask for models; one asks for one after the other
   std::optional<Bytes> baseline;     // of the process before the first load: runtimes and frames
   std::optional<Bytes> all_at_once;  // baseline and what every model was charged
   std::vector<PooledModel> models;

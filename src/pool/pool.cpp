@@ -244,6 +244,7 @@ void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter
 Lease::Lease(Lease&& other) noexcept
     : state_(std::move(other.state_)),
       session_(std::exchange(other.session_, nullptr)),
+      was_ready_(other.was_ready_),
       refusal_(other.refusal_),
       message_(std::move(other.message_)) {}
 
@@ -252,6 +253,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   release();
   state_ = std::move(other.state_);
   session_ = std::exchange(other.session_, nullptr);
+  was_ready_ = other.was_ready_;
   refusal_ = other.refusal_;
   message_ = std::move(other.message_);
   return *this;
@@ -395,6 +397,7 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   if (!state->is_stopping)
     if (LoadedSession* ready = state->take_ready(*model, began)) {
       if (!is_preload) ++state->metrics.hits;
+      lease.was_ready_ = true;
       return give(ready);
     }
   std::string message;

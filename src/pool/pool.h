@@ -80,6 +80,7 @@ class Lease {
   void* session() const;
   Refusal refusal() const { return refusal_; }             // if there is no session
   const std::string& message() const { return message_; }  // the same as one sentence
+  bool was_ready() const { return was_ready_; }            // it was had at once: a hit
   void release();
   // Releases a session that is not to be used again: it is freed.
   void discard();
@@ -88,6 +89,7 @@ class Lease {
   friend class Pool;
   std::shared_ptr<PoolState> state_;
   LoadedSession* session_ = nullptr;
+  bool was_ready_ = false;
   Refusal refusal_ = Refusal::none;
   std::string message_;
 };

@@ -15,6 +15,11 @@ std::string p99_of(const std::optional<LatencySummary>& latency) {
   return latency ? percentile(latency->p99, latency->p99_bound) : std::string(kAbsent);
 }
 
+constexpr const char* kThreads =
+    "The models of a frame run at the same time: their latencies are those of shared cores, and a wait may "
+    "be "
+    "for the memory of another one that is in use.\n\n";
+
 std::string words_for_samples(const PoolResult& pool) {
   if (pool.samples == 0) return {};
   if (pool.samples_over == 0) return fmt::format("✅ none of {} samples over it", pool.samples);
@@ -41,6 +46,7 @@ std::string pool_section(const BenchResult& result) {
       text, "Status",
       fmt::format("{}{}{}", words_for_outcome(pool), pool.error.empty() ? "" : ": ", escaped(pool.error)));
   add_line(text, "Budget", format_bytes(pool.budget));
+  if (pool.threads > 1) add_line(text, "Asked by", fmt::format("{} threads", pool.threads));
   if (pool.all_at_once)
     add_line(text, "All models at once",
              fmt::format("{}, of which {} are runtime and frames", format_bytes(*pool.all_at_once),
@@ -66,7 +72,8 @@ std::string pool_section(const BenchResult& result) {
   MarkdownTable table(1, {"Model", "Asked for", "Requests", "Found loaded", "Loads", "Given up", "Not served",
                           "Takes", "Load P50", "Wait P50", "Wait P99", "P50", "P99"});
   for (const PooledModel& model : pool.models)
-    table.add({escaped(model.name), model.every == 1 ? "every frame" : fmt::format("1 in {}", model.every),
+    table.add({escaped(model.name) + (model.isolated ? " (own process)" : ""),
+               model.every == 1 ? "every frame" : fmt::format("1 in {}", model.every),
                std::to_string(model.requests), std::to_string(model.hits), std::to_string(model.loads),
                std::to_string(model.evictions), std::to_string(model.refusals + model.failures),
                words_for(model.charge), p50_of(model.load), p50_of(model.wait), p99_of(model.wait),
@@ -77,7 +84,8 @@ std::string pool_section(const BenchResult& result) {
   return text +
          "The pool begins empty, so each model's first load is in these figures. What a model takes is what "
          "the pool measured when it loaded it last. A wait is that of a request that did not find it loaded: "
-         "giving up others, and the load.\n\n";
+         "giving up others, and the load.\n\n" +
+         std::string(pool.threads > 1 ? kThreads : "");
 }
 
 }  // namespace headroom::report

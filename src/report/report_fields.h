@@ -246,6 +246,7 @@ void describe(auto& field, a<PipelineResult> auto& pipeline) {
 void describe(auto& field, a<PooledModel> auto& model) {
   field("name", model.name);
   field("every", model.every);
+  field.unless_zero("isolated", model.isolated);
   field("requests", model.requests);
   field("hits", model.hits);
   field("loads", model.loads);
@@ -265,6 +266,7 @@ void describe(auto& field, a<PoolResult> auto& pool) {
   field("error", pool.error);
   field("died_in", pool.died_in);
   field("budget_bytes", pool.budget);
+  field("threads", pool.threads);
   field("baseline_bytes", pool.baseline);
   field("all_at_once_bytes", pool.all_at_once);
   field("models", pool.models);
@@ -388,6 +390,7 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("parallel", options.parallel);
   field("pipeline", options.pipeline);
   field("pool_bytes", options.pool);
+  field("pool_threads", options.pool_threads);
   field("layers", options.layers);
   field("skip_setup", options.skip_setup);
   field("skip_inference", options.skip_inference);

@@ -92,8 +92,9 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
                                   words_for_pipeline_peak(result)));
   if (result.pool && result.pool->frame)
     remarks.push_back(
-        fmt::format("Pool of {} for {}: {} FPS, {} of {}, peak {}", format_bytes(result.pool->budget),
+        fmt::format("Pool of {} for {}{}: {} FPS, {} of {}, peak {}", format_bytes(result.pool->budget),
                     counted(static_cast<std::int64_t>(result.pool->models.size()), "model"),
+                    result.pool->threads > 1 ? fmt::format(" by {} threads", result.pool->threads) : "",
                     words_for_rate(result.pool->fps), counted(loads_of(*result.pool), "load"),
                     counted(requests_of(*result.pool), "request"), words_for(result.pool->peak)));
   // A model that was only prepared has its trials in a table of their own.

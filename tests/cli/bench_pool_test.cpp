@@ -76,6 +76,49 @@ TEST_F(BenchPool, WhatHasRoomIsLoadedOnce) {
   }
 }
 
+TEST_F(BenchPool, SeveralThreadsAskForTheModelsOfAFrame) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  const CommandResult result =
+      run({"load allocate 40\nrun sleep 1", "load allocate 40\nrun sleep 1", "load allocate 8|,every=4"},
+          {"--pool-threads", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(get_integer(pool(), "threads"), 3);
+  EXPECT_EQ(get_integer(pool(), "frames"), 12);
+  EXPECT_EQ(get_integer(pool(), "samples_over"), 0);
+  for (const Json& model : pool()["models"]) {
+    const std::int64_t requests = get_text(model, "name") == "c" ? 3 : 12;
+    EXPECT_EQ(get_integer(model, "requests"), requests);
+    EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), requests);
+    EXPECT_EQ(
+        get_integer(model, "hits").value_or(0) + get_integer(get_member(model, "wait_ns"), "n").value_or(0),
+        requests)
+        << "a wait may be for the memory of one that is in use, too";
+  }
+  EXPECT_THAT(result.out, HasSubstr("Pool of 96.0 MiB for 3 models by 3 threads"));
+  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("3 threads"));
+}
+
+TEST_F(BenchPool, AModelInAProcessOfItsOwnFailsAlone) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer takes the signal";
+#endif
+  // Two of its runs warm it, three more come to an end.
+  const CommandResult result = run({"run crash_after 5|,isolated=on", "load allocate 8"});
+  EXPECT_EQ(result.exit_code, 1);
+  const Json seen = pool();
+  EXPECT_EQ(get_text(seen, "status"), "failed") << seen.dump(1);
+  EXPECT_THAT(get_text(seen, "error"), AllOf(HasSubstr("3 of 12 requests for a"), HasSubstr("SIGSEGV")));
+  ASSERT_EQ(seen["models"].size(), 2U);
+  EXPECT_EQ(get_bool(seen["models"][0], "isolated"), true);
+  EXPECT_EQ(get_integer(seen["models"][0], "failures"), 3);
+  EXPECT_EQ(get_integer(seen["models"][0], "loads"), 3);
+  EXPECT_EQ(get_integer(get_member(seen["models"][0], "latency_ns"), "n"), 9);
+  EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12) << "served on";
+  EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("a (own process)"));
+}
+
 // Loads that set the process's peak back would leave that of the last one.
 TEST_F(BenchPool, TheResidentPeakIsOfTheWholeRun) {
 #if defined(HEADROOM_SANITIZED)
@@ -155,6 +198,13 @@ TEST_F(BenchPool, WrongUseIsOneSentence) {
   };
   EXPECT_THAT(error_of(run({"load allocate 1"}, {"--device", "cpu", "--pool", "1KiB"})), HasSubstr("--pool"));
   EXPECT_THAT(error_of(run({"load allocate 1|,every=0"})), HasSubstr("every '0' of a model"));
+  EXPECT_THAT(error_of(run({"load allocate 1|,isolated=1"})), HasSubstr("isolated '1' of a model"));
+  EXPECT_THAT(error_of(run({"load allocate 1|,isolated=on,device=cuda:0"})),
+              HasSubstr("a cannot be isolated"));
+  EXPECT_THAT(error_of(run({"load allocate 1"}, {"--pool-threads", "0"})), HasSubstr("--pool-threads"));
+  EXPECT_THAT(error_of(bench_.run({"--backend", "misbehaving", "--model",
+                                   "a=" + bench_.model("a", "load allocate 1"), "--pool-threads", "2"})),
+              HasSubstr("--pool-threads is of a pool"));
   EXPECT_THAT(error_of(run({"load allocate 1", "load allocate 1|,device=cuda:0"})),
               HasSubstr("cannot keep a budget of several memories"));
 }

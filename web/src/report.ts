@@ -169,6 +169,7 @@ export interface Pipeline {
 export interface PooledModel {
   name: string;
   every: number;
+  isolated?: boolean;
   requests: number;
   hits: number;
   loads: number;
@@ -185,6 +186,7 @@ export interface Pool {
   status: Status;
   error?: string;
   budget_bytes: number;
+  threads?: number;
   baseline_bytes?: number;
   all_at_once_bytes?: number;
   models: PooledModel[];

@@ -34,6 +34,10 @@ TEST(TakenAlone, ALoadThatTakesMoreThanARunIsItsPeak) {
   EXPECT_EQ(taken.load_peak, mebibytes(70 - 30 - 8));
 }
 
+TEST(TakenAlone, IsWithItsRuntimeInAProcessOfItsOwn) {
+  EXPECT_EQ(taken_alone(alone(), "cpu", true).run_peak, mebibytes(120 - 16 - 32));
+}
+
 // It is the larger one then, and a budget of it holds.
 TEST(TakenAlone, PagesOfFilesThatNobodyCountedCountInFull) {
   ModelResult result = alone();

@@ -61,6 +61,9 @@ TEST(ConfigFile, AModelHasItsOwnThresholds) {
             (std::vector<std::string>{"a=/a.onnx,conf=0.6,iou=1,task=yolox", "b=/b.onnx"}));
   const std::string model = "[[model]]\npath = \"a.onnx\"\n";
   EXPECT_EQ(parse(model + "every = 5\n")->all("model"), (std::vector<std::string>{"a=/data/a.onnx,every=5"}));
+  EXPECT_EQ(parse(model + "isolated = true\n")->all("model"),
+            (std::vector<std::string>{"a=/data/a.onnx,isolated=on"}));
+  EXPECT_EQ(error_of(model + "isolated = 1\n"), "bench.toml:3: model.isolated must be true or false");
   EXPECT_EQ(error_of(model + "every = 0\n"), "bench.toml:3: model.every must be a whole number from 1 on");
   EXPECT_EQ(error_of(model + "every = \"5\"\n"),
             "bench.toml:3: model.every must be a whole number from 1 on");

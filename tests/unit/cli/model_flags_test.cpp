@@ -54,6 +54,12 @@ TEST_F(ModelFlags, SettingsBehindThePath) {
   EXPECT_EQ(parse_model("m=a.onnx")->every, 1);
   EXPECT_EQ(parse_model("m=a.onnx,every=5")->every, 5);
   EXPECT_EQ(to_text(*parse_model("m=a.onnx,every=5")), "m=a.onnx,every=5");
+  EXPECT_FALSE(parse_model("m=a.onnx")->isolated);
+  EXPECT_FALSE(parse_model("m=a.onnx,isolated=off")->isolated);
+  EXPECT_EQ(to_text(*parse_model("m=a.onnx,isolated=on")), "m=a.onnx,isolated=on");
+  EXPECT_EQ(
+      error_of("m=a.onnx,isolated=yes"),
+      "isolated 'yes' of a model is neither on nor off; isolated=on gives it a process of its own in --pool");
   EXPECT_EQ(error_of("m=a.onnx,every=0"),
             "every '0' of a model is not a whole number from 1 on; every=5 asks for it on each fifth frame "
             "of --pool");

@@ -33,6 +33,7 @@ TEST(Pool, LoadsOnceAndServesFromMemory) {
   for (int i = 0; i < 3; ++i) {
     const Lease lease = pool.acquire("a");
     ASSERT_TRUE(lease) << lease.message();
+    EXPECT_EQ(lease.was_ready(), i > 0);
     if (i == 0) first = lease.session();
     EXPECT_EQ(lease.session(), first);
   }

@@ -428,13 +428,15 @@ BenchResult pipeline_run() {
 }
 
 BenchResult pool_run() {
-  BenchResult run = run_of("--source videos/vtest.avi --pool 96MiB");
+  BenchResult run = run_of("--source videos/vtest.avi --pool 96MiB --pool-threads 2");
   run.source = video_source();
   run.options.emplace();
   run.options->pool = mebibytes(96);
+  run.options->pool_threads = 2;
   PoolResult pool;
   pool.status = ModelStatus::ok;
   pool.budget = mebibytes(96);
+  pool.threads = 2;
   pool.baseline = kibibytes(31'208);
   pool.all_at_once = pool.baseline;
   std::int64_t every = 1;
@@ -443,6 +445,7 @@ BenchResult pool_run() {
     PooledModel model;
     model.name = shape.name;
     model.every = every;
+    model.isolated = shape.name == kText.name;
     model.requests = 300 / every;
     model.loads = every == 1 ? 1 : 12;
     model.unloads = model.evictions = model.loads - 1;

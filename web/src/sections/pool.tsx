@@ -16,7 +16,7 @@ function samples_in_words(pool: Pool): string {
 function Row({model}: {model: PooledModel}) {
   return (
     <tr>
-      <th class="text" scope="row">{model.name}</th>
+      <th class="text" scope="row">{model.name}{model.isolated && <span class="quiet"> own process</span>}</th>
       <td>{model.every === 1 ? 'every frame' : `1 in ${model.every}`}</td>
       <td>{model.requests}</td><td>{model.hits}</td><td>{model.loads}</td><td>{model.evictions}</td><td>{model.refusals + model.failures}</td>
       <td>{bytes(model.charge_bytes)}</td><td>{duration(model.load_ns?.p50)}</td><td>{duration(model.wait_ns?.p50)}</td>
@@ -42,6 +42,7 @@ export function PoolSection({pool}: {pool: Pool}) {
       {pool.error && <p class={is_cut_short(pool) ? 'quiet' : 'error'} role="note">{pool.error}</p>}
       <p class="origin">
         {[pool.fps !== undefined && `${number(pool.fps)} FPS, loads included`, pool.frames ? counted(pool.frames, 'frame') : '',
+          pool.threads !== undefined && pool.threads > 1 && `asked by ${pool.threads} threads at the same time`,
           pool.peak_bytes !== undefined && `peak ${bytes(pool.peak_bytes)}`, samples_in_words(pool),
           pool.load_time_ns !== undefined && `${duration(pool.load_time_ns)} of loading`].filter(Boolean).join(' · ')}
       </p>
