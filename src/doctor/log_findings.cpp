@@ -59,6 +59,7 @@ void LogFindings::end_file() {
   report_ = {};
   context_.clear();
   cut_ = {};
+  chosen_.reset();
   waits_for_answer_ = false;
   groups_.end_file();
 }
@@ -106,6 +107,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     // report.
     const bool is_kill = !message.event.empty();
     if (is_kill && message.bytes("virtual_bytes")) report_.end(message);
+    take_back_chosen(*rule, message, {file, number});
     if (const auto known = context_.find(rule->name); known != context_.end())
       message.add_absent(known->second);
     // A builder that leaves a tactic out goes on.
@@ -115,6 +117,24 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
   }
   read_retry({file, number}, line);
   return report_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
+}
+
+// "Kill process 2700 (launcher) … or sacrifice child", then "Killed process 2750 (detector)": the launcher
+// lives.
+void LogFindings::take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at) {
+  const auto chosen = std::exchange(chosen_, std::nullopt);
+  if (rule.name != "oom-kill") return;
+  if (message.part == "chosen") {
+    message.part.clear();
+    chosen_ = Chosen{message.event, message.text("constraint"), at};
+    return;
+  }
+  constexpr std::int64_t kNext = 5;  // lines; threads of the victim may be named between
+  const bool is_of_it = chosen && chosen->event != message.event && chosen->at.file == at.file &&
+                        at.line - chosen->at.line <= kNext && message.bytes("virtual_bytes");
+  if (!is_of_it) return;
+  groups_.take_back();
+  if (message.text("constraint").empty()) message.add("constraint", chosen->constraint);
 }
 
 void LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,

@@ -46,6 +46,7 @@ class LogFindings {
   // Without what loggers put around it.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
   void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text, int lines = 1);
+  void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
   bool joins(const std::string& file, std::int64_t number, std::string_view line);
   void read_retry(const LogPlace& at, std::string_view line);
 
@@ -54,6 +55,12 @@ class LogFindings {
   MessageGroups groups_;
   std::map<std::string_view, LogMessage> context_;  // of the file, by the rule that it goes with
   CutMessage cut_;
+  // Whom an old kernel chose to kill, as the last message said.
+  struct Chosen {
+    std::string event, constraint;
+    LogPlace at;
+  };
+  std::optional<Chosen> chosen_;
   bool waits_for_answer_ = false;
 };
 

@@ -80,16 +80,29 @@ void MessageGroups::look_beside(Group& group, const LogPlace& at) {
   }
 }
 
+MessageGroups::Group* MessageGroups::recent_group(const LogRule& rule, const std::string& event,
+                                                  const LogPlace& at) {
+  if (event.empty()) return nullptr;
+  for (const RecentEvent& recent : recent_)
+    if (recent.event == event && groups_[recent.group].rule == &rule && is_near(recent.at, at))
+      return &groups_[recent.group];
+  return nullptr;
+}
+
 void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text) {
   Evidence evidence{at.file, at.line, std::string(text)};
   // A kill is told in two or three lines, of which only one tells whether a control group was full.
-  const bool same_event = !message.event.empty() && last_event_ == message.event &&
-                          last_group_ < groups_.size() && groups_[last_group_].rule == &rule;
-  if (same_event) {
-    Group& group = groups_[last_group_];
-    before_last_ = group;
-    if (group.event == message.event) group.message.add_absent(message);
-    add_evidence(group.evidence, std::move(evidence), false);
+  if (Group* const same = recent_group(rule, message.event, at)) {
+    before_last_ = *same;
+    last_group_ = static_cast<std::size_t>(same - groups_.data());
+    if (same->event == message.event) same->message.add_absent(message);
+    add_evidence(same->evidence, std::move(evidence), false);
+    return;
+  }
+  // What systemd says of a service that the kernel has just killed a process of.
+  if (rule.name == "oom-daemon" && !message.part.empty() && last_kill_ && is_near(last_kill_->at, at)) {
+    before_last_.reset();
+    add_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
     return;
   }
   Group* const group = group_of(rule, message);
@@ -99,7 +112,11 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     return;
   }
   before_last_ = *group;
-  last_event_ = message.event;
+  if (!message.event.empty()) {
+    if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
+    recent_.push_back({message.event, last_group_, at});
+    if (rule.name == "oom-kill") last_kill_ = recent_.back();
+  }
   look_beside(*group, at);
   const bool is_part = is_another_part(*group, message, at);
   if (is_part) {
@@ -123,6 +140,7 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
 }
 
 void MessageGroups::take_back() {
+  if (before_last_ && !recent_.empty() && recent_.back().group == last_group_) recent_.pop_back();
   if (before_last_) groups_[last_group_] = *std::exchange(before_last_, std::nullopt);
 }
 

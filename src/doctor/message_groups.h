@@ -73,7 +73,16 @@ class MessageGroups {
 
   std::vector<Group> groups_;
   std::map<std::string, std::size_t, std::less<>> by_key_;
-  std::string last_event_;
+  // The last events, by their names: another thread's line may stand between two of one event.
+  struct RecentEvent {
+    std::string event;
+    std::size_t group = 0;
+    LogPlace at;
+  };
+  static constexpr std::size_t kRecentEvents = 8;
+  std::vector<RecentEvent> recent_;
+  Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
+  std::optional<RecentEvent> last_kill_;  // by the kernel
   std::size_t last_group_ = 0;
   std::optional<Group> before_last_;  // the last group as it was before the last message
   std::vector<std::size_t> answered_;

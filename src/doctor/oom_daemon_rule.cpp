@@ -20,6 +20,7 @@ std::optional<LogMessage> read(std::string_view line) {
     }
     message.add("unit", message.subject);
     message.add("who", "systemd");
+    message.part = has(line, "Failed with result") ? "result" : "killed";
     return message;
   }
   if (has(line, "systemd-oomd") && has(line, "Killed ") && has(line, " due to ")) {

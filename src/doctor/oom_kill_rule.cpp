@@ -13,6 +13,8 @@ namespace headroom::doctor {
 namespace {
 
 // "2343 (python3) total-vm:…": the name may hold brackets and spaces; it is cut at 15 bytes.
+constexpr const char* kChosen = "chosen";
+
 bool read_victim(std::string_view text, LogMessage& message) {
   const auto pid = integer_after(text, "");
   const std::size_t open = text.find(" (");
@@ -64,7 +66,57 @@ std::optional<LogMessage> read(std::string_view line) {
   message.add("shared_bytes", size_after(line, "shmem-rss:"));
   message.add("page_tables_bytes", size_after(line, "pgtables:"));
   message.add("score", integer_after(line, " score "));
+  // Up to 5.2 the kernel names whom it chose, and then kills a child of it where there is one.
+  if (has(line, "or sacrifice child")) message.part = kChosen;
   return message;
+}
+
+// What stands behind the last "/" of a path, or of a group that is named as systemd names a container's:
+// "docker-0123….scope".
+std::string_view name_in(std::string_view group) {
+  std::string_view name = group.substr(group.rfind('/') + 1);
+  if (name.starts_with("docker-") && name.ends_with(".scope")) {
+    name.remove_prefix(std::string_view("docker-").size());
+    name.remove_suffix(std::string_view(".scope").size());
+  }
+  return name;
+}
+
+// By whoever made the group: it would set back what another one set.
+std::vector<Cure> larger_limits(const std::string& group, const std::optional<Bytes>& limit) {
+  // A quarter more is a first try: how much was missing nobody measured.
+  const bool is_known = limit && !is_impossible(*limit);
+  const std::string mib =
+      is_known ? std::to_string(std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count)) : "";
+  const auto what = [&](std::string_view whose) {
+    return is_known ? fmt::format("raise {} limit by a quarter, and watch whether that does", whose)
+                    : fmt::format("raise {} limit", whose);
+  };
+  const auto size = [&](std::string_view unit) { return is_known ? fmt::format("{}{}", mib, unit) : "SIZE"; };
+  const Cure kubernetes{what("the pod's"),
+                        fmt::format("kubectl set resources deployment NAME --limits=memory={}", size("Mi")),
+                        {}};
+  const auto docker = [&](std::string_view name) {
+    return Cure{what("the container's"),
+                fmt::format("docker update --memory={0} --memory-swap={0} {1}", size("m"), name),
+                {}};
+  };
+  const auto unit = [&](std::string_view name) {
+    return Cure{
+        what("the unit's"), fmt::format("sudo systemctl set-property {} MemoryMax={}", name, size("M")), {}};
+  };
+  const std::string_view name = name_in(group);
+  constexpr std::size_t kContainerId = 64, kShown = 12;
+  const bool is_container =
+      name.size() == kContainerId && name.find_first_not_of("0123456789abcdef") == name.npos;
+  if (has(group, "kubepods")) return {kubernetes};
+  if (has(group, "docker") && is_container) return {docker(name.substr(0, kShown))};
+  if (name.ends_with(".service") || name.ends_with(".scope") || name.ends_with(".slice")) return {unit(name)};
+  if (!group.empty())
+    return {{what("the group's"),
+             fmt::format("echo {} | sudo tee /sys/fs/cgroup{}/memory.max", size("M"), group),
+             {}}};
+  return {docker("CONTAINER"), unit("UNIT")};
 }
 
 Finding explain_group(const LogMessage& message, Finding finding) {
@@ -74,18 +126,14 @@ Finding explain_group(const LogMessage& message, Finding finding) {
       fmt::format("The kernel killed {} (process {}): its control group's memory limit{} was reached",
                   message.text("victim"), message.number("pid").value_or(0),
                   limit ? fmt::format(" of {}", format_bytes(*limit)) : "");
-  finding.cause = "The group's limit is smaller than what its processes need at their worst moment.";
-  // A quarter more is a first try: how much was missing nobody measured.
-  const bool is_known = limit && !is_impossible(*limit);
-  const std::string mib =
-      is_known ? std::to_string(std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count)) : "MIB";
+  finding.cause =
+      "The group's processes reached its limit: it is smaller than what they need at their worst moment, or "
+      "something in it grows for ever.";
+  finding.confidence = Confidence::likely;
   finding.cures = {
-      {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}},
-      {is_known ? "raise the container's limit by a quarter, and watch whether that does"
-                : "raise the container's limit above that",
-       fmt::format("docker update --memory={0}m --memory-swap={0}m CONTAINER", mib),
-       {}},
-      {"likewise of a service", fmt::format("sudo systemctl set-property NAME MemoryMax={}M", mib), {}}};
+      {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}}};
+  for (Cure& cure : larger_limits(message.text("control_group"), limit))
+    finding.cures.push_back(std::move(cure));
   return finding;
 }
 

@@ -64,13 +64,15 @@ void OomReport::read(std::string_view line) {
 // "active_anon:1820 inactive_anon:302 isolated_anon:0", "free:33210 free_pcp:0": the sums over all zones have
 // no unit; those of a node or zone end in kB.
 void OomReport::read_pages(std::string_view line) {
+  const bool is_sum_of_free = has(line, "free_pcp:") || has(line, "slab_reclaimable:");
   for (const std::string_view word : split_words(line)) {
     const std::size_t colon = word.find(':');
     if (colon == word.npos) continue;
     const std::string_view name = word.substr(0, colon);
     const auto number = parse_number<std::int64_t>(word.substr(colon + 1));
     if (!number || *number < 0) continue;
-    bool wanted = name == "free";
+    // A program's own line may stand between, and say "free:", too.
+    bool wanted = name == "free" && is_sum_of_free;
     for (const char* lru : kLruWords) wanted = wanted || name == lru;
     for (const char* other : kOtherWords) wanted = wanted || name == other;
     if (wanted) pages_.try_emplace(std::string(name), *number);

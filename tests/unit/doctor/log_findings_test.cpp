@@ -70,6 +70,76 @@ TEST(LogFindings, AControlGroupsKillStaysOneWhenItsSecondLineDoesNotSayIt) {
   EXPECT_EQ(findings[1].id, "kernel-oom-kill");
 }
 
+// Up to 5.2 a child of the chosen one is killed where there is one.
+TEST(LogFindings, WhoeverWasChosenAndSparedWasNotKilled) {
+  const auto findings =
+      findings_of({"[   80.743300] Memory cgroup out of memory: Kill process 2700 (launcher) score 900 or "
+                   "sacrifice child",
+                   "[   80.751793] Killed process 2750 (detector) total-vm:1838376kB, anon-rss:926320kB, "
+                   "file-rss:628kB"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "cgroup-oom-kill");
+  EXPECT_THAT(findings[0].title, HasSubstr("killed detector (process 2750)"));
+  EXPECT_EQ(findings[0].times, 1);
+}
+
+TEST(LogFindings, AnotherProgramsLineBetweenTwoOfAKillIsNoHarm) {
+  const std::string summary =
+      "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice/"
+      "detector.service,task_memcg=/system.slice/detector.service,task=python3,pid=77,uid=0";
+  const auto findings =
+      findings_of({summary, "terminate called after throwing an instance of 'std::bad_alloc'",
+                   "Memory cgroup out of memory: Killed process 77 (python3) total-vm:1000kB, anon-rss:900kB",
+                   "systemd[1]: detector.service: A process of this unit has been killed by the OOM killer.",
+                   "systemd[1]: detector.service: Failed with result 'oom-kill'."});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "cgroup-oom-kill");
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(figure(findings[0], "anonymous_bytes"), 900 * 1024);
+  EXPECT_EQ(findings[1].id, "host-out-of-memory");
+  EXPECT_EQ(findings[0].cures.at(1).command, "sudo systemctl set-property detector.service MemoryMax=SIZE");
+}
+
+TEST(LogFindings, ALargerLimitIsSetByWhoeverMadeTheGroup) {
+  const auto command = [](const std::string& group) {
+    return findings_of(
+               {"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=" +
+                group + ",task_memcg=" + group + ",task=python3,pid=77,uid=0"})
+        .at(0)
+        .cures.at(1)
+        .command;
+  };
+  const std::string id(64, 'a');
+  EXPECT_EQ(command("/docker/" + id), "docker update --memory=SIZE --memory-swap=SIZE aaaaaaaaaaaa");
+  EXPECT_EQ(command("/system.slice/docker-" + id + ".scope"),
+            "docker update --memory=SIZE --memory-swap=SIZE aaaaaaaaaaaa");
+  EXPECT_EQ(command("/kubepods/burstable/pod1/" + id),
+            "kubectl set resources deployment NAME --limits=memory=SIZE");
+  EXPECT_EQ(command("/user.slice/user-1000.slice"),
+            "sudo systemctl set-property user-1000.slice MemoryMax=SIZE");
+  EXPECT_EQ(command("/robot/vision"), "echo SIZE | sudo tee /sys/fs/cgroup/robot/vision/memory.max");
+}
+
+TEST(LogFindings, AServicesKillIsOneHoweverOftenSystemdSaysIt) {
+  const auto findings =
+      findings_of({"systemd[1]: detector.service: A process of this unit has been killed by the OOM killer.",
+                   "systemd[1]: detector.service: Failed with result 'oom-kill'."});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+}
+
+TEST(LogFindings, AProgramsOwnFreeIsNotTheKernels) {
+  std::vector<std::string> lines;
+  const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  for (const std::string_view line : split(text, '\n')) {
+    lines.emplace_back(line);
+    if (lines.size() == 1) lines.emplace_back("app: pool free:999999999 used:12");
+  }
+  const auto findings = findings_of(lines);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "free_bytes"), 13000 * 4096);
+}
+
 // Constructed in the form of a 5.15 kernel's report, with figures of a Jetson of 8 GB.
 TEST(LogFindings, TheKernelsReportTellsWhatNoProcessHolds) {
   const auto findings = findings_of_golden("oom_machine.log");
@@ -116,7 +186,7 @@ TEST(LogFindings, AControlGroupsReportHasItsLimit) {
   EXPECT_EQ(figure(findings[0], "limit_bytes"), 1024 * 1024);
   EXPECT_EQ(figure(findings[0], "processes"), 3);
   EXPECT_EQ(figure(findings[0], "processes_rss_bytes"), (884 + 246 + 56) * 4096);
-  EXPECT_EQ(findings[0].cures[1].command, "docker update --memory=1m --memory-swap=1m CONTAINER");
+  EXPECT_EQ(findings[0].cures[1].command, "echo 1M | sudo tee /sys/fs/cgroup/foo/memory.max");
   EXPECT_FALSE(figure(findings[0], "unaccounted_bytes"));
 }
 
