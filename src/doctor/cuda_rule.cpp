@@ -7,7 +7,8 @@ namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
-  if (is_prose(line)) return std::nullopt;
+  // PyTorch's help behind its error: "Search for `cudaErrorMemoryAllocation' in …".
+  if (is_prose(line) || has(line, "Search for `")) return std::nullopt;
   for (const std::string_view words :
        {"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory", "Out of memory"}) {
     if (!has(line, words)) continue;

@@ -9,9 +9,17 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr const char* kHost = "host";
+
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
-  const bool is_buffer = has(line, "alloc_buffer: allocating ") && has(line, "failed");
+  const bool is_buffer =
+      (has(line, "alloc_buffer: allocating ") && has(line, "failed")) ||
+      has(line, "alloc_buffer: failed to allocate buffer of size ") ||
+      has(line, "failed to allocate buffer for kv cache") ||
+      has(line, "ggml_aligned_malloc: insufficient memory") ||
+      (has(line, "ggml_vulkan") && has(line, "emory allocation of size ") && has(line, "failed")) ||
+      has(line, "ErrorOutOfDeviceMemory");
   const bool is_range = has(line, "alloc_tensor_range") || has(line, "ggml_gallocr_reserve");
   const bool is_refused = is_buffer || (is_range && has(line, "failed to allocate"));
   if (!is_refused && (has(line, "ggml_cuda_host_malloc") || has(line, "pinned memory"))) {
@@ -23,16 +31,26 @@ std::optional<LogMessage> read(std::string_view line) {
   if (!is_refused) return std::nullopt;
   auto requested = size_after(line, "buffer of size ");
   if (!requested) requested = size_after(line, "allocating ");
+  if (!requested) requested = size_after(line, "attempted to allocate ");
+  if (!requested) requested = size_after(line, "emory allocation of size ");
   message.add("requested_bytes", requested);
   if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
+  if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc"))
+    message.subject = kHost;
   message.part = is_buffer ? "buffer" : has(line, "alloc_tensor_range") ? "tensors" : "graph";
   if (has(line, "ggml_gallocr_reserve")) message.add("wanted", "compute buffer");
+  if (has(line, "for kv cache")) message.add("wanted", "key-value cache");
   return message;
 }
 
 // Layers that leave the GPU take their weights along: as many as make room for the request, or, where the
 // weights themselves did not fit, as many as do fit.
-std::optional<std::int64_t> layers_that_fit(const LogMessage& message) {
+struct Layers {
+  std::int64_t stay = 0;
+  Bytes freed;  // by those that leave
+};
+
+std::optional<Layers> layers_that_fit(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes"), model = message.bytes("model_buffer_bytes"),
              free = message.bytes("free_bytes");
   const auto layers = message.number("layers"), on_gpu = message.number("gpu_layers");
@@ -41,11 +59,12 @@ std::optional<std::int64_t> layers_that_fit(const LogMessage& message) {
   if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers && model->count >= *on_gpu) {
     const std::int64_t each = model->count / *on_gpu;
     const std::int64_t leave = (requested->count - 1) / each + 1;
-    return std::max<std::int64_t>(0, *on_gpu - leave);
+    return Layers{std::max<std::int64_t>(0, *on_gpu - leave), Bytes{std::min(leave, *on_gpu) * each}};
   }
   if (free && layers && !model && *layers > 0 && *layers < kMostLayers && *free < *requested) {
     const double part = static_cast<double>(free->count) / static_cast<double>(requested->count);
-    return static_cast<std::int64_t>(part * static_cast<double>(*layers));
+    const auto stay = static_cast<std::int64_t>(part * static_cast<double>(*layers));
+    return Layers{stay, Bytes{requested->count / *layers * (*layers - stay)}};
   }
   return std::nullopt;
 }
@@ -56,15 +75,23 @@ void add_cures(const LogMessage& message, Finding& finding) {
   const auto cache = message.bytes("kv_cache_bytes");
   const std::optional<Bytes> half_cache = cache ? std::optional(Bytes{cache->count / 2}) : std::nullopt;
   auto& cures = finding.cures;
-  if (const auto layers = layers_that_fit(message))
-    cures.push_back({fmt::format("keep {} layers on the GPU: the others make room for this", *layers),
-                     fmt::format("-ngl {}", *layers), message.bytes("requested_bytes")});
+  if (const auto layers = message.subject == kHost ? std::nullopt : layers_that_fit(message))
+    cures.push_back(
+        {fmt::format(
+             "keep {} layers on the GPU at most: the others make room for this, and what comes after it "
+             "needs some, too",
+             layers->stay),
+         fmt::format("-ngl {}", layers->stay), layers->freed});
   cures.push_back(
       {"halve the context: the key-value cache shrinks with it",
        context && *context > 1 ? fmt::format("-c {}", *context / 2) : "-c N, half of n_ctx in its log",
        half_cache});
-  cures.push_back({"keep the cache in 8 bits (half of f16)", "-fa -ctk q8_0 -ctv q8_0", half_cache});
-  if (cures.size() < 3)
+  cures.push_back({"keep the cache in 8 bits (half of f16; before September 2025 -fa alone)",
+                   "-fa on -ctk q8_0 -ctv q8_0", half_cache});
+  const bool is_host = message.subject == kHost;
+  if (is_host)
+    cures.push_back({"map the model's file instead of reading it", "leave out --no-mmap and --mlock", {}});
+  else if (cures.size() < 3)
     cures.push_back({"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}});
   if (batch && *batch > 1 && message.text("wanted") == "compute buffer")
     cures.push_back({"halve the micro-batch: the compute buffer shrinks with it",
@@ -75,7 +102,7 @@ void add_cures(const LogMessage& message, Finding& finding) {
         {"use smaller micro-batches",
          batch && *batch > 1 ? fmt::format("-ub {}", *batch / 2) : "-ub N, half of n_ubatch in its log",
          {}});
-  cures.push_back({"use a model of fewer bits", "Q4_K_M instead of Q8_0", {}});
+  cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
 }
 
 Finding explain(const LogMessage& message) {
@@ -94,7 +121,8 @@ Finding explain(const LogMessage& message) {
   }
   finding.id = "ggml-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("ggml could not allocate a buffer of {} on the GPU", size);
+  finding.title = fmt::format("ggml could not allocate a buffer of {} {}", size,
+                              message.subject == kHost ? "in the host's memory" : "on the GPU");
   finding.cause =
       "A model's layers, its key-value cache or the buffer of a batch did not fit in what was free.";
   finding.confidence = Confidence::likely;
@@ -107,7 +135,8 @@ Finding explain(const LogMessage& message) {
 LogRule ggml_rule() {
   return {"ggml",
           {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
-           "of pinned memory"},
+           "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
+           "ErrorOutOfDeviceMemory"},
           read,
           explain};
 }

@@ -52,9 +52,46 @@ void read_processes(std::string_view line, LogMessage& message) {
   message.add("other_processes", pids);
 }
 
+// "3.72 GiB allowed;": what set_per_process_memory_fraction leaves. A sentence or a figure stands before it.
+std::optional<Bytes> allowed_bytes(std::string_view line) {
+  const std::size_t end = line.find(" allowed;");
+  if (end == line.npos) return size_after(line, "max allowed: ");  // on a Mac
+  const std::string_view before = line.substr(0, end);
+  const std::size_t figure = before.find_last_of(";("), sentence = before.rfind(". ");
+  const std::size_t begin = sentence == before.npos ? figure
+                            : figure == before.npos ? sentence
+                                                    : std::max(figure, sentence);
+  return begin == before.npos ? std::nullopt : leading_size(before.substr(begin + 1));
+}
+
+// The allocator of CUDA itself (backend:cudaMallocAsync), whose figures stand on lines of their own:
+// "Currently allocated     : 5.00 GiB".
+std::optional<LogMessage> read_async(std::string_view line) {
+  LogMessage message;
+  const auto figure = [line](std::string_view name) -> std::optional<Bytes> {
+    const auto rest = text_after(line, name);
+    if (!rest) return std::nullopt;
+    // The next line may follow without a space: "58.00 MiBDevice limit".
+    const std::size_t unit = rest->find("iB");
+    return size_after(unit == rest->npos ? *rest : rest->substr(0, unit + 2), ": ");
+  };
+  if (const auto gpu = integer_after(line, "Allocation on device ")) {
+    message.add("gpu", gpu);
+    if (*gpu > 0) message.subject = fmt::format("GPU {}", *gpu);
+  }
+  message.add("allocated_bytes", figure("Currently allocated"));
+  message.add("requested_bytes", figure("Requested "));
+  message.add("total_bytes", figure("Device limit"));
+  message.add("free_bytes", figure("Free (according to CUDA)"));
+  message.may_go_on = !message.bytes("free_bytes");
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
+  if (has(line, "would exceed allowed memory")) return read_async(line);
   const auto requested = size_after(line, "ried to allocate ");
-  const bool names_itself = has(line, "CUDA out of memory") || has(line, "HIP out of memory");
+  const bool names_itself = has(line, "CUDA out of memory") || has(line, "HIP out of memory") ||
+                            has(line, "MPS backend out of memory");
   // The rest of a message that was broken: what is free or allocated stands with it.
   const bool tells_capacity = has(line, "GPU") &&
                               (has(line, "total capacity") || has(line, "total capacty")) &&
@@ -85,9 +122,16 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("free_bytes", size_after(line, " of which "));
     message.add("process_bytes", size_after(line, "this process has "));
     message.add("allocated_bytes", size_after(line, "Of the allocated memory "));
-    message.add("unallocated_bytes", size_after(line, "by PyTorch, and "));
+    auto unallocated = size_after(line, "by PyTorch, and ");
+    // "…, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 974.34 MiB is reserved …"
+    if (const auto pools = text_after(line, "by PyTorch, with "); pools && has(*pools, "private pools")) {
+      message.add("private_pools_bytes", leading_size(*pools));
+      unallocated = size_after(*pools, "), and ");
+    }
+    message.add("unallocated_bytes", unallocated);
     read_processes(line, message);
   }
+  message.add("allowed_bytes", allowed_bytes(line));
   const auto allocated = message.bytes("allocated_bytes"), reserved = message.bytes("reserved_bytes");
   if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
     message.add("unallocated_bytes", *reserved - *allocated);
@@ -98,6 +142,7 @@ std::optional<LogMessage> read(std::string_view line) {
 enum class Cause {
   too_large,        // one allocation is larger than the GPU
   unknown,          // the message does not tell who held the memory
+  own_share,        // what the program allowed itself is used up, and the GPU has more
   spilled,          // more is allocated than there is: the driver moved some to the host
   other_processes,  //
   rest_of_system,   // of a Jetson, which shares the memory
@@ -106,7 +151,7 @@ enum class Cause {
 };
 
 struct Figures {
-  std::optional<Bytes> requested, total, free, allocated, others;
+  std::optional<Bytes> requested, total, free, allocated, others, allowed;
   Bytes idle;  // reserved and not allocated
   explicit Figures(const LogMessage& message)
       : requested(message.bytes("requested_bytes")),
@@ -114,6 +159,7 @@ struct Figures {
         free(message.bytes("free_bytes")),
         allocated(message.bytes("allocated_bytes")),
         others(message.bytes("other_processes_bytes")),
+        allowed(message.bytes("allowed_bytes")),
         idle(message.bytes("unallocated_bytes").value_or(Bytes{})) {}
   // What is neither free nor PyTorch's.
   Bytes of_the_rest() const { return *total - *free - *allocated - idle; }
@@ -122,6 +168,10 @@ struct Figures {
 Cause cause_of(const Figures& figures) {
   const auto &requested = figures.requested, &total = figures.total, &allocated = figures.allocated;
   if (requested && total && *requested > *total) return Cause::too_large;
+  const auto& allowed = figures.allowed;
+  if (requested && allowed && figures.free && *figures.free >= *requested &&
+      *allowed - *requested < allocated.value_or(Bytes{}) + figures.idle)
+    return Cause::own_share;
   if (!allocated || !total) return Cause::unknown;
   if (*allocated > *total) return Cause::spilled;
   if (figures.others && *figures.others > *allocated) return Cause::other_processes;
@@ -135,6 +185,10 @@ std::string words_of(Cause cause, const Figures& figures) {
       return "One allocation is larger than the whole GPU memory: the input or the batch is too large.";
     case Cause::unknown:
       break;
+    case Cause::own_share:
+      return fmt::format(
+          "The share of the GPU that the program allowed itself was used up ({}), while {} were free.",
+          format_bytes(*figures.allowed), format_bytes(*figures.free));
     case Cause::spilled:
       return fmt::format(
           "{} are allocated on a GPU of {}: the driver had moved memory to the host's already, and none was "
@@ -177,10 +231,10 @@ Cure less_splitting(const LogMessage& message, const Figures& figures) {
 // A request that grows with the batch may be as large as what is there for it.
 Cure smaller_batch(const Figures& figures, Cause cause) {
   std::optional<Bytes> there;
-  if (cause == Cause::too_large)
-    there = *figures.total - figures.others.value_or(Bytes{});
-  else if (figures.free)
+  if (figures.free)
     there = *figures.free + figures.idle;
+  else if (cause == Cause::too_large)
+    there = *figures.total - figures.others.value_or(Bytes{});
   if (!there || !figures.requested || figures.requested->count <= 0 || there->count <= 0)
     return {"use a smaller batch or input", "batch_size = batch_size // 2", {}};
   const double part = static_cast<double>(there->count) / static_cast<double>(figures.requested->count);
@@ -203,6 +257,9 @@ void add_cures(const LogMessage& message, const Figures& figures, Cause cause, F
         {fmt::format("end or move what else uses the GPU (process {})", message.text("other_processes")),
          "nvidia-smi --query-compute-apps=pid,used_memory --format=csv", figures.others});
   };
+  if (cause == Cause::own_share)
+    cures.push_back(
+        {"allow the program a larger share", "torch.cuda.set_per_process_memory_fraction(SHARE)", {}});
   if (cause == Cause::other_processes) end_others();
   if (cause == Cause::rest_of_system) {
     cures.push_back({"see who holds the rest, and end it", "headroom top", figures.of_the_rest()});
@@ -236,15 +293,20 @@ Finding explain(const LogMessage& message) {
                   figures.free ? fmt::format(", {} were free", format_bytes(*figures.free)) : "",
                   figures.total ? fmt::format(" of {}", format_bytes(*figures.total)) : "");
   finding.cause = words_of(cause, figures);
-  finding.confidence = cause == Cause::too_large ? Confidence::certain
-                       : cause == Cause::unknown ? Confidence::possible
-                                                 : Confidence::likely;
+  finding.confidence = cause == Cause::too_large || cause == Cause::own_share ? Confidence::certain
+                       : cause == Cause::unknown                              ? Confidence::possible
+                                                                              : Confidence::likely;
   add_cures(message, figures, cause, finding);
   return finding;
 }
 
 }  // namespace
 
-LogRule torch_rule() { return {"pytorch", {"ut of memory. Tried", " total capac"}, read, explain}; }
+LogRule torch_rule() {
+  return {"pytorch",
+          {"ut of memory. Tried", " total capac", "would exceed allowed memory", "MPS backend out of memory"},
+          read,
+          explain};
+}
 
 }  // namespace headroom::doctor

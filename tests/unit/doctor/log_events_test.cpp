@@ -258,11 +258,11 @@ TEST(LogEvents, PyTorchsFirstCureIsThatOfTheCause) {
             "200.00 MiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; 20.00 MiB free; 7.50 "
             "GiB reserved in total by PyTorch)"),
       "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:100");
-  // Larger than the GPU: 8 of 16 GiB.
+  // Larger than the GPU: 6 GiB are free and 0.5 idle, of 16.
   EXPECT_EQ(
       first(v1 + "16.00 GiB (GPU 0; 8.00 GiB total capacity; 1.00 GiB already allocated; 6.00 GiB free; 1.50 "
                  "GiB reserved in total by PyTorch)"),
-      "batch_size = max(1, int(0.50 * batch_size))");
+      "batch_size = max(1, int(0.40 * batch_size))");
   // The rest of the system.
   EXPECT_EQ(
       first(v1 +
@@ -388,6 +388,47 @@ TEST(LogEvents, HundredsOfWarningsHideNothingSevere) {
   EXPECT_EQ(findings.back().id, "messages-left-out");
   EXPECT_EQ(findings.back().times, 50);
   EXPECT_THAT(findings.back().evidence.at(0).text, HasSubstr("job200.py"));
+}
+
+// The allocator of CUDA itself tells its figures on lines of their own.
+TEST(LogEvents, FiguresOfTheAsyncAllocatorStandOnTheirOwnLines) {
+  const auto findings = findings_of(
+      {"torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
+       "Currently allocated     : 5.00 GiB", "Requested               : 58.00 MiB",
+       "Device limit            : 7.44 GiB", "Free (according to CUDA): 20.00 MiB"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "requested_bytes"), 58 << 20);
+  EXPECT_EQ(figure(findings[0], "free_bytes"), 20 << 20);
+  EXPECT_EQ(figure(findings[0], "allocated_bytes"), std::int64_t{5} << 30);
+  EXPECT_EQ(findings[0].times, 1);
+}
+
+TEST(LogEvents, TheProgramsOwnShareIsNoWantOfMemory) {
+  const auto findings =
+      findings_of({"RuntimeError: CUDA out of memory. Tried to allocate 200.00 MiB (GPU 0; 7.79 GiB total "
+                   "capacity; 3.50 GiB already "
+                   "allocated; 3.20 GiB free; 3.72 GiB allowed; 3.60 GiB reserved in total by PyTorch)"});
+  EXPECT_THAT(findings.at(0).cause,
+              HasSubstr("allowed itself was used up (3.72 GiB), while 3.20 GiB were free"));
+  EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(SHARE)");
+}
+
+// The cure by what is there for it: 51.23 GiB free, of a request of 124.68 GiB on a GPU of 80.
+TEST(LogEvents, AMuchSmallerBatchGoesByWhatIsFree) {
+  const auto findings =
+      findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 124.68 GiB. GPU 0 has a "
+                   "total capacity of 79.25 GiB of "
+                   "which 51.23 GiB is free. Of the allocated memory 24.00 GiB is allocated by PyTorch, and "
+                   "3.14 GiB is reserved by "
+                   "PyTorch but unallocated."});
+  EXPECT_EQ(findings.at(0).cures.at(0).command, "batch_size = max(1, int(0.43 * batch_size))");
+}
+
+TEST(LogEvents, WhatTheHostLackedIsNotCuredByTheGpu) {
+  const auto findings =
+      findings_of({"ggml_gallocr_reserve_n: failed to allocate CPU buffer of size 84940800"});
+  EXPECT_THAT(findings.at(0).title, HasSubstr("in the host's memory"));
+  for (const Cure& cure : findings[0].cures) EXPECT_THAT(cure.command, testing::Not(HasSubstr("-ngl")));
 }
 
 }  // namespace
