@@ -120,11 +120,12 @@ class PooledRun {
         [this] { worker_.events.alive(); });
     ++frames_;
     frame_times_.push_back((monotonic_now() - began).count);
+    Status stop;
     for (const std::size_t m : due_) {
-      if (!requests_[m].stop) return requests_[m].stop;
       if (const auto times = std::exchange(requests_[m].frame, {})) worker_.events.record(m, *times);
+      if (!requests_[m].stop) stop = requests_[m].stop;
     }
-    return {};
+    return stop;
   }
 
   void run_model(std::size_t m, const FrameView* frame, Nanoseconds decode) {
