@@ -185,8 +185,9 @@ class __attribute__((visibility("default"))) ModelPool {
   ModelPool(ModelPool&&) noexcept;
   ModelPool& operator=(ModelPool&&) noexcept;
 
-  // Loads the runtime if it is the first model of it, but not the model. Throws std::invalid_argument of a
-  // name that is taken, sizes that cannot be, or a backend or arena that is not to be had.
+  // Loads the runtime if it is the first model of it, but not the model; that waits for a load in progress,
+  // so that what the runtime takes is known to be its own. Throws std::invalid_argument of a name that is
+  // taken, sizes that cannot be, or a backend or arena that is not to be had.
   void add(const PoolModel& model);
   // Waits for a session. Whoever has a session should ask for another one with a deadline: the memory of the
   // first may be what the second needs.
