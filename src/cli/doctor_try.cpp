@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/files.h"
@@ -66,6 +67,20 @@ class Bencher {
   // The run of this model alone, or nothing once there was a Ctrl-C. An error if no run came of it.
   Result<std::optional<LoadedSide>> run(const BenchResult& run, const ModelResult& model,
                                         const std::optional<CureSettings>& cure, const std::string& label) {
+    if (cure && doctor::wants_preparing(run, *cure) &&
+        prepared_.insert(model.name + ',' + cure->settings).second) {
+      std::vector<std::string> command{own_executable().string()};
+      for (std::string& word : doctor::preparing_arguments(run, model, *cure))
+        command.push_back(std::move(word));
+      for (const std::string& word :
+           {std::string("--output-dir"), (folder_ / "preparing").string(), std::string("--prepared-dir"),
+            (folder_ / "prepared").string(), std::string("--quiet")})
+        command.push_back(word);
+      // Where it does not come through, the trial itself tells why.
+      auto ended = wait_for(command, folder_ / "bench.log", label + ", prepared without the limit");
+      if (!ended) return forward_error(ended);
+      if (!*ended) return std::optional<LoadedSide>();
+    }
     const fs::path output = folder_ / std::to_string(++number_);
     std::vector<std::string> command{own_executable().string()};
     for (std::string& word : doctor::bench_arguments(run, model, cure)) command.push_back(std::move(word));
@@ -89,7 +104,15 @@ class Bencher {
                            const std::optional<CureSettings>& cure) {
     std::vector<std::string> command{"headroom"};
     for (std::string& word : doctor::bench_arguments(run, model, cure)) command.push_back(std::move(word));
-    return shell_command(command);
+    if (!cure || !doctor::wants_preparing(run, *cure)) return shell_command(command);
+    std::vector<std::string> before{"headroom"};
+    for (std::string& word : doctor::preparing_arguments(run, model, *cure))
+      before.push_back(std::move(word));
+    for (auto* words : {&before, &command}) {
+      words->emplace_back("--prepared-dir");
+      words->emplace_back("prepared");
+    }
+    return shell_command(before) + " && " + shell_command(command);
   }
 
  private:
@@ -127,6 +150,7 @@ class Bencher {
   bench::Interrupt& interrupt_;
   fs::path folder_;
   std::size_t trials_, number_ = 0;
+  std::set<std::string> prepared_;  // by model and settings
   ProgressLine line_;
 };
 

@@ -320,4 +320,20 @@ std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResu
   return arguments;
 }
 
+bool wants_preparing(const BenchResult& run, const CureSettings& cure) {
+  const auto pairs = pairs_of(cure.settings);
+  const bool maps = std::find(pairs.begin(), pairs.end(),
+                              std::pair<std::string, std::string>("mapped", "on")) != pairs.end();
+  return maps && run.options && run.options->memory_limit;
+}
+
+std::vector<std::string> preparing_arguments(const BenchResult& run, const ModelResult& model,
+                                             const CureSettings& cure) {
+  BenchResult without = run;
+  without.options->memory_limit.reset();
+  std::vector<std::string> arguments = bench_arguments(without, model, cure);
+  arguments.emplace_back("--skip-inference");
+  return arguments;
+}
+
 }  // namespace headroom::doctor

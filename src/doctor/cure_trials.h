@@ -38,4 +38,11 @@ std::optional<double> joint_latency(const BenchResult& run);
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
                                          const std::optional<CureSettings>& cure);
 
+// Whether what the cure maps must be prepared first, without the run's limit: making the file takes what
+// loading took, which is what did not fit.
+bool wants_preparing(const BenchResult& run, const CureSettings& cure);
+// And that: the setup alone.
+std::vector<std::string> preparing_arguments(const BenchResult& run, const ModelResult& model,
+                                             const CureSettings& cure);
+
 }  // namespace headroom::doctor

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "analysis/series_growth.h"
+#include "base/text.h"
+#include "doctor/cure_trials.h"
 
 namespace headroom::doctor {
 namespace {
@@ -79,7 +83,11 @@ Found out_of_memory(const ModelResult& model) {
           : "What a run needs beside the weights did not fit.",
       Confidence::likely);
   finding.evidence = {{"", 0, model.error}};
-  finding.cures = {{"search the settings that fit", "headroom bench --tune", {}}};
+  if (while_loading && can_map(model))
+    finding.cures.push_back(with_settings(
+        model, "map the weights from a file that is prepared once, without the limit or on a larger machine",
+        "mapped=on,prepack=off"));
+  finding.cures.push_back({"search the settings that fit", "headroom bench --tune", {}});
   add_leaner_settings(finding, model);
   finding.cures.push_back(smaller_input());
   finding.cures.push_back({"see which layers hold the memory", "headroom bench --layers", {}});
@@ -107,13 +115,12 @@ Found load_peak(const ModelResult& model) {
       fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load), format_bytes(*run)),
       "Loading holds the file, the weights and their re-packed copies at once.", Confidence::likely);
   finding.figures = {{"load_peak_bytes", load->count}, {"run_peak_bytes", run->count}};
+  // Not mapped=on alone: the re-packed copies of what is mapped come on top of it (the run peak of a model
+  // with large matrices grew by 78 %).
   if (can_map(model)) {
     finding.cures.push_back(with_settings(
         model, "map the weights from a prepared file, and keep no re-packed copies (may be slower)",
         "mapped=on,prepack=off", *load - *run));
-    finding.cures.push_back(with_settings(
-        model, "map the weights from a file that is prepared once, in ONNX Runtime's own format",
-        "mapped=on"));
   } else if (is_onnxruntime(model) && model.settings.prepacking) {
     finding.cures.push_back(
         with_settings(model, "keep no re-packed copies of the weights (may be slower)", "prepack=off"));
@@ -336,32 +343,75 @@ Bytes beyond_runtime(const std::vector<const ModelResult*>& models) {
   return sum;
 }
 
+// The same path, another name of one file, or a copy of it.
+bool is_same_file(const ModelResult& a, const ModelResult& b) {
+  namespace fs = std::filesystem;
+  if (a.path == b.path) return true;
+  if (!a.file_size || a.file_size != b.file_size) return false;
+  std::error_code code;
+  if (fs::equivalent(a.path, b.path, code)) return true;
+  if (code) return false;  // the run is of another machine, or they are gone
+  std::ifstream one(a.path, std::ios::binary), other(b.path, std::ios::binary);
+  return one && other &&
+         std::equal(std::istreambuf_iterator<char>(one), {}, std::istreambuf_iterator<char>(other), {});
+}
+
+// What these took of the memory while all ran, by their shares of pages; nothing if those were not sampled.
+std::optional<Bytes> joint_shares(const BenchResult& result, const std::vector<const ModelResult*>& models) {
+  if (!result.parallel) return std::nullopt;
+  Bytes sum;
+  for (const ModelResult* model : models) {
+    const auto& together = result.parallel->together;
+    const auto found = std::find_if(together.begin(), together.end(),
+                                    [&](const ModelResult& each) { return each.name == model->name; });
+    if (found == together.end() || !found->memory.pss_run_peak) return std::nullopt;
+    sum += *found->memory.pss_run_peak;
+  }
+  return sum;
+}
+
+std::string names_of(const std::vector<const ModelResult*>& models) {
+  std::string names;
+  for (std::size_t i = 0; i < models.size(); ++i)
+    names += fmt::format("{}{}", i == 0 ? "" : i + 1 == models.size() ? " and " : ", ", models[i]->name);
+  return names;
+}
+
 // Of models that were in memory at once.
-Found duplicates(const BenchResult& result) {
-  if (!result.parallel && !result.pipeline) return std::nullopt;
-  std::map<std::string, std::vector<const ModelResult*>> by_path;
-  for (const ModelResult& model : result.models) by_path[model.path].push_back(&model);
-  for (const auto& [path, models] : by_path) {
+std::vector<Finding> duplicates(const BenchResult& result) {
+  std::vector<Finding> found;
+  if (!result.parallel && !result.pipeline) return found;
+  std::vector<std::vector<const ModelResult*>> groups;
+  for (const ModelResult& model : result.models) {
+    auto same = std::find_if(groups.begin(), groups.end(),
+                             [&](const auto& group) { return is_same_file(*group.front(), model); });
+    if (same == groups.end()) same = groups.emplace(groups.end());
+    same->push_back(&model);
+  }
+  for (const auto& models : groups) {
     const auto& size = models.front()->file_size;
     if (models.size() < 2 || !size || size->count < kWorthTelling / 16) continue;
     const bool share_pages = std::all_of(models.begin(), models.end(),
                                          [](const ModelResult* model) { return model->settings.mapped; });
     if (share_pages) continue;
-    Finding finding =
-        finding_of("duplicate-models", Severity::warning,
-                   fmt::format("{} models are the same file: its weights are in memory {} times",
-                               models.size(), models.size()),
-                   "Each session has its own copy of the weights.");
-    finding.figures = {{"model", path}, {"file_bytes", size->count}};
+    Finding finding = finding_of("duplicate-models", Severity::warning,
+                                 fmt::format("{} are the same file: its weights are in memory {} times",
+                                             names_of(models), models.size()),
+                                 "Each session has its own copy of the weights.");
+    finding.figures = {{"model", models.front()->path}, {"file_bytes", size->count}};
     // Re-packed copies and arenas are in it, too: with the file's size alone the measured gain was larger
     // than what was said to be the most.
-    const Bytes saved = beyond_runtime({models.begin() + 1, models.end()});
-    const Bytes all = beyond_runtime(models);
+    const std::vector<const ModelResult*> others(models.begin() + 1, models.end());
+    const auto most = [&](const std::vector<const ModelResult*>& of) {
+      const Bytes beyond = beyond_runtime(of);
+      return std::min(beyond, joint_shares(result, of).value_or(beyond));
+    };
+    const Bytes saved = most(others), all = most(models);
     // --try measures it as the run with one of them alone, which is what all would share.
     CureSettings shared{models.front()->name, ""};
     for (std::size_t i = 1; i < models.size(); ++i) shared.also.push_back(models[i]->name);
     shared.leave_out_also = true;
-    Cure share{"let all users share one session", "headroom/model_pool.h", saved};
+    Cure share{"let all users share one session, as those of headroom/model_pool.h do", "", saved};
     share.settings = shared;
     finding.cures = {std::move(share)};
     if (std::all_of(models.begin(), models.end(), [](const ModelResult* model) { return can_map(*model); })) {
@@ -372,9 +422,22 @@ Found duplicates(const BenchResult& result) {
       map.settings->also = shared.also;
       finding.cures.push_back(std::move(map));
     }
-    return finding;
+    found.push_back(std::move(finding));
   }
-  return std::nullopt;
+  return found;
+}
+
+// "headroom bench --tune" alone would not run: with the model and the options of the run.
+void complete_commands(Finding& finding, const BenchResult& result, const ModelResult& model) {
+  constexpr std::string_view kBench = "headroom bench ";
+  if (!result.options) return;
+  for (Cure& cure : finding.cures) {
+    if (cure.command != "headroom bench --tune" && cure.command != "headroom bench --layers") continue;
+    std::vector<std::string> words{"headroom"};
+    for (std::string& word : bench_arguments(result, model, std::nullopt)) words.push_back(std::move(word));
+    words.push_back(cure.command.substr(kBench.size()));
+    cure.command = shell_command(words);
+  }
 }
 
 }  // namespace
@@ -384,7 +447,7 @@ std::vector<Finding> run_findings(const BenchResult& result, const std::string& 
                                  load_peak,        oversized_arena,    oversized_workspace,
                                  smaller_settings, convolution_search, pinned_on_unified,
                                  large_frames};
-  constexpr std::array kOfRuns{soft_limit, throttled, duplicates};
+  constexpr std::array kOfRuns{soft_limit, throttled};
   std::vector<Finding> findings;
   const auto add = [&](Found found) {
     if (!found) return;
@@ -393,8 +456,13 @@ std::vector<Finding> run_findings(const BenchResult& result, const std::string& 
     findings.push_back(std::move(*found));
   };
   for (const ModelResult& model : result.models)
-    for (const auto look_for : kOfModels) add(look_for(model));
+    for (const auto look_for : kOfModels) {
+      Found found = look_for(model);
+      if (found) complete_commands(*found, result, model);
+      add(std::move(found));
+    }
   for (const auto look_for : kOfRuns) add(look_for(result));
+  for (Finding& finding : duplicates(result)) add(std::move(finding));
   return findings;
 }
 

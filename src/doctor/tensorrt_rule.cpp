@@ -42,17 +42,18 @@ Finding explain(const LogMessage& message) {
   constexpr std::int64_t kLeast = 16;  // MiB
   const std::string workspace =
       requested ? std::to_string(std::max(kLeast, requested->count / 2 / mebibytes(1).count)) : "MIB";
-  finding.cures = {{requested ? "build with a workspace of half this request"
-                              : "build with a smaller workspace, below what is free",
-                    "trtexec --onnx=model.onnx --memPoolSize=workspace:" + workspace,
-                    {}},
-                   {"build with half precision: weights and activations take half",
-                    "trtexec --onnx=model.onnx --fp16",
-                    {}},
-                   {"build in a process of its own before the others start", "headroom build-engine", {}},
-                   {"measure what the engine needs to load and to run",
-                    "headroom bench --backend tensorrt --model NAME=model.engine",
-                    {}}};
+  finding.cures = {
+      {requested ? "build with a workspace of half this request"
+                 : "build with a smaller workspace, below what is free",
+       "trtexec --onnx=model.onnx --memPoolSize=workspace:" + workspace,
+       {}},
+      {"build with half precision: weights and activations take half",
+       "trtexec --onnx=model.onnx --fp16",
+       {}},
+      {"build in a process of its own before the others start", "headroom build-engine model.onnx", {}},
+      {"measure what the engine needs to load and to run",
+       "headroom bench --backend tensorrt --model NAME=model.engine",
+       {}}};
   return finding;
 }
 

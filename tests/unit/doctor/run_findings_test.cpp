@@ -1,5 +1,7 @@
 #include "doctor/run_findings.h"
 
+#include "doctor/cure_trials.h"
+
 #include "support/test_support.h"
 
 namespace headroom::test {
@@ -64,6 +66,58 @@ TEST(RunFindings, OfTheRun) {
   EXPECT_EQ(measured.cures[1].saves, mebibytes(2 * 170 - 50));
   for (ModelResult& model : result.models) model.settings.mapped = true;
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled")) << "processes share the file's pages";
+}
+
+TEST(RunFindings, EachFileThatIsLoadedTwiceIsNamed) {
+  const TemporaryFolder folder;
+  write_text(folder / "c.onnx", std::string(2 << 20, 'c'));
+  write_text(folder / "copy of c.onnx", std::string(2 << 20, 'c'));
+  write_text(folder / "other.onnx", std::string(2 << 20, 'o'));
+  BenchResult result;
+  result.models = {model_named("a"), model_named("b"), model_named("c"), model_named("d"), model_named("e")};
+  result.models[0].path = result.models[1].path = "same.onnx";
+  result.models[2].path = folder / "c.onnx";
+  result.models[3].path = folder / "copy of c.onnx";
+  result.models[4].path = folder / "other.onnx";
+  for (ModelResult& model : result.models) {
+    model.file_size = mebibytes(2);
+    model.memory.runtime = mebibytes(30);
+    model.memory.run_peak = mebibytes(200);
+  }
+  result.parallel.emplace();
+  auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].title, "a and b are the same file: its weights are in memory 2 times");
+  EXPECT_EQ(findings[1].title, "c and d are the same file: its weights are in memory 2 times");
+  EXPECT_EQ(findings[1].cures[0].saves, mebibytes(170));
+  // What was measured of them together is the most that can be saved.
+  result.parallel->together = result.models;
+  for (ModelResult& model : result.parallel->together) model.memory.pss_run_peak = mebibytes(60);
+  findings = doctor::run_findings(result, "");
+  EXPECT_EQ(findings[1].cures[0].saves, mebibytes(60));
+}
+
+TEST(RunFindings, WhatDiedWhileItWasLoadedIsPreparedElsewhere) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  model.status = ModelStatus::oom;
+  model.died_in = Phase::runtime_loaded;
+  model.path = "a b.onnx";
+  result.models = {model};
+  result.options.emplace();
+  result.options->memory_limit = mebibytes(250);
+  const auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.size(), 1U);
+  const Cure& first = findings[0].cures.at(0);
+  EXPECT_EQ(first.settings->settings, "mapped=on,prepack=off");
+  EXPECT_TRUE(doctor::wants_preparing(result, *first.settings));
+  const auto arguments = doctor::preparing_arguments(result, result.models[0], *first.settings);
+  EXPECT_THAT(arguments, testing::Not(testing::Contains("--mem-limit")));
+  EXPECT_EQ(arguments.back(), "--skip-inference");
+  EXPECT_FALSE(doctor::wants_preparing(result, CureSettings{"a", "prepack=off"}));
+  EXPECT_EQ(findings[0].cures.at(1).command,
+            "headroom bench --model 'a=a b.onnx,backend=onnxruntime' --mem-limit 262144000B --tune");
 }
 
 TEST(RunFindings, OfAModel) {
