@@ -71,8 +71,21 @@ std::optional<LogMessage> read(std::string_view line) {
     message.part = has(line, "throwing an instance") ? "terminate" : has(line, "what()") ? "what" : "";
     return message;
   }
-  if (has(line, "Cannot allocate memory") && !has(line, "alling back") &&
-      (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12"))) {
+  if (has(line, "runtime: out of memory") && !is_prose(line)) {
+    message.add("requested_bytes", size_after(line, "cannot allocate "));
+    message.add("told_by", "Go");
+    return message;
+  }
+  // "memory allocation of 8589934592 bytes failed"
+  if (const auto size = size_after(line, "memory allocation of "); size && has(line, " bytes failed")) {
+    message.add("requested_bytes", size);
+    message.add("told_by", "Rust");
+    return message;
+  }
+  const bool refused = has(line, "Cannot allocate memory") || has(line, "cannot allocate memory");
+  if (refused && !has(line, "alling back") &&
+      (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12") ||
+       has(line, "ailed: ") || has(line, "ailed to ") || has(line, "rror: "))) {
     message.add("told_by", "the system");
     return message;
   }
@@ -109,7 +122,7 @@ Finding explain(const LogMessage& message) {
 LogRule host_memory_rule() {
   return {"host-memory",
           {"you tried to allocate ", "Unable to allocate ", "MemoryError", "std::bad_alloc",
-           "Cannot allocate memory"},
+           "annot allocate memory", "runtime: out of memory", "memory allocation of "},
           read,
           explain};
 }

@@ -60,6 +60,7 @@ void LogFindings::end_file() {
   context_.clear();
   cut_ = {};
   chosen_.reset();
+  refused_by_driver_.reset();
   waits_for_answer_ = false;
   groups_.end_file();
 }
@@ -113,7 +114,13 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     // A builder that leaves a tactic out goes on.
     if (rule->name == "tensorrt-tactic" && message.part == "skipped")
       groups_.answer("tensorrt", {file, number}, clean(line));
+    // TensorFlow's allocator asks the driver for a tenth less, and again; if it gets nothing it says so.
+    const auto refused = rule->name == "tensorflow" && message.part == "device"
+                             ? message.bytes("requested_bytes")
+                             : std::nullopt;
+    const auto before = std::exchange(refused_by_driver_, refused);
     add(*rule, std::move(message), {file, number}, line);
+    if (refused && before && *refused < *before) groups_.answer("tensorflow", {file, number}, clean(line));
   }
   read_retry({file, number}, line);
   return report_.is_open() || waits_for_answer_ || cut_.rule != nullptr;

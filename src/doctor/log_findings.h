@@ -61,6 +61,7 @@ class LogFindings {
     LogPlace at;
   };
   std::optional<Chosen> chosen_;
+  std::optional<Bytes> refused_by_driver_;  // to TensorFlow, by the last message
   bool waits_for_answer_ = false;
 };
 

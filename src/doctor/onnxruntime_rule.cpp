@@ -30,6 +30,13 @@ std::optional<LogMessage> read(std::string_view line) {
     }
     return std::nullopt;
   }
+  // "CUDA failure 2: out of memory ; GPU=0 ; …; expr=cudaMalloc((void**)&p, size);"
+  if (has(line, "CUDA failure 2: out of memory") || has(line, "cudaErrorMemoryAllocation:out of memory")) {
+    message.add("memory", "driver");
+    message.add("gpu", integer_after(line, "GPU="));
+    message.part = part_of(line);
+    return message;
+  }
   const bool names_itself = has(line, "Status Message:") || has(line, "Load model from") ||
                             has(line, "ONNXRuntimeError") || has(line, "onnxruntime");
   if (names_itself && (has(line, "bad allocation") || has(line, "std::bad_alloc"))) {
@@ -63,8 +70,11 @@ Finding explain(const LogMessage& message) {
          {}}};
     return finding;
   }
-  finding.title = fmt::format("ONNX Runtime's arena could not get {}{}", words_for(requested),
-                              node.empty() ? "" : fmt::format(" for the node {}", node));
+  if (message.text("memory") == "driver")
+    finding.title = "ONNX Runtime got no GPU memory from the driver";
+  else
+    finding.title = fmt::format("ONNX Runtime's arena could not get {}{}", words_for(requested),
+                                node.empty() ? "" : fmt::format(" for the node {}", node));
   if (requested && is_impossible(*requested)) {
     finding.cause =
         "No machine has so much: the size was computed wrong, from a dimension that is broken or negative. "
@@ -97,7 +107,8 @@ Finding explain(const LogMessage& message) {
 
 LogRule onnxruntime_rule() {
   return {"onnxruntime",
-          {"requested buffer of size", "requested bytes of", "bad allocation", "std::bad_alloc"},
+          {"requested buffer of size", "requested bytes of", "bad allocation", "std::bad_alloc",
+           "CUDA failure 2: out of memory", "cudaErrorMemoryAllocation:out"},
           read,
           explain};
 }

@@ -14,6 +14,7 @@ namespace {
 
 // "2343 (python3) total-vm:…": the name may hold brackets and spaces; it is cut at 15 bytes.
 constexpr const char* kChosen = "chosen";
+constexpr const char* kPanic = "panic";
 
 bool read_victim(std::string_view text, LogMessage& message) {
   const auto pid = integer_after(text, "");
@@ -50,6 +51,11 @@ std::optional<LogMessage> read_summary(std::string_view line) {
 
 std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "oom-kill:constraint=")) return read_summary(line);
+  if (has(line, "not syncing: Out of memory")) {
+    LogMessage message;
+    message.add("constraint", kPanic);
+    return message;
+  }
   if (has(line, "invoked oom-killer")) return std::nullopt;  // the report that follows has it
   auto victim = text_after(line, "Killed process ");
   if (!victim && has(line, "ut of memory")) victim = text_after(line, "Kill process ");
@@ -141,6 +147,17 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.severity = Severity::severe;
   if (message.text("constraint") == "control group") return explain_group(message, finding);
+  if (message.text("constraint") == kPanic) {
+    finding.id = "kernel-oom-panic";
+    finding.title = "The kernel stopped the machine: it was out of memory";
+    finding.cause = "No process was left that it might kill, or it was told to stop (vm.panic_on_oom).";
+    finding.confidence = Confidence::certain;
+    finding.cures = {
+        {"see whether it is told to stop", "sysctl vm.panic_on_oom", {}},
+        {"put a limit on the programs, so that one fails alone", "headroom run --limit SIZE -- COMMAND", {}},
+        {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}}};
+    return finding;
+  }
   const auto held = message.bytes("anonymous_bytes"), hidden = message.bytes("unaccounted_bytes"),
              total = message.bytes("ram_bytes");
   finding.id = "kernel-oom-kill";
@@ -182,7 +199,8 @@ Finding explain(const LogMessage& message) {
 
 LogRule oom_kill_rule() {
   LogRule rule{"oom-kill",
-               {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer"},
+               {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer",
+                "not syncing: Out of memory"},
                read,
                explain};
   rule.from_outside = true;

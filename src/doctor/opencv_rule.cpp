@@ -9,7 +9,7 @@ namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
   if (!has(line, "-4:Insufficient memory") && !has(line, "(Insufficient memory)") &&
-      !has(line, "in function 'OutOfMemoryError'"))
+      !has(line, "OpenCV Error: Insufficient memory") && !has(line, "in function 'OutOfMemoryError'"))
     return std::nullopt;
   LogMessage message;
   message.add("requested_bytes", size_after(line, "Failed to allocate "));
@@ -35,7 +35,7 @@ Finding explain(const LogMessage& message) {
   finding.cause = "A picture, or a batch of them, was larger than the memory that was left.";
   finding.confidence = Confidence::likely;
   finding.cures = {{"decode at a smaller size", "cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_2)", {}},
-                   {"keep fewer frames at once", "headroom bench --max-frames-in-mem 8", {}}};
+                   {"keep fewer frames at once", "cv2.VideoCapture.set(cv2.CAP_PROP_BUFFERSIZE, 2)", {}}};
   return finding;
 }
 

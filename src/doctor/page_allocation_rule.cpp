@@ -8,7 +8,17 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr const char* kContiguous = "contiguous";
+
 std::optional<LogMessage> read(std::string_view line) {
+  // "cma: cma_alloc: reserved: alloc failed, req-size: 1024 pages, ret: -12"; -16 is busy, and tried again
+  if (has(line, "cma_alloc: ") && has(line, "alloc failed")) {
+    if (!has(line, "ret: -12")) return std::nullopt;
+    LogMessage message;
+    message.subject = kContiguous;
+    message.add("pages", integer_after(line, "req-size: "));
+    return message;
+  }
   const bool failed = has(line, "page allocation failure"),
              stalled = has(line, "page allocation stalls for ");
   if ((!failed && !stalled) || !has(line, "order:")) return std::nullopt;
@@ -18,7 +28,23 @@ std::optional<LogMessage> read(std::string_view line) {
   return message;
 }
 
+Finding explain_contiguous(const LogMessage& message) {
+  const auto pages = message.number("pages");
+  Finding finding;
+  finding.id = "contiguous-memory-full";
+  finding.severity = Severity::warning;
+  finding.title = fmt::format("The kernel's area of contiguous memory (CMA) had no {} pages left",
+                              pages ? std::to_string(*pages) : "more");
+  finding.cause = "Cameras, codecs and displays take their buffers there; it has a fixed size, set at boot.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {{"see how much of it is free", "grep Cma /proc/meminfo", {}},
+                   {"make it larger, on the kernel's command line", "cma=256M", {}},
+                   {"use fewer or smaller buffers of cameras and codecs", "", {}}};
+  return finding;
+}
+
 Finding explain(const LogMessage& message) {
+  if (message.subject == kContiguous) return explain_contiguous(message);
   const std::int64_t order = message.number("order").value_or(0);
   const auto stalled = message.number("stalled_ms");
   Finding finding;
@@ -43,7 +69,7 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule page_allocation_rule() {
-  LogRule rule{"page-allocation", {"page allocation "}, read, explain};
+  LogRule rule{"page-allocation", {"page allocation ", "cma_alloc: "}, read, explain};
   rule.from_outside = true;
   return rule;
 }

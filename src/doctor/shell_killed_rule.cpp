@@ -1,8 +1,9 @@
-// A shell tells that a program of it was killed: "bash: line 1:  1234 Killed   python3 main.py". By whom it
-// does not know.
+// A shell tells that a program of it was killed: "bash: line 1:  1234 Killed   python3 main.py"; so do ROS
+// 2's launch, docker compose and PyTorch's DataLoader. By whom they do not know.
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "doctor/log_retry.h"
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -12,7 +13,40 @@ namespace {
 constexpr std::string_view kWords = " Killed  ";
 constexpr std::size_t kLongestCommand = 80;
 
+LogMessage killed(std::string_view command) {
+  LogMessage message;
+  message.subject = command.substr(0, kLongestCommand);
+  message.add("command", message.subject);
+  return message;
+}
+
+// Of those that start programs: "[ERROR] [detector-1]: process has died [pid 812, exit code -9, cmd '…']",
+// "detector-1 exited with code 137", "DataLoader worker (pid 812) is killed by signal: Killed.", "zsh: killed
+// python3 main.py".
+std::optional<LogMessage> read_starter(std::string_view line) {
+  if (has(line, "process has died") && has(line, "exit code -9")) {
+    const std::string_view name = source_of(line);
+    LogMessage message = killed(name.empty() ? "a node" : name);
+    message.add("pid", integer_after(line, "[pid "));
+    return message;
+  }
+  if (const std::size_t at = line.find(" exited with code 137"); at != line.npos) {
+    const std::string_view before = line.substr(0, at);
+    return killed(before.substr(before.rfind(' ') + 1));
+  }
+  if (has(line, "DataLoader worker (pid") && has(line, "killed by signal: Killed")) {
+    LogMessage message = killed("a DataLoader worker");
+    auto pid = integer_after(line, "(pid(s) ");
+    message.add("pid", pid ? pid : integer_after(line, "(pid "));
+    return message;
+  }
+  if (const auto rest = text_after(line, "zsh: killed "); rest && !trim(*rest).empty())
+    return killed(trim(*rest));
+  return std::nullopt;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
+  if (auto message = read_starter(line)) return message;
   const std::size_t at = line.find(kWords);
   if (at == line.npos) return std::nullopt;
   // The number of the process stands before it.
@@ -23,12 +57,12 @@ std::optional<LogMessage> read(std::string_view line) {
   const bool has_number =
       digits < at && (who.empty() || who.ends_with(':')) && (digits == 0 || line[digits - 1] == ' ');
   const auto pid = has_number ? parse_number<std::int64_t>(line.substr(digits, at - digits)) : std::nullopt;
-  const std::string_view command = trim(line.substr(at + kWords.size()));
+  std::string_view command = trim(line.substr(at + kWords.size()));
+  constexpr std::string_view kDumped = "(core dumped)";
+  if (command.starts_with(kDumped)) command = trim(command.substr(kDumped.size()));
   if (!pid || command.empty()) return std::nullopt;
-  LogMessage message;
-  message.subject = command.substr(0, kLongestCommand);
+  LogMessage message = killed(command);
   message.add("pid", pid);
-  message.add("command", message.subject);
   return message;
 }
 
@@ -38,9 +72,8 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::warning;
   finding.title = fmt::format("'{}' was killed (SIGKILL)", message.text("command"));
   finding.cause =
-      "The kernel does that where memory runs out, and so do people, supervisors and schedulers; the shell "
-      "does "
-      "not tell by whom.";
+      "The kernel does that where memory runs out, and so do people, supervisors and schedulers; whoever "
+      "started it does not tell by whom.";
   finding.confidence = Confidence::possible;
   finding.cures = {
       {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}},
@@ -53,7 +86,11 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule shell_killed_rule() {
-  LogRule rule{"shell-killed", {kWords}, read, explain};
+  LogRule rule{
+      "shell-killed",
+      {kWords, "process has died", "exited with code 137", "killed by signal: Killed", "zsh: killed "},
+      read,
+      explain};
   rule.from_outside = true;
   return rule;
 }

@@ -431,5 +431,25 @@ TEST(LogEvents, WhatTheHostLackedIsNotCuredByTheGpu) {
   for (const Cure& cure : findings[0].cures) EXPECT_THAT(cure.command, testing::Not(HasSubstr("-ngl")));
 }
 
+// TensorFlow's allocator asks the driver for a tenth less until it is given some.
+TEST(LogEvents, TensorFlowsSmallerRequestsGoOn) {
+  const auto refused = [](const char* size, std::int64_t bytes) {
+    return fmt::format(
+        "E cuda_driver.cc:936] failed to allocate {} ({} bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out "
+        "of memory",
+        size, bytes);
+  };
+  const std::vector<std::string> start{refused("3.90G", 4187987968), refused("3.51G", 3769189376),
+                                       refused("3.16G", 3392270336)};
+  auto findings = findings_of(start);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings_of({start[0]}).at(0).severity, Severity::severe) << "nothing was asked for after it";
+  std::vector<std::string> failed = start;
+  failed.emplace_back(
+      "ResourceExhaustedError: OOM when allocating tensor with shape[32,256,256,64] and type float on GPU:0");
+  EXPECT_EQ(findings_of(failed).at(0).severity, Severity::severe);
+}
+
 }  // namespace
 }  // namespace headroom::test
