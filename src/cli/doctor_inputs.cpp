@@ -92,7 +92,10 @@ Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& f
   append(findings, doctor::recording_findings(analysis, grown, file.string(), [&](StackId stack) {
            return report::one_line_stack(named, stack, kPlaceWidth);
          }));
-  return std::string("a recording of headroom trace");
+  std::string words = "a recording of headroom trace";
+  if (analysis.host_recorded && analysis.leaks.growth == analysis::Growth::unknown)
+    words += "; no layer repeats in it, so leaks were not looked for";
+  return words;
 }
 
 Result<std::string> read_snapshot(const fs::path& file, std::vector<Finding>& findings) {
@@ -204,6 +207,25 @@ Status keep(Result<std::string> words, const std::string& path, const std::strin
   return {};
 }
 
+// Those of the command's other processes, which lie beside its own: a wrapper's child is the program.
+Status read_other_processes(const fs::path& recording, Examination& examination) {
+  constexpr std::size_t kMost = 100;
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(recording.string() + ".d", code))
+    if (entry.path().extension() == ".hrec") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (std::size_t i = 0; i < std::min(files.size(), kMost); ++i) {
+    auto kept =
+        keep(read_recording(files[i], examination.findings), files[i].string(), "recording", examination);
+    if (!kept) return kept;
+  }
+  if (files.size() > kMost)
+    examination.examined.push_back({recording.string() + ".d", "recording",
+                                    fmt::format("{} more recordings were left out", files.size() - kMost)});
+  return {};
+}
+
 Status read_as_log(const std::string& path, Examination& examination) {
   auto lines = examination.logs.read_file(path);
   if (!lines) return forward_error(lines);
@@ -222,12 +244,18 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
   if (fs::is_directory(file, code))
     return keep(read_run(file / "report.json", examination.findings), path, "run", examination);
   const std::string begin = begin_of(file);
-  if (const auto kind = known_kind(file, begin))
-    return keep(kind->read(file, examination.findings), path, kind->name, examination);
+  if (const auto kind = known_kind(file, begin)) {
+    auto kept = keep(kind->read(file, examination.findings), path, kind->name, examination);
+    if (kept && kind->name == "recording") kept = read_other_processes(file, examination);
+    return kept;
+  }
   if (begin.starts_with("time_seconds,unix_time_seconds,"))
     return input_error(fmt::format("cannot read {}", path),
                        "it is a table of headroom watch, which has no totals of memory and swap",
                        "log with --output FILE.jsonl, and give that");
+  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
+    return input_error(fmt::format("cannot read {}", path), "it is text in UTF-16",
+                       fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} | headroom doctor -", path));
   if (is_binary(begin)) {
     if (if_binary == IfBinary::leave_out) return {};
     return input_error(fmt::format("cannot read {}", path),

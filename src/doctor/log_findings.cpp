@@ -28,6 +28,16 @@ std::string clean(std::string_view text) {
   return with_valid_utf8(without_terminal_control(trim(text).substr(0, LogFindings::kMostText)));
 }
 
+// What stands around the words by which the rule knows it: they may come late in a long line.
+std::string clean_around(const LogRule& rule, std::string_view text) {
+  constexpr std::size_t kBefore = LogFindings::kMostText / 4;
+  if (text.size() <= LogFindings::kMostText) return clean(text);
+  std::size_t first = text.npos;
+  for (const std::string_view anchor : rule.anchors) first = std::min(first, text.find(anchor));
+  if (first == text.npos || first + kBefore <= LogFindings::kMostText) return clean(text);
+  return "…" + clean(text.substr(first - kBefore));
+}
+
 }  // namespace
 
 const LogRule* rule_of(std::string_view line, LogMessage& message) {
@@ -150,7 +160,7 @@ void LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& a
   cut_ = {};
   if (message.may_go_on && lines < kMostLines)
     cut_ = {&rule, at, std::string(text), lines, message.figures.size()};
-  groups_.add(rule, std::move(message), at, clean(text));
+  groups_.add(rule, std::move(message), at, clean_around(rule, text));
 }
 
 // Terminals break words and keep spaces, so they come first; loggers break between words. A line that says by

@@ -72,9 +72,15 @@ std::optional<Bytes> leading_size(std::string_view text) {
   const auto letters = std::find_if(rest.begin(), rest.end(),
                                     [](char c) { return !std::isalpha(static_cast<unsigned char>(c)); });
   const double factor = factor_of(rest.substr(0, static_cast<std::size_t>(letters - rest.begin())));
-  if (factor == 1 && whole_code == std::errc{} && whole_after == after) return Bytes{whole};
-  constexpr double kMost = 9.2e18;
-  if (number * factor >= kMost) return std::nullopt;
+  // "1e3", "1,5": of another notation, of which the first digits alone would be wrong.
+  const bool goes_on = after + 1 < end && (*after == 'e' || *after == ',') &&
+                       std::isdigit(static_cast<unsigned char>(after[1])) != 0;
+  if (goes_on) return std::nullopt;
+  // The sum of two stays within 64 bits.
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  if (factor == 1 && whole_code == std::errc{} && whole_after == after)
+    return whole < kMost ? std::optional(Bytes{whole}) : std::nullopt;
+  if (number * factor >= static_cast<double>(kMost)) return std::nullopt;
   return Bytes{std::llround(number * factor)};
 }
 

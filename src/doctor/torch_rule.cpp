@@ -155,12 +155,17 @@ struct Figures {
   Bytes idle;  // reserved and not allocated
   explicit Figures(const LogMessage& message)
       : requested(message.bytes("requested_bytes")),
-        total(message.bytes("total_bytes")),
-        free(message.bytes("free_bytes")),
-        allocated(message.bytes("allocated_bytes")),
-        others(message.bytes("other_processes_bytes")),
-        allowed(message.bytes("allowed_bytes")),
-        idle(message.bytes("unallocated_bytes").value_or(Bytes{})) {}
+        total(possible(message, "total_bytes")),
+        free(possible(message, "free_bytes")),
+        allocated(possible(message, "allocated_bytes")),
+        others(possible(message, "other_processes_bytes")),
+        allowed(possible(message, "allowed_bytes")),
+        idle(possible(message, "unallocated_bytes").value_or(Bytes{})) {}
+  // No machine has more: sums of what is left overflow nothing.
+  static std::optional<Bytes> possible(const LogMessage& message, std::string_view name) {
+    const auto bytes = message.bytes(name);
+    return bytes && is_impossible(*bytes) ? std::nullopt : bytes;
+  }
   // What is neither free nor PyTorch's.
   Bytes of_the_rest() const { return *total - *free - *allocated - idle; }
 };

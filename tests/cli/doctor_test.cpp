@@ -183,6 +183,25 @@ TEST_F(Doctor, AProgramsOutputBesideThatOfAToolIsReadToo) {
                     HasSubstr("text of tegrastats, 1 sample;"), HasSubstr("and read as a log of 3 lines")));
 }
 
+TEST_F(Doctor, TextInUtf16IsNamed) {
+  write_text(folder_ / "windows.log", std::string("\xff\xfeO\0O\0M\0", 8));
+  const CommandResult result = run({"windows.log"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("it is text in UTF-16"));
+}
+
+// A wrapper's child is the program.
+TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
+  const CommandResult traced = run_headroom(
+      {"trace", "--full", "--out", (folder_ / "app.hrec").string(), "--", "sh", "-c", "cat /dev/null; true"});
+  ASSERT_EQ(traced.exit_code, 0) << traced.err;
+  const CommandResult result = run({"app.hrec"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("looked at app.hrec: a recording of headroom trace; no layer repeats in it"),
+                    HasSubstr("looked at app.hrec.d/")));
+}
+
 TEST_F(Doctor, LiveLooksAtTheMachine) {
   const CommandResult result = run({"--live", "--json"});
   EXPECT_LE(result.exit_code, 1) << result.err;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "doctor/log_findings.h"
 #include "doctor/log_retry.h"
+#include "doctor/message_text.h"
 #include "support/test_support.h"
 
 namespace headroom::test {
@@ -449,6 +450,32 @@ TEST(LogEvents, TensorFlowsSmallerRequestsGoOn) {
   failed.emplace_back(
       "ResourceExhaustedError: OOM when allocating tensor with shape[32,256,256,64] and type float on GPU:0");
   EXPECT_EQ(findings_of(failed).at(0).severity, Severity::severe);
+}
+
+TEST(LogEvents, TheEvidenceOfALongLineHasTheMessageInIt) {
+  const std::string line =
+      std::string(3000, 'x') + " torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+  const std::string text = findings_of({line}).at(0).evidence.at(0).text;
+  EXPECT_THAT(text, HasSubstr("Tried to allocate 2.00 GiB"));
+  EXPECT_LE(text.size(), LogFindings::kMostText + 3);
+}
+
+TEST(LogEvents, FiguresOfAnotherNotationAreNotReadByHalves) {
+  EXPECT_EQ(doctor::leading_size("1e3 MiB"), std::nullopt);
+  EXPECT_EQ(doctor::leading_size("1,5 GiB"), std::nullopt);
+  EXPECT_EQ(doctor::leading_size("1,024 MiB"), mebibytes(1024));
+  EXPECT_EQ(doctor::leading_size("12, of which"), Bytes{12});
+  EXPECT_EQ(doctor::leading_size("9223372036854775807"), std::nullopt);
+}
+
+TEST(LogEvents, HostileFiguresOverflowNothing) {
+  const std::string most = "4000000.00 TiB";
+  const auto findings =
+      findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " + most +
+                   ". GPU 0 has a total capacity of " + most + " of which " + most +
+                   " is free. Process 1 has " + most + " memory in use. Of the allocated memory " + most +
+                   " is allocated by PyTorch, and " + most + " is reserved by PyTorch but unallocated."});
+  ASSERT_EQ(findings.size(), 1U);
 }
 
 }  // namespace
