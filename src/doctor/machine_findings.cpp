@@ -25,6 +25,15 @@ Finding finding_of(const char* id, Severity severity, std::string title, std::st
   return finding;
 }
 
+// "636.0 MiB available, 12.000 s after the first of 40 samples over 1.5 min"; nothing of one sample alone.
+std::vector<Evidence> moment(const MachineHistory& history, Nanoseconds at, const std::string& what) {
+  if (history.duration().count <= 0) return {};
+  return {{"", 0,
+           fmt::format("{}, {} of {} samples over {}", what,
+                       at.count == 0 ? "in the first" : format_duration(at) + " after the first",
+                       history.samples, format_duration(history.duration()))}};
+}
+
 std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent) {
   return total ? total->count / 100 * percent : 0;
 }
@@ -90,6 +99,8 @@ Found swap_thrash(const MachineHistory& history) {
                  "Programs use more memory than there is: pages are thrown out and needed again at once, of "
                  "files or from swap.",
                  Confidence::likely);
+  finding.evidence =
+      moment(history, history.thrashed_at, fmt::format("{:.0f} pages a second", history.most_thrash));
   finding.figures = {{"thrash_seconds", history.thrashed.seconds()},
                      {"most_pages_per_second", history.most_thrash},
                      {"most_swapped_bytes", history.most_swapped.count}};
@@ -162,6 +173,7 @@ Found cache_starves_nvmap(const MachineHistory& history) {
                              format_bytes(*history.starved_free), format_bytes(*history.starved_cache)),
                  "NvMap takes free pages only: a GPU allocation can fail while MemAvailable is large.",
                  Confidence::likely);
+  finding.evidence = moment(history, history.starved_at, format_bytes(*history.starved_free) + " free");
   finding.figures = {{"free_bytes", history.starved_free->count},
                      {"cache_bytes", history.starved_cache->count}};
   finding.cures = {{"give the page cache back before models are loaded",
@@ -185,9 +197,9 @@ Found in_pieces(const MachineHistory& history) {
 }
 
 Found little_available(const MachineHistory& history) {
-  const auto& total = history.last.ram_total;
-  if (!total || !history.lowest_available || history.lowest_available->count > share_of(total, 10))
-    return std::nullopt;
+  if (!history.lowest_available) return std::nullopt;
+  const std::optional<Bytes> total = history.lowest_of;
+  if (history.lowest_available->count > share_of(total, 10)) return std::nullopt;
   const bool no_swap = !history.last.swap_total || history.last.swap_total->count == 0;
   Finding finding =
       finding_of(no_swap ? "no-swap-no-reserve" : "little-memory-left", Severity::warning,
@@ -196,6 +208,8 @@ Found little_available(const MachineHistory& history) {
                  no_swap ? "The next peak meets the kernel's killer: a reserve of 15 % is the rule, and swap "
                            "takes what is idle."
                          : "A reserve of 15 % is the rule: the next peak goes to swap, or is killed.");
+  finding.evidence =
+      moment(history, history.lowest_at, format_bytes(*history.lowest_available) + " available");
   finding.figures = {{"available_bytes", history.lowest_available->count}, {"total_bytes", total->count}};
   finding.cures = {{"see who holds the memory", "headroom top", {}}};
   if (no_swap) finding.cures.push_back(make_swap_file("have swap as a reserve", total));
@@ -224,8 +238,8 @@ Found group_nearly_full(const MachineHistory& history) {
 }
 
 Found swap_nearly_full(const MachineHistory& history) {
-  const auto &swap = history.last.swap_total, &total = history.last.ram_total;
-  if (!swap || swap->count == 0 || !total || !history.lowest_available) return std::nullopt;
+  if (history.swapped_of.count == 0 || !history.lowest_available) return std::nullopt;
+  const std::optional<Bytes> swap = history.swapped_of, total = history.lowest_of;
   if (history.most_swapped.count < share_of(swap, 90) ||
       history.lowest_available->count > share_of(total, 20))
     return std::nullopt;
@@ -235,6 +249,8 @@ Found swap_nearly_full(const MachineHistory& history) {
                              format_bytes(history.most_swapped), format_bytes(*swap),
                              format_bytes(*history.lowest_available), format_bytes(*total)),
                  "Swap is smaller than what is idle: the next peak meets the kernel's killer.");
+  finding.evidence =
+      moment(history, history.swapped_at, format_bytes(history.most_swapped) + " of swap used");
   finding.figures = {{"swap_used_bytes", history.most_swapped.count},
                      {"swap_bytes", swap->count},
                      {"available_bytes", history.lowest_available->count}};

@@ -8,6 +8,12 @@ namespace {
 constexpr std::size_t kMostPoints = 512, kMostEvents = 8, kMostProcesses = 512;
 constexpr double kThrashPages = 2500, kPiecesFactor = 3.5;  // as the alerts have them
 
+// Whether `part` of `whole` is a smaller share than the other.
+bool is_less(Bytes part, Bytes whole, Bytes other_part, Bytes other_whole) {
+  return static_cast<double>(part.count) * static_cast<double>(other_whole.count) <
+         static_cast<double>(other_part.count) * static_cast<double>(whole.count);
+}
+
 }  // namespace
 
 void MachineHistory::add(const SystemSample& sample) {
@@ -21,9 +27,19 @@ void MachineHistory::add(const SystemSample& sample) {
   if (risk_) risk_->add(sample);
   last_time = sample.time;
   ++samples;
-  if (sample.ram_available && (!lowest_available || *sample.ram_available < *lowest_available))
+  if (sample.ram_available && sample.ram_total &&
+      (!lowest_available ||
+       is_less(*sample.ram_available, *sample.ram_total, *lowest_available, lowest_of))) {
     lowest_available = sample.ram_available;
-  if (sample.swap_used) most_swapped = std::max(most_swapped, *sample.swap_used);
+    lowest_of = *sample.ram_total;
+    lowest_at = duration();
+  }
+  if (sample.swap_used && sample.swap_total &&
+      (swapped_of.count == 0 || is_less(most_swapped, swapped_of, *sample.swap_used, *sample.swap_total))) {
+    most_swapped = *sample.swap_used;
+    swapped_of = *sample.swap_total;
+    swapped_at = duration();
+  }
   oom_kills += sample.oom_kills.value_or(0);
   for (const KernelEvent& event : sample.kernel_events)
     if (kernel_events.size() < kMostEvents) kernel_events.push_back(event);
@@ -49,6 +65,7 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
       if (!starved_free || *sample.ram_free < *starved_free) {
         starved_free = sample.ram_free;
         starved_cache = cache;
+        starved_at = duration();
       }
     }
   }
@@ -58,6 +75,7 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
   using analysis::RiskFigure;
   const double thrash = (*risk_)[RiskFigure::thrash_pages_per_second].value.value_or(0);
   if (thrash > kThrashPages) thrashed += since;
+  if (thrash > most_thrash) thrashed_at = duration();
   most_thrash = std::max(most_thrash, thrash);
   const double factor = (*risk_)[RiskFigure::fragmentation_factor].value.value_or(0);
   if (factor > kPiecesFactor) in_pieces += since;

@@ -25,8 +25,13 @@ class MachineHistory {
   std::int64_t samples = 0;
   Nanoseconds first_time, last_time;
   SystemSample last;
+  // The sample in which the least part of the memory was available, and that in which most of the swap was
+  // used: with the totals of those samples, which may be of several machines, and the time since the first.
   std::optional<Bytes> lowest_available;
-  Bytes most_swapped;
+  Bytes lowest_of;
+  Nanoseconds lowest_at;
+  Bytes most_swapped, swapped_of;
+  Nanoseconds swapped_at, thrashed_at, starved_at;  // worst
   // When the GPU's allocator had least, and what the page cache held then.
   std::optional<Bytes> starved_free, starved_cache;
   Nanoseconds starved;

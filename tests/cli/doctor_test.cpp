@@ -103,15 +103,15 @@ TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   write_text(folder_ / "watch.jsonl", log);
   ASSERT_EQ(std::system(("gzip -k " + (folder_ / "watch.jsonl").string()).c_str()), 0);
   EXPECT_THAT(run({"watch.jsonl.gz"}).out,
-              HasSubstr("[no-swap-no-reserve]\n  seen: watch.jsonl.gz: 4 samples"));
+              HasSubstr("[no-swap-no-reserve]\n  seen: watch.jsonl.gz: 286.1 MiB available, in the first of "
+                        "4 samples over 3.000 s"));
   write_text(folder_ / "watch.csv", "time_seconds,unix_time_seconds,cpu_percent\n0,1,2\n");
   EXPECT_THAT(run({"watch.csv"}).err, HasSubstr("it is a table of headroom watch"));
   EXPECT_EQ(run({"watch.csv"}).exit_code, 2);
   const CommandResult watch = run({"watch.jsonl"});
   EXPECT_EQ(watch.exit_code, 0) << watch.err;
-  EXPECT_THAT(
-      watch.out,
-      HasSubstr("and there is no swap [no-swap-no-reserve]\n  seen: watch.jsonl: 4 samples over 3.000 s"));
+  EXPECT_THAT(watch.out, HasSubstr("and there is no swap [no-swap-no-reserve]\n  seen: watch.jsonl: 286.1 "
+                                   "MiB available, in the first of 4 samples over 3.000 s"));
 
   write_text(folder_ / "cut.hrec", "no recording");
   EXPECT_EQ(run({"cut.hrec"}).exit_code, 2);
@@ -214,7 +214,9 @@ TEST_F(Doctor, LiveLooksAtTheMachine) {
              "SwapTotal: 4000000 kB\nSwapFree: 4000000 kB\nNvMapMemUsed: 900000 kB\n");
   const CommandResult board = run({"--live", "--sysroot", "board"});
   EXPECT_EQ(board.exit_code, 0) << board.err;
-  EXPECT_THAT(board.out, HasSubstr("[page-cache-starves-nvmap]\n  seen: board: 5 samples"));
+  EXPECT_THAT(
+      board.out,
+      HasSubstr("[page-cache-starves-nvmap]\n  seen: board: 97.7 MiB free, in the first of 5 samples"));
   EXPECT_EQ(run({"--live", "--sysroot", "absent"}).exit_code, 2);
   EXPECT_THAT(run({"oom.log", "--sysroot", "board"}).err, HasSubstr("--sysroot goes with --live"));
 }

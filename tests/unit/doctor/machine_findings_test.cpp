@@ -63,6 +63,19 @@ TEST(MachineFindings, AHealthyMachineTellsNothing) {
       IsEmpty());
 }
 
+// A log may hold several machines: what was least is told beside its own machine's total, and with its
+// moment.
+TEST(MachineFindings, TheWorstMomentKeepsItsOwnTotal) {
+  const auto findings = findings_of(40, [](int i, SystemSample& sample) {
+    sample.ram_total = i < 20 ? gibibytes(4) : gibibytes(64);
+    sample.swap_total = gibibytes(2);
+    sample.ram_available = i == 12 ? mebibytes(100) : i < 20 ? gibibytes(2) : gibibytes(40);
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("little-memory-left"));
+  EXPECT_THAT(findings[0].title, testing::HasSubstr("100.0 MiB of 4.00 GiB"));
+  EXPECT_THAT(findings[0].evidence[0].text, testing::HasSubstr("12.000 s after the first of 40 samples"));
+}
+
 TEST(MachineFindings, SteadyGrowthWithoutAnEndInSightIsAWarning) {
   const auto findings = findings_of(300, [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
