@@ -83,7 +83,8 @@ std::optional<LogMessage> read(std::string_view line) {
     return message;
   }
   const bool refused = has(line, "Cannot allocate memory") || has(line, "cannot allocate memory");
-  if (refused && !has(line, "alling back") &&
+  const bool is_checked = is_advice(line, "annot allocate memory");
+  if (refused && !is_checked && !has(line, "alling back") &&
       (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12") ||
        has(line, "ailed: ") || has(line, "ailed to ") || has(line, "rror: "))) {
     message.add("told_by", "the system");

@@ -102,7 +102,9 @@ std::optional<std::int64_t> integer_after(std::string_view line, std::string_vie
 bool is_prose(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   const std::string_view text = begin == line.npos ? std::string_view() : line.substr(begin);
-  for (const std::string_view mark : {"* ", "- ", "# ", "## ", "### ", "// ", "| ", "> ", "\""})
+  // Of lists, headings, source code, tables and quotes; of results of tests; of lists of changes.
+  for (const std::string_view mark :
+       {"* ", "- ", "# ", "## ", "### ", "// ", "| ", "> ", "\"", "ok ", "--", "Fixed", "Fixes", "Changelog"})
     if (text.starts_with(mark)) return true;
   return false;
 }
@@ -132,6 +134,7 @@ bool is_counter(std::string_view line, std::string_view words) {
   if (!rest) return false;
   // A column's head, or a metric's name.
   if (rest->starts_with("_total") || rest->starts_with("_count") || rest->starts_with(",")) return true;
+  if (rest->starts_with("\"} ")) return true;  // a label's value
   for (const std::string_view word :
        {" errors", " error", " events", " event", " count", " kills", " (count)"})
     if (rest->starts_with(word)) {
@@ -154,10 +157,15 @@ bool is_counter(std::string_view line, std::string_view words) {
 bool is_advice(std::string_view line, std::string_view words) {
   const std::string_view before = text_before(line, words);
   for (const std::string_view word :
-       {"avoid ",  "prevent ",  "case of ", "you see ",  "you get ",     "if ",      "If ",  "against ",
-        "handle ", "handling ", "without ", "retry on ", "when ",        "runs ",    "Fix ", "fix ",
-        "Fixed ",  "fixed ",    "Fixes ",   "fixes ",    "hecking for ", "heck for "})
+       {"avoid ",    "prevent ", "case of ",  "you see ", "you get ",  "if ",    "If ",
+        "against ",  "handle ",  "handling ", "without ", "retry on ", "when ",  "runs ",
+        "Fix ",      "fix ",     "Fixed ",    "fixed ",   "Fixes ",    "fixes ", "hecking for ",
+        "heck for ", "debug ",   "no ",       "No "})
     if (before.ends_with(word)) return true;
+  // What is there for it, or may be done.
+  const std::string_view rest = text_after(line, words).value_or("");
+  for (const std::string_view word : {" handler", " callback", " gracefully", " can be ", " checks", "? "})
+    if (rest.starts_with(word)) return true;
   return false;
 }
 

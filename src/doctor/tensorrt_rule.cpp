@@ -15,6 +15,7 @@ std::optional<LogMessage> read(std::string_view line) {
                            has(line, "virtualMemoryBuffer") || has(line, "Error Code 2: OutOfMemory") ||
                            has(line, "Requested amount of GPU memory (");
   if (!is_tensorrt) return std::nullopt;
+  if (is_prose(line) || is_advice(line, "out of memory")) return std::nullopt;
   const bool failed = has(line, "OutOfMemory") || has(line, "(out of memory)") ||
                       has(line, "out of memory") || has(line, "Requested amount of GPU memory");
   if (!failed) return std::nullopt;
