@@ -95,8 +95,10 @@ TEST_F(GroupLimitTest, ChildrenShareOneLimit) {
   EXPECT_LE(::read(ready->read_end.get(), &byte, 1), 1);
   hold->write_end.reset();
   const int statuses[] = {wait_status(first), wait_status(second)};
-  EXPECT_EQ(limit_->account().oom_kills, 1);
-  EXPECT_EQ(killed(statuses[0]) + killed(statuses[1]), 1);
+  // On a busy machine the kernel may take the other one, too, before the first has given its memory back.
+  const int victims = killed(statuses[0]) + killed(statuses[1]);
+  EXPECT_GE(victims, 1);
+  EXPECT_EQ(limit_->account().oom_kills, victims);
 }
 
 TEST_F(GroupLimitTest, TheAccountAgreesWithTheProcesssOwnPeak) {
