@@ -96,23 +96,7 @@ class Bencher {
     if (loaded && !loaded->side.empty()) return std::optional(std::move(*loaded));
     const auto said = read_file(log, mebibytes(1));
     return failure(fmt::format("the trial of {} left no run", label), said ? last_line(*said) : "",
-                   "run its command by hand: " + shown(run, model, cure));
-  }
-
-  // As a person would type it.
-  static std::string shown(const BenchResult& run, const ModelResult& model,
-                           const std::optional<CureSettings>& cure) {
-    std::vector<std::string> command{"headroom"};
-    for (std::string& word : doctor::bench_arguments(run, model, cure)) command.push_back(std::move(word));
-    if (!cure || !doctor::wants_preparing(run, *cure)) return shell_command(command);
-    std::vector<std::string> before{"headroom"};
-    for (std::string& word : doctor::preparing_arguments(run, model, *cure))
-      before.push_back(std::move(word));
-    for (auto* words : {&before, &command}) {
-      words->emplace_back("--prepared-dir");
-      words->emplace_back("prepared");
-    }
-    return shell_command(before) + " && " + shell_command(command);
+                   "run its command by hand: " + doctor::bench_command(run, model, cure));
   }
 
  private:
@@ -241,10 +225,11 @@ class ModelTrials {
     if (!cure.also.empty()) return judge_joint(cure, after);
     const analysis::RunComparison comparison = analysis::compare_runs(before_.side, after.side);
     for (const analysis::ModelComparison& model : comparison.models)
-      if (model.name == model_.name) return doctor::judge(cure, Bencher::shown(run_, model_, cure), model);
+      if (model.name == model_.name)
+        return doctor::judge(cure, doctor::bench_command(run_, model_, cure), model);
     analysis::ModelComparison absent;  // cannot be: the bench reports each model that it was given
     absent.outcome_after.status = ModelStatus::failed;
-    return doctor::judge(cure, Bencher::shown(run_, model_, cure), absent);
+    return doctor::judge(cure, doctor::bench_command(run_, model_, cure), absent);
   }
 
   // Each run with all that were in memory at once as one model.
@@ -267,7 +252,7 @@ class ModelTrials {
     // A session that serves for all has their frames in turns: how long that takes was not measured.
     const bool with_latency = !cure.leave_out_also;
     const LoadedSide then = joint_side(before_, with_latency), now = joint_side(after, with_latency);
-    const std::string command = Bencher::shown(run_, model_, cure);
+    const std::string command = doctor::bench_command(run_, model_, cure);
     if (!then.side.empty() && !now.side.empty())
       return doctor::judge(cure, command, analysis::compare_runs(then.side, now.side).models.at(0));
     analysis::ModelComparison absent;

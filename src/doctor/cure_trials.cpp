@@ -336,4 +336,18 @@ std::vector<std::string> preparing_arguments(const BenchResult& run, const Model
   return arguments;
 }
 
+std::string bench_command(const BenchResult& run, const ModelResult& model,
+                          const std::optional<CureSettings>& cure) {
+  std::vector<std::string> command{"headroom"};
+  for (std::string& word : bench_arguments(run, model, cure)) command.push_back(std::move(word));
+  if (!cure || !wants_preparing(run, *cure)) return shell_command(command);
+  std::vector<std::string> before{"headroom"};
+  for (std::string& word : preparing_arguments(run, model, *cure)) before.push_back(std::move(word));
+  for (auto* words : {&before, &command}) {
+    words->emplace_back("--prepared-dir");
+    words->emplace_back("prepared");
+  }
+  return shell_command(before) + " && " + shell_command(command);
+}
+
 }  // namespace headroom::doctor

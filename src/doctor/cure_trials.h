@@ -44,5 +44,8 @@ bool wants_preparing(const BenchResult& run, const CureSettings& cure);
 // And that: the setup alone.
 std::vector<std::string> preparing_arguments(const BenchResult& run, const ModelResult& model,
                                              const CureSettings& cure);
+// All of it as a person would type it. `run` has its options.
+std::string bench_command(const BenchResult& run, const ModelResult& model,
+                          const std::optional<CureSettings>& cure);
 
 }  // namespace headroom::doctor

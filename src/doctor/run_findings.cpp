@@ -427,11 +427,14 @@ std::vector<Finding> duplicates(const BenchResult& result) {
   return found;
 }
 
-// "headroom bench --tune" alone would not run: with the model and the options of the run.
+// "headroom bench --tune" alone would not run: with the model and the options of the run. What must be
+// prepared outside the limit takes two commands.
 void complete_commands(Finding& finding, const BenchResult& result, const ModelResult& model) {
   constexpr std::string_view kBench = "headroom bench ";
   if (!result.options) return;
   for (Cure& cure : finding.cures) {
+    if (cure.settings && finding.id == "model-out-of-memory" && wants_preparing(result, *cure.settings))
+      cure.command = bench_command(result, model, cure.settings);
     if (cure.command != "headroom bench --tune" && cure.command != "headroom bench --layers") continue;
     std::vector<std::string> words{"headroom"};
     for (std::string& word : bench_arguments(result, model, std::nullopt)) words.push_back(std::move(word));

@@ -112,6 +112,11 @@ TEST(RunFindings, WhatDiedWhileItWasLoadedIsPreparedElsewhere) {
   const Cure& first = findings[0].cures.at(0);
   EXPECT_EQ(first.settings->settings, "mapped=on,prepack=off");
   EXPECT_TRUE(doctor::wants_preparing(result, *first.settings));
+  EXPECT_EQ(first.command,
+            "headroom bench --model 'a=a b.onnx,backend=onnxruntime,prepack=off,mapped=on' --skip-inference "
+            "--prepared-dir prepared && headroom bench --model 'a=a "
+            "b.onnx,backend=onnxruntime,prepack=off,mapped=on' "
+            "--mem-limit 262144000B --prepared-dir prepared");
   const auto arguments = doctor::preparing_arguments(result, result.models[0], *first.settings);
   EXPECT_THAT(arguments, testing::Not(testing::Contains("--mem-limit")));
   EXPECT_EQ(arguments.back(), "--skip-inference");
