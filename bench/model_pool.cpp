@@ -2,7 +2,7 @@
 //
 //   model_pool measure NAME=FILE[@SIZE[+…]] …
 //       a child each: load time, load peak, run peak, run time (JSON lines)
-//   model_pool simulate MEASURED --requests N --threads N --budget BYTES
+//   model_pool simulate MEASURED --requests N --threads N --budget BYTES [--load-delay MS]
 //       reload seconds of its policy and of LRU on six traces, by the pool's code in simulated time; with one
 //       thread also the least possible (model_pool_optimum.h)
 //   model_pool simulate_made_up --requests N --threads N
@@ -219,6 +219,7 @@ struct RunOptions {
   std::size_t requests = 1000;
   int threads = 8;
   Bytes budget;
+  Nanoseconds load_delay;
 };
 
 std::vector<bench::SimulatedModel> simulated(const std::vector<Measured>& models) {
@@ -230,7 +231,7 @@ std::vector<bench::SimulatedModel> simulated(const std::vector<Measured>& models
 
 // One row of what simulate() prints: seconds of loading beside LRU's, of as many seeds as there are.
 struct SimulatedRow {
-  std::vector<double> lru, cost, by_lru, least_by_lru, blind_by_lru;
+  std::vector<double> lru, cost, by_lru, least_by_lru, blind_by_lru, all_by_lru;
   double lru_wait = 0, cost_wait = 0;
 
   static double median(std::vector<double> values) {
@@ -259,14 +260,16 @@ int simulate(const RunOptions& run) {
              format_bytes(budget), run.threads);
   fmt::print(
       "| trace | LRU s | pool s | ratio of medians | median ratio | worst of 9 seeds | "
-      "least possible, median ratio | least without knowing when | longest wait s, LRU | pool |\n"
-      "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+      "least possible, median ratio | least without knowing when | until all are served, median ratio | "
+      "longest wait s, LRU | pool |\n"
+      "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
   for (const std::string& name : bench::trace_names()) {
     SimulatedRow row;
     for (unsigned seed = 1; seed <= 9; ++seed) {
       const auto trace = bench::make_trace(name, by_size(models), run.requests, seed);
       const auto by = [&](pool::Eviction eviction) {
-        return bench::simulate_pool(parts, trace, budget, margin, baseline, run.threads, eviction);
+        return bench::simulate_pool(parts, trace, budget, margin, baseline, run.threads, eviction,
+                                    eviction == pool::Eviction::by_cost ? run.load_delay : Nanoseconds{});
       };
       const bench::Simulated of_lru = by(pool::Eviction::least_recently_used),
                              of_cost = by(pool::Eviction::by_cost);
@@ -274,6 +277,7 @@ int simulate(const RunOptions& run) {
       row.lru.push_back(lru);
       row.cost.push_back(of_cost.reload_seconds);
       row.by_lru.push_back(of_cost.reload_seconds / lru);
+      row.all_by_lru.push_back(of_cost.all_seconds / of_lru.all_seconds);
       row.lru_wait = std::max(row.lru_wait, of_lru.longest_wait);
       row.cost_wait = std::max(row.cost_wait, of_cost.longest_wait);
       if (!has_optimum) continue;
@@ -284,11 +288,11 @@ int simulate(const RunOptions& run) {
                                  static_cast<double>(trace.size()) / lru);
     }
     const double lru = SimulatedRow::median(row.lru), cost = SimulatedRow::median(row.cost);
-    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} | {:.3f} | {} | {} | {:.1f} | {:.1f} |\n", name, lru,
-               cost, cost / lru, SimulatedRow::median(row.by_lru),
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} | {:.3f} | {} | {} | {:.3f} | {:.1f} | {:.1f} |\n",
+               name, lru, cost, cost / lru, SimulatedRow::median(row.by_lru),
                *std::max_element(row.by_lru.begin(), row.by_lru.end()),
                SimulatedRow::median_or_dash(row.least_by_lru), SimulatedRow::median_or_dash(row.blind_by_lru),
-               row.lru_wait, row.cost_wait);
+               SimulatedRow::median(row.all_by_lru), row.lru_wait, row.cost_wait);
     std::fflush(stdout);
   }
   return 0;
@@ -365,6 +369,7 @@ int run_under_limit(const RunOptions& run) {
   options.meter = meter;
   options.budget = run.budget;
   options.margin = Bytes{run.budget.count / kMarginPart};
+  if (run.policy != "lru") options.load_delay = run.load_delay;
   options.eviction = run.policy == "lru" ? pool::Eviction::least_recently_used : pool::Eviction::by_cost;
   std::map<std::string, std::size_t> numbers;
   for (std::size_t m = 0; m < models.size(); ++m) numbers[models[m].name] = m;
@@ -456,11 +461,11 @@ int run_limited(const RunOptions& run) {
   std::string note;
   std::unique_ptr<limits::MemoryLimit> limit;
   if (run.limit != "none") limit = must(limits::make_memory_limit("model-pool", run.budget, run.limit, note));
-  const int status =
-      run_child({"_run", run.measured, "--trace", run.trace, "--policy", run.policy, "--requests",
-                 std::to_string(run.requests), "--threads", std::to_string(run.threads), "--budget",
-                 fmt::format("{}B", run.budget.count)},
-                limit.get());
+  const int status = run_child({"_run", run.measured, "--trace", run.trace, "--policy", run.policy,
+                                "--requests", std::to_string(run.requests), "--threads",
+                                std::to_string(run.threads), "--budget", fmt::format("{}B", run.budget.count),
+                                "--load-delay", std::to_string(run.load_delay.count / 1'000'000)},
+                               limit.get());
   if (limit == nullptr) return status;
   const CgroupMemory account = limit->account();
   fmt::print("{{\"control_group_limit_bytes\":{},\"control_group_peak_bytes\":{},\"oom_kills\":{}}}\n",
@@ -582,6 +587,7 @@ int main_of(const std::vector<std::string>& arguments) {
     if (flag == "--requests") run.requests = std::stoull(value);
     if (flag == "--limit") run.limit = value;
     if (flag == "--threads") run.threads = std::stoi(value);
+    if (flag == "--load-delay") run.load_delay = {std::stoll(value) * 1'000'000};  // ms, of the pool's policy
     if (flag == "--budget") run.budget = must(parse_size(value));
   }
   if (is_made_up) return simulate_made_up(run);

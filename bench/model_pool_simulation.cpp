@@ -140,11 +140,13 @@ class Simulation {
 }  // namespace
 
 Simulated simulate_pool(const std::vector<SimulatedModel>& models, const std::vector<std::size_t>& trace,
-                        Bytes budget, Bytes margin, Bytes baseline, int threads, pool::Eviction eviction) {
+                        Bytes budget, Bytes margin, Bytes baseline, int threads, pool::Eviction eviction,
+                        Nanoseconds load_delay) {
   pool::PoolOptions options;
   options.budget = budget;
   options.margin = margin;
   options.eviction = eviction;
+  options.load_delay = load_delay;
   return Simulation(models, trace, std::move(options), baseline, threads).run();
 }
 

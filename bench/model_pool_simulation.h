@@ -25,6 +25,7 @@ struct Simulated {
 // Serves `trace` by `threads` threads, which take the next request as soon as they have served one. Threads
 // do not slow each other down.
 Simulated simulate_pool(const std::vector<SimulatedModel>& models, const std::vector<std::size_t>& trace,
-                        Bytes budget, Bytes margin, Bytes baseline, int threads, pool::Eviction eviction);
+                        Bytes budget, Bytes margin, Bytes baseline, int threads, pool::Eviction eviction,
+                        Nanoseconds load_delay = {});
 
 }  // namespace headroom::bench

@@ -38,6 +38,10 @@ struct ModelPoolOptions {
   std::optional<std::chrono::nanoseconds> unload_after_idle{};  // absent: only to make room
   // Each raises a waiting request's priority by one; at least a millisecond.
   std::chrono::nanoseconds patience = std::chrono::milliseconds(250);
+  // Most that a load for which others must be given up waits while sessions are in use, so that several
+  // threads' loads come together: fewer loads by many threads, for later answers (docs/model-pool.md).
+  // Requests with a deadline do not wait.
+  std::chrono::nanoseconds load_delay{0};
   std::chrono::nanoseconds load_timeout = std::chrono::seconds(60);  // a load or free that takes longer hangs
   // More than 0: memory for decoded frames, taken whole when the pool is made (ModelPool::frames()).
   std::int64_t frame_bytes = 0;

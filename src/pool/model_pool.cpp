@@ -58,10 +58,10 @@ void check_sizes(const ModelPoolOptions& options) {
         "the budget of a model pool must be more than 0 bytes; give what the process may have");
   if (options.margin_bytes.value_or(0) < 0 || options.frame_bytes < 0 || options.arena_bytes < 0)
     throw std::invalid_argument("a margin, an arena or memory for frames of less than 0 bytes cannot be");
-  if (options.load_timeout.count() <= 0 || options.patience.count() < 0 ||
+  if (options.load_timeout.count() <= 0 || options.patience.count() < 0 || options.load_delay.count() < 0 ||
       options.unload_after_idle.value_or(std::chrono::nanoseconds(0)).count() < 0)
     throw std::invalid_argument(
-        "load_timeout must be more than 0, patience and unload_after_idle not less than 0");
+        "load_timeout must be more than 0, patience, load_delay and unload_after_idle not less than 0");
   if (options.arena_bytes > 0 && options.device != "cpu")
     throw std::invalid_argument("an arena is for sessions on the CPU; leave arena_bytes out for " +
                                 options.device);
@@ -292,6 +292,7 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
   if (options.margin_bytes) made.margin = Bytes{*options.margin_bytes};
   if (options.unload_after_idle) made.unload_after_idle = nanoseconds(*options.unload_after_idle);
   made.patience = nanoseconds(options.patience);
+  made.load_delay = nanoseconds(options.load_delay);
   made.load_timeout = nanoseconds(options.load_timeout);
   if (!options.events_to.empty()) {
     auto opened = pool::EventFile::open(options.events_to);

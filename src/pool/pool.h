@@ -53,7 +53,10 @@ struct PoolOptions {
   std::optional<Bytes> margin;                   // of the budget that is kept free; absent: a sixteenth
   Nanoseconds load_timeout{60'000'000'000};      // a load or free that takes longer hangs
   std::optional<Nanoseconds> unload_after_idle;  // absent: only to make room
-  Nanoseconds patience{250'000'000};       // each raises a waiting request's priority by one; at least 1 ms
+  Nanoseconds patience{250'000'000};  // each raises a waiting request's priority by one; at least 1 ms
+  // Most that a load for which others must be given up waits while sessions are in use; not one with a
+  // deadline.
+  Nanoseconds load_delay{};
   Nanoseconds retry_after{1'000'000'000};  // after a failed load; doubles to a minute
   Eviction eviction = Eviction::by_cost;
   // Empty: process_meter(). As loads and the observer it may be called after ~Pool, by a thread whose step

@@ -150,6 +150,7 @@ Step PoolState::step_for(Waiter& waiter, Nanoseconds now, Room& room) {
   if (const auto idle = evict_from(candidates(waiter.model, false)); !idle.empty()) {
     const std::vector<Resident> unasked = without_waiters(all);
     const auto better = evict_from(unasked);
+    if (is_delayed(waiter, now, room)) return {};
     if (!is_worth_waiting(better, idle, now, room)) return unload_of(idle);
     claim(better, unasked, missing, room);
     room.may_evict = false;
@@ -174,6 +175,23 @@ void PoolState::claim(const std::vector<std::size_t>& chosen, const std::vector<
   for (const Resident& resident : residents)
     if (models[resident.model].is_claimed) claimed += resident.size;
   room.free = std::min(room.free, claimed - missing);
+}
+
+// Threads that are served by what is loaded go on until they, too, ask for something else. Then all that was
+// asked for meanwhile is loaded, and what was given up for it is loaded again once and not for each.
+bool PoolState::is_delayed(const Waiter& waiter, Nanoseconds now, Room& room) {
+  if (options.load_delay.count <= 0 || waiter.deadline || waiter.number < gathered_waiters) return false;
+  const auto end = point_after(waiter.arrived, options.load_delay);
+  const bool any_leased = std::any_of(models.begin(), models.end(), [](const ModelEntry& entry) {
+    return std::any_of(entry.sessions.begin(), entry.sessions.end(),
+                       [](const LoadedSession& session) { return session.is_leased; });
+  });
+  if (any_leased && end && now < *end) {
+    earliest(room.wake_at, end);
+    return true;
+  }
+  gathered_waiters = waiters_so_far;
+  return false;
 }
 
 // What was just loaded for one request is in use when room is needed for the next: giving up what happens to

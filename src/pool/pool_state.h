@@ -140,6 +140,7 @@ struct PoolState {
   std::list<LoadedSession> unwanted;  // discarded, to be freed
   std::vector<Event> events;          // to be told once the lock is released
   std::int64_t waiters_so_far = 0;
+  std::int64_t gathered_waiters = 0;  // those with lower numbers are no longer delayed
 
   // The thread that loads and frees: a step belongs to the thread whose number is `generation`.
   std::int64_t generation = 0;
@@ -187,6 +188,7 @@ struct PoolState {
   Step unload_of(const std::vector<std::size_t>& models);
   Step step_for(Waiter& waiter, Nanoseconds now, Room& room);
   // Whether to wait for `better`, of which some are leased, rather than to give up `idle` now.
+  bool is_delayed(const Waiter& waiter, Nanoseconds now, Room& room);
   bool is_worth_waiting(const std::vector<std::size_t>& better, const std::vector<std::size_t>& idle,
                         Nanoseconds now, Room& room) const;
   void claim(const std::vector<std::size_t>& chosen, const std::vector<Resident>& residents, Bytes missing,

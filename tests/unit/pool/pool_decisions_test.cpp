@@ -91,6 +91,69 @@ TEST_F(PoolDecisions, WaitForALeaseThatEndsSoonRatherThanGiveUpWhatIsUsedOften) 
   EXPECT_EQ(unload.sessions.front().model, rare);
 }
 
+// `used` is in use and `idle` is not when `next` is asked for, with a delay of 200 ms.
+class DelayedLoad : public ::testing::Test {
+ protected:
+  // What is done `later` than that, once for all.
+  Step step(Nanoseconds later, std::optional<Nanoseconds> deadline, bool is_released) {
+    const std::size_t used = add("used", mebibytes(40)), idle = add("idle", mebibytes(40)),
+                      next = add("next", mebibytes(50));
+    Waiter first, second;
+    ask(first, used);
+    load(used);
+    ask(second, idle);
+    load(idle);
+    state_.release(*second.session, kAsked);
+    ask(third_, next);
+    third_.deadline = deadline;
+    if (is_released) state_.release(*first.session, kAsked);
+    return state_.next_step(kAsked + later);
+  }
+  static constexpr Nanoseconds kAsked{10'000'000};
+  Waiter third_;
+
+ private:
+  static PoolOptions options() {
+    PoolOptions options;
+    options.budget = mebibytes(100);
+    options.margin = Bytes{};
+    options.load_delay = ms(200);
+    return options;
+  }
+  std::size_t add(const char* name, Bytes size) {
+    state_.models.emplace_back();
+    state_.models.back().model.name = name;
+    state_.models.back().model.memory = {size, size, {}};
+    return state_.models.size() - 1;
+  }
+  void ask(Waiter& waiter, std::size_t model) {
+    waiter.model = model;
+    waiter.arrived = kAsked;
+    waiter.number = state_.waiters_so_far++;
+    state_.waiters.push_back(&waiter);
+  }
+  void load(std::size_t model) {
+    const Step step = state_.next_step(kAsked);
+    ASSERT_EQ(step.kind, Step::Kind::load);
+    const Bytes size = state_.models[model].model.memory.run_peak;
+    state_.finish_load(step, std::make_shared<int>(0), size, size, ms(50), kAsked);
+  }
+  PoolState state_{options()};
+};
+
+TEST_F(DelayedLoad, OthersAreNotGivenUpForItWhileSessionsAreInUse) {
+  const Step wait = step(ms(1), {}, false);
+  EXPECT_EQ(wait.kind, Step::Kind::wait);
+  ASSERT_TRUE(wait.wake_at);
+  EXPECT_EQ(wait.wake_at->count, (kAsked + ms(200)).count);
+}
+
+TEST_F(DelayedLoad, NotLongerThanWasSaid) { EXPECT_EQ(step(ms(200), {}, false).kind, Step::Kind::unload); }
+
+TEST_F(DelayedLoad, NotWithADeadline) { EXPECT_EQ(step(ms(1), ms(500), false).kind, Step::Kind::unload); }
+
+TEST_F(DelayedLoad, NotOnceNothingIsInUse) { EXPECT_EQ(step(ms(1), {}, true).kind, Step::Kind::unload); }
+
 // A real process always has a few KiB beyond its books.
 TEST_F(PoolDecisions, WhoStandsBehindAClaimWaitsForItsTurn) {
   const std::size_t kept = add("kept", mebibytes(60)), x = add("x", mebibytes(10)),
