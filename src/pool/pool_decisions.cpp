@@ -182,11 +182,7 @@ void PoolState::claim(const std::vector<std::size_t>& chosen, const std::vector<
 bool PoolState::is_delayed(const Waiter& waiter, Nanoseconds now, Room& room) {
   if (options.load_delay.count <= 0 || waiter.deadline || waiter.number < gathered_waiters) return false;
   const auto end = point_after(waiter.arrived, options.load_delay);
-  const bool any_leased = std::any_of(models.begin(), models.end(), [](const ModelEntry& entry) {
-    return std::any_of(entry.sessions.begin(), entry.sessions.end(),
-                       [](const LoadedSession& session) { return session.is_leased; });
-  });
-  if (any_leased && end && now < *end) {
+  if (any_lease() && end && now < *end) {
     earliest(room.wake_at, end);
     return true;
   }
