@@ -24,16 +24,23 @@ using test::session_of;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// A real process has some KiB more or less at each reading.
-class PoolThreadsWithNoise : public ::testing::TestWithParam<std::int64_t> {};
-INSTANTIATE_TEST_SUITE_P(KiB, PoolThreadsWithNoise, ::testing::Values(0, 64));
+// A real process has some KiB more or less at each reading. With a delay loads come together.
+struct NoiseAndDelay {
+  Bytes noise;
+  Nanoseconds load_delay;
+};
+class PoolThreadsWithNoise : public ::testing::TestWithParam<NoiseAndDelay> {};
+INSTANTIATE_TEST_SUITE_P(KiB, PoolThreadsWithNoise,
+                         ::testing::Values(NoiseAndDelay{{}, {}}, NoiseAndDelay{kibibytes(64), {}},
+                                           NoiseAndDelay{kibibytes(64), {2'000'000}}));
 
 TEST_P(PoolThreadsWithNoise, NoRequestIsLostAndTheBudgetHolds) {
   constexpr int kThreads = 8, kRequests = 2000, kModels = 12;
-  const Bytes noise = kibibytes(GetParam());
+  const Bytes noise = GetParam().noise;
   FakeMachine machine(mebibytes(100), mebibytes(10));
   PoolOptions options = machine.options();
   options.margin = noise;
+  options.load_delay = GetParam().load_delay;
   std::atomic<std::int64_t> readings = 0;
   options.meter.read = [&] { return machine.used() + Bytes{noise.count * (++readings * 7 % 11) / 10}; };
   Pool pool(std::move(options));
