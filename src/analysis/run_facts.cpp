@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -132,22 +133,38 @@ bool all_have_fingerprints(const std::vector<const ComparedModel*>& models) {
                       [](const ComparedModel* model) { return model->fingerprint.empty(); });
 }
 
-std::string source_of(const BenchResult& result) {
+// The fingerprint is of paths, too: of two checkouts it differs, though their pictures are the same.
+bool are_of_one_path(const Side& before, const Side& after) {
+  std::optional<std::string> path;
+  for (const Side* side : {&before, &after})
+    for (const ComparedRun& run : *side) {
+      if (!run.result->source) continue;
+      const std::string& its_own = run.result->source->spec.path;
+      if (path && *path != its_own) return false;
+      path = its_own;
+    }
+  return true;
+}
+
+std::string source_of(const BenchResult& result, bool by_fingerprint) {
   if (!result.source) return "none";
-  return fmt::format("{} frames of {}, fingerprint {}", result.source->total_frames,
-                     result.source->spec.path.empty() ? "a camera" : result.source->spec.path,
-                     result.source->fingerprint);
+  const std::filesystem::path path = result.source->spec.path;
+  const std::string frames = fmt::format("{} frames of ", result.source->total_frames);
+  if (path.empty()) return frames + "a camera";
+  if (by_fingerprint)
+    return fmt::format("{}{}, fingerprint {}", frames, path.string(), result.source->fingerprint);
+  return frames + (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
 std::string limit_of(const std::optional<Limit>& limit) {
   return limit ? fmt::format("{} ({})", format_bytes(limit->bytes), name_of(limit->mechanism)) : "none";
 }
 
-std::vector<Fact> facts_of(const Side& side) {
+std::vector<Fact> facts_of(const Side& side, bool by_fingerprint) {
   std::vector<const BenchResult*> results;
   for (const ComparedRun& run : side) results.push_back(run.result);
   FactsOf<BenchResult> facts(results);
-  facts.add("source", source_of);
+  facts.add("source", [=](const BenchResult& run) { return source_of(run, by_fingerprint); });
   facts.add("memory limit", [](const BenchResult& run) { return limit_of(run.limit); });
   facts.add("limit of GPU memory", [](const BenchResult& run) { return limit_of(run.gpu_limit); });
   facts.add_known("board", [](const BenchResult& run) { return run.host.board; });
@@ -208,7 +225,9 @@ std::vector<FactChange> model_facts(const std::vector<const ComparedModel*>& bef
 }
 
 std::vector<FactChange> run_facts(const Side& before, const Side& after) {
-  std::vector<FactChange> changes = changes_of(facts_of(before), facts_of(after));
+  const bool by_fingerprint = are_of_one_path(before, after);
+  std::vector<FactChange> changes =
+      changes_of(facts_of(before, by_fingerprint), facts_of(after, by_fingerprint));
   add_machine_state(changes, before, after);
   return changes;
 }
@@ -217,6 +236,8 @@ std::vector<std::string> mixed_model_facts(const std::vector<const ComparedModel
   return mixtures_of(facts_of(models, all_have_fingerprints(models)));
 }
 
-std::vector<std::string> mixed_run_facts(const Side& side) { return mixtures_of(facts_of(side)); }
+std::vector<std::string> mixed_run_facts(const Side& side) {
+  return mixtures_of(facts_of(side, are_of_one_path(side, side)));
+}
 
 }  // namespace headroom::analysis

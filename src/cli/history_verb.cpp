@@ -30,7 +30,7 @@ using history::KeptRun;
 using history::RunHistory;
 
 constexpr const char* kDefaultFile = "headroom-history.sqlite";
-constexpr std::int64_t kRunsBefore = 10;
+constexpr std::int64_t kRunsBefore = 10, kMostRunsBefore = 1000;  // as a side of headroom diff
 
 std::string first_of_environment(std::initializer_list<const char*> names) {
   for (const char* name : names)
@@ -233,6 +233,10 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
     for (const analysis::ComparedModel& model : run.models) choice.models.push_back(model.result->name);
   if (auto clear = check_labels(*history, choice); !clear) return forward_error(clear);
   choice.last = values.integer("last").value_or(kRunsBefore);
+  if (*choice.last > kMostRunsBefore)
+    return usage_error("too many runs are compared with",
+                       fmt::format("a side has at most {}", kMostRunsBefore),
+                       fmt::format("--last {} or fewer", kMostRunsBefore));
   auto kept = history->load(choice);
   if (!kept) return forward_error(kept);
   if (kept->empty())

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "analysis/combined_results.h"
 #include "base/files.h"
@@ -185,12 +186,20 @@ std::vector<std::string> LoadedSide::names() const {
   return names;
 }
 
+// A run that is named twice, or by a link such as runs/latest, too, is one: its noise would count as none.
 Result<LoadedSide> load_runs(const std::vector<std::string>& runs) {
   LoadedSide loaded;
+  std::set<fs::path> seen;
+  const auto is_new = [&](const fs::path& report) {
+    std::error_code code;
+    const fs::path place = fs::canonical(report, code);
+    return code || seen.insert(place).second;  // reading it says what is wrong
+  };
   for (const std::string& given : runs) {
     std::error_code code;
     std::vector<fs::path> folders;
     if (!fs::is_directory(given, code)) {
+      if (!is_new(given)) continue;
       if (auto read = load_run(given, given, loaded); !read) return forward_error(read);
       continue;
     }
@@ -201,9 +210,11 @@ Result<LoadedSide> load_runs(const std::vector<std::string>& runs) {
     if (loaded.side.size() + folders.size() > kMostRuns)
       return usage_error(fmt::format("{} holds too many runs", given),
                          fmt::format("a side has at most {}", kMostRuns), "name those that are meant");
-    for (const fs::path& folder : folders)
+    for (const fs::path& folder : folders) {
+      if (!is_new(folder / "report.json")) continue;
       if (auto read = load_run(folder / "report.json", folder.string(), loaded); !read)
         return forward_error(read);
+    }
   }
   return loaded;
 }

@@ -32,13 +32,17 @@ bool is_postgresql_url(std::string_view place) {
 }
 
 std::string without_password(std::string_view url) {
+  // Whatever stands before the last '@': libpq takes passwords with '/', '?' and '#' in them as they are.
   const std::size_t begin = url.find("://") + 3;
-  const std::size_t at = url.substr(0, url.find_first_of("/?", begin)).rfind('@');
+  const std::size_t at = url.rfind('@');
   const std::size_t colon = url.find(':', begin);
   std::string words(url);
   if (at != std::string_view::npos && colon < at) words.replace(colon, at - colon, ":…");
-  if (const std::size_t key = words.find("password="); key != std::string::npos) {
-    const std::size_t from = key + 9, end = words.find('&', from);
+  // "password=", "sslpassword="
+  constexpr std::string_view kKey = "password=";
+  for (std::size_t key = words.find(kKey); key != std::string::npos;
+       key = words.find(kKey, key + kKey.size())) {
+    const std::size_t from = key + kKey.size(), end = words.find('&', from);
     words.replace(from, end == std::string::npos ? std::string::npos : end - from, "…");
   }
   return words;

@@ -29,6 +29,28 @@ KeptRun run_of(const std::vector<Cell>& row) {
           {}};
 }
 
+// As the database counts them: UTF-8's first bytes.
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
+// A short SHA and the whole one are the same commit.
+template <class PlaceOf>
+std::string but_commit(const std::string& commit, const PlaceOf& place_of) {
+  constexpr std::size_t kShortest = 7;
+  const bool is_sha =
+      commit.size() >= kShortest && commit.find_first_not_of("0123456789abcdefABCDEF") == commit.npos;
+  const std::string whole = place_of(commit);
+  if (!is_sha) return fmt::format("commit_sha <> {}", whole);
+  const std::string begin = place_of(commit);
+  return fmt::format(
+      "NOT (substr(commit_sha, 1, {0}) = {1} OR (length(commit_sha) >= {2} AND commit_sha = substr(CAST({3} "
+      "AS "
+      "TEXT), 1, length(commit_sha))))",
+      commit.size(), whole, kShortest, begin);
+}
+
 // " WHERE …" of a choice; its values go behind those that are there.
 std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
   std::vector<std::string> conditions;
@@ -41,15 +63,19 @@ std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
     for (const std::string& value : all) places.push_back(place_of(value));
     return fmt::format("{}", fmt::join(places, ", "));
   };
-  if (!choice.commit.empty())
+  if (!choice.commit.empty()) {
+    const std::string whole = place_of(choice.commit), begin = place_of(choice.commit);
     conditions.push_back(
-        fmt::format("substr(commit_sha, 1, {}) = {}", choice.commit.size(), place_of(choice.commit)));
+        fmt::format("(commit_sha = {0} OR (substr(commit_sha, 1, {1}) = {2} AND NOT EXISTS (SELECT 1 FROM "
+                    "headroom_runs AS same "
+                    "WHERE same.commit_sha = {2})))",
+                    whole, characters(choice.commit), begin));
+  }
   if (choice.label) conditions.push_back(fmt::format("label = {}", place_of(*choice.label)));
   if (choice.host) conditions.push_back(fmt::format("host = {}", place_of(*choice.host)));
   if (!choice.started_at.empty())
     conditions.push_back(fmt::format("started_at = {}", place_of(choice.started_at)));
-  if (!choice.but_commit.empty())
-    conditions.push_back(fmt::format("commit_sha <> {}", place_of(choice.but_commit)));
+  if (!choice.but_commit.empty()) conditions.push_back(but_commit(choice.but_commit, place_of));
   if (!choice.but_keys.empty())
     conditions.push_back(fmt::format("run_key NOT IN ({})", list_of(choice.but_keys)));
   if (!choice.models.empty())

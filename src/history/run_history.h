@@ -32,10 +32,10 @@ struct KeptRun {
 // Which runs; what is not given is of all.
 struct RunChoice {
   std::optional<std::int64_t> last;  // the newest of them
-  std::string commit;                // its first characters do
+  std::string commit;                // that one, or else all that begin with it
   std::optional<std::string> label, host;
   std::vector<std::string> models;  // runs that have a figure of one of them, or none at all (it failed)
-  std::string but_commit;
+  std::string but_commit;  // nor its own shorter or longer form, where both have seven hex digits or more
   std::vector<std::string> but_keys;
   std::string started_at;
 };

@@ -106,6 +106,18 @@ TEST_F(DiffRuns, SeveralRunsASide) {
   EXPECT_THAT(run({":", "several/1"}).err, HasSubstr("takes two sides"));
 }
 
+// Its noise would count as none.
+TEST_F(DiffRuns, ARunThatIsNamedTwiceIsOne) {
+  const auto before = [&](Words words) {
+    words.emplace_back("--json");
+    return (*parse_json(run(std::move(words)).out))["before"].size();
+  };
+  EXPECT_EQ(before({"several/1", "several/1", "several/2/../1", ":", "slow"}), 1U);
+  fs::create_directory_symlink("3", bench_->path() / "several/latest");
+  EXPECT_EQ(before({"several", "slow"}), 3U);
+  fs::remove(bench_->path() / "several/latest");
+}
+
 TEST_F(DiffRuns, FailOnNamesTheBreach) {
   const CommandResult breach = run({"quick", "slow", "--fail-on", "run_peak>+5%,p50>+10%"});
   EXPECT_EQ(breach.exit_code, 1);

@@ -253,6 +253,23 @@ TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
   EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit itself"));
 }
 
+// A commit is itself, and not all whose names begin with its own; a short SHA and the whole one are the same.
+TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
+  run({"add", copy("quick", "1", 1), "--commit", "base"});
+  run({"add", copy("slow", "2", 2), "--commit", "v1.2-rc1"});
+  run({"add", copy("quick", "3", 3), "--commit", "v1.2"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (base)", "run 2 (v1.2-rc1)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 3 (v1.2)"}));
+  const std::string now = copy("quick", "4", 4);
+  EXPECT_EQ(json({"diff", now, "--commit", "v1.2", "--json"})["before"], Json::array({"run 3 (v1.2)"}));
+  EXPECT_EQ(json({"diff", now, "--commit", "v1", "--json"})["before"].size(), 2);
+  run({"add", copy("quick", "5", 5), "--commit", "1a2b3c4d"});
+  run({"add", copy("quick", "6", 6), "--commit", "1a2b3c4d5e6f"});
+  EXPECT_EQ(json({"diff", "--json"})["before"].size(), 3) << "not those of the same commit, named shorter";
+  EXPECT_THAT(run({"diff", "--last", "1001"}).err, HasSubstr("a side has at most 1000"));
+}
+
 // Another version of Headroom writes other keys into a report; an earlier one kept runs by another key.
 TEST_P(History, ARunIsKnownAgainAfterAnUpdate) {
   const std::string first = copy("quick", "1", 1);
@@ -383,6 +400,9 @@ TEST(HistoryFile, AServerThatIsNotThereIsToldWithoutThePassword) {
       run_headroom({"history", "list", "--db", "postgresql://me:secret@127.0.0.1:1/x?connect_timeout=2"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("cannot"), testing::Not(HasSubstr("secret"))));
+  for (const char* url : {"postgresql://me:sec#r?t/s@127.0.0.1:1/x?connect_timeout=2",
+                          "postgresql://127.0.0.1:1/x?connect_timeout=2&sslpassword=sec1&password=sec2"})
+    EXPECT_THAT(run_headroom({"history", "list", "--db", url}).err, testing::Not(HasSubstr("sec"))) << url;
 }
 
 }  // namespace

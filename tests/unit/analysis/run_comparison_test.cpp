@@ -319,6 +319,27 @@ TEST(CompareRuns, SaysWhatElseChanged) {
   EXPECT_THAT(what, testing::ElementsAre("processor", "clock cpu0", "throttling"));
 }
 
+// The fingerprint has the path in it: of two checkouts side by side it says nothing.
+TEST(CompareRuns, TheSameSourceInTwoCheckoutsIsNoCause) {
+  Runs a, b;
+  a.add(1'000'000, 1 << 20, 1);
+  b.add(1'000'000, 1 << 20, 1);
+  const auto source = [](Runs& runs, const char* path, const char* fingerprint, std::int64_t frames) {
+    runs.results[0].source.emplace();
+    runs.results[0].source->spec.path = path;
+    runs.results[0].source->fingerprint = fingerprint;
+    runs.results[0].source->total_frames = frames;
+  };
+  source(a, "/base/photos", "aa", 20);
+  source(b, "/branch/photos/", "bb", 20);
+  EXPECT_TRUE(compare_runs(a.side, b.side).facts.empty());
+  source(b, "/branch/photos", "bb", 21);
+  ASSERT_EQ(compare_runs(a.side, b.side).facts.size(), 1);
+  EXPECT_EQ(compare_runs(a.side, b.side).facts[0].after, "21 frames of photos");
+  source(b, "/base/photos", "bb", 20);
+  EXPECT_EQ(compare_runs(a.side, b.side).facts.size(), 1) << "files of one path that changed";
+}
+
 // What most runs of a side say counts, and the median of a clock: one run in ten explains nothing.
 TEST(CompareRuns, FactsAreThoseOfMostRuns) {
   Runs a, b;
