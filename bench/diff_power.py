@@ -4,11 +4,12 @@ planted and not seen.
 
 Runs of headroom bench are made in turns: plain, slower by 3 %, plain, larger by 2 %. The faults are real:
 bench/planted_onnxruntime.cpp stands before ONNX Runtime's run call and spins, or takes and keeps memory. Then the runs
-are drawn into pairs of sides, `--side` runs each, and every pair goes through `headroom diff --json` as a user has it.
+are drawn into pairs of sides, as many runs a side as `--sides` says (10:1 is ten before and one after), and every pair
+goes through `headroom diff --json` as a user has it.
 
-    bench/diff_power.py --model FILE.onnx [--build build/release] [--runs 240] [--pairs 200] [--folder DIR]
+    bench/diff_power.py --model FILE.onnx [--build build/release] [--runs 240] [--pairs 200] [--folder DIR] [--aslr]
 
-With --folder the runs that lie there are used again. Prints Markdown.
+With --folder the runs that lie there are used again. --aslr: each run has another layout of its memory. Prints Markdown.
 """
 import argparse
 import json
@@ -33,6 +34,7 @@ def run_bench(arguments, kind, environment):
     command = [str(arguments.build / "bin/headroom"), "bench", "--task", "none", "--model", f"m={arguments.model}",
                "--max-frames", str(arguments.frames), "--threads", "1", "--quiet",
                "--output-dir", str(folder), "--prepared-dir", str(arguments.folder / "prepared")]
+    command += ["--aslr"] if arguments.aslr else []
     done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"headroom bench failed: {done.stderr}")
@@ -68,16 +70,17 @@ def compare(arguments, before, after):
 
 def shuffled(runs, kind, size):
     """Two sides without a run in common, drawn from all over the measurement."""
+    before, after = size
     if kind == "plain":
-        drawn = random.sample(runs["plain"], 2 * size)
-        return drawn[:size], drawn[size:]
-    return random.sample(runs["plain"], size), random.sample(runs[kind], size)
+        drawn = random.sample(runs["plain"], before + after)
+        return drawn[:before], drawn[before:]
+    return random.sample(runs["plain"], before), random.sample(runs[kind], after)
 
 
 def in_turns(runs, kind, size):
     """Sides of rounds drawn at random; of each round a plain run and one of `kind`, made one after the other."""
     before, after = [], []
-    for i in random.sample(range(len(runs["slow"])), size):
+    for i in random.sample(range(len(runs["slow"])), size[0]):
         pair = [runs["plain"][2 * i], runs["plain"][2 * i + 1]]
         if kind == "plain":
             random.shuffle(pair)
@@ -103,6 +106,12 @@ def spread(folders, share):
     return statistics.stdev(logs)
 
 
+def memory_spread(folders):
+    """The run peaks of the runs, smallest and largest."""
+    peaks = [json.loads((folder / "report.json").read_text())["models"][0]["memory"]["run_peak_bytes"] for folder in folders]
+    return min(peaks) / 2**20, max(peaks) / 2**20
+
+
 def percent(part, whole):
     return f"{100 * part / whole:.1f} % ({part} of {whole})"
 
@@ -115,7 +124,8 @@ def main():
     parser.add_argument("--runs", type=int, default=240, help="plain ones; half as many of each fault")
     parser.add_argument("--frames", type=int, default=300)
     parser.add_argument("--pairs", type=int, default=200)
-    parser.add_argument("--sides", default="1,5,10,20,30,40")
+    parser.add_argument("--sides", default="1,3,3:1,5,10,10:1,10:3,20,20:3,30")
+    parser.add_argument("--aslr", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path)
     parser.add_argument("--measure-only", action="store_true")
     arguments = parser.parse_args()
@@ -137,15 +147,20 @@ def report(arguments):
           f"{facts['minutes']:.0f} minutes; {os.cpu_count()} cores, {platform.machine()}; load average "
           f"{facts['load_mean']:.1f}, at most {facts['load_max']:.1f}. From run to run the frames' 2nd percentile moved by "
           f"{spread(runs['plain'], 0.02):.1%}, the 10th by {spread(runs['plain'], 0.1):.1%}, the median by "
-          f"{spread(runs['plain'], 0.5):.0%} (one standard deviation).\n")
+          f"{spread(runs['plain'], 0.5):.0%} (one standard deviation); run peaks of the plain runs: "
+          "{:.2f} to {:.2f} MiB.\n".format(*memory_spread(runs["plain"])))
     print("| drawn | runs a side | false alarms | of them latency | of them memory | 3 % slower found | 2 % larger found |")
     print("|---|---|---|---|---|---|---|")
     for draw, words in ((shuffled, "shuffled"), (in_turns, "in turns")):
-        for size in map(int, arguments.sides.split(",")):
+        for size in ([int(part) for part in side.split(":")] * 2 for side in arguments.sides.split(",")):
+            size = size[:2]
+            if draw is in_turns and size[0] != size[1]:
+                continue
             found = [differing(compare(arguments, *draw(runs, "plain", size))) for _ in range(arguments.pairs)]
             slower = [differing(compare(arguments, *draw(runs, "slow", size))) for _ in range(100)]
             larger = [differing(compare(arguments, *draw(runs, "grown", size))) for _ in range(100)]
-            print(f"| {words} | {size} | {percent(sum(map(bool, found)), len(found))} | "
+            side = size[0] if size[0] == size[1] else f"{size[0]} and {size[1]}"
+            print(f"| {words} | {side} | {percent(sum(map(bool, found)), len(found))} | "
                   f"{sum('latency' in one for one in found)} | {sum(bool(one & MEMORY) for one in found)} | "
                   f"{percent(sum('latency' in one for one in slower), 100)} | "
                   f"{percent(sum('run_peak' in one for one in larger), 100)} |", flush=True)

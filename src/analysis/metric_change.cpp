@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
+#include <string_view>
 
 #include "analysis/robust_statistics.h"
 #include "analysis/two_sample.h"
@@ -12,6 +14,9 @@ namespace {
 
 constexpr double kShownConfidence = 0.99;  // of metrics that change no verdict
 constexpr std::size_t kPairsToTrust = 4;
+constexpr std::size_t kRunsToTrust = 5;     // a side, without the allowance
+constexpr std::size_t kFramesToTrust = 10;  // fewer say nothing of the error of a percentile or a mean
+constexpr double kErrorOfFewFrames = 0.7;   // a factor of two
 
 // What the process takes while a TorchScript runs differs from run to run by 1.1 % of its memory, where ONNX
 // Runtime's differs by 0.1 to 0.3 % (bench/results/diff_memory_spread.md).
@@ -75,13 +80,9 @@ double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
 // Of one run of the metric, as a share of its value: what is allowed for from run to run, and the sampling
 // error of its percentile and how disturbed it was.
 double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double value, double undisturbed) {
-  const bool is_undisturbed = metric.percentile == kUndisturbed;
   double squares = 0;
   for (const ComparedModel* run : runs.models) {
-    std::vector<std::int64_t> times;
-    if (metric.percentile > 0)
-      for (const FrameTimes& frame : run->frames) times.push_back(frame.inference.count);
-    const double sampling = log_quantile_error(times, is_undisturbed ? undisturbed : metric.percentile);
+    const double sampling = sampling_error(metric, *run, undisturbed);
     const double disturbed =
         metric.disturbance > 0 ? metric.disturbance * disturbance_of(run->figures()).value_or(0) : 0;
     squares += sampling * sampling + disturbed * disturbed;
@@ -136,16 +137,24 @@ class LogComparison {
     const std::vector<double> logs_a = logs_of(a), logs_b = logs_of(b);
     const double middle_a = middle_of(a), middle_b = middle_of(b);
     if (change_.was_paired) return paired(logs_a, logs_b, change_.confidence);
-    if (change_.spread_was_measured && !is_memory()) return welch(logs_a, logs_b, change_.confidence);
     const double of_a = allowed_error(*change_.metric, before_, middle_a, undisturbed_);
     const double of_b = allowed_error(*change_.metric, after_, middle_b, undisturbed_);
-    if (change_.spread_was_measured)
+    if (change_.spread_was_measured && is_memory())
       return between_medians(logs_a, logs_b, std::max(of_a, of_b), change_.confidence);
-    const double chance = is_memory() ? chance_of_runtime(before_, after_) / std::max(middle_a, middle_b) : 0;
+    const double chance = is_memory() && !change_.has_one_layout
+                              ? chance_of_runtime(before_, after_) / std::max(middle_a, middle_b)
+                              : 0;
     const auto runs_a = static_cast<double>(a.size()), runs_b = static_cast<double>(b.size());
-    return known_error(mean_of(logs_b) - mean_of(logs_a),
-                       std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance),
-                       change_.confidence);
+    const Difference allowed = known_error(
+        mean_of(logs_b) - mean_of(logs_a),
+        std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance), change_.confidence);
+    if (is_memory() || std::max(a.size(), b.size()) < kRunsToKnowTheirSpread) return allowed;
+    // What the larger side knows of the spread holds for a single run of the other, too.
+    const Difference together = pooled(logs_a, logs_b, change_.confidence);
+    if (!change_.spread_was_measured) return wider(allowed, together);
+    const Difference measured = wider(welch(logs_a, logs_b, change_.confidence), together);
+    // Three or four runs may lie close together by chance, and often do where they have one of two speeds.
+    return std::min(a.size(), b.size()) < kRunsToTrust ? wider(allowed, measured) : measured;
   }
 
  private:
@@ -193,14 +202,15 @@ double mean_file_pages(const std::vector<Measured>& runs) {
 // same program had 29 % more resident memory after its libraries were read from begin to end
 // (bench/results/diff_memory_spread.md). So where there seems to be a change, the interval holds it with and
 // without them. The pages are the most of a few samples, and a short run may end between two of them: those
-// that would explain more than there is to explain were missed in one of the runs, and explain nothing.
+// that would explain more than there is to explain were missed in one of the runs, and explain nothing; nor
+// do those that explain less than half.
 void widen_by_file_pages(MetricChange& change, const LogComparison& comparison,
                          const std::vector<Measured>& a, const std::vector<Measured>& b) {
   if (change.low <= 1 && change.high >= 1) return;
   const Sides without = with_equal_file_pages(a, b);
   if (without.a.empty()) return;
   const Difference difference = comparison.difference(without.a, without.b);
-  if (std::abs(difference.estimate) > std::abs(std::log(change.ratio))) return;
+  if (std::abs(difference.estimate) > std::abs(std::log(change.ratio)) / 2) return;
   change.low = std::min(change.low, std::exp(difference.low));
   change.high = std::max(change.high, std::exp(difference.high));
   change.p = std::max(change.p, difference.p);
@@ -208,13 +218,31 @@ void widen_by_file_pages(MetricChange& change, const LogComparison& comparison,
   change.file_pages = mean_file_pages(b) - mean_file_pages(a);
 }
 
-// One run in six of a model had 2 MiB more than the others from its load on
-// (bench/results/diff_memory_spread.md). One or two runs cannot tell that from growth of as much, so there
-// the interval holds the change without such a step, too. What is clearly less, or more, is no step.
+// How many layouts of the heap a side has seen.
+std::size_t layouts_of(const RunsOfModel& runs) {
+  std::size_t random = 0;
+  std::set<std::string_view> fixed;
+  for (const std::string& layout : runs.layouts)
+    if (layout.empty())
+      ++random;
+    else
+      fixed.insert(layout);
+  return random + fixed.size();
+}
+
+bool have_one_layout(const RunsOfModel& before, const RunsOfModel& after) {
+  return !before.layouts.front().empty() && layouts_of(before) == 1 && layouts_of(after) == 1 &&
+         before.layouts.front() == after.layouts.front();
+}
+
+// At random addresses one run in six of a model had 2 MiB more than the others from its load on, which its
+// heap could not give back (bench/results/diff_memory_spread.md). One or two layouts of the heap cannot tell
+// that from growth of as much, so there the interval holds the change without such a step, too. What is
+// clearly less, or more, is no step; and where all runs have the same layout there is none.
 void widen_by_step(MetricChange& change, const LogComparison& comparison, std::vector<double> a,
                    std::vector<double> b) {
   constexpr double kStep = 2 << 20;
-  if (change.spread_was_measured || (change.low <= 1 && change.high >= 1)) return;
+  if (change.low <= 1 && change.high >= 1) return;
   std::vector<double>& larger = mean_of(b) > mean_of(a) ? b : a;
   // Of the mean of two runs one may have it, or both.
   const double share = kStep / static_cast<double>(larger.size());
@@ -251,6 +279,20 @@ void compare_values(MetricChange& change, const std::vector<double>& a, const st
 
 }  // namespace
 
+double sampling_error(const RunMetric& metric, const ComparedModel& run, double undisturbed) {
+  if (metric.percentile <= 0 && !metric.is_mean) return 0;
+  if (run.frames.empty()) {
+    const auto kept = run.sampling_errors.find(metric.name);
+    return kept == run.sampling_errors.end() ? 0 : kept->second;
+  }
+  // So few frames say nothing of it: a frame may be the slow one.
+  if (run.frames.size() < kFramesToTrust && metric.percentile != kUndisturbed) return kErrorOfFewFrames;
+  std::vector<std::int64_t> times;
+  for (const FrameTimes& frame : run.frames) times.push_back(frame.inference.count);
+  if (metric.is_mean) return log_mean_error(times);
+  return log_quantile_error(times, metric.percentile == kUndisturbed ? undisturbed : metric.percentile);
+}
+
 UndisturbedLevel undisturbed_level(const RunsOfModel& before, const RunsOfModel& after) {
   UndisturbedLevel level;
   std::size_t most = 0;
@@ -286,6 +328,7 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   change.runs_after = b.size();
   change.confidence = metric.alpha > 0 ? 1 - metric.alpha / static_cast<double>(models) : kShownConfidence;
   change.is_judged = metric.alpha > 0;
+  change.has_one_layout = have_one_layout(before, after);
   if (!all_positive(a) || !all_positive(b)) {
     compare_values(change, a, b);
     return change;
@@ -299,7 +342,8 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   change.high = std::exp(difference.high);
   change.p = difference.p;
   widen_by_file_pages(change, comparison, measured_a, measured_b);
-  if (metric.holds_file_pages) {
+  const std::size_t layouts = std::min(layouts_of(before), layouts_of(after));
+  if (metric.holds_file_pages && !change.has_one_layout && layouts < kRunsToKnowTheirSpread) {
     widen_by_step(change, comparison, a, b);
     // Both at once: pages of files, and what is left is a step.
     const Sides without = with_equal_file_pages(measured_a, measured_b);

@@ -14,12 +14,19 @@ namespace headroom::analysis {
 struct RunsOfModel {
   std::vector<const ComparedModel*> models;
   std::vector<std::string> started_at;
+  // Of the heap in each run: at fixed addresses the same one in each run of one thing by one build of the
+  // program; empty of a run at random ones, which has a layout of its own.
+  std::vector<std::string> layouts;
 };
 
 // Absent where a side has not measured it. `models`: how many are compared, as they share the false alarms.
 // `undisturbed`: the percentile of "latency".
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
                                       const RunsOfModel& after, std::size_t models, double undisturbed);
+
+// One standard error of the metric's logarithm, by the frames of the run that it is of, or as it was kept of
+// a run without frames. 0 of what is no figure of frames. `undisturbed`: the percentile of "latency".
+double sampling_error(const RunMetric& metric, const ComparedModel& run, double undisturbed = kUndisturbed);
 
 // The percentile of "latency" at which runs of few frames can be compared with others: kUndisturbed, or where
 // the fastest of n frames lies on average, 1 / (n + 1), with the frames of the shortest run.

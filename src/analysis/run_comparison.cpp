@@ -31,6 +31,14 @@ struct OneSide {
   SideOutcome outcome;
 };
 
+std::string layout_of(const ComparedModel& model, const BenchResult& run) {
+  const ModelResult& result = *model.result;
+  if (!result.memory.fixed_addresses.value_or(false)) return {};
+  return fmt::format("{} {} {} {} {} {} {} {}", result.backend, result.backend_version, model.fingerprint,
+                     result.file_size.value_or(Bytes{}).count, result.settings.describe(), result.input,
+                     run.host.headroom_version, run.host.hostname);
+}
+
 OneSide side_of(const Side& side, const std::string& name) {
   std::vector<const ComparedRun*> ordered;
   for (const ComparedRun& run : side) ordered.push_back(&run);
@@ -45,6 +53,7 @@ OneSide side_of(const Side& side, const std::string& name) {
     if (model->result->status == ModelStatus::ok) {
       found.runs.models.push_back(model);
       found.runs.started_at.push_back(run->result->started_at);
+      found.runs.layouts.push_back(layout_of(*model, *run->result));
     } else if (++found.outcome.failed == 1) {
       found.outcome.status = model->result->status;
       found.outcome.error = model->result->error;
@@ -145,8 +154,8 @@ std::string no_change_words(const ModelComparison& model, const MetricChange& ch
       fmt::format("{} of {} differs by {}", change.metric->name, model.name, moved(change.change()));
   if (change.is_of_step)
     return differs +
-           ", which is a step that runs of one thing take now and then, so it counts as no change: "
-           "three runs or more a side tell";
+           ", which is a step that the heap of one thing takes now and then, by where its memory lies, so it "
+           "counts as no change: three runs or more a side made with 'headroom bench --aslr' tell";
   return fmt::format(
       "{}, and pages of files by {}: how many of a library's pages are mapped depends on the page "
       "cache, so it counts as no change",

@@ -9,6 +9,7 @@
 // change between nearly any two runs.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@ struct ComparedModel {
   std::string fingerprint;         // of its files; empty if not known
   // What the frames had told, of a run that is kept without them (headroom history).
   std::optional<double> latency = {}, disturbance = {};
+  std::map<std::string, double, std::less<>> sampling_errors = {};  // by metric, as sampling_error() tells
 
   MeasuredFigures figures() const { return {*result, frames, latency, disturbance}; }
 };
@@ -57,7 +59,8 @@ struct MetricChange {
   // Of resident memory: it would be a change, were it not for pages of files, of which B has this much more.
   bool is_of_file_pages = false;
   double file_pages = 0;
-  bool is_of_step = false;  // or were it not as much as runs of one thing differ by now and then
+  bool is_of_step = false;      // or were it not as much as runs of one thing differ by now and then
+  bool has_one_layout = false;  // all runs are of one thing at the same addresses
 
   double change() const { return after - before; }
   // The interval holds no change.

@@ -115,6 +115,16 @@ std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool
                   [](const ComparedModel& model) { return model.result->backend_version; });
   facts.add("settings", [](const ComparedModel& model) { return model.result->settings.describe(); });
   facts.add("device", [](const ComparedModel& model) { return model.result->settings.device; });
+  facts.add("address layout", [](const ComparedModel& model) -> std::optional<std::string> {
+    const auto& fixed = model.result->memory.fixed_addresses;
+    if (!fixed) return std::nullopt;
+    return *fixed ? "fixed" : "random";
+  });
+  facts.add("telemetry of the runtime", [](const ComparedModel& model) -> std::optional<std::string> {
+    const auto& telemetry = model.result->runtime_telemetry;
+    if (!telemetry) return std::nullopt;
+    return *telemetry ? "on" : "off";
+  });
   facts.add_known("input", [](const ComparedModel& model) { return model.result->input; });
   facts.add_known("task", [](const ComparedModel& model) { return model.result->task; });
   facts.add("confidence",

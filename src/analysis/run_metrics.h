@@ -50,6 +50,7 @@ struct RunMetric {
   double disturbance = 0;
   bool more_is_better = false;
   bool holds_file_pages = false;  // resident memory, in which pages of files are counted
+  bool is_mean = false;           // of the frames' inference
 };
 
 // ln(median / undisturbed) of the inference: 0.03 on a machine that is idle but for the run, 1 where others

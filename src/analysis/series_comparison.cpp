@@ -9,8 +9,9 @@
 namespace headroom::analysis {
 namespace {
 
-// Few, so that each is longer than what a machine does in one go; ten leave the test enough degrees.
-constexpr std::size_t kBatches = 10;
+// So few that a log of a minute has several samples in each; what makes neighbours alike for longer is left
+// to the test.
+constexpr std::size_t kBatches = 20;
 constexpr double kFalseAlarms = 0.05, kLeastShare = 0.02;
 
 double largest(const SeriesCurve& curve) {
@@ -70,8 +71,8 @@ std::vector<SeriesChange> compare_series(const LogFigures& before, const LogFigu
     const auto a = batches_of(before.curves().find(change.name)->second);
     const auto b = batches_of(after.curves().find(change.name)->second);
     change.low = change.high = change.change();
-    if (a.size() < 2 || b.size() < 2) continue;
-    const Difference found = welch(a, b, confidence);
+    if (std::min(a.size(), b.size()) < kLeastOfSeries) continue;
+    const Difference found = welch_of_series(a, b, confidence);
     change.low = found.low;
     change.high = found.high;
     change.differs = (found.low > 0 || found.high < 0) && share_of(change) >= kLeastShare;

@@ -1,8 +1,9 @@
 // What differs between two logs of headroom watch, figure by figure. Pure.
 //
 // Neighbouring samples are alike, so they are not what is compared: each log is cut into batches of equal
-// length, and the batches' means are (Welch's t-test; method of batch means). A log is one observation of a
-// machine all the same: what is told as changed was so for the whole of it, whatever the reason was.
+// length, and the batches' means are, by Welch's t-test with as many of them as are independent of each
+// other. A log is one observation of a machine all the same: what is told as changed was so for the whole of
+// it, whatever the reason was.
 #pragma once
 
 #include <map>

@@ -14,6 +14,7 @@
 #include "base/subprocess.h"
 #include "bench/line_reader.h"
 #include "bench/worker_protocol.h"
+#include "bench/worker_surroundings.h"
 
 namespace headroom::bench {
 namespace {
@@ -70,6 +71,7 @@ Result<Json> run_helper(const HelperPlan& plan, const Json& job, Interrupt& inte
   SpawnOptions options;
   options.command = {own_executable().string(), plan.verb};
   options.environment = plan.environment;
+  for (const auto& variable : telemetry_off()) options.environment.push_back(variable);
   options.stdin_fd = job_pipe->read_end.get();
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();

@@ -25,6 +25,7 @@
 #include "bench/run_preparation.h"
 #include "bench/run_verdict.h"
 #include "bench/setup_results.h"
+#include "bench/worker_surroundings.h"
 #include "report/report_json.h"
 #include "report/views.h"
 #include "sources/host_info.h"
@@ -90,6 +91,7 @@ Status check_options(const BenchOptions& options) {
 Result<int> run_bench(const BenchOptions& options, const std::string& command,
                       const std::vector<std::string>& warnings) {
   if (auto sound = check_options(options); !sound) return forward_error(sound);
+  const FixedAddresses fixed(!options.aslr);  // before there are threads, which inherit it
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   auto folder = create_run_folder(options.output_dir);

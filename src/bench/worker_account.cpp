@@ -100,6 +100,8 @@ void take_event(WorkerAccount& account, const Json& event) {
   } else if (kind == "runtime") {
     account.runtime_version = get_text(event, "version");
     account.runtime_load_time = get_nanoseconds(event, "load_ns");
+    account.fixed_addresses = get_bool(event, "fixed_addresses");
+    account.telemetry = get_bool(event, "telemetry");
   } else if (kind == "device") {
     account.gpus.add_device(event);
   } else if (kind == "model") {

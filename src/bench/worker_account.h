@@ -67,6 +67,7 @@ struct WorkerAccount {
   std::vector<std::string> warnings;
   std::string runtime_version;
   std::optional<Nanoseconds> runtime_load_time, warmup_time;
+  std::optional<bool> fixed_addresses, telemetry;  // of the process; of its runtime, where that has any
   std::optional<Nanoseconds> measuring_since, cpu_time_then;
   std::int64_t frames_held = 0, skipped_frames = 0;
   bool waits_for_gate = false, awaits_decoder = false, is_done = false;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "bench/worker_surroundings.h"
 #include "model/device_name.h"
 
 namespace headroom::bench {
@@ -52,6 +53,8 @@ Status start_runtimes(Worker& worker) {
   event["event"] = "runtime";
   event["version"] = worker.backends.front().version();
   event["load_ns"] = (monotonic_now() - started).count;
+  event["fixed_addresses"] = has_fixed_addresses();
+  if (worker.backends.front().name() == "onnxruntime") event["telemetry"] = allows_telemetry();
   worker.events.send(event);
   if (auto ready = prepare_devices(worker); !ready) return ready;
   worker.events.mark(Phase::runtime_loaded);

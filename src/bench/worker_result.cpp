@@ -49,6 +49,7 @@ ModelMemory memory_of(const WorkerOutcome& outcome) {
   memory.pss_run_peak = samples.pss_run_peak;
   memory.file_backed_peak = samples.file_backed_peak;
   memory.violations = samples.violations;
+  memory.fixed_addresses = account.fixed_addresses;
   const limits::MemoryLimit* limit = outcome.limit;
   if (limit == nullptr) return memory;
   memory.cgroup_peak = limit->account().peak;
@@ -160,6 +161,7 @@ ModelResult result_of(const WorkerOutcome& outcome) {
   result.error = account.error + words_for_held_frames(outcome);
   if (account.status != ModelStatus::ok) result.died_in = account.phase();
   result.backend_version = account.runtime_version;
+  result.runtime_telemetry = account.telemetry;
   result.runtime_load_time = account.runtime_load_time;
   result.memory = memory_of(outcome);
   result.gpu_memory = outcome.gpu_memory;

@@ -15,6 +15,7 @@
 #include "base/terminal.h"
 #include "bench/sample_lines.h"
 #include "bench/worker_result.h"
+#include "bench/worker_surroundings.h"
 #include "media/decoder.h"
 #include "sources/process_memory.h"
 #include "trace/tracer_environment.h"
@@ -91,6 +92,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
   SpawnOptions options;
   options.command = {own_executable().string(), "_worker"};
   options.environment = plan.environment;
+  for (const auto& variable : telemetry_off()) options.environment.push_back(variable);
   if (auto counted = add_ledger(plan, options.environment); !counted) return forward_error(counted);
   if (plan.device_account != nullptr) run->device_limits_ = plan.device_account->limits();
   options.stdin_fd = job_pipe->read_end.get();

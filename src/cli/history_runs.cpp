@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
+#include "analysis/metric_change.h"
 #include "base/files.h"
 #include "base/run_folder.h"
 #include "base/text.h"
@@ -14,7 +16,8 @@ namespace {
 
 using history::KeptRun;
 
-constexpr const char* kDisturbance = "disturbance";  // kept beside the metrics, for allowances
+constexpr std::string_view kSamplingError = "_error";  // behind a metric: its standard error by the frames
+constexpr const char* kDisturbance = "disturbance";    // kept beside the metrics, for allowances
 
 // 64-bit FNV-1a, as file_fingerprint() has it.
 std::string hash_of(std::string_view text) {
@@ -27,6 +30,15 @@ std::optional<double> figure_of(const KeptRun& run, const std::string& model, st
   for (const history::KeptFigure& figure : run.figures)
     if (figure.model == model && figure.metric == metric) return figure.value;
   return std::nullopt;
+}
+
+// By metric. None of a run that an earlier version kept.
+std::map<std::string, double, std::less<>> sampling_errors_of(const KeptRun& run, const std::string& model) {
+  std::map<std::string, double, std::less<>> errors;
+  for (const history::KeptFigure& figure : run.figures)
+    if (figure.model == model && figure.metric.ends_with(kSamplingError))
+      errors[figure.metric.substr(0, figure.metric.size() - kSamplingError.size())] = figure.value;
+  return errors;
 }
 
 std::string fingerprint_of(const KeptRun& run, const std::string& model) {
@@ -68,9 +80,12 @@ KeptRun kept_run(const analysis::ComparedRun& run) {
       kept.fingerprints += fmt::format("{} {}\n", model.fingerprint, model.result->name);
     // Of a model that fell they are of a part of its work, and no point of a plot.
     if (model.result->status != ModelStatus::ok) continue;
-    for (const analysis::RunMetric& metric : analysis::run_metrics())
+    for (const analysis::RunMetric& metric : analysis::run_metrics()) {
       if (const auto value = metric.value(model.figures()))
         kept.figures.push_back({model.result->name, std::string(metric.name), *value});
+      if (const double error = analysis::sampling_error(metric, model); error > 0)
+        kept.figures.push_back({model.result->name, std::string(metric.name).append(kSamplingError), error});
+    }
     if (const auto disturbance = analysis::disturbance_of(model.figures()))
       kept.figures.push_back({model.result->name, kDisturbance, *disturbance});
   }
@@ -92,7 +107,8 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::vector<s
                                  {},
                                  fingerprint_of(run, model.name),
                                  figure_of(run, model.name, "latency"),
-                                 figure_of(run, model.name, kDisturbance)});
+                                 figure_of(run, model.name, kDisturbance),
+                                 sampling_errors_of(run, model.name)});
     add_combined(loaded, compared);
     if (!models.empty())
       std::erase_if(compared.models, [&](const analysis::ComparedModel& model) {

@@ -71,6 +71,7 @@ struct BenchOptions {
   std::optional<Bytes> pool;  // also all models in one process, whose memory a pool keeps inside this
   std::optional<std::int64_t> pool_threads;  // that ask the pool for models at the same time; absent: one
   bool layers = false;
+  bool aslr = false;  // processes at random addresses, as the kernel has it
   bool skip_setup = false;
   bool skip_inference = false;
 

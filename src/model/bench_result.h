@@ -66,6 +66,9 @@ struct ModelMemory {
   std::optional<Bytes> pss_peak = std::nullopt;
   // Largest sampled part of the resident bytes that are pages of files: code, which processes share.
   std::optional<Bytes> file_backed_peak = std::nullopt;
+  // The process had its memory at the addresses of every run, so the heap's layout is that of every run, too.
+  // Absent in reports of earlier versions: random.
+  std::optional<bool> fixed_addresses = std::nullopt;
   friend bool operator==(const ModelMemory&, const ModelMemory&) = default;
 };
 
@@ -122,6 +125,8 @@ struct ModelResult {
   // Of the inference by the device's own clock; absent on the CPU.
   std::optional<LatencySummary> device_time;
   std::optional<Nanoseconds> runtime_load_time, model_load_time, warmup_time;
+  std::optional<bool> runtime_telemetry =
+      {};  // whether the runtime was left to send usage data, where it does
   std::optional<CountSummary> detections;
   std::int64_t frames = 0;
   std::int64_t skipped_frames = 0;  // could be decoded in the scan and not in this run

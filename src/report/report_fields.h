@@ -66,6 +66,7 @@ void describe(auto& field, a<ModelMemory> auto& memory) {
   field("pss_peak_bytes", memory.pss_peak);
   field("pss_run_peak_bytes", memory.pss_run_peak);
   field("file_backed_peak_bytes", memory.file_backed_peak);
+  field("fixed_addresses", memory.fixed_addresses);
   field("within_limit", memory.within_limit);
   field("violations", memory.violations);
 }
@@ -184,6 +185,7 @@ void describe(auto& field, a<ModelResult> auto& model) {
     stage("end_to_end", model.end_to_end);
   });
   field("runtime_load_time_ns", model.runtime_load_time);
+  field("runtime_telemetry", model.runtime_telemetry);
   field("model_load_time_ns", model.model_load_time);
   field("warmup_time_ns", model.warmup_time);
   field("detections_per_frame", model.detections);
@@ -392,6 +394,7 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("pool_bytes", options.pool);
   field("pool_threads", options.pool_threads);
   field("layers", options.layers);
+  field("aslr", options.aslr);
   field("skip_setup", options.skip_setup);
   field("skip_inference", options.skip_inference);
   field("prepared_dir", options.prepared_dir);

@@ -9,6 +9,7 @@
 
 #include "analysis/figure_gate.h"
 #include "analysis/latency_summary.h"
+#include "analysis/metric_change.h"
 #include "analysis/metric_gate.h"
 
 namespace headroom::analysis {
@@ -116,7 +117,7 @@ TEST(CompareRuns, AStepOfAHugePageIsNoGrowthUntilSeveralRunsHaveIt) {
   b.add(1'000'000, 68 << 20, 2);
   const RunComparison step = compare_runs(a.side, b.side);
   EXPECT_FALSE(step.models[0].find("run_peak")->differs);
-  EXPECT_THAT(step.caveats, testing::ElementsAre(HasSubstr("three runs or more a side tell")));
+  EXPECT_THAT(step.caveats, testing::ElementsAre(HasSubstr("three runs or more a side")));
   for (const int mebibytes : {67, 70}) {
     b.results[0].models[0].memory.run_peak = Bytes{mebibytes << 20};
     EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << mebibytes;
@@ -127,6 +128,78 @@ TEST(CompareRuns, AStepOfAHugePageIsNoGrowthUntilSeveralRunsHaveIt) {
   }
   b.results[0].models[0].memory.run_peak = Bytes{68 << 20};
   EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+}
+
+// At fixed addresses two runs of one thing have the same heap, so a step is growth, and a run each tells. Of
+// another model the heap lies elsewhere, and as many runs as one likes are of one layout.
+TEST(CompareRuns, AtFixedAddressesAStepIsGrowth) {
+  Runs a, b;
+  a.add(1'000'000, 66 << 20, 1);
+  b.add(1'000'000, 68 << 20, 2);
+  for (Runs* runs : {&a, &b}) runs->results[0].models[0].memory.fixed_addresses = true;
+  const RunComparison one = compare_runs(a.side, b.side);
+  EXPECT_TRUE(one.models[0].find("run_peak")->differs);
+  EXPECT_TRUE(one.caveats.empty());
+  for (unsigned i = 1; i < 5; ++i) {
+    a.add(1'000'000, 66 << 20, 10 + i);
+    b.add(1'000'000, 68 << 20, 20 + i);
+    for (Runs* runs : {&a, &b}) runs->results[i].models[0].memory.fixed_addresses = true;
+  }
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  for (ComparedRun& run : b.side) run.models[0].fingerprint = "beef";
+  const RunComparison other = compare_runs(a.side, b.side);
+  EXPECT_FALSE(other.models[0].find("run_peak")->differs);
+  EXPECT_THAT(other.caveats, testing::ElementsAre(HasSubstr("headroom bench --aslr")));
+}
+
+// Ten kept runs and a new one: what the ten differ by holds for the new one, too.
+TEST(CompareRuns, ManyRunsTellTheSpreadOfASingleOne) {
+  Runs a, b;
+  for (unsigned i = 0; i < 10; ++i) a.add(i % 2 == 0 ? 1'000'000 : 1'140'000, 100 << 20, i);
+  b.add(1'180'000, 100 << 20, 30);
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
+  EXPECT_TRUE(compare_runs({a.side.front()}, b.side).models[0].find("latency")->differs);
+}
+
+// Three that lie close together by chance, of runs that have one of two speeds.
+TEST(CompareRuns, AFewRunsOfOneSpeedAreNoChange) {
+  Runs a, b;
+  for (unsigned i = 0; i < 3; ++i) {
+    a.add(1'000'000 + i * 500, 100 << 20, i);
+    b.add(1'040'000 + i * 500, 100 << 20, 10 + i);
+  }
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
+}
+
+// What was kept of a run's frames counts as the frames do: else a comparison of kept runs is the narrower
+// one.
+TEST(CompareRuns, KeptRunsHaveTheErrorsOfTheirFrames) {
+  Runs a, b;
+  a.add(1'000'000, 100 << 20, 1);
+  b.add(1'030'000, 100 << 20, 2);
+  const auto of_frames = compare_runs(a.side, b.side).models[0].find("p90")->high;
+  for (Runs* runs : {&a, &b}) {
+    ComparedModel& model = runs->side[0].models[0];
+    for (const RunMetric& metric : run_metrics())
+      if (const double error = sampling_error(metric, model); error > 0)
+        model.sampling_errors[std::string(metric.name)] = error;
+    model.disturbance = disturbance_of(model.figures());
+    model.frames.clear();
+  }
+  EXPECT_NEAR(compare_runs(a.side, b.side).models[0].find("p90")->high, of_frames, 1e-9);
+  EXPECT_THAT(a.side[0].models[0].sampling_errors, testing::Contains(testing::Key("fps")));
+}
+
+TEST(CompareRuns, ARunOfOneFrameHasNoPercentiles) {
+  Runs a, b;
+  a.add(1'000'000, 100 << 20, 1);
+  b.add(1'700'000, 100 << 20, 2);
+  for (Runs* runs : {&a, &b}) {
+    runs->side[0].models[0].frames.resize(1);
+    std::vector<std::int64_t> time{runs->side[0].models[0].frames[0].inference.count};
+    runs->results[0].models[0].inference = summarise_latency(std::move(time));
+  }
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("p99")->differs);
 }
 
 // Six models are compared with the false alarms of one.
@@ -232,7 +305,7 @@ TEST(CompareRuns, WhatWasNothingHasNoRatio) {
 
 TEST(CompareRuns, SeveralRunsTellASmallerChange) {
   Runs a, b;
-  for (unsigned i = 0; i < 4; ++i) {
+  for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000 + i * 1000, 100 << 20, i);
     b.add(1'030'000 + i * 1000, 102 << 20, 10 + i);
   }
@@ -272,7 +345,7 @@ TEST(CompareRuns, RunsMadeInTurnsArePaired) {
 
 TEST(CompareRuns, ACertainChangeOfNextToNothingIsNoNews) {
   Runs a, b;
-  for (unsigned i = 0; i < 4; ++i) {
+  for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000, 100 << 20, i);
     b.add(1'004'000, (100 << 20) + 8192, i);
   }

@@ -1,0 +1,58 @@
+// What the processes that measure are started in: fixed addresses, and no telemetry of a runtime.
+#include <gtest/gtest.h>
+
+#include <sys/personality.h>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFaceModel = "models/face_detection_front_128x128_barracuda.onnx";
+
+Json measured(Bench& bench, const std::vector<std::string>& more, const CommandOptions& options = {}) {
+  const auto face = dependency_file(kFaceModel);
+  std::vector<std::string> arguments{"--model", "face=" + face->string(), "--task", "none"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const CommandResult result = bench.run(arguments, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return model_of(bench.report(), "face");
+}
+
+// A container's rules may forbid it; then the report says so.
+bool may_fix_addresses() {
+  const auto before = static_cast<unsigned long>(::personality(0xffffffff));
+  const bool may = ::personality(before | ADDR_NO_RANDOMIZE) >= 0;
+  ::personality(before);
+  return may;
+}
+
+bool are_random_here() {
+  return (::personality(0xffffffff) & ADDR_NO_RANDOMIZE) == 0 &&
+         !read_text("/proc/sys/kernel/randomize_va_space").starts_with("0");
+}
+
+TEST(BenchSurroundings, AddressesAreFixedUnlessAskedFor) {
+  if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  EXPECT_EQ(measured(bench, {})["memory"]["fixed_addresses"], may_fix_addresses() || !are_random_here());
+  EXPECT_EQ(measured(bench, {"--aslr"})["memory"]["fixed_addresses"], !are_random_here());
+}
+
+TEST(BenchSurroundings, TelemetryIsOffUnlessTheUserSaysOtherwise) {
+  if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
+  Bench bench;
+  const fs::path home = bench.path() / "home", kept = home / ".cache/Microsoft";
+  fs::create_directories(home);
+  CommandOptions options;
+  options.environment = {{"HOME", home.string()}};
+  EXPECT_EQ(measured(bench, {}, options)["runtime_telemetry"], false);
+  EXPECT_FALSE(fs::exists(kept));
+  options.environment.emplace_back("ORT_DISABLE_TELEMETRY", "0");
+  EXPECT_EQ(measured(bench, {}, options)["runtime_telemetry"], true);
+}
+
+}  // namespace
+}  // namespace headroom::test
