@@ -109,11 +109,12 @@ class RecordWriter {
   }
   // What is only counted, in the segment's header: nothing is lost when the process is killed, and nothing
   // need be written when a segment is full. Only the segment's owner counts, so a load and a store will do.
-  void count_allocation(std::uint64_t bytes) {
-    add(header_->counted_allocations, 1);
+  // Each gives how many there were since the counters were last written.
+  std::uint64_t count_allocation(std::uint64_t bytes) {
     add(header_->counted_bytes, bytes);
+    return add(header_->counted_allocations, 1);
   }
-  void count_release() { add(header_->counted_releases, 1); }
+  std::uint64_t count_release() { return add(header_->counted_releases, 1); }
   bool has_counted() const {
     return at_ != nullptr && (header_->counted_allocations.load(std::memory_order_relaxed) |
                               header_->counted_releases.load(std::memory_order_relaxed)) != 0;
@@ -205,8 +206,10 @@ class RecordWriter {
     *length = static_cast<std::uint8_t>(at_ - length - 1);
     commit();
   }
-  static void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  static std::uint64_t add(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+    const std::uint64_t sum = counter.load(std::memory_order_relaxed) + value;
+    counter.store(sum, std::memory_order_relaxed);
+    return sum;
   }
   // An exchange would do the same at 20 ns more.
   static std::uint64_t take(std::atomic<std::uint64_t>& counter) {

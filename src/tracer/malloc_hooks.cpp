@@ -24,9 +24,10 @@ HEADROOM_HOOK void* malloc(std::size_t size) {
   if (!real.is_resolved() && !resolve_allocator()) return bootstrap_allocate(size, 16);
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.allocate(size);
-  const Guard guard(thread);
+  const OuterGuard guard(thread);
   void* const pointer = real.allocate(size);
-  if (pointer != nullptr) on_allocation(thread, pointer, size, caller_of_this_function());
+  if (pointer != nullptr && !is_only_counted(thread, size))
+    record_chosen(thread, pointer, size, caller_of_this_function());
   return pointer;
 }
 
@@ -35,7 +36,7 @@ HEADROOM_HOOK void free(void* pointer) {
   if (!real.is_resolved() && !resolve_allocator()) return;
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.free(pointer);
-  const Guard guard(thread);
+  const OuterGuard guard(thread);
   finish_release(thread, begin_release(pointer));
   real.free(pointer);
 }
@@ -44,9 +45,10 @@ HEADROOM_HOOK void* calloc(std::size_t count, std::size_t size) {
   if (!real.is_resolved() && !resolve_allocator()) return bootstrap_allocate(count * size, 16);  // zeroed
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.calloc(count, size);
-  const Guard guard(thread);
+  const OuterGuard guard(thread);
   void* const pointer = real.calloc(count, size);
-  if (pointer != nullptr) on_allocation(thread, pointer, count * size, caller_of_this_function());
+  if (pointer != nullptr && !is_only_counted(thread, count * size))
+    record_chosen(thread, pointer, count * size, caller_of_this_function());
   return pointer;
 }
 
@@ -64,10 +66,10 @@ void* move_out_of_bootstrap(void* pointer, std::size_t size) {
 template <class Reallocate>
 [[gnu::always_inline]] inline void* record_realloc(ThreadLocal& thread, void* pointer, std::size_t size,
                                                    const CallFrame& caller, Reallocate&& reallocate) {
-  const Guard guard(thread);
+  const OuterGuard guard(thread);
   if (pointer == nullptr) {
     void* const fresh = reallocate();
-    if (fresh != nullptr) on_allocation(thread, fresh, size, caller);
+    if (fresh != nullptr && !is_only_counted(thread, size)) record_chosen(thread, fresh, size, caller);
     return fresh;
   }
   attach_before_stamp(thread);
@@ -82,7 +84,7 @@ template <class Reallocate>
     return nullptr;
   }
   finish_release(thread, release);
-  if (moved != nullptr) on_allocation(thread, moved, size, caller);
+  if (moved != nullptr && !is_only_counted(thread, size)) record_chosen(thread, moved, size, caller);
   return moved;
 }
 
@@ -126,9 +128,10 @@ HEADROOM_HOOK int posix_memalign(void** result, std::size_t alignment, std::size
     return (*result = bootstrap_allocate(size, alignment)) != nullptr ? 0 : ENOMEM;
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.posix_memalign(result, alignment, size);
-  const Guard guard(thread);
+  const OuterGuard guard(thread);
   const int error = real.posix_memalign(result, alignment, size);
-  if (error == 0 && *result != nullptr) on_allocation(thread, *result, size, caller_of_this_function());
+  if (error == 0 && *result != nullptr && !is_only_counted(thread, size))
+    record_chosen(thread, *result, size, caller_of_this_function());
   return error;
 }
 
@@ -139,9 +142,10 @@ HEADROOM_HOOK int posix_memalign(void** result, std::size_t alignment, std::size
     ThreadLocal& thread = thread_local_state;                                                    \
     if (real.NAME == nullptr) return nullptr;                                                    \
     if (!should_record(thread)) return real.NAME ARGUMENTS;                                      \
-    const Guard guard(thread);                                                                   \
+    const OuterGuard guard(thread);                                                              \
     void* const pointer = real.NAME ARGUMENTS;                                                   \
-    if (pointer != nullptr) on_allocation(thread, pointer, SIZE, caller_of_this_function());     \
+    if (pointer != nullptr && !is_only_counted(thread, SIZE))                                    \
+      record_chosen(thread, pointer, SIZE, caller_of_this_function());                           \
     return pointer;                                                                              \
   }
 

@@ -113,33 +113,34 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
 
 // Asks the operator that does not throw, because an exception must not pass while the guard is up; if that
 // gives nothing, the one that throws is called without the guard.
-#define HEADROOM_HOOK_NEW(SYMBOL, NEXT, NEXT_NOTHROW, PARAMETERS, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT) \
-  HEADROOM_HOOK void* SYMBOL PARAMETERS {                                                                  \
-    const auto next = NEXT.get();                                                                          \
-    if (__builtin_expect(next == nullptr, 0)) return allocate_or_die(size, ALIGNMENT);                     \
-    ThreadLocal& thread = thread_local_state;                                                              \
-    if (!should_record_here(thread)) return next ARGUMENTS;                                                \
-    {                                                                                                      \
-      const Guard guard(thread);                                                                           \
-      void* const pointer = NEXT_NOTHROW.get() NOTHROW_ARGUMENTS;                                          \
-      if (pointer != nullptr) {                                                                            \
-        on_allocation(thread, pointer, size, caller_of_this_function());                                   \
-        return pointer;                                                                                    \
-      }                                                                                                    \
-    }                                                                                                      \
-    return next ARGUMENTS;                                                                                 \
+#define HEADROOM_HOOK_NEW(SYMBOL, NEXT, NEXT_NOTHROW, PARAMETERS, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT)   \
+  HEADROOM_HOOK void* SYMBOL PARAMETERS {                                                                    \
+    const auto next = NEXT.get();                                                                            \
+    if (__builtin_expect(next == nullptr, 0)) return allocate_or_die(size, ALIGNMENT);                       \
+    ThreadLocal& thread = thread_local_state;                                                                \
+    if (!should_record_here(thread)) return next ARGUMENTS;                                                  \
+    {                                                                                                        \
+      const OuterGuard guard(thread);                                                                        \
+      void* const pointer = NEXT_NOTHROW.get() NOTHROW_ARGUMENTS;                                            \
+      if (pointer != nullptr) {                                                                              \
+        if (!is_only_counted(thread, size)) record_chosen(thread, pointer, size, caller_of_this_function()); \
+        return pointer;                                                                                      \
+      }                                                                                                      \
+    }                                                                                                        \
+    return next ARGUMENTS;                                                                                   \
   }
 
-#define HEADROOM_HOOK_NEW_NOTHROW(SYMBOL, NEXT, PARAMETERS, ARGUMENTS)                       \
-  HEADROOM_HOOK void* SYMBOL PARAMETERS {                                                    \
-    const auto next = NEXT.get();                                                            \
-    if (__builtin_expect(next == nullptr, 0)) return nullptr;                                \
-    ThreadLocal& thread = thread_local_state;                                                \
-    if (!should_record_here(thread)) return next ARGUMENTS;                                  \
-    const Guard guard(thread);                                                               \
-    void* const pointer = next ARGUMENTS;                                                    \
-    if (pointer != nullptr) on_allocation(thread, pointer, size, caller_of_this_function()); \
-    return pointer;                                                                          \
+#define HEADROOM_HOOK_NEW_NOTHROW(SYMBOL, NEXT, PARAMETERS, ARGUMENTS) \
+  HEADROOM_HOOK void* SYMBOL PARAMETERS {                              \
+    const auto next = NEXT.get();                                      \
+    if (__builtin_expect(next == nullptr, 0)) return nullptr;          \
+    ThreadLocal& thread = thread_local_state;                          \
+    if (!should_record_here(thread)) return next ARGUMENTS;            \
+    const OuterGuard guard(thread);                                    \
+    void* const pointer = next ARGUMENTS;                              \
+    if (pointer != nullptr && !is_only_counted(thread, size))          \
+      record_chosen(thread, pointer, size, caller_of_this_function()); \
+    return pointer;                                                    \
   }
 
 #define HEADROOM_HOOK_DELETE(SYMBOL, PARAMETERS, ARGUMENTS)                       \
@@ -149,7 +150,7 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
     if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);          \
     ThreadLocal& thread = thread_local_state;                                     \
     if (!should_record_here(thread) || pointer == nullptr) return next ARGUMENTS; \
-    const Guard guard(thread);                                                    \
+    const OuterGuard guard(thread);                                               \
     finish_release(thread, begin_release(pointer));                               \
     next ARGUMENTS;                                                               \
   }

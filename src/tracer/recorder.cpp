@@ -76,8 +76,7 @@ void count_allocation(ThreadLocal& thread, std::uint64_t size) {
   ThreadState* state = thread.state;
   if (state == nullptr || state->counts_small == 0) state = prepare_to_record(thread, time_now());
   if (state == nullptr) return;
-  state->writer.count_allocation(size);
-  count_operation(*state);
+  if (is_time_to_look(state->writer.count_allocation(size))) look_at_clock(*state);
 }
 
 std::atomic<bool> noted_full_set{false};
@@ -193,7 +192,6 @@ void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind
 }
 
 [[gnu::noinline, gnu::cold]] void look_at_clock(ThreadState& state) {
-  state.operations_to_clock = kOperationsBetweenLooks;
   // Counting ends with the bound on events, even in a thread that only counts.
   if (process.options.events != 0 && state.quota == 0 && process.events_left.load() == 0)
     state.counts_small = 0;

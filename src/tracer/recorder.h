@@ -35,22 +35,33 @@ void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKin
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
 // The counters become a record of their own ten times a second.
 void look_at_clock(ThreadState& state);
-inline constexpr std::uint32_t kOperationsBetweenLooks = 1024;
+// So many allocations, or releases, since the counters were last written. The counters themselves tell, so
+// that the short way keeps no count of its own: what it stores and loads again the next time it waits for.
+[[gnu::always_inline]] inline bool is_time_to_look(std::uint64_t counted) { return counted % 1024 == 0; }
 
-[[gnu::always_inline]] inline void count_operation(ThreadState& state) {
-  if (__builtin_expect(--state.operations_to_clock == 0, 0)) look_at_clock(state);
+// Whether an allocation of `size` bytes is done with, being small and not chosen: then it was counted.
+[[gnu::always_inline]] inline bool is_only_counted(ThreadLocal& thread, std::uint64_t size) {
+  ThreadState* const state = thread.state;
+  if (__builtin_expect(size >= process.large_bytes || state == nullptr || state->counts_small == 0 ||
+                           state->sampler.chooses(size),
+                       0))
+    return false;
+  if (__builtin_expect(is_time_to_look(state->writer.count_allocation(size)), 0)) look_at_clock(*state);
+  return true;
 }
-
-// After an allocator gave `size` bytes at `pointer`.
-[[gnu::always_inline]] inline void on_allocation(ThreadLocal& thread, const void* pointer, std::uint64_t size,
+// The others.
+[[gnu::always_inline]] inline void record_chosen(ThreadLocal& thread, const void* pointer, std::uint64_t size,
                                                  const CallFrame& caller) {
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
-  if (size >= process.large_bytes) return record_allocation(thread, address, size, caller);
-  ThreadState* const state = thread.state;
-  if (__builtin_expect(state == nullptr || state->counts_small == 0 || state->sampler.chooses(size), 0))
-    return record_small_allocation(thread, address, size, caller);
-  state->writer.count_allocation(size);
-  count_operation(*state);
+  if (size >= process.large_bytes)
+    record_allocation(thread, address, size, caller);
+  else
+    record_small_allocation(thread, address, size, caller);
+}
+
+inline void on_allocation(ThreadLocal& thread, const void* pointer, std::uint64_t size,
+                          const CallFrame& caller) {
+  if (!is_only_counted(thread, size)) record_chosen(thread, pointer, size, caller);
 }
 
 // A release is decided on before the allocator takes the memory back, because from then on another thread may
@@ -75,8 +86,7 @@ void count_release_slowly(ThreadLocal& thread);
   if (release.is_recorded) return record_release(thread, release);
   ThreadState* const state = thread.state;
   if (__builtin_expect(state == nullptr || state->counts_small == 0, 0)) return count_release_slowly(thread);
-  state->writer.count_release();
-  count_operation(*state);
+  if (__builtin_expect(is_time_to_look(state->writer.count_release()), 0)) look_at_clock(*state);
 }
 // It did not take place after all.
 inline void cancel_release(const Release& release) {

@@ -21,9 +21,8 @@ inline constexpr std::uint64_t kFirstDropsBetweenTries = 1024;
 // child that wrote into its parent's segments would spoil them.
 struct ThreadState {
   recording::RecordWriter writer;
-  std::uint32_t counts_small = 0;         // 1: small allocations may be counted in the open segment
-  std::uint32_t operations_to_clock = 0;  // small ones until the next look at the clock
-  std::uint64_t quota = 0;                // events that it may still write before it asks again
+  std::uint32_t counts_small = 0;  // 1: small allocations may be counted in the open segment
+  std::uint64_t quota = 0;         // events that it may still write before it asks again
   Sampler sampler;
   std::uint32_t segment_serial = 0;  // for the dictionary; 0 is none
   std::uint32_t thread_index = 0;
@@ -82,6 +81,25 @@ class Guard {
   }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
+
+ private:
+  ThreadLocal& thread_;
+};
+
+// The same where the guard is known to be down: nothing is loaded that was stored a moment ago. Of a pair of
+// malloc and free the four counts up and down, each waiting for the one before, were most of the cost.
+class OuterGuard {
+ public:
+  explicit OuterGuard(ThreadLocal& thread) : thread_(thread) {
+    thread_.guard = 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~OuterGuard() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    thread_.guard = 0;
+  }
+  OuterGuard(const OuterGuard&) = delete;
+  OuterGuard& operator=(const OuterGuard&) = delete;
 
  private:
   ThreadLocal& thread_;
