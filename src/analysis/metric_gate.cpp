@@ -123,7 +123,7 @@ void check_outcomes(const RunComparison& comparison, std::vector<GateFinding>& f
 bool is_judgeable(const GateRule& rule, const RunComparison& comparison) {
   // Of a model that came through in B alone there is no change; its own value would have to be known.
   return std::any_of(comparison.models.begin(), comparison.models.end(), [&](const ModelComparison& model) {
-    if (!rule.model.empty() && rule.model != model.name) return false;
+    if (!rule.model.empty() && !model.is_called(rule.model)) return false;
     return model.find(rule.metric->name) != nullptr ||
            (model.outcome_before.never_came_through() && rule.limit.against != GateAgainst::value);
   });
@@ -190,7 +190,7 @@ Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
                                       [](const GateFinding& finding) { return finding.is_breach; });
   for (const GateRule& rule : rules) {
     for (const ModelComparison& model : comparison.models)
-      if (rule.model.empty() || rule.model == model.name)
+      if (rule.model.empty() || model.is_called(rule.model))
         if (const MetricChange* change = model.find(rule.metric->name))
           check_rule(rule, model, *change, findings);
     if (!has_failed && !is_judgeable(rule, comparison))  // else it is known why not

@@ -104,10 +104,28 @@ std::map<std::string, std::int64_t> shares_of(const LayerMemory& layers) {
   return bytes;
 }
 
+// ONNX Runtime names the nodes that it adds itself by a counter of the process (ReorderOutput_token_123),
+// which is another one in each run. By their names alone two runs of one model would differ by all of them.
+bool has_generated_name(const NodeMemory& node) {
+  constexpr std::string_view kCounted = "_token_";
+  const std::size_t at = node.name.rfind(kCounted);
+  if (at == std::string::npos) return false;
+  const std::string_view number = std::string_view(node.name).substr(at + kCounted.size());
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// All nodes of an operator with such names are one row.
+std::string row_of(const NodeMemory& node) {
+  if (!has_generated_name(node)) return node.name;
+  const std::string operation =
+      node.operation.empty() ? node.name.substr(0, node.name.rfind("_token_")) : node.operation;
+  return fmt::format("{} (added by the runtime, all)", operation);
+}
+
 std::map<std::string, std::int64_t> nodes_of(const LayerMemory& layers) {
   std::map<std::string, std::int64_t> bytes;
   for (const NodeMemory& node : layers.nodes)
-    bytes[node.name] += node.activations.value_or(Bytes{}).count + node.parameters.value_or(Bytes{}).count;
+    bytes[row_of(node)] += node.activations.value_or(Bytes{}).count + node.parameters.value_or(Bytes{}).count;
   return bytes;
 }
 
@@ -174,7 +192,11 @@ ModelComparison compare_model(const Named& name, const Side& side_a, const Side&
   model.outcome_before = before.outcome;
   model.outcome_after = after.outcome;
   model.facts = model_facts(all_of(side_a, name.before), all_of(side_b, name.after));
-  if (name.before != name.after) model.facts.insert(model.facts.begin(), {"name", name.before, name.after});
+  model.name_after = name.after;
+  if (name.before != name.after)
+    caveats.push_back(fmt::format(
+        "{} of A is called {} in B: each side has one model, so they are taken for the same, renamed",
+        name.before, name.after));
   if (model.has_no_figures()) return model;
   const UndisturbedLevel level = undisturbed_level(before.runs, after.runs);
   for (const RunMetric& metric : run_metrics()) {

@@ -91,7 +91,8 @@ struct SideOutcome {
 };
 
 struct ModelComparison {
-  std::string name;
+  std::string name;                   // in A
+  std::string name_after;             // in B: another one where each side has one model, which was renamed
   std::vector<MetricChange> metrics;  // in the order of run_metrics(); what both sides have
   // That a frame of B takes longer than one of A, of all frames of all runs.
   std::optional<double> superiority;
@@ -102,6 +103,7 @@ struct ModelComparison {
   std::vector<LayerChange> nodes;   // and nodes, by their activations and parameters
 
   const MetricChange* find(std::string_view metric) const;
+  bool is_called(std::string_view called) const { return called == name || called == name_after; }
 
   // In B it fails in a larger share of the runs than in A, or in a smaller one.
   bool fell() const {

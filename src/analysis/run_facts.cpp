@@ -110,7 +110,7 @@ std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool
       if (!model.result->file_size) return std::nullopt;
       return format_bytes(*model.result->file_size);
     });
-  facts.add("runtime", [](const ComparedModel& model) { return model.result->backend; });
+  facts.add_known("runtime", [](const ComparedModel& model) { return model.result->backend; });
   facts.add_known("version of the runtime",
                   [](const ComparedModel& model) { return model.result->backend_version; });
   facts.add("settings", [](const ComparedModel& model) { return model.result->settings.describe(); });
@@ -127,14 +127,20 @@ std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool
   });
   facts.add_known("input", [](const ComparedModel& model) { return model.result->input; });
   facts.add_known("task", [](const ComparedModel& model) { return model.result->task; });
-  facts.add("confidence",
-            [](const ComparedModel& model) { return threshold_words(model.result->confidence); });
-  facts.add("IoU", [](const ComparedModel& model) { return threshold_words(model.result->iou); });
-  // Of a run that did not come through they are those that it got to.
-  facts.add("measured frames", [](const ComparedModel& model) -> std::optional<std::string> {
-    if (model.result->status != ModelStatus::ok) return std::nullopt;
-    return fmt::format("{}", model.result->frames);
-  });
+  // What a run got to know only after it had loaded its model, or counted to its end, is of one that fell
+  // what the failure left of it, and no cause of it.
+  const auto of_those_that_came_through = [&](std::string_view what, auto value) {
+    facts.add(what, [value](const ComparedModel& model) -> std::optional<std::string> {
+      if (model.result->status != ModelStatus::ok) return std::nullopt;
+      return value(model);
+    });
+  };
+  of_those_that_came_through(
+      "confidence", [](const ComparedModel& model) { return threshold_words(model.result->confidence); });
+  of_those_that_came_through("IoU",
+                             [](const ComparedModel& model) { return threshold_words(model.result->iou); });
+  of_those_that_came_through(
+      "measured frames", [](const ComparedModel& model) { return fmt::format("{}", model.result->frames); });
   return facts.take();
 }
 

@@ -1,9 +1,14 @@
 #include "cli/diff_logs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "analysis/metric_walk.h"
 #include "analysis/series_comparison.h"
+#include "analysis/two_sample.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
@@ -14,16 +19,84 @@
 namespace headroom::cli {
 namespace {
 
-Result<analysis::LogFigures> figures_of(const std::string& file) {
+struct ReadLog {
   analysis::LogFigures figures;
+  std::int64_t unread_lines = 0;  // that are no samples: garbage, or cut off in the middle
+  watch::LogCondition condition;
+};
+
+// A line that is no sample is handed on as its own unknown words, without a figure.
+bool is_unread(const SystemSample& sample) {
+  bool has_figure = false;
+  analysis::for_each_metric(sample, [&](std::string_view, double) { has_figure = true; });
+  return !has_figure && !sample.unknown_tokens.empty();
+}
+
+Result<ReadLog> read_log(const std::string& file) {
+  ReadLog log;
   auto read = watch::read_text_input(
-      {watch::kOwnLog, file}, Nanoseconds{1'000'000'000}, [&](SystemSample& sample) { figures.add(sample); },
-      [] { return false; }, -1);
+      {watch::kOwnLog, file}, Nanoseconds{1'000'000'000},
+      [&](SystemSample& sample) {
+        if (is_unread(sample))
+          ++log.unread_lines;
+        else
+          log.figures.add(sample);
+      },
+      [] { return false; }, -1, {}, &log.condition);
   if (!read) return forward_error(read);
-  if (figures.curves().empty())
+  if (log.figures.curves().empty())
     return input_error(fmt::format("{} has no sample", file), "it is no log of headroom watch (FILE.jsonl)",
                        "headroom watch --output FILE.jsonl makes one");
-  return figures;
+  return log;
+}
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+void add_problems(const ReadLog& log, const std::string& name, std::vector<std::string>& problems) {
+  const std::int64_t samples = log.figures.samples();
+  if (log.condition.is_damaged)
+    problems.push_back(fmt::format("{} is damaged: what follows its {} cannot be unpacked", name,
+                                   counted(samples, "sample")));
+  if (log.condition.is_cut)
+    problems.push_back(
+        fmt::format("{} is cut off: its end is missing behind {}", name, counted(samples, "sample")));
+  if (log.unread_lines > 0)
+    problems.push_back(fmt::format("{} is damaged: {} of its {} {} no sample", name, log.unread_lines,
+                                   counted(samples + log.unread_lines, "line"),
+                                   log.unread_lines == 1 ? "is" : "are"));
+  if (samples < static_cast<std::int64_t>(analysis::kLeastOfSeries))
+    problems.push_back(fmt::format("{} has {} only", name, counted(samples, "sample")));
+}
+
+std::int64_t samples_of(const analysis::LogFigures& log, const std::string& figure) {
+  const auto curve = log.curves().find(figure);
+  std::int64_t samples = 0;
+  if (curve != log.curves().end())
+    for (const analysis::SeriesCurve::Point& point : curve->second.points()) samples += point.n;
+  return samples;
+}
+
+// A figure of fewer samples has no interval, and would be judged as if it were exact.
+bool has_enough(const ReadLog& a, const ReadLog& b, const std::string& figure) {
+  return std::min(samples_of(a.figures, figure), samples_of(b.figures, figure)) >=
+         static_cast<std::int64_t>(analysis::kLeastOfSeries);
+}
+
+std::string figure_of(const std::string& gated) {
+  return gated.starts_with("max:") ? gated.substr(4) : gated;
+}
+
+// Why a gate that found nothing cannot say that there is nothing.
+std::string not_judged_words(const std::vector<analysis::FigureRule>& rules, const ReadLog& a,
+                             const ReadLog& b, const std::vector<std::string>& problems) {
+  if (rules.empty()) return {};
+  if (!problems.empty()) return fmt::format("{}", fmt::join(problems, "; "));
+  for (const analysis::FigureRule& rule : rules)
+    if (const std::string figure = figure_of(rule.limit.name); !has_enough(a, b, figure))
+      return fmt::format("{} has fewer than {} samples in a log", figure, analysis::kLeastOfSeries);
+  return {};
 }
 
 // Means have an interval; of the maxima each is one value.
@@ -38,8 +111,7 @@ std::vector<analysis::GatedFigure> gated_figures(const std::vector<analysis::Ser
 }
 
 std::string figure_words(const std::string& name, double value) {
-  const std::string figure = name.starts_with("max:") ? name.substr(4) : name;
-  return report::words_for_metric(figure, value);
+  return report::words_for_metric(figure_of(name), value);
 }
 
 }  // namespace
@@ -47,14 +119,24 @@ std::string figure_words(const std::string& name, double value) {
 Result<int> diff_logs(const std::string& before, const std::string& after, const FlagValues& values) {
   auto rules = figure_rules(values);
   if (!rules) return forward_error(rules);
-  auto a = figures_of(before);
+  auto a = read_log(before);
   if (!a) return forward_error(a);
-  auto b = figures_of(after);
+  auto b = read_log(after);
   if (!b) return forward_error(b);
-  const auto changes = analysis::compare_series(*a, *b);
-  report::SeriesDiffReport report{before, after, *a, *b, changes, {}};
+  const auto changes = analysis::compare_series(a->figures, b->figures);
+  report::SeriesDiffReport report{before, after, a->figures, b->figures, changes, {}};
+  add_problems(*a, fmt::format("A ({})", before), report.problems);
+  add_problems(*b, fmt::format("B ({})", after), report.problems);
+  report.has_enough = std::any_of(changes.begin(), changes.end(), [&](const analysis::SeriesChange& change) {
+    return has_enough(*a, *b, change.name);
+  });
   auto gate = analysis::check_figure_gate(*rules, gated_figures(changes), figure_words);
-  if (gate) report.gate = *gate;
+  if (gate) {
+    report.gate = *gate;
+    // What is beyond a limit for fewer samples is chance as well as a change.
+    report.not_judged = not_judged_words(*rules, *a, *b, report.problems);
+    if (has_breach(report.gate) && report.has_enough) report.not_judged.clear();
+  }
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
   if (values.toggle("json"))
     print_output(to_text(series_diff_to_json(report)));
@@ -63,7 +145,10 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   else
     print_output(series_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
   if (!gate) return forward_error(gate);
-  return exit_by(*gate);
+  if (!report.not_judged.empty())
+    return input_error("the gate cannot be judged", report.not_judged,
+                       "log again with headroom watch, and end it with Ctrl-C or --duration");
+  return exit_by(report.gate);
 }
 
 }  // namespace headroom::cli

@@ -90,15 +90,8 @@ void print_view(const report::DiffReport& report, const FlagValues& values) {
   print_output(diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
 }
 
-void warn_of_incomplete(const report::DiffReport& report, std::string_view flag) {
-  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
-    if (!side->recording.analysis.complete)
-      log::warning("{} ({}) is incomplete, so its peak may have been higher than {} can see", name,
-                   side->file, flag);
-}
-
-Status check_gate(const Gate& gate, const report::DiffReport& report) {
-  warn_of_incomplete(report, "--fail-above");
+// What --fail-above finds: nothing, a breach, or growth that may be chance.
+std::vector<analysis::GateFinding> check_peaks(const Gate& gate, const report::DiffReport& report) {
   const report::PeakPair peaks = compared_peaks(report);
   const auto growth = static_cast<double>(peaks.growth());
   if (growth <= gate.allowed_growth(peaks.before)) return {};
@@ -108,18 +101,26 @@ Status check_gate(const Gate& gate, const report::DiffReport& report) {
   const std::string noise = format_bytes({std::llround(peaks.noise())});
   // Two recordings of one program differ by as much now and then: a gate that fails on it is soon switched
   // off.
-  if (growth < peaks.noise()) {
-    log::warning(
-        "{}, and --fail-above allows {}: not failed, as it is within two standard errors of the samples "
-        "({}); recordings of --full are exact",
-        above, gate.text, noise);
-    return {};
-  }
-  return failure(above, fmt::format("--fail-above allows {}{}", gate.text,
-                                    peaks.noise() > 0 ? fmt::format(", and it is more than two standard "
-                                                                    "errors of the samples ({})",
-                                                                    noise)
-                                                      : ""));
+  if (growth < peaks.noise())
+    return {{fmt::format("{}, and --fail-above allows {}: not failed, as it is within two standard errors of "
+                         "the samples ({}); recordings of --full are exact",
+                         above, gate.text, noise),
+             false}};
+  return {
+      {fmt::format("{}: --fail-above allows {}{}", above, gate.text,
+                   peaks.noise() > 0
+                       ? fmt::format(", and it is more than two standard errors of the samples ({})", noise)
+                       : ""),
+       true}};
+}
+
+void warn_of_unseen(const report::DiffReport& report) {
+  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
+    if (side->recording.analysis.unseen_blocks > 0)
+      log::warning(
+          "{} ({}) has releases of blocks whose allocation was not seen, so its peak may have been higher "
+          "than the gate can see",
+          name, side->file);
 }
 
 // By the names of --json. What stands on samples is known to two standard errors.
@@ -164,17 +165,26 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
   const analysis::GroupedRecording b = group_by_names(*after, *options, of_one_build, problems);
   warn_of_missing_symbols(std::move(problems));
   const analysis::RecordingDiff diff = analysis::diff_recordings(a, b);
-  const report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
-                                  {file_b.string(), after->info(), b, other_processes(file_b)},
-                                  diff,
-                                  choice_of(values)};
+  report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
+                            {file_b.string(), after->info(), b, other_processes(file_b)},
+                            diff,
+                            choice_of(values)};
   auto findings = analysis::check_figure_gate(*rules, gated_figures(report), figure_words);
   if (!findings) return forward_error(findings);  // a figure that recordings do not have
-  print_view(report, values);
-  if (!rules->empty()) warn_of_incomplete(report, "--fail-on");
+  report.gate = std::move(*findings);
   if (*gate)
-    if (auto fine = check_gate(**gate, report); !fine) return forward_error(fine);
-  return exit_by(*findings);
+    for (analysis::GateFinding& finding : check_peaks(**gate, report))
+      report.gate.push_back(std::move(finding));
+  const bool is_gated = !rules->empty() || gate->has_value();
+  // What was recorded of a process that was killed is the least that it took: that may be beyond a limit, but
+  // says nothing where it is not.
+  if (is_gated && !has_breach(report.gate)) report.not_judged = incomplete_words(report);
+  print_view(report, values);
+  if (is_gated) warn_of_unseen(report);
+  if (!report.not_judged.empty())
+    return input_error("the gate cannot be judged", report.not_judged,
+                       "record it again until the program ends by itself");
+  return exit_by(report.gate);
 }
 
 }  // namespace headroom::cli

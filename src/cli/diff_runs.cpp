@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
@@ -38,6 +40,11 @@ Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values)
   return rules;
 }
 
+bool has_breach(const std::vector<analysis::GateFinding>& gate) {
+  return std::any_of(gate.begin(), gate.end(),
+                     [](const analysis::GateFinding& finding) { return finding.is_breach; });
+}
+
 Result<int> exit_by(const std::vector<analysis::GateFinding>& gate) {
   std::vector<std::string> breaches;
   for (const analysis::GateFinding& finding : gate) {
@@ -57,9 +64,20 @@ std::string run_metric_list() {
   return text;
 }
 
+std::string left_out_words(const LoadedSide& side) {
+  constexpr std::size_t kShown = 3;
+  const std::size_t all = side.left_out.size(), shown = std::min(all, kShown);
+  std::string words =
+      fmt::format("{}", fmt::join(side.left_out.begin(), side.left_out.begin() + shown, "; "));
+  return all > shown ? words + fmt::format("; and {} more", all - shown) : words;
+}
+
 Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
                       const std::vector<analysis::GateRule>& rules) {
-  const analysis::RunComparison comparison = analysis::compare_runs(before.side, after.side);
+  analysis::RunComparison comparison = analysis::compare_runs(before.side, after.side);
+  for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
+    if (std::string words = left_out_words(*side); !words.empty())
+      comparison.caveats.push_back(fmt::format("left out of {}: {}", name, words));
   report::RunDiffReport report{before.names(), after.names(), comparison, {}};
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
   Error cannot_judge;
@@ -69,6 +87,7 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
       report.gate = std::move(*findings);
     else
       cannot_judge = std::move(findings.error());
+    if (!cannot_judge.what.empty()) report.not_judged = cannot_judge.sentence();
   }
   if (values.toggle("json"))
     print_output(to_text(run_diff_to_json(report)));

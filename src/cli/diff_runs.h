@@ -17,10 +17,14 @@ Flag fail_on_flag();
 Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values);
 // The same of logs and recordings.
 Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values);
+bool has_breach(const std::vector<analysis::GateFinding>& gate);
 // The exit code: warns of what is within noise; an error that names the breaches.
 Result<int> exit_by(const std::vector<analysis::GateFinding>& gate);
 // "loaded, load_peak, …": for the help.
 std::string run_metric_list();
+
+// What lay beside the runs of a folder and was not compared, a sentence; empty where nothing did.
+std::string left_out_words(const LoadedSide& side);
 
 // Prints the view that the flags ask for (--json, --markdown, --top, --color), and holds B to the rules;
 // returns the exit code.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "analysis/metric_change.h"
+#include "base/display_width.h"
 #include "base/files.h"
 #include "base/run_folder.h"
 #include "base/text.h"
@@ -96,7 +97,7 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::vector<s
   LoadedSide loaded;
   for (const KeptRun& run : runs) {
     const std::string name = fmt::format(
-        "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", run.commit.substr(0, 10)));
+        "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", begin_of(run.commit, 10)));
     auto result = report::read_report(run.report, fmt::format("{} of the history", name));
     if (!result) return forward_error(result);
     loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/run_folder.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -77,6 +78,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   }
   auto loaded = load_runs(runs);
   if (!loaded) return forward_error(loaded);
+  if (const std::string words = left_out_words(*loaded); !words.empty()) log::warning("left out: {}", words);
   auto history = RunHistory::open(place_of(values), true);
   if (!history) return forward_error(history);
   std::vector<KeptRun> kept;
@@ -161,8 +163,12 @@ Result<NewRuns> given_runs(const Words& runs) {
   auto side = load_runs(runs);
   if (!side) return forward_error(side);
   NewRuns given{std::move(*side), {}};
-  for (const analysis::ComparedRun& run : given.side.side)
+  for (const analysis::ComparedRun& run : given.side.side) {
     given.before.but_keys.push_back(key_of(*run.result));
+    // Of an old run the later ones are no "before".
+    const std::string& made = run.result->started_at;
+    if (given.before.until.empty() || made < given.before.until) given.before.until = made;
+  }
   given.before.host = host_of(*given.side.side.front().result);
   given.before.but_commit = commit_of_environment();
   return given;
@@ -228,6 +234,7 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
       return usage_error(fmt::format("there is nothing to compare {} with", choice.commit),
                          "it is the newest commit itself", "name an earlier one, or leave --commit out");
     if (!runs.empty()) choice.but_commit.clear();
+    choice.until.clear();  // whoever names a commit may mean a later one
   }
   for (const analysis::ComparedRun& run : after->side.side)
     for (const analysis::ComparedModel& model : run.models) choice.models.push_back(model.result->name);
@@ -243,7 +250,8 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
     return input_error(
         "there is nothing to compare with",
         fmt::format(
-            "the history has no other run of these models on {}{}{}", choice.host.value_or("a machine"),
+            "the history has no other run of these models on {}{}{}{}", choice.host.value_or("a machine"),
+            choice.until.empty() ? "" : fmt::format(" made before {}", choice.until),
             choice.label && !choice.label->empty() ? fmt::format(" with the label '{}'", *choice.label) : "",
             choice.commit.empty() ? "" : " of commit " + choice.commit),
         "headroom history list shows them; --host, --label and --commit choose");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 
@@ -26,16 +27,42 @@ constexpr std::size_t kMostRuns = 1000;
 constexpr std::string_view kWhatIsCompared =
     "name recordings (.hrec), run folders of headroom bench, their footprints or logs of headroom watch";
 
-// The folders of runs in a folder of them, in the order of their names.
-std::vector<fs::path> runs_in(const fs::path& folder) {
-  std::vector<fs::path> runs;
+struct FolderOfRuns {
+  std::vector<fs::path> runs;         // in the order of their names
+  std::vector<std::string> left_out;  // folders without a report, and why
+};
+
+// Whether it holds a report; an error where that cannot be told (of another user, a broken disk).
+Result<bool> has_report(const fs::path& folder) {
+  std::error_code code;
+  const bool has = fs::exists(folder / "report.json", code);
+  if (code)
+    return input_error(fmt::format("cannot open {}", (folder / "report.json").string()), code.message(),
+                       "check its permissions");
+  return has;
+}
+
+Result<FolderOfRuns> runs_in(const fs::path& folder) {
+  FolderOfRuns found;
   std::error_code code;
   for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
     std::error_code ignored;
-    if (fs::exists(entry->path() / "report.json", ignored)) runs.push_back(entry->path());
+    if (!fs::is_directory(entry->path(), ignored)) continue;
+    const auto is_run = has_report(entry->path());
+    if (!is_run)
+      found.left_out.push_back(is_run.error().sentence());
+    else if (*is_run)
+      found.runs.push_back(entry->path());
+    else
+      found.left_out.push_back(fmt::format("{} has no report.json: it is no run, or one that did not end",
+                                           entry->path().string()));
   }
-  std::sort(runs.begin(), runs.end());
-  return runs;
+  if (code)
+    return input_error(fmt::format("cannot read the folder {}", folder.string()), code.message(),
+                       "check its permissions");
+  std::sort(found.runs.begin(), found.runs.end());
+  std::sort(found.left_out.begin(), found.left_out.end());
+  return found;
 }
 
 // The first bytes tell; a document is parsed only to tell a report from a footprint.
@@ -100,6 +127,7 @@ Status load_run(const fs::path& file, const std::string& name, LoadedSide& loade
   if (!text) return forward_error(text);
   auto result = report::read_report(*text, file.string());
   if (!result) return forward_error(result);
+  if (auto fine = check_figures(*result, file.string()); !fine) return fine;
   if (auto fine = check_model_names(*result, file.string()); !fine) return fine;
   loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
   const BenchResult& kept = *loaded.results.back();
@@ -156,9 +184,43 @@ Result<InputKind> kind_of_input(const fs::path& path) {
   if (!fs::is_directory(path, code))
     return input_error(fmt::format("{} is nothing that can be compared", path.string()),
                        "it is neither a file nor a folder", std::string(kWhatIsCompared));
-  if (fs::exists(path / "report.json", code) || !runs_in(path).empty()) return InputKind::run;
+  const auto is_run = has_report(path);
+  if (!is_run) return tl::unexpected(is_run.error());
+  if (*is_run) return InputKind::run;
+  const auto folder = runs_in(path);
+  if (!folder) return tl::unexpected(folder.error());
+  if (!folder->runs.empty()) return InputKind::run;
+  // Of several the first says what is wrong with all.
   return input_error(fmt::format("{} has no report.json", path.string()),
-                     "it is no run of headroom bench, nor a folder of runs", std::string(kWhatIsCompared));
+                     fmt::format("it is no run of headroom bench, nor a folder of runs{}",
+                                 folder->left_out.empty() ? "" : ": " + folder->left_out.front()),
+                     std::string(kWhatIsCompared));
+}
+
+Status check_figures(const BenchResult& run, const std::string& name, Sizes sizes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;  // a pebibyte, or 13 days in nanoseconds
+  const std::int64_t least = sizes == Sizes::resident ? 0 : -kMost;
+  const auto refuse = [&](const ModelResult& model, std::string_view figure, const std::string& value) {
+    return input_error(
+        fmt::format("{} cannot be compared", name),
+        fmt::format("{} of the model '{}' is {}, which nothing can take", figure, model.name, value),
+        "the file is damaged: measure again");
+  };
+  for (const ModelResult& model : run.models) {
+    const ModelMemory& memory = model.memory;
+    for (const auto& [figure, bytes] :
+         {std::pair{"runtime_bytes", memory.runtime}, std::pair{"loaded_bytes", memory.loaded},
+          std::pair{"load_peak_bytes", memory.load_peak}, std::pair{"run_mean_bytes", memory.run_mean},
+          std::pair{"run_peak_bytes", memory.run_peak}, std::pair{"residual_bytes", memory.residual},
+          std::pair{"pss_run_peak_bytes", memory.pss_run_peak},
+          std::pair{"file_size_bytes", model.file_size}})
+      if (bytes && (bytes->count < least || bytes->count > kMost))
+        return refuse(model, figure, fmt::format("{}", bytes->count));
+    for (const analysis::RunMetric& metric : analysis::run_metrics())
+      if (const auto value = metric.value({model, {}}); value && !(std::abs(*value) <= double{kMost}))
+        return refuse(model, metric.name, fmt::format("{}", *value));
+  }
+  return {};
 }
 
 // headroom bench refuses them; a report that was put together by other means may have them.
@@ -203,10 +265,16 @@ Result<LoadedSide> load_runs(const std::vector<std::string>& runs) {
       if (auto read = load_run(given, given, loaded); !read) return forward_error(read);
       continue;
     }
-    if (fs::exists(fs::path(given) / "report.json", code))
+    const auto is_run = has_report(given);
+    if (!is_run) return tl::unexpected(is_run.error());
+    if (*is_run) {
       folders = {given};
-    else
-      folders = runs_in(given);
+    } else {
+      auto found = runs_in(given);
+      if (!found) return forward_error(found);
+      folders = std::move(found->runs);
+      loaded.left_out.insert(loaded.left_out.end(), found->left_out.begin(), found->left_out.end());
+    }
     if (loaded.side.size() + folders.size() > kMostRuns)
       return usage_error(fmt::format("{} holds too many runs", given),
                          fmt::format("a side has at most {}", kMostRuns), "name those that are meant");
@@ -232,6 +300,7 @@ Result<LoadedSide> load_footprints(const std::vector<std::string>& files) {
     result->complete = true;
     result->host.hostname = footprint->host;
     result->models.push_back(result_of(*footprint));
+    if (auto fine = check_figures(*result, file, Sizes::over_the_runtime); !fine) return forward_error(fine);
     loaded.side.push_back(
         {file, result.get(), {{&result->models.front(), {}, footprint->model_fingerprint}}});
     loaded.results.push_back(std::move(result));

@@ -26,8 +26,14 @@ struct LoadedSide {
   std::vector<std::unique_ptr<std::vector<ModelResult>>>
       combined;  // of each: pipelines, parallel runs, pools
   analysis::Side side;
+  std::vector<std::string> left_out;  // folders in a folder of runs that are none, and why
   std::vector<std::string> names() const;
 };
+
+// An error where a size or a time is one that nothing can have: the file was damaged. A footprint is over the
+// bare runtime, so a small one may be below it.
+enum class Sizes { resident, over_the_runtime };
+Status check_figures(const BenchResult& run, const std::string& name, Sizes sizes = Sizes::resident);
 
 // A run whose models are to be told apart by their names: an error where two have the same one. Adds what it
 // measured of several models at once (combined_results()) to `side`, behind the models.

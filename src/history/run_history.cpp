@@ -75,6 +75,7 @@ std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
   if (choice.host) conditions.push_back(fmt::format("host = {}", place_of(*choice.host)));
   if (!choice.started_at.empty())
     conditions.push_back(fmt::format("started_at = {}", place_of(choice.started_at)));
+  if (!choice.until.empty()) conditions.push_back(fmt::format("started_at <= {}", place_of(choice.until)));
   if (!choice.but_commit.empty()) conditions.push_back(but_commit(choice.but_commit, place_of));
   if (!choice.but_keys.empty())
     conditions.push_back(fmt::format("run_key NOT IN ({})", list_of(choice.but_keys)));

@@ -38,6 +38,7 @@ struct RunChoice {
   std::string but_commit;  // nor its own shorter or longer form, where both have seven hex digits or more
   std::vector<std::string> but_keys;
   std::string started_at;
+  std::string until = {};  // made then or before
 };
 
 class RunHistory {

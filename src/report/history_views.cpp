@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/metric_gate.h"
+#include "base/display_width.h"
 #include "report/terminal_table.h"
 #include "report/words.h"
 
@@ -44,8 +45,8 @@ std::string mark_of(const HistoryPoint& point, const Extent& extent, int width) 
 }  // namespace
 
 std::string short_commit(const std::string& commit) {
-  constexpr std::size_t kShown = 10;
-  return commit.empty() ? std::string(kAbsent) : commit.substr(0, kShown);
+  constexpr int kShown = 10;
+  return commit.empty() ? std::string(kAbsent) : begin_of(commit, kShown);
 }
 
 double HistoryPoint::median() const {
@@ -57,10 +58,14 @@ std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
   std::vector<HistorySeries> all;
   const bool one_host = std::all_of(runs.begin(), runs.end(),
                                     [&](const KeptRun& run) { return run.host == runs.front().host; });
+  const bool one_label = std::all_of(runs.begin(), runs.end(),
+                                     [&](const KeptRun& run) { return run.label == runs.front().label; });
   for (const KeptRun& run : runs)
     for (const history::KeptFigure& figure : run.figures) {
-      // What two boards take is no one figure.
-      const std::string name = one_host ? figure.model : fmt::format("{} on {}", figure.model, run.host);
+      // What two boards take is no one figure, and neither is what two branches do.
+      std::string name = figure.model;
+      if (!one_host) name += fmt::format(" on {}", run.host);
+      if (!one_label) name += run.label.empty() ? ", no label" : fmt::format(", label {}", run.label);
       auto series = std::find_if(all.begin(), all.end(),
                                  [&](const HistorySeries& known) { return known.model == name; });
       if (series == all.end()) series = all.insert(all.end(), {name, {}});
@@ -80,11 +85,11 @@ std::string history_list_to_terminal(const std::vector<KeptRun>& runs, bool colo
   std::vector<Column> columns{
       {"STARTED", 0, false}, {"RUN", 0, true}, {"COMMIT", 0, false}, {"LABEL", 2, false}, {"HOST", 1, false}};
   for (const KeptRun& run : runs) {
-    columns[0].cells.push_back(run.started_at);
+    columns[0].cells.push_back(harmless(run.started_at));
     columns[1].cells.push_back(fmt::format("{}", run.id));
     columns[2].cells.push_back(short_commit(run.commit));
-    columns[3].cells.push_back(run.label);
-    columns[4].cells.push_back(run.host);
+    columns[3].cells.push_back(harmless(run.label));
+    columns[4].cells.push_back(harmless(run.host));
   }
   fit_columns(columns, width, 25);
   return table_of(columns, color);
@@ -122,14 +127,14 @@ std::string history_plot_to_terminal(const RunMetric& metric, const std::vector<
     std::optional<double> before;
     for (const HistoryPoint& point : series.points) {
       columns[0].cells.push_back(short_commit(point.commit));
-      columns[1].cells.push_back(point.started_at.substr(0, 16));
+      columns[1].cells.push_back(begin_of(point.started_at, 16));
       columns[2].cells.push_back(fmt::format("{}", point.values.size()));
       columns[3].cells.push_back(words_for(metric, point.median()));
       columns[4].cells.push_back(before && *before != 0 ? percent_words(point.median() / *before) : "");
       columns[5].cells.push_back(mark_of(point, extent, std::clamp(width - 66, 10, 40)));
       before = point.median();
     }
-    text += "\n" + painted(series.model, kBold, color) + "\n";
+    text += "\n" + painted(harmless(series.model), kBold, color) + "\n";
     fit_columns(columns, width, 10);
     text += table_of(columns, color);
   }

@@ -149,6 +149,7 @@ std::string cell(const std::string& text) {
 Json diff_to_json(const DiffReport& report) {
   Json json;
   json["schema_version"] = kRecordingDiffSchemaVersion;
+  json["kind"] = "recordings";
   json["verdict"] = diff_verdict(report);
   json["caveats"] = diff_caveats(report);
   json["before"] = side_json(report.before);
@@ -161,6 +162,11 @@ Json diff_to_json(const DiffReport& report) {
     for (const DiffRow* row : rows) list.push_back(row_json(*row, by));
     json[key + "_left_out"] = report.diff.by(by).size() - rows.size();
   }
+  json["breaches"] = Json::array();
+  json["within_noise"] = Json::array();
+  for (const GateFinding& finding : report.gate)
+    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
   Json& mapped = json["mapped"] = Json::object();
   for (const DiffBy by : chosen_groupings(report)) {
     const auto rows = chosen_rows(report.diff.mapped_by(by), report.choice.at_least.value_or(0),

@@ -71,7 +71,11 @@ class Screen {
 
   void verdict() {
     const FigureChange& peak = report_.diff.peak_bytes;
-    const std::string_view paint = !peak.differs() ? kBold : peak.change() > 0 ? kRed : kGreen;
+    const bool is_known = incomplete_words(report_).empty();
+    const std::string_view paint = !is_known           ? kYellow
+                                   : !peak.differs()   ? kBold
+                                   : peak.change() > 0 ? kRed
+                                                       : kGreen;
     constexpr int kNoLimit = 1 << 20;  // only control characters go
     line(painted(wrap(fit_to_width(diff_verdict(report_), kNoLimit), width_, 0), paint, color_));
     line("");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/figure_gate.h"
 #include "analysis/recording_diff.h"
 #include "base/json.h"
 #include "report/recording_views.h"
@@ -33,6 +34,8 @@ struct DiffReport {
   DiffSide before, after;
   const analysis::RecordingDiff& diff;
   DiffChoice choice;
+  std::vector<analysis::GateFinding> gate = {};  // of --fail-on and --fail-above
+  std::string not_judged = {};                   // why a gate cannot tell; empty where it can
 };
 
 // One screen, at most `width` columns; the verdict comes first.
@@ -51,5 +54,10 @@ struct PeakPair {
   double noise() const { return 2 * standard_error; }
 };
 PeakPair compared_peaks(const DiffReport& report);
+
+// Why a side is a part of what there was, so that its peak is the least that it can be: "B (b.hrec) is
+// incomplete: the process did not end its recording itself: it was killed, or is still running". Empty where
+// neither is. Other processes of the trees count with `add_others`.
+std::string incomplete_words(const DiffReport& report);
 
 }  // namespace headroom::report

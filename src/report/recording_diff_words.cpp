@@ -1,6 +1,7 @@
 #include "report/recording_diff_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -116,14 +117,51 @@ void pair_equal(Processes& before, Processes& after, KeyOf key_of, std::vector<P
   });
 }
 
+// Its end or events of it are missing. What an allocator does behind the tracer's back is missing of every
+// recording of the same program, and no reason to compare none of them.
+bool is_cut(const DiffSide& side) {
+  const RecordingAnalysis& analysis = side.recording.analysis;
+  const std::size_t of_the_allocator = analysis.unseen_blocks > 0 ? 1 : 0;
+  return !side.info.closed || analysis.dropped_events > 0 || analysis.gaps > 0 ||
+         side.info.segments_overwritten > 0 || analysis.problems.size() > of_the_allocator;
+}
+
+// "The process did not end …" within a sentence.
+std::string within_sentence(std::string words) {
+  if (words.starts_with("The ")) words.front() = 't';
+  return words;
+}
+
+// The first reason; "What is missing" has all.
+std::string why_incomplete(const DiffSide& side, bool with_others) {
+  if (is_cut(side)) return within_sentence(problems_of(side.info, side.recording.analysis).front());
+  if (!with_others) return "";
+  for (const ProcessFigures& other : side.others)
+    if (!other.problem.empty() || !other.complete)
+      return other.problem.empty() ? fmt::format("the recording of {} has no end", other.command)
+                                   : other.problem;
+  return "";
+}
+
 std::string words_for_mode(const RecordingAnalysis& analysis) {
   return analysis.full ? "every allocation" : "large allocations and samples";
 }
 
 }  // namespace
 
+std::string incomplete_words(const DiffReport& report) {
+  std::vector<std::string> sides;
+  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
+    if (const std::string why = why_incomplete(*side, report.choice.add_others); !why.empty())
+      sides.push_back(fmt::format("{} ({}) is incomplete: {}", name, side->file, why));
+  return fmt::format("{}", fmt::join(sides, "; "));
+}
+
 std::string diff_verdict(const DiffReport& report) {
-  return peak_sentence(report) + "." + end_sentence(report);
+  const std::string incomplete = incomplete_words(report);
+  return fmt::format("{}{}.{}",
+                     incomplete.empty() ? "" : incomplete + ". What was recorded says at most this: ",
+                     peak_sentence(report), end_sentence(report));
 }
 
 std::vector<std::string> diff_caveats(const DiffReport& report) {

@@ -81,6 +81,7 @@ Json layers_json(const std::vector<LayerChange>& changes) {
 Json model_json(const ModelComparison& model) {
   Json json;
   json["name"] = model.name;
+  if (model.name_after != model.name) json["name_after"] = model.name_after;
   for (const auto& [side, outcome] :
        {std::pair{"before", &model.outcome_before}, std::pair{"after", &model.outcome_after}}) {
     json[fmt::format("status_{}", side)] = name_of(outcome->status);
@@ -139,6 +140,7 @@ Json run_diff_to_json(const RunDiffReport& report) {
   json["within_noise"] = Json::array();
   for (const GateFinding& finding : report.gate)
     json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
   return json;
 }
 

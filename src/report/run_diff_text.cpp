@@ -63,7 +63,8 @@ class Screen {
     const RunDiffVerdict verdict = verdict_of(report_.comparison);
     text_ += painted(wrap(verdict.sentence, width_, 0), paint_of(verdict.tone), color_) + "\n";
     if (!verdict.cause.empty()) paragraph(verdict.cause);
-    text_ += fmt::format("\nA  {}\nB  {}\n", runs_words(report_.before), runs_words(report_.after));
+    text_ += fmt::format("\nA  {}\nB  {}\n", harmless(runs_words(report_.before)),
+                         harmless(runs_words(report_.after)));
     for (const ModelComparison& model : report_.comparison.models) draw_model(model);
     for (const NewModel& model : report_.comparison.only_after) paragraph(model.name + " is new in B.");
     draw_list("What the runs differ in", fact_lines(report_.comparison));
@@ -81,7 +82,8 @@ class Screen {
   }
 
   void draw_model(const ModelComparison& model) {
-    text_ += "\n" + painted(model.name, kBold, color_) + "\n";
+    if (model.metrics.empty()) return;  // of one that failed there is nothing to be told
+    text_ += "\n" + painted(harmless(model.name), kBold, color_) + "\n";
     std::vector<Column> columns{
         {"FIGURE", 0, false}, {"A", 2, true}, {"B", 0, true}, {"CHANGE (INTERVAL)", 0, true}, {"", 0, false}};
     for (const MetricChange& change : model.metrics) {

@@ -16,6 +16,7 @@ struct RunDiffReport {
   std::vector<std::string> before, after;  // the runs, as the user named them
   const analysis::RunComparison& comparison;
   std::vector<analysis::GateFinding> gate;  // of --fail-on
+  std::string not_judged = {};              // why a gate cannot tell; empty where it can
   std::size_t top = 5;                      // rows of the tables of layers
 };
 

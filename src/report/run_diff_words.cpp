@@ -115,6 +115,16 @@ std::vector<FactChange> all_facts(const RunComparison& comparison) {
       facts.push_back(std::move(fact));
     }
   facts.insert(facts.end(), comparison.facts.begin(), comparison.facts.end());
+  // What the kernel killed for its memory fell to a limit before anything else that changed.
+  const bool is_of_memory =
+      std::any_of(comparison.models.begin(), comparison.models.end(), [](const ModelComparison& model) {
+        return (model.fell() && model.outcome_after.status == ModelStatus::oom) ||
+               (model.recovered() && model.outcome_before.status == ModelStatus::oom);
+      });
+  if (is_of_memory)
+    std::stable_partition(facts.begin(), facts.end(), [](const FactChange& fact) {
+      return fact.what.ends_with("memory limit") || fact.what == "limit of GPU memory";
+    });
   return facts;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/two_sample.h"
 #include "base/display_width.h"
 #include "report/markdown_text.h"
 #include "report/run_diff_views.h"
@@ -24,12 +25,15 @@ std::string change_words(const SeriesChange& change) {
                      words_for_metric(change.name, change.mean_after));
 }
 
-std::string verdict_of(const SeriesDiffReport& report) {
+std::string comparison_words(const SeriesDiffReport& report) {
   std::vector<std::string> words;
   std::size_t all = 0;
   for (const SeriesChange& change : report.changes)
     if (change.differs && ++all <= 3) words.push_back(change_words(change));
   if (report.changes.empty()) return "A and B have no figure in common.";
+  if (!report.has_enough)
+    return fmt::format("That is too little to tell whether anything changed: {} samples or more a log do.",
+                       analysis::kLeastOfSeries);
   if (all == 0)
     return fmt::format("B is as A: none of {} figures differs by more than it moves by itself.",
                        report.changes.size());
@@ -37,8 +41,16 @@ std::string verdict_of(const SeriesDiffReport& report) {
                      fmt::join(words, "; "), all > words.size() ? "; …" : "");
 }
 
+// What is wrong with the logs comes first: what follows stands on a part of them.
+std::string verdict_of(const SeriesDiffReport& report) {
+  std::string words;
+  for (const std::string& problem : report.problems) words += problem + ". ";
+  return words + comparison_words(report);
+}
+
 std::string log_words(const std::string& file, const analysis::LogFigures& log) {
-  return fmt::format("{} ({} samples, {})", file, log.samples(), format_duration(log.duration()));
+  return fmt::format("{} ({} sample{}, {})", harmless(file), log.samples(), log.samples() == 1 ? "" : "s",
+                     format_duration(log.duration()));
 }
 
 std::vector<std::string> row_of(const SeriesChange& change) {
@@ -56,7 +68,8 @@ const std::vector<std::string> kTitles{"FIGURE", "MEAN A", "MEAN B", "CHANGE", "
 }  // namespace
 
 std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width) {
-  std::string text = painted(wrap(verdict_of(report), width, 0), kBold, color) + "\n\n";
+  std::string text =
+      painted(wrap(verdict_of(report), width, 0), report.problems.empty() ? kBold : kYellow, color) + "\n\n";
   text +=
       fmt::format("A  {}\nB  {}\n\n", log_words(report.before, report.a), log_words(report.after, report.b));
   std::vector<Column> columns;
@@ -97,6 +110,7 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
   json["schema_version"] = kRunDiffSchemaVersion;
   json["kind"] = "watch_logs";
   json["verdict"] = verdict_of(report);
+  json["problems"] = report.problems;
   for (const auto& [key, file, log] :
        {std::tuple{"before", &report.before, &report.a}, std::tuple{"after", &report.after, &report.b}})
     json[key] = {
@@ -116,6 +130,7 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
   json["within_noise"] = Json::array();
   for (const analysis::GateFinding& finding : report.gate)
     json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
   return json;
 }
 

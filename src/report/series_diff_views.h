@@ -15,7 +15,11 @@ struct SeriesDiffReport {
   const analysis::LogFigures &a, &b;
   const std::vector<analysis::SeriesChange>& changes;
   std::vector<analysis::GateFinding> gate;  // of --fail-on
-  std::size_t top = 12;                     // rows of the table
+  // What is wrong with the logs: "B (b.jsonl) has 1 sample", "A (a.jsonl) is damaged after 40 samples".
+  std::vector<std::string> problems = {};
+  bool has_enough = true;       // samples on both sides for something to be told as the same
+  std::string not_judged = {};  // why a gate cannot tell; empty where it can
+  std::size_t top = 12;         // rows of the table
 };
 
 std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width);

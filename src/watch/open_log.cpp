@@ -63,6 +63,7 @@ Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes 
     do {
       stream.next_out = output.data();
       stream.avail_out = static_cast<unsigned>(output.size());
+      const unsigned input_left = stream.avail_in;
       const int result = ::inflate(&stream, Z_NO_FLUSH);
       const std::size_t more = output.size() - stream.avail_out;
       size += static_cast<std::int64_t>(more);
@@ -78,6 +79,11 @@ Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes 
       if (auto written = write_all(plain.file.get(), {reinterpret_cast<const char*>(output.data()), more});
           !written)
         return failure(what, written.error().why, "set TMPDIR to a folder with room");
+      const bool went_on = more > 0 || stream.avail_in < input_left;
+      if (result == Z_STREAM_END)
+        plain.is_cut = false;
+      else if (went_on)
+        plain.is_cut = true;
       if (result == Z_STREAM_END) ::inflateReset(&stream);
       // Z_BUF_ERROR: it wants more than is here.
       plain.is_damaged = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR;

@@ -12,6 +12,7 @@ namespace headroom::watch {
 struct OpenedLog {
   UniqueFd file;            // at its begin; of a packed log a file without a name that holds it unpacked
   bool is_damaged = false;  // more follows what could be unpacked
+  bool is_cut = false;      // of a packed log: its end is missing
 };
 
 // What a packed log may hold: a sample of 1.2 KB a second for 41 days. A small file of zeros unpacks to

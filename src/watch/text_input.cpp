@@ -74,6 +74,7 @@ struct Opened {
   UniqueFd file;  // none: standard input
   Subprocess tool;
   bool is_damaged = false;  // a log, behind what is in the file
+  bool is_cut = false;
 };
 
 constexpr const char* kFixPath = "check the path given to --from";
@@ -86,6 +87,7 @@ Result<Opened> open_file(const TextInput& input) {
     if (!log) return forward_error(log);
     opened.file = std::move(log->file);
     opened.is_damaged = log->is_damaged;
+    opened.is_cut = log->is_cut;
   } else {
     // A FIFO whose writer has not come yet is waited for by poll(), which a signal ends; open() would go on
     // waiting.
@@ -160,9 +162,10 @@ std::optional<double> second_of_day(std::string_view clock_text) {
 
 Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
                        const std::function<bool()>& should_stop, int wake_fd,
-                       std::optional<Nanoseconds> duration) {
+                       std::optional<Nanoseconds> duration, LogCondition* condition) {
   auto opened = input.file.empty() ? start_tool(input, interval) : open_file(input);
   if (!opened) return forward_error(opened);
+  if (condition != nullptr) *condition = {opened->is_damaged, opened->is_cut && !opened->is_damaged};
   const int fd = opened->file ? opened->file.get() : STDIN_FILENO;
   const bool own = input.kind == kOwnLog;
   const auto reader = own ? std::unique_ptr<sources::TextReader>(std::make_unique<OwnLog>())
@@ -202,7 +205,7 @@ Status read_text_input(const TextInput& input, Nanoseconds interval, const sourc
     if (is_over) return {};
     if (!*more) {
       reader->finish(with_time);
-      if (opened->is_damaged) return end_of_damaged_log(input, samples);
+      if (opened->is_damaged && condition == nullptr) return end_of_damaged_log(input, samples);
       return input.file.empty() ? end_of_tool(opened->tool, input) : Status{};
     }
   }

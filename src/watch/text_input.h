@@ -11,13 +11,20 @@ namespace headroom::watch {
 
 inline constexpr const char* kOwnLog = "headroom";  // the kind of FILE.jsonl
 
+// What a packed log of Headroom's own turned out to be, for those who tell it themselves; else damage is a
+// warning.
+struct LogCondition {
+  bool is_damaged = false;  // what follows its last sample cannot be unpacked
+  bool is_cut = false;      // its end is missing: the watch was killed, or the copy is a part
+};
+
 // Reads the text to its end, or until `should_stop()`. The time of a sample is what its line says (to the
 // second, without the date's order mattering), else `interval` after the sample before. Samples later than
 // `duration` after the first are left out, and a pipe or tool is read for no longer than that. Errors: the
 // file cannot be opened or read, the tool that was started for it ended with an error.
 Status read_text_input(const TextInput& input, Nanoseconds interval, const sources::OnSample& on_sample,
                        const std::function<bool()>& should_stop, int wake_fd,
-                       std::optional<Nanoseconds> duration = {});
+                       std::optional<Nanoseconds> duration = {}, LogCondition* condition = nullptr);
 
 // For messages: the file, or the tool that is started.
 std::string name_of(const TextInput& input);

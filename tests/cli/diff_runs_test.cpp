@@ -1,7 +1,11 @@
 // `headroom diff` of runs of headroom bench, as a person and as a CI job uses it.
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "base/subprocess.h"
 #include "cli/command.h"
+#include "cli/documented_keys.h"
 
 namespace headroom::test {
 namespace {
@@ -92,6 +96,17 @@ TEST_F(DiffRuns, JsonHasEveryFigure) {
     EXPECT_EQ(get_text(metric, "spread"), "allowed");
   }
   EXPECT_TRUE(has_latency);
+}
+
+TEST_F(DiffRuns, EveryKeyOfJsonIsDocumented) {
+  for (const Words& words : {Words{"quick", "slow", "--json"}, Words{"quick", "large", "--json"},
+                             Words{"quick", "slow", "--json", "--fail-on", "gpu_run_peak>+5%"}}) {
+    const auto document = parse_json(run(words).out);
+    ASSERT_TRUE(document.has_value());
+    EXPECT_THAT(undocumented_keys(*document, "diff.md"), testing::IsEmpty());
+  }
+  const auto judged = parse_json(run({"quick", "slow", "--json", "--fail-on", "gpu_run_peak>+5%"}).out);
+  EXPECT_THAT(get_text(*judged, "not_judged"), HasSubstr("gpu_run_peak"));
 }
 
 TEST_F(DiffRuns, SeveralRunsASide) {
@@ -264,6 +279,61 @@ TEST_F(ChangedRuns, PipelinesAndPoolsAreComparedToo) {
   EXPECT_THAT(result.out, StartsWith("B is larger: (pipeline): run_peak +30.0 %"));
 }
 
+TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {
+  for (const std::int64_t bytes : {std::int64_t{-4096}, std::numeric_limits<std::int64_t>::max()}) {
+    change("absurd", [&](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = bytes; });
+    const CommandResult result = run({"quick", "absurd"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("absurd/report.json cannot be compared"),
+                                  HasSubstr(fmt::format("run_peak_bytes of the model 'm' is {}", bytes))));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+// A name that would steer the terminal, and one model that was renamed.
+TEST_F(ChangedRuns, ARenamedModelIsToldAndExplainsNothing) {
+  change("renamed", [](Json& report) { report["models"][0]["name"] = "n\033[31m"; });
+  const CommandResult result = run({"quick", "renamed", "--fail-on", "n\033[31m:run_peak>+5%"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(StartsWith("B is as A"), HasSubstr("renamed"), Not(HasSubstr("\033")),
+                                Not(HasSubstr("What did change"))));
+}
+
+TEST_F(ChangedRuns, AFailureIsExplainedByTheLimit) {
+  change("free", [](Json& report) {
+    report["models"][0]["confidence"] = 0.25;
+    report["models"][0]["iou"] = 0.45;
+  });
+  change("limited", [](Json& report) {
+    fail(report);
+    report["models"][0]["settings"]["threads"] = 3;
+    report["limit"] = {{"bytes", 8 << 20}, {"type", "hard"}, {"mechanism", "cgroup_v1"}};
+  });
+  const CommandResult result = run({"free", "limited"});
+  EXPECT_THAT(result.out, HasSubstr("the likeliest cause first: memory limit (none to 8.0 MiB"));
+  EXPECT_THAT(result.out, Not(HasSubstr("confidence")));
+}
+
+// By links that go round in a circle, which nobody can open, not even root.
+TEST_F(ChangedRuns, WhatCannotBeOpenedSaysWhyAndWhatIsLeftOutIsNamed) {
+  const fs::path circle = bench_->path() / "circle";
+  fs::create_directories(circle);
+  fs::create_symlink("report.json", circle / "report.json");
+  const CommandResult unreadable = run({"quick", "circle"});
+  EXPECT_EQ(unreadable.exit_code, 2);
+  EXPECT_THAT(unreadable.err,
+              AllOf(HasSubstr("cannot open circle/report.json"), Not(HasSubstr("has no report.json"))));
+  const fs::path stopped = bench_->path() / "several/stopped";
+  fs::create_directories(stopped);
+  fs::rename(circle, bench_->path() / "several/unreadable");
+  const CommandResult result = run({"several", "slow", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("left out of A: cannot open several/unreadable/report.json"),
+                                HasSubstr("several/stopped has no report.json")));
+  fs::remove_all(stopped);
+  fs::remove_all(bench_->path() / "several/unreadable");
+}
+
 TEST_F(ChangedRuns, AReportThatIsNotUsableIsNamed) {
   change("wrong", [](Json& report) { report["run_name"] = 7; });
   EXPECT_THAT(run({"quick", "wrong"}).err, HasSubstr("wrong/report.json is not usable"));
@@ -319,6 +389,7 @@ TEST(DiffLogs, SaysWhichFiguresDiffer) {
   EXPECT_EQ(most.exit_code, 1);
   const auto breached = parse_json(most.out);
   ASSERT_TRUE(breached.has_value()) << most.out;
+  EXPECT_THAT(undocumented_keys(*breached, "diff.md"), testing::IsEmpty());
   EXPECT_EQ((*breached)["breaches"].size(), 1);
   for (const Words& words :
        {Words{"diff", "a.jsonl", "garbage.jsonl"}, Words{"diff", "a.jsonl", "a.jsonl", "--by", "layer"},
@@ -328,6 +399,63 @@ TEST(DiffLogs, SaysWhichFiguresDiffer) {
     EXPECT_EQ(wrong.exit_code, 2) << wrong.out;
     EXPECT_EQ(std::count(wrong.err.begin(), wrong.err.end(), '\n'), 1) << wrong.err;
   }
+}
+
+// What is missing of a log is told before anything that stands on the rest, and no gate passes on it.
+TEST(DiffLogs, PartsOfLogsAreToldAndPassNoGate) {
+  TemporaryFolder folder;
+  std::string whole;
+  for (int i = 0; i < 60; ++i)
+    whole += fmt::format("{{\"time_ns\": {}, \"ram_free_bytes\": {}, \"cpu_percent\": {}}}\n",
+                         i * 1'000'000'000LL, 4'000'000'000LL + i % 7 * 1000, 20 + i % 5);
+  const std::size_t first = whole.find('\n') + 1;
+  write_text(folder.path() / "a.jsonl", whole);
+  write_text(folder.path() / "one.jsonl", whole.substr(0, first));
+  write_text(folder.path() / "cut.jsonl", whole.substr(0, whole.size() - 30));
+  write_text(folder.path() / "garbage.jsonl", whole.substr(0, 20 * first) + "\x01\x02 what\n" + whole);
+  CommandOptions options;
+  options.folder = folder.path();
+  const auto diff = [&](Words words) {
+    words.insert(words.begin(), "diff");
+    return run_headroom(words, options);
+  };
+  ASSERT_EQ(diff({"a.jsonl", "a.jsonl", "--fail-on", "cpu_percent>+5%"}).exit_code, 0);
+  for (const auto& [log, words] :
+       {std::pair{"one.jsonl", "B (one.jsonl) has 1 sample only"},
+        std::pair{"cut.jsonl", "B (cut.jsonl) is damaged: 1 of its 60 lines is no sample"},
+        std::pair{"garbage.jsonl", "B (garbage.jsonl) is damaged: "}}) {
+    const CommandResult screen = diff({"a.jsonl", log});
+    EXPECT_EQ(screen.exit_code, 0) << screen.err;
+    EXPECT_THAT(screen.out, StartsWith(words));
+    const CommandResult gate = diff({"a.jsonl", log, "--fail-on", "cpu_percent>+5%,max:cpu_percent>90"});
+    EXPECT_EQ(gate.exit_code, 2) << log;
+    EXPECT_THAT(gate.err, AllOf(HasSubstr("the gate cannot be judged"), HasSubstr(log)));
+  }
+  EXPECT_THAT(diff({"one.jsonl", "one.jsonl"}).out, Not(HasSubstr("B is as A:")));
+  EXPECT_EQ(diff({"a.jsonl", "cut.jsonl", "--fail-on", "cpu_percent>10"}).exit_code, 1);
+}
+
+// gzip itself packs the log; a third of it is cut off.
+TEST(DiffLogs, ACutPackedLogIsTold) {
+  TemporaryFolder folder;
+  std::string whole;
+  for (int i = 0; i < 2000; ++i)
+    whole += fmt::format("{{\"time_ns\": {}, \"cpu_percent\": {}}}\n", i * 1'000'000'000LL, i * 7919 % 101);
+  write_text(folder.path() / "a.jsonl", whole);
+  SpawnOptions gzip;
+  gzip.command = {"gzip", "--keep", (folder.path() / "a.jsonl").string()};
+  auto packed = Subprocess::spawn(gzip);
+  if (!packed || !packed->wait().success()) GTEST_SKIP() << "gzip is not installed";
+  const std::string bytes = read_text(folder.path() / "a.jsonl.gz");
+  write_text(folder.path() / "cut.jsonl.gz", bytes.substr(0, bytes.size() * 2 / 3));
+  CommandOptions options;
+  options.folder = folder.path();
+  EXPECT_THAT(run_headroom({"diff", "a.jsonl", "a.jsonl.gz"}, options).out, StartsWith("B is as A"));
+  EXPECT_THAT(run_headroom({"diff", "a.jsonl", "cut.jsonl.gz"}, options).out,
+              StartsWith("B (cut.jsonl.gz) is cut off: its end is missing behind "));
+  EXPECT_EQ(
+      run_headroom({"diff", "a.jsonl", "cut.jsonl.gz", "--fail-on", "cpu_percent>+50%"}, options).exit_code,
+      2);
 }
 
 }  // namespace

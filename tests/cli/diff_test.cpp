@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/documented_keys.h"
 #include "support/recording_builder.h"
 
 namespace headroom::test {
@@ -72,6 +73,15 @@ TEST_F(Diff, JsonHasAllTables) {
   EXPECT_EQ(diff["stacks"][0]["frames"][0], "libengine.so+0x1000");
   EXPECT_EQ(diff["modules"][0]["module"], "libengine.so");
   EXPECT_EQ(diff["modules"][0]["change"]["at_peak_bytes"], 2 << 20);
+}
+
+TEST_F(Diff, EveryKeyOfJsonIsDocumented) {
+  EXPECT_THAT(undocumented_keys(json({"a.hrec", "b.hrec"}), "diff.md"), testing::IsEmpty());
+  RecordingOptions child;
+  child.command = {"cc1plus", "a.cpp"};
+  record("a.hrec.d/7-0.hrec", 1 << 20, child);
+  record("b.hrec.d/9-0.hrec", 9 << 20, child);
+  EXPECT_THAT(undocumented_keys(json({"a.hrec", "b.hrec", "--all"}), "diff.md"), testing::IsEmpty());
 }
 
 TEST_F(Diff, AnotherPlaceInMemoryAndAnotherProcessAreNoChange) {
@@ -160,17 +170,32 @@ TEST_F(Diff, FailAboveIsNotForTheNoiseOfSamples) {
   EXPECT_EQ(run({"s.hrec", "grown.hrec", "--fail-above", "12MiB"}).exit_code, 0);
 }
 
-TEST_F(Diff, AnIncompleteRecordingIsToldAndWarnsTheGate) {
+TEST_F(Diff, AnIncompleteRecordingIsToldAndPassesNoGate) {
   RecordingOptions killed;
   killed.closed = false;
   record("killed.hrec", 1 << 20, killed);
   EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, HasSubstr("! B did not end by itself"));
   EXPECT_FALSE(json({"a.hrec", "killed.hrec"})["after"]["complete"]);
-  const CommandResult gate = run({"a.hrec", "killed.hrec", "--fail-above", "1B"});
-  EXPECT_EQ(gate.exit_code, 0);
-  EXPECT_THAT(gate.err, HasSubstr("B (killed.hrec) is incomplete"));
-  EXPECT_THAT(run({"a.hrec", "killed.hrec", "--fail-on", "peak_bytes>+5%"}).err,
-              HasSubstr("B (killed.hrec) is incomplete"));
+  // What a killed process took is at least what was recorded: it may fail a gate, but it passes none.
+  EXPECT_THAT(run({"a.hrec", "killed.hrec"}).out, StartsWith("B (killed.hrec) is incomplete"));
+  for (const Words& limit : {Words{"--fail-above", "1B"}, Words{"--fail-on", "peak_bytes>+5%"}})
+    for (const Words& sides : {Words{"a.hrec", "killed.hrec"}, Words{"killed.hrec", "a.hrec"}}) {
+      Words words = sides;
+      words.insert(words.end(), limit.begin(), limit.end());
+      const CommandResult gate = run(words);
+      EXPECT_EQ(gate.exit_code, 2);
+      EXPECT_THAT(gate.out, HasSubstr("(killed.hrec) is incomplete"));
+      EXPECT_THAT(gate.err, AllOf(HasSubstr("the gate cannot be judged"),
+                                  HasSubstr("(killed.hrec) is incomplete: the process did not end")));
+    }
+  killed.pid = 7;
+  record("killed_late.hrec", 3 << 20, killed);
+  const CommandResult breach = run({"a.hrec", "killed_late.hrec", "--fail-on", "peak_bytes>+5%", "--json"});
+  EXPECT_EQ(breach.exit_code, 1);
+  const auto document = parse_json(breach.out);
+  ASSERT_TRUE(document.has_value()) << breach.out;
+  EXPECT_EQ(get_text(*document, "kind"), "recordings");
+  EXPECT_EQ((*document)["breaches"].size(), 1U);
 
   const std::string whole = read_text(folder_ / "b.hrec");
   constexpr std::size_t kSegment = 64 << 10, kKept = 100;

@@ -8,6 +8,7 @@
 
 #include "base/subprocess.h"
 #include "cli/command.h"
+#include "cli/documented_keys.h"
 
 namespace headroom::test {
 namespace {
@@ -178,6 +179,17 @@ TEST_P(History, PlotsAMetricOverCommits) {
   EXPECT_THAT(run({"show", "p5"}).err, HasSubstr("did you mean"));
 }
 
+TEST_P(History, EveryKeyOfJsonIsDocumentedAndLabelsAreNotMixed) {
+  run({"add", copy("quick", "1", 1), "--commit", "aaaa1111", "--label", "main"});
+  run({"add", copy("slow", "2", 2), "--commit", "aaaa1111", "--label", "branch"});
+  EXPECT_THAT(undocumented_keys(json({"list", "--json"}), "history.md"), testing::IsEmpty());
+  const Json plotted = json({"show", "p50", "--json"});
+  EXPECT_THAT(undocumented_keys(plotted, "history.md"), testing::IsEmpty());
+  ASSERT_EQ(plotted["models"].size(), 2);
+  EXPECT_EQ(plotted["models"][0]["name"], "m, label main");
+  EXPECT_EQ(plotted["models"][0]["points"][0]["values"].size(), 1);
+}
+
 TEST_P(History, ThePageHasRoundNumbersAndNoPointOnItsAxis) {
   const auto peak = [](std::int64_t mebibytes) {
     return [mebibytes](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = mebibytes << 20; };
@@ -221,7 +233,7 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
                  report["models"][0]["name"] = "other";
                }),
        "--commit", "aaaa"});
-  const std::string now = changed("quick", "4", 4, board("orin"));
+  const std::string now = changed("quick", "now", 9, board("orin"));
   const Json diff = json({"diff", now, "--json"});
   ASSERT_EQ(diff["before"].size(), 1);
   EXPECT_EQ(diff["before"][0], "run 1 (aaaa)");
@@ -239,6 +251,30 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
   EXPECT_THAT(unclear.err, AllOf(HasSubstr("not clear"), HasSubstr("none, branch"), HasSubstr("--label")));
   EXPECT_EQ(json({"diff", now, "--label", "none", "--json"})["before"][0], "run 1 (aaaa)");
   EXPECT_EQ(json({"diff", now, "--label", "branch", "--json"})["before"][0], "run 4 (bbbb)");
+}
+
+TEST_P(History, NamesAreCutBetweenCharactersAndSteerNoTerminal) {
+  const std::string commit = "größe-ähnlich-wie";
+  run({"add", copy("quick", "1", 1), "--commit", commit, "--label", "a\033[31mred"});
+  for (const Words& words : {Words{"list"}, Words{"show", "p50"}}) {
+    const CommandResult result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("größe-ähnl"), testing::Not(HasSubstr("größe-ähnli")),
+                                  testing::Not(HasSubstr("\033"))));
+  }
+  EXPECT_THAT(run({"diff", copy("quick", "2", 2)}).out, HasSubstr("run 1 (größe-ähnl)"));
+}
+
+TEST_P(History, AnOldRunIsHeldAgainstThoseBeforeIt) {
+  run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
+  const std::string old = copy("quick", "2", 2);
+  run({"add", old, "--commit", "bbbb"});
+  run({"add", copy("slow", "3", 3), "--commit", "cccc"});
+  EXPECT_EQ(json({"diff", old, "--json"})["before"], Json::array({"run 1 (aaaa)"}));
+  EXPECT_EQ(json({"diff", old, "--commit", "cccc", "--json"})["before"], Json::array({"run 3 (cccc)"}));
+  const CommandResult first = run({"diff", copy("quick", "0", 0)});
+  EXPECT_EQ(first.exit_code, 2);
+  EXPECT_THAT(first.err, HasSubstr("made before 2026-11-01T10:00:00"));
 }
 
 TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
