@@ -1,5 +1,7 @@
 #include "analysis/recording_diff.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/counted_name.h"
 #include "analysis/live_counter.h"
 #include "analysis/peak_shares.h"
 
@@ -120,15 +123,37 @@ class StackKeys {
   Groups stacks_, modules_;
 };
 
+struct LayerName {
+  std::string key, name;
+};
+
+// As they are compared: nodes whose names are by a counter by their place among those of their operator, as
+// the order of a graph is the same in each run.
+std::vector<LayerName> compared_names(const std::vector<LayerFigures>& layers) {
+  std::vector<LayerName> names;
+  std::map<std::string, int, std::less<>> before;
+  for (const LayerFigures& layer : layers) {
+    const auto key = stem_of_counted_name(layer.key), path = stem_of_counted_name(layer.path);
+    if (layer.source != recording::ScopeSource::node || !key || !path) {
+      names.push_back({layer.key, layer.path});
+      continue;
+    }
+    const int place = ++before[std::string(*key)];
+    names.push_back({fmt::format("{}_token_#{}", *key, place), fmt::format("{} #{}", *path, place)});
+  }
+  return names;
+}
+
 // Layers have what was counted in them besides, which no stack and no sample stands for; it is exact, and the
 // inner layers have to be taken off.
 std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const GroupAccounts& accounts,
-                                     const std::vector<GroupFigures>& figures) {
+                                     const std::vector<GroupFigures>& figures,
+                                     const std::vector<LayerName>& names) {
   std::vector<NamedGroup> groups(analysis.layers.size());
   std::unordered_map<std::string_view, std::size_t> by_key;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    groups[i].key = analysis.layers[i].key;
-    groups[i].name = analysis.layers[i].path;
+    groups[i].key = names[i].key;
+    groups[i].name = names[i].name;
     by_key.emplace(analysis.layers[i].key, i);
   }
   for (std::size_t i = 0; i < figures.size(); ++i)
@@ -285,13 +310,13 @@ GroupedRecording group_recording(recording::Recording& recording, const FrameLoo
       account_groups(recording, {[](LayerIndex layer, StackId) { return layer; },
                                  [&](LayerIndex, StackId stack) { return keys.stack_group(stack); },
                                  [&](LayerIndex, StackId stack) { return keys.module_group(stack); }});
-  result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0]),
+  const std::vector<LayerName> layers = compared_names(result.analysis.layers);
+  result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0], layers),
                    keys.stacks().take(accounts.figures[1]), keys.modules().take(accounts.figures[2])};
   const MappedFigures& mapped = result.analysis.mapped;
   result.mapped = {mapped_groups(mapped.layers,
                                  [&](const MappingShare& share) {
-                                   const LayerFigures& layer = result.analysis.layers[share.index];
-                                   return NamedMapping{layer.key, layer.path, {}};
+                                   return NamedMapping{layers[share.index].key, layers[share.index].name, {}};
                                  }),
                    mapped_groups(mapped.stacks,
                                  [&](const MappingShare& share) {

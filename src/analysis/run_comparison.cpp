@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/counted_name.h"
 #include "analysis/metric_change.h"
 #include "analysis/run_facts.h"
 #include "analysis/two_sample.h"
@@ -104,22 +105,12 @@ std::map<std::string, std::int64_t> shares_of(const LayerMemory& layers) {
   return bytes;
 }
 
-// ONNX Runtime names the nodes that it adds itself by a counter of the process (ReorderOutput_token_123),
-// which is another one in each run. By their names alone two runs of one model would differ by all of them.
-bool has_generated_name(const NodeMemory& node) {
-  constexpr std::string_view kCounted = "_token_";
-  const std::size_t at = node.name.rfind(kCounted);
-  if (at == std::string::npos) return false;
-  const std::string_view number = std::string_view(node.name).substr(at + kCounted.size());
-  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-// All nodes of an operator with such names are one row.
+// All nodes of an operator with names by a counter are one row.
 std::string row_of(const NodeMemory& node) {
-  if (!has_generated_name(node)) return node.name;
-  const std::string operation =
-      node.operation.empty() ? node.name.substr(0, node.name.rfind("_token_")) : node.operation;
-  return fmt::format("{} (added by the runtime, all)", operation);
+  const auto stem = stem_of_counted_name(node.name);
+  if (!stem) return node.name;
+  return fmt::format("{} (added by the runtime, all)",
+                     node.operation.empty() ? *stem : std::string_view(node.operation));
 }
 
 std::map<std::string, std::int64_t> nodes_of(const LayerMemory& layers) {

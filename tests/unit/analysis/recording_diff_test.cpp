@@ -153,6 +153,31 @@ TEST(RecordingDiff, LayersMatchByTheirNamesAndNotByWhatTheirPathsLookLike) {
   EXPECT_EQ(changes({nested, whole}), (Known{{301, {true, false}}, {1001, {false, true}}}));
 }
 
+// ONNX Runtime gives the numbers to other nodes in each process.
+TEST(RecordingDiff, NodesThatAreNamedByACounterMatchByTheirPlace) {
+  const auto run = [](const char* first, const char* second) -> Fill {
+    return [=](RecordingBuilder& builder, const Program& at) {
+      const auto graph = builder.scope("run");
+      std::uint64_t time = 10, bytes = kPage;
+      for (const char* name : {first, second}) {
+        builder.enter_scope(0, time++, builder.scope(name, graph, recording::ScopeSource::node));
+        builder.allocate(0, time++, 0x10000 * bytes, bytes, {at.base + at.run});
+        bytes *= 4;
+      }
+      builder.enter_scope(0, time, 0);
+    };
+  };
+  const TwoRecordings diff(run("ReorderOutput_token_121", "ReorderOutput_token_110"),
+                           run("ReorderOutput_token_110", "ReorderOutput_token_119"));
+  std::vector<std::string> names;
+  for (const DiffRow& row : diff->by(DiffBy::layer)) {
+    EXPECT_EQ(row.peak_change(), 0) << row.name;
+    EXPECT_TRUE(row.in_before && row.in_after) << row.name;
+    names.push_back(row.name);
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"run/ReorderOutput #1", "run/ReorderOutput #2"}));
+}
+
 TEST(RecordingDiff, RowsAddUpToTheTotals) {
   const TwoRecordings two(model(1000, 4000), model(600, 9000));
   for (const DiffBy by : kDiffBy) {

@@ -56,5 +56,14 @@ TEST(Wrap, BreaksAtSpacesAndIndents) {
   EXPECT_EQ(wrap("incomprehensibly long", 8, 2), "incompr…\n  long");
 }
 
+TEST(DisplayWidth, ABeginIsCutBetweenCharacters) {
+  EXPECT_EQ(begin_of("größe", 4), "größ");
+  EXPECT_EQ(begin_of("größe", 3), "grö");
+  EXPECT_EQ(begin_of("日本語", 5), "日本");
+  EXPECT_EQ(begin_of("ab\033c", 10), "ab c");
+  EXPECT_EQ(begin_of("", 3), "");
+  EXPECT_EQ(harmless("a\033[31m\xff"), "a [31m?");
+}
+
 }  // namespace
 }  // namespace headroom
