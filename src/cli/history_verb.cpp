@@ -165,9 +165,9 @@ Result<NewRuns> given_runs(const Words& runs) {
   NewRuns given{std::move(*side), {}};
   for (const analysis::ComparedRun& run : given.side.side) {
     given.before.but_keys.push_back(key_of(*run.result));
-    // Of an old run the later ones are no "before".
-    const std::string& made = run.result->started_at;
-    if (given.before.until.empty() || made < given.before.until) given.before.until = made;
+    // Of an old run the later ones are no "before". Of several it is the last one that counts: both sides may
+    // have been measured in turns.
+    given.before.until = std::max(given.before.until, run.result->started_at);
   }
   given.before.host = host_of(*given.side.side.front().result);
   given.before.but_commit = commit_of_environment();

@@ -272,6 +272,9 @@ TEST_P(History, AnOldRunIsHeldAgainstThoseBeforeIt) {
   run({"add", copy("slow", "3", 3), "--commit", "cccc"});
   EXPECT_EQ(json({"diff", old, "--json"})["before"], Json::array({"run 1 (aaaa)"}));
   EXPECT_EQ(json({"diff", old, "--commit", "cccc", "--json"})["before"], Json::array({"run 3 (cccc)"}));
+  // Of several the last one counts.
+  EXPECT_EQ(json({"diff", old, copy("slow", "4", 4), "--json"})["before"],
+            Json::array({"run 1 (aaaa)", "run 3 (cccc)"}));
   const CommandResult first = run({"diff", copy("quick", "0", 0)});
   EXPECT_EQ(first.exit_code, 2);
   EXPECT_THAT(first.err, HasSubstr("made before 2026-11-01T10:00:00"));
