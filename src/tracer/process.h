@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tracer/address_set.h"
+#include "tracer/hot_data.h"
 #include "tracer/options.h"
 #include "tracer/recording_file.h"
 
@@ -17,14 +18,14 @@ enum class Phase : std::uint32_t {
   disabled,  // nothing was asked for, or nothing can be written
 };
 
-struct Process {
+struct alignas(kCacheLine) Process {
   std::atomic<Phase> phase{Phase::idle};
   // Allocations below this are counted and sampled; 0 in full mode.
   std::uint64_t large_bytes = 0;
+  AddressSet recorded;  // default mode only
   Options options;
   RecordingFile file;
   char path[4096] = {};                       // what was asked for; a child may have lost its environment
-  AddressSet recorded;                        // default mode only
   std::atomic<std::uint64_t> events_left{0};  // of options.events
 };
 extern Process process;

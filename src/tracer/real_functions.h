@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "tracer/hot_data.h"
+
 #define HEADROOM_HOOK extern "C" __attribute__((visibility("default")))
 
 namespace headroom::tracer {
@@ -35,7 +37,7 @@ extern NextFunction<void* (*)(const char*, int)> next_dlopen;
 extern NextFunction<int (*)(void*)> next_dlclose;
 
 // The allocator behind ours, resolved together; `malloc` is stored last.
-struct RealAllocator {
+struct alignas(kCacheLine) RealAllocator {
   std::atomic<void* (*)(std::size_t)> malloc{nullptr};
   void* (*calloc)(std::size_t, std::size_t) = nullptr;
   void* (*realloc)(void*, std::size_t) = nullptr;

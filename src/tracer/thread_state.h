@@ -6,6 +6,7 @@
 
 #include "recording/record_writer.h"
 #include "tracer/call_frame.h"
+#include "tracer/hot_data.h"
 #include "tracer/recording_file.h"
 #include "tracer/sampler.h"
 #include "tracer/scopes.h"
@@ -19,11 +20,13 @@ inline constexpr std::uint64_t kFirstDropsBetweenTries = 1024;
 
 // Lies in memory that the kernel wipes in a child after fork, so that all zeros must mean "not usable": a
 // child that wrote into its parent's segments would spoil them.
-struct ThreadState {
-  recording::RecordWriter writer;
-  std::uint32_t counts_small = 0;  // 1: small allocations may be counted in the open segment
-  std::uint64_t quota = 0;         // events that it may still write before it asks again
+struct alignas(kCacheLine) ThreadState {
+  // What a small allocation asks for, up to the writer's segment, lies in one line of the cache: between two
+  // of them a program has often driven the others out.
   Sampler sampler;
+  std::uint32_t counts_small = 0;  // 1: small allocations may be counted in the open segment
+  recording::RecordWriter writer;
+  std::uint64_t quota = 0;           // events that it may still write before it asks again
   std::uint32_t segment_serial = 0;  // for the dictionary; 0 is none
   std::uint32_t thread_index = 0;
   std::uint32_t segment_thread = 0, segment_scope = 0;  // what a reader takes the next record to be of
@@ -45,7 +48,7 @@ struct ThreadState {
 // More than the loader allocates for one library; a look takes about 0.1 µs.
 inline constexpr std::uint32_t kLooksAtLoader = 1000;
 
-struct ThreadLocal {
+struct alignas(kCacheLine) ThreadLocal {
   ThreadState* state = nullptr;
   std::uint32_t guard = 0;  // not 0: inside of a hook; what is called meanwhile is not the program's doing
   std::uint32_t nested_calls = 0;  // of malloc while the guard was up
