@@ -55,15 +55,25 @@ using NewAligned = void* (*)(std::size_t, std::size_t);
 using NewAlignedNothrow = void* (*)(std::size_t, std::size_t, const Nothrow&);
 using DeleteNothrow = void (*)(void*, const Nothrow&);
 
-Operator<New> next_new("_Znwm"), next_new_array("_Znam");
+Operator<New> next_new_array("_Znam");
 Operator<NewNothrow> next_new_nothrow("_ZnwmRKSt9nothrow_t"), next_new_array_nothrow("_ZnamRKSt9nothrow_t");
 Operator<NewAligned> next_new_aligned("_ZnwmSt11align_val_t"), next_new_array_aligned("_ZnamSt11align_val_t");
 Operator<NewAlignedNothrow> next_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t"),
     next_new_array_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t");
 Operator<DeleteNothrow> next_delete_nothrow("_ZdlPvRKSt9nothrow_t");
 
-enum class Way : int { untried, through_malloc, own };
-std::atomic<Way> way{Way::untried};
+// `standard`: through malloc, by the standard library's own, which are nothing but malloc and free.
+enum class Way : int { untried, through_malloc, standard, own };
+
+// Of the forms that nearly all calls are of, in one line of the cache.
+struct alignas(kCacheLine) Plain {
+  std::atomic<Way> way{Way::untried};
+  Operator<New> next_new{"_Znwm"};
+  Operator<void (*)(void*)> next_delete{"_ZdlPv"};
+  Operator<void (*)(void*, std::size_t)> next_sized_delete{"_ZdlPvm"};
+};
+static_assert(sizeof(Plain) == kCacheLine);
+constinit Plain plain;
 
 // Known without a trial, which a program's own operators, called by these, would notice.
 bool is_of_standard_library(NewNothrow function) {
@@ -81,21 +91,22 @@ bool is_of_standard_library(NewNothrow function) {
   if (allocate == nullptr || release == nullptr) return Way::through_malloc;  // perhaps a runtime comes later
   const Guard guard(thread);
   if (is_of_standard_library(allocate)) {
-    way.store(Way::through_malloc, std::memory_order_relaxed);
-    return Way::through_malloc;
+    plain.way.store(Way::standard, std::memory_order_relaxed);
+    return Way::standard;
   }
   release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than those that follow
   const std::uint32_t calls_before = thread.nested_calls;
   void* const pointer = allocate(16, nothrow);
   const Way found = thread.nested_calls != calls_before ? Way::through_malloc : Way::own;
   release(pointer, nothrow);
-  way.store(found, std::memory_order_relaxed);
+  plain.way.store(found, std::memory_order_relaxed);
   return found;
 }
 
 [[gnu::always_inline]] inline bool should_record_here(ThreadLocal& thread) {
-  const Way known = way.load(std::memory_order_relaxed);
-  if (__builtin_expect(known == Way::through_malloc, 1) || thread.guard != 0) return false;
+  const Way known = plain.way.load(std::memory_order_relaxed);
+  if (__builtin_expect(known == Way::standard, 1) || known == Way::through_malloc || thread.guard != 0)
+    return false;
   if (known == Way::untried && try_out(thread) != Way::own) return false;
   return is_recording(thread);
 }
@@ -143,10 +154,9 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
     return pointer;                                                    \
   }
 
-#define HEADROOM_HOOK_DELETE(SYMBOL, PARAMETERS, ARGUMENTS)                       \
+#define HEADROOM_HOOK_DELETE_BY(SYMBOL, NEXT, PARAMETERS, ARGUMENTS)              \
   HEADROOM_HOOK void SYMBOL PARAMETERS {                                          \
-    static Operator<void(*) PARAMETERS> operator_next(#SYMBOL);                   \
-    const auto next = operator_next.get();                                        \
+    const auto next = NEXT.get();                                                 \
     if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);          \
     ThreadLocal& thread = thread_local_state;                                     \
     if (!should_record_here(thread) || pointer == nullptr) return next ARGUMENTS; \
@@ -154,10 +164,15 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
     finish_release(thread, begin_release(pointer));                               \
     next ARGUMENTS;                                                               \
   }
+#define HEADROOM_HOOK_DELETE(SYMBOL, PARAMETERS, ARGUMENTS) \
+  namespace {                                               \
+  Operator<void(*) PARAMETERS> next_of##SYMBOL(#SYMBOL);    \
+  }                                                         \
+  HEADROOM_HOOK_DELETE_BY(SYMBOL, next_of##SYMBOL, PARAMETERS, ARGUMENTS)
 
 }  // namespace
 
-HEADROOM_HOOK_NEW(_Znwm, next_new, next_new_nothrow, (std::size_t size), (size), (size, nothrow), 0)
+HEADROOM_HOOK_NEW(_Znwm, plain.next_new, next_new_nothrow, (std::size_t size), (size), (size, nothrow), 0)
 HEADROOM_HOOK_NEW(_Znam, next_new_array, next_new_array_nothrow, (std::size_t size), (size), (size, nothrow),
                   0)
 HEADROOM_HOOK_NEW(_ZnwmSt11align_val_t, next_new_aligned, next_new_aligned_nothrow,
@@ -178,9 +193,29 @@ HEADROOM_HOOK_NEW_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, next_new_array_ali
                           (std::size_t size, std::size_t alignment, const Nothrow& tag),
                           (size, alignment, tag))
 
-HEADROOM_HOOK_DELETE(_ZdlPv, (void* pointer), (pointer))
 HEADROOM_HOOK_DELETE(_ZdaPv, (void* pointer), (pointer))
-HEADROOM_HOOK_DELETE(_ZdlPvm, (void* pointer, std::size_t size), (pointer, size))
+namespace {
+
+[[gnu::noinline]] void delete_by_others(void* pointer) {
+  const auto next = plain.next_delete.get();
+  if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);
+  ThreadLocal& thread = thread_local_state;
+  if (!should_record_here(thread) || pointer == nullptr) return next(pointer);
+  const OuterGuard guard(thread);
+  finish_release(thread, begin_release(pointer));
+  next(pointer);
+}
+
+}  // namespace
+
+// The standard library's does no more than free. Its sized one must be asked: it calls the program's plain
+// one.
+HEADROOM_HOOK void _ZdlPv(void* pointer) {
+  if (__builtin_expect(plain.way.load(std::memory_order_relaxed) != Way::standard, 0))
+    return delete_by_others(pointer);
+  std::free(pointer);
+}
+HEADROOM_HOOK_DELETE_BY(_ZdlPvm, plain.next_sized_delete, (void* pointer, std::size_t size), (pointer, size))
 HEADROOM_HOOK_DELETE(_ZdaPvm, (void* pointer, std::size_t size), (pointer, size))
 HEADROOM_HOOK_DELETE(_ZdlPvRKSt9nothrow_t, (void* pointer, const Nothrow& tag), (pointer, tag))
 HEADROOM_HOOK_DELETE(_ZdaPvRKSt9nothrow_t, (void* pointer, const Nothrow& tag), (pointer, tag))

@@ -17,11 +17,11 @@ void resolve(Function& function, const char* name) {
   function = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
-constexpr std::size_t kArenaBytes = 64 << 10;
-alignas(64) char arena[kArenaBytes];
 std::atomic<std::size_t> arena_used{0};
 
 }  // namespace
+
+alignas(64) char bootstrap_arena[kBootstrapBytes];
 
 bool resolve_allocator() {
   if (real.is_resolved()) return true;
@@ -46,20 +46,14 @@ bool resolve_allocator() {
 // Each piece has its size in the word before it.
 void* bootstrap_allocate(std::size_t bytes, std::size_t alignment) {
   if (alignment < 16) alignment = 16;
-  if (bytes > kArenaBytes || alignment > 4096) return nullptr;
+  if (bytes > kBootstrapBytes || alignment > 4096) return nullptr;
   const std::size_t span = bytes + alignment + 16;
   const std::size_t at = arena_used.fetch_add(span);
-  if (at + span > kArenaBytes) return nullptr;
-  const auto begin = reinterpret_cast<std::uintptr_t>(arena + at) + sizeof(std::size_t);
+  if (at + span > kBootstrapBytes) return nullptr;
+  const auto begin = reinterpret_cast<std::uintptr_t>(bootstrap_arena + at) + sizeof(std::size_t);
   auto* piece = reinterpret_cast<char*>((begin + alignment - 1) & ~(alignment - 1));
   *reinterpret_cast<std::size_t*>(piece - sizeof(std::size_t)) = bytes;
   return piece;
-}
-
-bool is_bootstrap(const void* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  const auto begin = reinterpret_cast<std::uintptr_t>(arena);
-  return address - begin < kArenaBytes;
 }
 
 std::size_t bootstrap_size(const void* pointer) {

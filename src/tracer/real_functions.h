@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "tracer/hot_data.h"
 
@@ -58,7 +59,13 @@ bool resolve_allocator();
 
 // A little memory for the time before the real allocator is known. Never given back.
 void* bootstrap_allocate(std::size_t bytes, std::size_t alignment);
-bool is_bootstrap(const void* pointer);
+inline constexpr std::size_t kBootstrapBytes = 64 << 10;
+extern __attribute__((visibility("hidden"))) char bootstrap_arena[kBootstrapBytes];
+// Asked at every free.
+inline bool is_bootstrap(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(bootstrap_arena) <
+         kBootstrapBytes;
+}
 // The size that was asked for.
 std::size_t bootstrap_size(const void* pointer);
 

@@ -35,7 +35,7 @@ class Sampler {
   }
 
  private:
-  void draw() {
+  [[gnu::noinline, gnu::cold]] void draw() {
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
