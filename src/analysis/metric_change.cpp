@@ -22,9 +22,18 @@ constexpr double kErrorOfFewFrames = 0.7;   // a factor of two
 // Runtime's differs by 0.1 to 0.3 % (bench/results/diff_memory_spread.md).
 constexpr double kLibTorchShare = 0.015;
 
-// A run that measures for less than a quarter of a second sees one state of the machine: of runs of 50 frames
-// of a millisecond the latency moved by 2.6 to 5.6 % (bench/results/diff_power.md).
-constexpr double kShortRun = 250e6, kLatencyShareOfShortRun = 0.04;
+// A run that measures for less than 0.15 s sees one state of the machine: of 50 frames of a millisecond the
+// latency moved by 2.6 to 5.6 %, and of 20 frames of 4 ms, which wait for memory, by 11 % where a neighbour
+// wanted the memory, too; nothing else in the runs told so (bench/results/diff_power.md). Three runs or more
+// show some of it.
+constexpr double kShortRun = 150e6, kShareOfShortRun = 0.12, kShareOfShortRuns = 0.04;
+
+bool has_short_run(const RunsOfModel& runs) {
+  return std::any_of(runs.models.begin(), runs.models.end(), [](const ComparedModel* run) {
+    const auto& times = run->result->inference;
+    return times && times->mean_ns * static_cast<double>(times->n) < kShortRun;
+  });
+}
 
 // A value of the metric, and what of it are pages of files where the run tells.
 struct Measured {
@@ -78,12 +87,8 @@ bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
 double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
   const bool is_run = metric.name == "run_peak" || metric.name == "run_mean";
   if (is_run && runs.models.front()->result->backend == "libtorch") return kLibTorchShare;
-  const auto is_short = [](const ComparedModel* run) {
-    const auto& times = run->result->inference;
-    return times && times->mean_ns * static_cast<double>(times->n) < kShortRun;
-  };
-  if (metric.percentile == kUndisturbed && std::any_of(runs.models.begin(), runs.models.end(), is_short))
-    return kLatencyShareOfShortRun;
+  if (metric.percentile == kUndisturbed && has_short_run(runs))
+    return runs.models.size() < kRunsToKnowTheirSpread ? kShareOfShortRun : kShareOfShortRuns;
   return metric.run_to_run_share;
 }
 
