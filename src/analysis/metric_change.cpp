@@ -92,15 +92,36 @@ double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
   return metric.run_to_run_share;
 }
 
-// Of one run of the metric, as a share of its value: what is allowed for from run to run, and the sampling
-// error of its percentile and how disturbed it was.
-double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double value, double undisturbed) {
+// How far the run stayed below the processor time that the best of them had, as a logarithm. Where frames are
+// longer than what a scheduler gives in one go, all of them wait, and the fastest one tells nothing of it: of
+// runs of a model of 60 ms that had 28 to 98 % of a core the fastest frames differed by a factor of 1.7
+// (bench/results/diff_power.md).
+constexpr double kWaiting = 0.5, kMostWaiting = 0.7;  // of that, in the latency; twice as long
+constexpr double kComputes = 30;  // percent of a core: below it the others wait for what else they do
+double waiting_of(const ComparedModel& run, double most_processor_time) {
+  const double had = run.result->cpu_percent.value_or(0);
+  if (had <= 0 || most_processor_time <= had || most_processor_time < kComputes) return 0;
+  return std::min(kMostWaiting, std::log(most_processor_time / had));
+}
+
+double most_processor_time(const RunsOfModel& before, const RunsOfModel& after) {
+  double most = 0;
+  for (const RunsOfModel* side : {&before, &after})
+    for (const ComparedModel* run : side->models) most = std::max(most, run->result->cpu_percent.value_or(0));
+  return most;
+}
+
+// Of one run of the metric, as a share of its value: what is allowed for from run to run, the sampling error
+// of its percentile, how disturbed it was and how long it waited.
+double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double value, double undisturbed,
+                     double most_processor_time) {
   double squares = 0;
   for (const ComparedModel* run : runs.models) {
     const double sampling = sampling_error(metric, *run, undisturbed);
     const double disturbed =
         metric.disturbance > 0 ? metric.disturbance * disturbance_of(run->figures()).value_or(0) : 0;
-    squares += sampling * sampling + disturbed * disturbed;
+    const double waited = metric.disturbance > 0 ? kWaiting * waiting_of(*run, most_processor_time) : 0;
+    squares += sampling * sampling + disturbed * disturbed + waited * waited;
   }
   const double share = allowed_share(metric, runs);
   const double absolute = value > 0 ? metric.run_to_run / value : 0;
@@ -152,8 +173,9 @@ class LogComparison {
     const std::vector<double> logs_a = logs_of(a), logs_b = logs_of(b);
     const double middle_a = middle_of(a), middle_b = middle_of(b);
     if (change_.was_paired) return paired(logs_a, logs_b, change_.confidence);
-    const double of_a = allowed_error(*change_.metric, before_, middle_a, undisturbed_);
-    const double of_b = allowed_error(*change_.metric, after_, middle_b, undisturbed_);
+    const double most = most_processor_time(before_, after_);
+    const double of_a = allowed_error(*change_.metric, before_, middle_a, undisturbed_, most);
+    const double of_b = allowed_error(*change_.metric, after_, middle_b, undisturbed_, most);
     if (change_.spread_was_measured && is_memory())
       return between_medians(logs_a, logs_b, std::max(of_a, of_b), change_.confidence);
     const double chance = is_memory() && !change_.has_one_layout

@@ -305,6 +305,7 @@ std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResu
     if (!run.pipeline) add("--metrics-interval", "50ms");  // shares of pages are sampled
   }
   if (!asked.task.empty()) add("--task", asked.task);
+  if (asked.aslr) arguments.emplace_back("--aslr");
   add_unusual("--imgsz", asked.image_size, kUsual.image_size);
   add_unusual("--max-frames", asked.max_frames, kUsual.max_frames);
   add_unusual("--warmup", asked.warmup_frames, kUsual.warmup_frames);

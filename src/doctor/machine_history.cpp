@@ -41,6 +41,10 @@ void MachineHistory::add(const SystemSample& sample) {
     swapped_at = duration();
   }
   oom_kills += sample.oom_kills.value_or(0);
+  if (sample.cgroup && sample.cgroup->limit && sample.cgroup->oom_kills) {
+    if (!group_oom_kills_at_first) group_oom_kills_at_first = sample.cgroup->oom_kills;
+    group_oom_kills = *sample.cgroup->oom_kills - *group_oom_kills_at_first;
+  }
   for (const KernelEvent& event : sample.kernel_events)
     if (kernel_events.size() < kMostEvents) kernel_events.push_back(event);
   for (const ProcessSample& process : sample.processes) {

@@ -42,7 +42,11 @@ class MachineHistory {
   // second, and the most of the time that tasks waited for them.
   Nanoseconds group_thrashed;
   double most_group_pages = 0, most_group_waiting = 0;
-  std::int64_t oom_kills = 0;
+  std::int64_t oom_kills = 0;  // of the machine
+  // Of the control group with a limit that the log is of, while it was written; absent where there is none,
+  // or its kernel does not count them.
+  std::optional<std::int64_t> group_oom_kills;
+  std::optional<std::int64_t> group_oom_kills_at_first;
   std::vector<KernelEvent> kernel_events;           // the first
   std::map<std::int64_t, ProcessGrowth> processes;  // by pid
   // What is not available, evenly chosen.

@@ -125,6 +125,21 @@ void add_problems(const analysis::RecordingAnalysis& analysis, std::vector<Findi
   findings.push_back(std::move(finding));
 }
 
+// Or silence would be read as "no leak".
+void add_not_judged(std::vector<Finding>& findings) {
+  Finding finding;
+  finding.id = "leaks-not-judged";
+  finding.severity = Severity::note;
+  finding.title = "Leaks were not looked for: no layer repeats in the recording";
+  finding.cause =
+      "What stays after each of several equal rounds is a leak. The recording has no layer that was entered "
+      "and "
+      "left six times.";
+  finding.cures = {
+      {"record more rounds, and mark each: NVTX ranges, headroom's scopes, a model's runs", "", {}}};
+  findings.push_back(std::move(finding));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
@@ -150,6 +165,7 @@ std::vector<Finding> recording_findings(const analysis::RecordingAnalysis& analy
         add_leak(analysis, other, grown, file, place_words, findings);
     add_fragmentation(analysis, file, findings);
   }
+  if (analysis.host_recorded && analysis.leaks.growth == analysis::Growth::unknown) add_not_judged(findings);
   add_problems(analysis, findings);
   for (Finding& finding : findings) {
     if (finding.evidence.empty()) finding.evidence.push_back({});

@@ -68,7 +68,7 @@ void add_leaner_settings(Finding& finding, const ModelResult& model) {
 
 // Not tried: it finds less.
 Cure smaller_input() {
-  return {"use a smaller input, where the model leaves its size open", "--imgsz 320", {}};
+  return {"use a smaller input, where the model leaves its size open (--imgsz 320)", "", {}};
 }
 
 Found out_of_memory(const ModelResult& model) {
@@ -330,16 +330,23 @@ Found throttled(const BenchResult& result) {
   return std::nullopt;
 }
 
-// What models hold beyond the bare runtime; the weights of the file alone where that was not measured.
-Bytes beyond_runtime(const std::vector<const ModelResult*>& models) {
+// What a model's process held at its peak that others cannot share: all but pages of files. Of the run of all
+// at once, where there is one; the file's size where that was not measured.
+Bytes private_peak(const BenchResult& result, const ModelResult& model) {
+  const ModelResult* measured = &model;
+  if (result.parallel)
+    for (const ModelResult& together : result.parallel->together)
+      if (together.name == model.name) measured = &together;
+  const ModelMemory& memory = measured->memory;
+  // What loading took may not have gone back while others were there: the larger of the peaks.
+  const Bytes most = std::max(memory.load_peak.value_or(Bytes{}), memory.run_peak.value_or(Bytes{}));
+  const Bytes shared = memory.file_backed_peak.value_or(memory.runtime.value_or(most));
+  return shared < most ? most - shared : model.file_size.value_or(Bytes{});
+}
+
+Bytes private_peaks(const BenchResult& result, const std::vector<const ModelResult*>& models) {
   Bytes sum;
-  for (const ModelResult* model : models) {
-    const auto &load = model->memory.load_peak, &run = model->memory.run_peak,
-               &runtime = model->memory.runtime;
-    // What loading took may not have gone back while others were there: the larger of the peaks.
-    const Bytes most = std::max(load.value_or(Bytes{}), run.value_or(Bytes{}));
-    sum += runtime && *runtime < most ? most - *runtime : model->file_size.value_or(Bytes{});
-  }
+  for (const ModelResult* model : models) sum += private_peak(result, *model);
   return sum;
 }
 
@@ -354,20 +361,6 @@ bool is_same_file(const ModelResult& a, const ModelResult& b) {
   std::ifstream one(a.path, std::ios::binary), other(b.path, std::ios::binary);
   return one && other &&
          std::equal(std::istreambuf_iterator<char>(one), {}, std::istreambuf_iterator<char>(other), {});
-}
-
-// What these took of the memory while all ran, by their shares of pages; nothing if those were not sampled.
-std::optional<Bytes> joint_shares(const BenchResult& result, const std::vector<const ModelResult*>& models) {
-  if (!result.parallel) return std::nullopt;
-  Bytes sum;
-  for (const ModelResult* model : models) {
-    const auto& together = result.parallel->together;
-    const auto found = std::find_if(together.begin(), together.end(),
-                                    [&](const ModelResult& each) { return each.name == model->name; });
-    if (found == together.end() || !found->memory.pss_run_peak) return std::nullopt;
-    sum += *found->memory.pss_run_peak;
-  }
-  return sum;
 }
 
 std::string names_of(const std::vector<const ModelResult*>& models) {
@@ -399,14 +392,9 @@ std::vector<Finding> duplicates(const BenchResult& result) {
                                              names_of(models), models.size()),
                                  "Each session has its own copy of the weights.");
     finding.figures = {{"model", models.front()->path}, {"file_bytes", size->count}};
-    // Re-packed copies and arenas are in it, too: with the file's size alone the measured gain was larger
-    // than what was said to be the most.
+    // Re-packed copies and arenas are in it, too.
     const std::vector<const ModelResult*> others(models.begin() + 1, models.end());
-    const auto most = [&](const std::vector<const ModelResult*>& of) {
-      const Bytes beyond = beyond_runtime(of);
-      return std::min(beyond, joint_shares(result, of).value_or(beyond));
-    };
-    const Bytes saved = most(others), all = most(models);
+    const Bytes saved = private_peaks(result, others), all = private_peaks(result, models);
     // --try measures it as the run with one of them alone, which is what all would share.
     CureSettings shared{models.front()->name, ""};
     for (std::size_t i = 1; i < models.size(); ++i) shared.also.push_back(models[i]->name);
@@ -427,13 +415,14 @@ std::vector<Finding> duplicates(const BenchResult& result) {
   return found;
 }
 
-// "headroom bench --tune" alone would not run: with the model and the options of the run. What must be
-// prepared outside the limit takes two commands.
+// As they stand "headroom bench --tune" and "--model NAME=PATH,mapped=on" would not run: with the model and
+// the options of the run. What must be prepared outside the limit takes two commands.
 void complete_commands(Finding& finding, const BenchResult& result, const ModelResult& model) {
   constexpr std::string_view kBench = "headroom bench ";
   if (!result.options) return;
   for (Cure& cure : finding.cures) {
-    if (cure.settings && finding.id == "model-out-of-memory" && wants_preparing(result, *cure.settings))
+    // One session for all is a change of the program; --try measures it all the same.
+    if (cure.settings && !cure.settings->leave_out_also)
       cure.command = bench_command(result, model, cure.settings);
     if (cure.command != "headroom bench --tune" && cure.command != "headroom bench --layers") continue;
     std::vector<std::string> words{"headroom"};
@@ -465,7 +454,13 @@ std::vector<Finding> run_findings(const BenchResult& result, const std::string& 
       add(std::move(found));
     }
   for (const auto look_for : kOfRuns) add(look_for(result));
-  for (Finding& finding : duplicates(result)) add(std::move(finding));
+  for (Finding& finding : duplicates(result)) {
+    const auto named = std::find_if(
+        result.models.begin(), result.models.end(),
+        [&](const ModelResult& model) { return model.name == finding.cures.front().settings->model; });
+    complete_commands(finding, result, *named);
+    add(std::move(finding));
+  }
   return findings;
 }
 

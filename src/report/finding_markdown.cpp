@@ -30,7 +30,7 @@ std::string findings_to_markdown(const DoctorReport& report) {
     int number = 0;
     for (const Cure& cure : finding.cures) {
       text += fmt::format("{}. {}{}{}\n", ++number, escaped(cure.what),
-                          cure.saves ? fmt::format(" (saves up to {})", format_bytes(*cure.saves)) : "",
+                          cure.saves ? fmt::format(" (could save {})", format_bytes(*cure.saves)) : "",
                           cure.command.empty() ? "" : ": " + code(cure.command));
       if (cure.tried)
         text += fmt::format("   - tried: {}\n   - by {}\n", escaped(cure.tried->sentence),

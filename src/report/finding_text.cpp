@@ -45,7 +45,7 @@ void add_cures(const Finding& finding, bool color, std::string& text) {
   int number = 0;
   for (const Cure& cure : finding.cures) {
     text += fmt::format("  {}. {}", ++number, cure.what);
-    if (cure.saves) text += fmt::format(" (saves up to {})", format_bytes(*cure.saves));
+    if (cure.saves) text += fmt::format(" (could save {})", format_bytes(*cure.saves));
     text += '\n';
     if (!cure.command.empty()) text += fmt::format("       {}\n", cure.command);
     if (cure.tried)

@@ -219,6 +219,17 @@ TEST(CompareRuns, AFewRunsOfOneSpeedAreNoChange) {
   EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
 }
 
+// A run that had two thirds of a core is slower, and nothing of it is the model's.
+TEST(CompareRuns, AllowsForARunThatWaitedForTheProcessor) {
+  Runs a, b;
+  a.add(1'000'000, 100 << 20, 1);
+  b.add(1'400'000, 100 << 20, 2);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
+  a.results[0].models[0].cpu_percent = 98;
+  b.results[0].models[0].cpu_percent = 60;
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
+}
+
 // What was kept of a run's frames counts as the frames do: else a comparison of kept runs is the narrower
 // one.
 TEST(CompareRuns, KeptRunsHaveTheErrorsOfTheirFrames) {

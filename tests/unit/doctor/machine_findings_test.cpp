@@ -253,6 +253,20 @@ TEST(MachineFindings, KillsGroupsZramDesktopAndHeat) {
   EXPECT_EQ(findings[3].cures[0].saves, mebibytes(210));
 }
 
+// The machine's counter has what other groups lost, too.
+TEST(MachineFindings, AKillInAnotherGroupIsAWarning) {
+  for (const std::int64_t own : {0, 1}) {
+    const auto findings = findings_of(5, [own](int i, SystemSample& sample) {
+      if (i == 3) sample.oom_kills = 1;
+      sample.cgroup = CgroupMemory{};
+      sample.cgroup->limit = mebibytes(100);
+      sample.cgroup->oom_kills = 4 + (i >= 3 ? own : 0);
+    });
+    ASSERT_THAT(ids(findings), ElementsAre("kernel-oom-kill"));
+    EXPECT_EQ(findings[0].severity, own == 0 ? Severity::warning : Severity::severe);
+  }
+}
+
 TEST(MachineFindings, AGpuThatIsFullIsNamedWithWhoHoldsMost) {
   const auto with_used = [](Bytes used) {
     return findings_of(5, [used](int, SystemSample& sample) {

@@ -13,11 +13,21 @@ using testing::IsEmpty;
 analysis::RecordingAnalysis healthy() {
   analysis::RecordingAnalysis analysis;
   analysis.complete = true;
+  analysis.leaks.growth = analysis::Growth::none;
   return analysis;
 }
 
 TEST(RecordingFindings, AHealthyOneTellsNothing) {
   EXPECT_THAT(doctor::recording_findings(healthy(), {}, "a.hrec"), IsEmpty());
+}
+
+TEST(RecordingFindings, SaysThatLeaksWereNotLookedFor) {
+  analysis::RecordingAnalysis analysis = healthy();
+  analysis.leaks.growth = analysis::Growth::unknown;
+  const auto findings = doctor::recording_findings(analysis, {}, "a.hrec");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "leaks-not-judged");
+  EXPECT_EQ(findings[0].severity, Severity::note);
 }
 
 TEST(RecordingFindings, ALeakNamesItsCycle) {

@@ -46,7 +46,7 @@ TEST(FindingViews, TerminalHasAllThatHelps) {
             "  seen: run\n"
             "  7 times in all\n"
             "  cause (likely): Because | it.\n"
-            "  1. do this (saves up to 3.0 MiB)\n"
+            "  1. do this (could save 3.0 MiB)\n"
             "       cmd --flag\n"
             "  2. or that\n"
             "\n"
@@ -78,7 +78,7 @@ TEST(FindingViews, MarkdownIsSafe) {
   const std::string text = report::findings_to_markdown(sample());
   EXPECT_THAT(text, HasSubstr("## headroom doctor: 1 severe finding"));
   EXPECT_THAT(text, Not(HasSubstr("<out>")));
-  EXPECT_THAT(text, HasSubstr("1. do this (saves up to 3.0 MiB): `cmd --flag`"));
+  EXPECT_THAT(text, HasSubstr("1. do this (could save 3.0 MiB): `cmd --flag`"));
   EXPECT_THAT(text, HasSubstr("2.0 MiB"));
 }
 
