@@ -9,6 +9,7 @@ Groups of processes: one alone and one of each mode. All are ready and idle at f
 when they are told to (on_command.h), so none is stopped with work still on the GPU, and all run on the same processors. The ratio of
 a pair (a mode's process, and the one alone of its group) is the median over the turns of traced P50 / untraced P50; the median over
 the pairs has a distribution-free 95 % interval. The mode `none` traces nothing: what two equal processes differ by.
+Under `setarch -R` all processes have the same addresses: two untraced ones then differ by a few per mille, where they differ by 2 % else.
 Models that are absent are exported from torchvision as in gpu_inference.py. What lacks its inputs is skipped, and says so. The results
 are written after each batch of groups, beside those of other models that are in FOLDER already.
 """
@@ -31,8 +32,8 @@ from turns import send, session_members
 HERE = pathlib.Path(__file__).resolve().parent
 PYTORCH = ("resnet50_b1", "resnet18_b1", "resnet50_b32", "vit_b_16_b8", "transformer_b4")
 ONNX = ("resnet50", "resnet18", "mobilenet_v2", "fcn_resnet50")
-MODES = {"default": [], "gpu": ["--only", "gpu"], "none": None}
-MODE_NAMES = {"default": "default", "gpu": "--only gpu", "none": "none, a second process alone"}
+MODES = {"default": [], "other": [], "gpu": ["--only", "gpu"], "none": None}
+MODE_NAMES = {"default": "default", "other": "default, of the other build", "gpu": "--only gpu", "none": "none, a second process alone"}
 
 
 class Program:
@@ -119,7 +120,8 @@ def command_of(mode, command, recording, options):
     flags = MODES.get(mode)
     if flags is None:
         return command
-    return [options.build / "headroom", "trace", *flags, "--force", "--out", recording, "--", *command]
+    build = options.other if mode == "other" else options.build
+    return [build / "headroom", "trace", *flags, "--force", "--out", recording, "--", *command]
 
 
 def measure(command, names, options, budget, note):
@@ -243,6 +245,7 @@ def markdown(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--other", type=pathlib.Path, help="folder of an earlier build's headroom and preload libraries, for the mode `other`")
     parser.add_argument("--models", type=pathlib.Path)
     parser.add_argument("--pool", type=pathlib.Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -254,7 +257,7 @@ def main():
     parser.add_argument("--processors", type=int, default=4)
     parser.add_argument("--budget", type=float, default=3600, help="seconds for each program's models")
     parser.add_argument("--only", default="onnxruntime,pytorch")
-    parser.add_argument("--modes", default="default,gpu", help="of default, gpu, none")
+    parser.add_argument("--modes", default="default,gpu", help="of default, other, gpu, none")
     parser.add_argument("--model", action="append", help="of all models only this; may be given several times")
     options = parser.parse_args()
     options.modes = options.modes.split(",")

@@ -27,9 +27,10 @@ class FixedAddresses {
 // Of this process: whether it was started so.
 bool has_fixed_addresses();
 
-// Added to the environment of a process that loads models: what keeps runtimes from sending usage data. ONNX
-// Runtime's telemetry costs 3.1 MiB and a thread, keeps a database in the user's cache and leaves a log in
-// /tmp at each start. Empty where the user has set the variable, to whatever.
+// Added to the environment of a process that loads models: what keeps runtimes from collecting usage data.
+// ONNX Runtime's telemetry costs 3 MiB and a thread, keeps a database in the user's cache and leaves a log in
+// /tmp at each start (bench/results/onnxruntime_telemetry.md). Empty where the user has set the variable, to
+// whatever.
 std::vector<std::pair<std::string, std::string>> telemetry_off();
 // Of this process: whether ONNX Runtime's telemetry is left on.
 bool allows_telemetry();

@@ -126,7 +126,7 @@ struct ModelResult {
   std::optional<LatencySummary> device_time;
   std::optional<Nanoseconds> runtime_load_time, model_load_time, warmup_time;
   std::optional<bool> runtime_telemetry =
-      {};  // whether the runtime was left to send usage data, where it does
+      {};  // whether the runtime was left to collect usage data, where it does
   std::optional<CountSummary> detections;
   std::int64_t frames = 0;
   std::int64_t skipped_frames = 0;  // could be decoded in the scan and not in this run
