@@ -80,7 +80,8 @@ def traced(trials):
         recording = trials.folder / ("-".join(words) + ".hrec")
         trials.run(trials.headroom, "trace", "--full", "--out", str(recording), "--", *program, code=0)
         document, code = trials.doctor(recording)
-        return resident, document["findings"], code
+        # That a program has no rounds, so that leaks could not be looked for, is no finding of a fault.
+        return resident, [one for one in document["findings"] if one["id"] != "leaks-not-judged"], code
 
     for fault, wanted, severity, level in TRACED:
         resident, findings, code = examine(fault)
