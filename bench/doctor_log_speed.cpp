@@ -1,8 +1,8 @@
 // How fast headroom doctor reads logs: writes a log of some size, reads it on one thread and prints the
 // seconds, the rate and the process' peak memory. One line in a hundred holds a word that rules look for; one
-// in ten thousand is a message of theirs.
+// in ten thousand, or in LINES_A_MESSAGE, is a message of theirs.
 //
-//     doctor_log_speed [MEBIBYTES] [FOLDER]
+//     doctor_log_speed [MEBIBYTES] [FOLDER] [LINES_A_MESSAGE]
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -40,7 +40,7 @@ constexpr const char* kMessage =
     "MiB already "
     "allocated; 6.00 MiB free; 666.00 MiB reserved in total by PyTorch) [{}]";
 
-bool write_log(const std::filesystem::path& path, std::int64_t size) {
+bool write_log(const std::filesystem::path& path, std::int64_t size, std::int64_t lines_a_message) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) return false;
   std::mt19937 random(1);
@@ -49,9 +49,9 @@ bool write_log(const std::filesystem::path& path, std::int64_t size) {
     text.clear();
     while (text.size() < (1 << 20)) {
       ++line;
-      const char* form = line % 10'000 == 0 ? kMessage
-                         : line % 100 == 0  ? kCandidate
-                                            : kOrdinary[random() % kOrdinary.size()];
+      const char* form = line % lines_a_message == 0 ? kMessage
+                         : line % 100 == 0           ? kCandidate
+                                                     : kOrdinary[random() % kOrdinary.size()];
       text += fmt::format(fmt::runtime(form), random() % 1'000'000);
       text += '\n';
     }
@@ -67,7 +67,10 @@ int main(int argc, char** argv) {
   const auto size = mebibytes(argc > 1 ? parse_number<std::int64_t>(argv[1]).value_or(0) : 1024);
   const std::filesystem::path folder = argc > 2 ? argv[2] : std::filesystem::temp_directory_path();
   const auto path = folder / fmt::format("doctor_log_speed.{}.log", ::getpid());
-  if (!write_log(path, size.count)) return fmt::print(stderr, "cannot write {}\n", path.string()), 1;
+  const auto lines_a_message = argc > 3 ? parse_number<std::int64_t>(argv[3]).value_or(0) : 10'000;
+  if (lines_a_message < 1) return fmt::print(stderr, "LINES_A_MESSAGE is a number from 1 on\n"), 2;
+  if (!write_log(path, size.count, lines_a_message))
+    return fmt::print(stderr, "cannot write {}\n", path.string()), 1;
   for (int round = 0; round < 5; ++round) {
     const Nanoseconds begin = monotonic_now();
     doctor::LogFindings logs;

@@ -62,6 +62,13 @@ Status output_status() {
 }
 
 std::string without_terminal_control(std::string_view text) {
+  // Most texts have none; without a branch the compiler looks at a vector of bytes at a time.
+  bool has_control = false;
+  for (const char byte : text) {
+    const auto c = static_cast<unsigned char>(byte);
+    has_control |= c < 0x20 || c == 0x7F;
+  }
+  if (!has_control) return std::string(text);
   std::string plain;
   plain.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {

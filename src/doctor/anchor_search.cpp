@@ -1,7 +1,6 @@
 #include "doctor/anchor_search.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace headroom::doctor {
 
@@ -20,23 +19,12 @@ AnchorSearch::AnchorSearch(const std::vector<std::string_view>& words) {
 }
 
 std::size_t AnchorSearch::find(std::string_view text, std::size_t from) const {
-  for (std::size_t end = from + kShortest; end <= text.size();) {
-    const std::size_t block = block_of(text.data() + end);
-    const std::size_t shift = shift_[block];
-    if (shift > 0) {
-      end += shift;
-      continue;
-    }
-    const std::size_t begin = end - kShortest;
-    for (const std::uint16_t number : ends_here_[block]) {
-      const std::string& word = words_[number];
-      if (text.size() - begin >= word.size() &&
-          std::memcmp(text.data() + begin, word.data(), word.size()) == 0)
-        return begin;
-    }
-    ++end;
-  }
-  return std::string_view::npos;
+  std::size_t first = std::string_view::npos;
+  visit(text, from, [&first](std::size_t begin, std::size_t) {
+    first = begin;
+    return false;
+  });
+  return first;
 }
 
 }  // namespace headroom::doctor

@@ -1,9 +1,11 @@
-// Finds the next of several words in a text: what tells the few lines of a log that are worth a closer look.
+// Finds several words in a text at once: what tells the few lines of a log that are worth a closer look, and
+// which rules may read such a line.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +21,30 @@ class AnchorSearch {
   static constexpr std::size_t kShortest = 6;
   explicit AnchorSearch(const std::vector<std::string_view>& words);
 
+  // As they were given, each once.
+  const std::vector<std::string>& words() const { return words_; }
   // Where the first of the words begins that lies at or behind `from`; npos if there is none.
   std::size_t find(std::string_view text, std::size_t from = 0) const;
+  // Calls visit(begin, number of the word) for each occurrence, from left to right, until it returns false.
+  template <typename Visit>
+  void visit(std::string_view text, std::size_t from, Visit visit) const {
+    for (std::size_t end = from + kShortest; end <= text.size();) {
+      const std::size_t block = block_of(text.data() + end);
+      const std::size_t shift = shift_[block];
+      if (shift > 0) {
+        end += shift;
+        continue;
+      }
+      const std::size_t begin = end - kShortest;
+      for (const std::uint16_t number : ends_here_[block]) {
+        const std::string& word = words_[number];
+        if (text.size() - begin >= word.size() &&
+            std::memcmp(text.data() + begin, word.data(), word.size()) == 0 && !visit(begin, number))
+          return;
+      }
+      ++end;
+    }
+  }
 
  private:
   static constexpr std::size_t kBlocks = 1 << 13;

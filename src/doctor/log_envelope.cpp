@@ -6,31 +6,12 @@
 
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace headroom::doctor {
 namespace {
 
 constexpr std::size_t kHexDigits = 4;
-
-void append_utf8(std::string& text, std::uint32_t code) {
-  constexpr std::uint32_t kTwo = 0x80, kThree = 0x800, kFour = 0x10000;
-  const auto tail = [&](int shift) { text += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
-  if (code < kTwo) {
-    text += static_cast<char>(code);
-  } else if (code < kThree) {
-    text += static_cast<char>(0xC0 | code >> 6);
-    tail(0);
-  } else if (code < kFour) {
-    text += static_cast<char>(0xE0 | code >> 12);
-    tail(6);
-    tail(0);
-  } else {
-    text += static_cast<char>(0xF0 | code >> 18);
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
 
 std::optional<std::uint32_t> hex_at(std::string_view text, std::size_t at) {
   if (at + kHexDigits > text.size()) return std::nullopt;

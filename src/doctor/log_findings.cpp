@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bitset>
 #include <utility>
+#include <vector>
 
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "doctor/anchor_search.h"
 #include "doctor/log_envelope.h"
 #include "doctor/log_reader.h"
 #include "doctor/log_retry.h"
@@ -15,12 +18,63 @@
 namespace headroom::doctor {
 namespace {
 
-std::vector<std::string_view> all_anchors() {
-  std::vector<std::string_view> anchors;
-  for (const LogRule& rule : log_rules())
-    anchors.insert(anchors.end(), rule.anchors.begin(), rule.anchors.end());
-  anchors.insert(anchors.end(), retry_anchors().begin(), retry_anchors().end());
-  return anchors;
+// Whose words a line has: all rules' in one pass over it, where a search for each would be a hundred.
+class WordOwners {
+ public:
+  // Bit 0: what a program says that tries again; bit i + 1: rule i has a word in it. One that is not among
+  // them, std::bitset::set refuses.
+  using Set = std::bitset<64>;
+  static constexpr std::size_t kRetry = 0;
+  static constexpr std::size_t of_rule(std::size_t rule) { return rule + 1; }
+
+  static const WordOwners& all() {
+    static const WordOwners kAll;
+    return kAll;
+  }
+  const AnchorSearch& words() const { return words_; }
+  Set of(std::string_view line) const {
+    Set owners;
+    words_.visit(line, 0, [&](std::size_t, std::size_t word) {
+      owners |= owners_[word];
+      return true;
+    });
+    return owners;
+  }
+
+ private:
+  WordOwners() : words_(all_words()), owners_(words_.words().size()) {
+    const auto& rules = log_rules();
+    for (std::size_t i = 0; i < rules.size(); ++i) add(rules[i].anchors, of_rule(i));
+    add(retry_anchors(), kRetry);
+  }
+  static std::vector<std::string_view> all_words() {
+    std::vector<std::string_view> words;
+    for (const LogRule& rule : log_rules())
+      words.insert(words.end(), rule.anchors.begin(), rule.anchors.end());
+    words.insert(words.end(), retry_anchors().begin(), retry_anchors().end());
+    return words;
+  }
+  void add(const std::vector<std::string_view>& words, std::size_t owner) {
+    const auto& all = words_.words();
+    for (const std::string_view word : words)
+      if (const auto at = std::find(all.begin(), all.end(), word); at != all.end())
+        owners_[static_cast<std::size_t>(at - all.begin())].set(owner);
+  }
+
+  AnchorSearch words_;
+  std::vector<Set> owners_;  // of each word
+};
+
+const LogRule* rule_of(std::string_view line, const WordOwners::Set& owners, LogMessage& message) {
+  const auto& rules = log_rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (!owners[WordOwners::of_rule(i)]) continue;
+    if (auto read = rules[i].read(line)) {
+      message = std::move(*read);
+      return &rules[i];
+    }
+  }
+  return nullptr;
 }
 
 // What another program wrote goes to terminals and into Markdown.
@@ -41,24 +95,12 @@ std::string clean_around(const LogRule& rule, std::string_view text) {
 }  // namespace
 
 const LogRule* rule_of(std::string_view line, LogMessage& message) {
-  for (const LogRule& rule : log_rules()) {
-    const bool may_be =
-        std::any_of(rule.anchors.begin(), rule.anchors.end(),
-                    [line](std::string_view anchor) { return line.find(anchor) != line.npos; });
-    if (!may_be) continue;
-    if (auto read = rule.read(line)) {
-      message = std::move(*read);
-      return &rule;
-    }
-  }
-  return nullptr;
+  return rule_of(line, WordOwners::all().of(line), message);
 }
-
-LogFindings::LogFindings() : anchors_(all_anchors()) {}
 
 Result<std::int64_t> LogFindings::read_file(const std::string& path) {
   const std::string name = path == "-" ? "(standard input)" : path;
-  auto read = read_log_file(path, anchors_, [&](std::int64_t number, std::string_view line) {
+  auto read = read_log_file(path, WordOwners::all().words(), [&](std::int64_t number, std::string_view line) {
     return read_line(name, number, line);
   });
   end_file();
@@ -98,8 +140,9 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     groups_.went_on();
     waits_for_answer_ = false;
   }
+  const WordOwners::Set owners = WordOwners::all().of(line);
   if (joins(file, number, line)) {
-    read_retry({file, number}, line);
+    if (owners[WordOwners::kRetry]) read_retry({file, number}, line);
     return true;
   }
   if (OomReport::begins(line)) {
@@ -107,7 +150,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     return true;
   }
   LogMessage message;
-  const LogRule* rule = rule_of(line, message);
+  const LogRule* rule = rule_of(line, owners, message);
   if (!rule) {
     if (report_.is_open()) report_.read(line);
   } else if (!rule->context_of.empty()) {
@@ -132,7 +175,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     add(*rule, std::move(message), {file, number}, line);
     if (refused && before && *refused < *before) groups_.answer("tensorflow", {file, number}, clean(line));
   }
-  read_retry({file, number}, line);
+  if (owners[WordOwners::kRetry]) read_retry({file, number}, line);
   return report_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
 }
 
@@ -160,7 +203,8 @@ void LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& a
   cut_ = {};
   if (message.may_go_on && lines < kMostLines)
     cut_ = {&rule, at, std::string(text), lines, message.figures.size()};
-  groups_.add(rule, std::move(message), at, clean_around(rule, text));
+  const bool may_be_taken_back = message.may_go_on || chosen_.has_value();
+  groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
 }
 
 // Terminals break words and keep spaces, so they come first; loggers break between words. A line that says by

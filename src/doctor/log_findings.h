@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "doctor/anchor_search.h"
 #include "doctor/log_rule.h"
 #include "doctor/message_groups.h"
 #include "doctor/oom_report.h"
@@ -24,7 +23,6 @@ class LogFindings {
   static constexpr std::size_t kMostGroups = MessageGroups::kMostGroups,
                                kMostEvidence = MessageGroups::kMostEvidence, kMostText = 400;
 
-  LogFindings();
   // Reads a log to its end, and tells how many lines it has; "-" is standard input. On an error what was
   // found before is kept.
   Result<std::int64_t> read_file(const std::string& path);
@@ -50,7 +48,6 @@ class LogFindings {
   bool joins(const std::string& file, std::int64_t number, std::string_view line);
   void read_retry(const LogPlace& at, std::string_view line);
 
-  AnchorSearch anchors_;
   OomReport report_;
   MessageGroups groups_;
   std::map<std::string_view, LogMessage> context_;  // of the file, by the rule that it goes with

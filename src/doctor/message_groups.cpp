@@ -89,11 +89,13 @@ MessageGroups::Group* MessageGroups::recent_group(const LogRule& rule, const std
   return nullptr;
 }
 
-void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text) {
+void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+                        bool may_be_taken_back) {
+  before_last_.reset();
   Evidence evidence{at.file, at.line, std::string(text)};
   // A kill is told in two or three lines, of which only one tells whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
-    before_last_ = *same;
+    if (may_be_taken_back) before_last_ = *same;
     last_group_ = static_cast<std::size_t>(same - groups_.data());
     if (same->event == message.event) same->message.add_absent(message);
     add_evidence(same->evidence, std::move(evidence), false);
@@ -101,17 +103,15 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   }
   // What systemd says of a service that the kernel has just killed a process of.
   if (rule.name == "oom-daemon" && !message.part.empty() && last_kill_ && is_near(last_kill_->at, at)) {
-    before_last_.reset();
     add_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
     return;
   }
   Group* const group = group_of(rule, message);
   if (group == nullptr) {
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
-    before_last_.reset();
     return;
   }
-  before_last_ = *group;
+  if (may_be_taken_back) before_last_ = *group;
   if (!message.event.empty()) {
     if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
     recent_.push_back({message.event, last_group_, at});

@@ -25,8 +25,10 @@ class MessageGroups {
   // Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.
   static constexpr std::int64_t kNear = 200;
 
-  void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text);
-  // The last one that was added, and nothing since, was only the begin of a message.
+  // What may be taken back is only the begin of a message, or half of one.
+  void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+           bool may_be_taken_back = false);
+  // The last one that was added, if it may be, and nothing since.
   void take_back();
 
   // A program tells that it tries again with less. Whether that may answer a message before it; if it does,
@@ -84,7 +86,7 @@ class MessageGroups {
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
   std::optional<RecentEvent> last_kill_;  // by the kernel
   std::size_t last_group_ = 0;
-  std::optional<Group> before_last_;  // the last group as it was before the last message
+  std::optional<Group> before_last_;  // the last group as it was before a message that may be taken back
   std::vector<std::size_t> answered_;
   Evidence answer_;
   std::optional<LogPlace> last_failure_, last_nvmap_;

@@ -30,6 +30,19 @@ TEST(AnchorSearch, FindsWhatIsThere) {
 
 TEST(AnchorSearch, WordsThatAreTooShortAreNone) { EXPECT_EQ(AnchorSearch({"abc"}).find("abcabcabc"), kNone); }
 
+TEST(AnchorSearch, VisitsEachOccurrenceOfEachWord) {
+  const AnchorSearch search({"memory", "of memory", "memory left", "memory"});
+  ASSERT_EQ(search.words(), (std::vector<std::string>{"memory", "of memory", "memory left"}));
+  std::vector<std::pair<std::size_t, std::string>> seen;
+  search.visit("out of memory: no memory left", 0, [&](std::size_t begin, std::size_t word) {
+    seen.emplace_back(begin, search.words()[word]);
+    return true;
+  });
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, (std::vector<std::pair<std::size_t, std::string>>{
+                      {4, "of memory"}, {7, "memory"}, {18, "memory"}, {18, "memory left"}}));
+}
+
 // Against std::string_view::find, in texts of few letters, where nearly everything nearly matches.
 TEST(AnchorSearch, FindsTheFirstAsASlowSearchDoes) {
   const std::vector<std::string_view> words{"abaaba", "aabbaab", "bbbbbbbb", "abaabb", "aaaaaaaaaaaa"};

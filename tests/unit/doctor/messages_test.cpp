@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "doctor/anchor_search.h"
 #include "doctor/log_findings.h"
 #include "support/test_support.h"
 
