@@ -19,16 +19,28 @@ namespace headroom::tracer {
 
 class AddressSet {
  public:
+  // May be copied: all copies are of the same counters.
+  class Filter {
+   public:
+    bool may_hold(std::uint64_t address) const {
+      return counters_[counter_of(address)].load(std::memory_order_relaxed) != 0;
+    }
+
+   private:
+    friend class AddressSet;
+    std::atomic<std::uint8_t>* counters_ = nullptr;
+  };
+
   // False when there is no memory.
   bool create() {
     if (buckets_ == nullptr) buckets_ = reserve_array<Bucket>(kBuckets);
-    if (filter_ == nullptr) filter_ = reserve_array<std::atomic<std::uint8_t>>(kFilterBytes);
-    return buckets_ != nullptr && filter_ != nullptr;
+    if (filter_.counters_ == nullptr)
+      filter_.counters_ = reserve_array<std::atomic<std::uint8_t>>(kFilterBytes);
+    return buckets_ != nullptr && filter_.counters_ != nullptr;
   }
 
-  bool may_hold(std::uint64_t address) const {
-    return filter_[counter_of(address)].load(std::memory_order_relaxed) != 0;
-  }
+  bool may_hold(std::uint64_t address) const { return filter_.may_hold(address); }
+  const Filter& filter() const { return filter_; }
 
   bool insert(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
@@ -78,7 +90,7 @@ class AddressSet {
   Bucket* neighbour_of(std::uint64_t hash) const { return buckets_ + (hash >> (64 - kBucketBits) ^ 1); }
   // A counter that reached its top stays there: then the set is asked, which is slower but right.
   void count(std::uint64_t address, int change) {
-    auto& counter = filter_[counter_of(address)];
+    auto& counter = filter_.counters_[counter_of(address)];
     std::uint8_t value = counter.load(std::memory_order_relaxed);
     do {
       if (value == 0xff) return;
@@ -86,7 +98,7 @@ class AddressSet {
   }
 
   Bucket* buckets_ = nullptr;
-  std::atomic<std::uint8_t>* filter_ = nullptr;
+  Filter filter_;
 };
 
 }  // namespace headroom::tracer

@@ -1,8 +1,10 @@
-// malloc and its family. Each hook calls the real function, and then says what happened; when the thread is
-// inside a hook already, or nothing is recorded, it only forwards.
+// malloc and its family; malloc and free themselves are in hot_hooks.cpp. Each hook calls the real function,
+// and then says what happened; when the thread is inside a hook already, or nothing is recorded, it only
+// forwards.
 #include <cerrno>
 #include <cstring>
 
+#include "tracer/long_way.h"
 #include "tracer/real_functions.h"
 #include "tracer/recorder.h"
 
@@ -20,7 +22,9 @@ namespace {
 
 }  // namespace
 
-HEADROOM_HOOK void* malloc(std::size_t size) {
+namespace headroom::tracer {
+
+[[gnu::noinline]] void* allocate_long_way(std::size_t size) {
   if (!real.is_resolved() && !resolve_allocator()) return bootstrap_allocate(size, 16);
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.allocate(size);
@@ -31,7 +35,7 @@ HEADROOM_HOOK void* malloc(std::size_t size) {
   return pointer;
 }
 
-HEADROOM_HOOK void free(void* pointer) {
+[[gnu::noinline]] void release_long_way(void* pointer) {
   if (pointer == nullptr || is_bootstrap(pointer)) return;
   if (!real.is_resolved() && !resolve_allocator()) return;
   ThreadLocal& thread = thread_local_state;
@@ -40,6 +44,8 @@ HEADROOM_HOOK void free(void* pointer) {
   finish_release(thread, begin_release(pointer));
   real.free(pointer);
 }
+
+}  // namespace headroom::tracer
 
 HEADROOM_HOOK void* calloc(std::size_t count, std::size_t size) {
   if (!real.is_resolved() && !resolve_allocator()) return bootstrap_allocate(count * size, 16);  // zeroed

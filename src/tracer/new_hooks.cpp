@@ -1,4 +1,4 @@
-// operator new and delete.
+// operator new and delete; the plain ones come here from hot_hooks.cpp.
 //
 // The standard library's go through malloc, where their allocations are seen; then these hooks only jump on,
 // without a frame of their own. Allocators such as jemalloc, tcmalloc and mimalloc bring operators that do
@@ -12,8 +12,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tracer/long_way.h"
 #include "tracer/real_functions.h"
 #include "tracer/recorder.h"
+#include "tracer/short_way.h"
 
 using namespace headroom::tracer;
 
@@ -92,6 +94,7 @@ bool is_of_standard_library(NewNothrow function) {
   const Guard guard(thread);
   if (is_of_standard_library(allocate)) {
     plain.way.store(Way::standard, std::memory_order_relaxed);
+    if (are_hot_hooks_in_force()) short_way.has_operators.store(1, std::memory_order_relaxed);
     return Way::standard;
   }
   release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than those that follow
@@ -124,8 +127,8 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
 
 // Asks the operator that does not throw, because an exception must not pass while the guard is up; if that
 // gives nothing, the one that throws is called without the guard.
-#define HEADROOM_HOOK_NEW(SYMBOL, NEXT, NEXT_NOTHROW, PARAMETERS, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT)   \
-  HEADROOM_HOOK void* SYMBOL PARAMETERS {                                                                    \
+#define HEADROOM_DEFINE_NEW(FUNCTION, NEXT, NEXT_NOTHROW, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT)           \
+  FUNCTION {                                                                                                 \
     const auto next = NEXT.get();                                                                            \
     if (__builtin_expect(next == nullptr, 0)) return allocate_or_die(size, ALIGNMENT);                       \
     ThreadLocal& thread = thread_local_state;                                                                \
@@ -154,8 +157,8 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
     return pointer;                                                    \
   }
 
-#define HEADROOM_HOOK_DELETE_BY(SYMBOL, NEXT, PARAMETERS, ARGUMENTS)              \
-  HEADROOM_HOOK void SYMBOL PARAMETERS {                                          \
+#define HEADROOM_DEFINE_DELETE(FUNCTION, NEXT, ARGUMENTS)                         \
+  FUNCTION {                                                                      \
     const auto next = NEXT.get();                                                 \
     if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);          \
     ThreadLocal& thread = thread_local_state;                                     \
@@ -168,19 +171,25 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
   namespace {                                               \
   Operator<void(*) PARAMETERS> next_of##SYMBOL(#SYMBOL);    \
   }                                                         \
-  HEADROOM_HOOK_DELETE_BY(SYMBOL, next_of##SYMBOL, PARAMETERS, ARGUMENTS)
+  HEADROOM_DEFINE_DELETE(HEADROOM_HOOK void SYMBOL PARAMETERS, next_of##SYMBOL, ARGUMENTS)
 
 }  // namespace
 
-HEADROOM_HOOK_NEW(_Znwm, plain.next_new, next_new_nothrow, (std::size_t size), (size), (size, nothrow), 0)
-HEADROOM_HOOK_NEW(_Znam, next_new_array, next_new_array_nothrow, (std::size_t size), (size), (size, nothrow),
-                  0)
-HEADROOM_HOOK_NEW(_ZnwmSt11align_val_t, next_new_aligned, next_new_aligned_nothrow,
-                  (std::size_t size, std::size_t alignment), (size, alignment), (size, alignment, nothrow),
-                  alignment)
-HEADROOM_HOOK_NEW(_ZnamSt11align_val_t, next_new_array_aligned, next_new_array_aligned_nothrow,
-                  (std::size_t size, std::size_t alignment), (size, alignment), (size, alignment, nothrow),
-                  alignment)
+namespace headroom::tracer {
+
+HEADROOM_DEFINE_NEW([[gnu::noinline]] void* new_long_way(std::size_t size), plain.next_new, next_new_nothrow,
+                    (size), (size, nothrow), 0)
+
+}  // namespace headroom::tracer
+
+HEADROOM_DEFINE_NEW(HEADROOM_HOOK void* _Znam(std::size_t size), next_new_array, next_new_array_nothrow,
+                    (size), (size, nothrow), 0)
+HEADROOM_DEFINE_NEW(HEADROOM_HOOK void* _ZnwmSt11align_val_t(std::size_t size, std::size_t alignment),
+                    next_new_aligned, next_new_aligned_nothrow, (size, alignment), (size, alignment, nothrow),
+                    alignment)
+HEADROOM_DEFINE_NEW(HEADROOM_HOOK void* _ZnamSt11align_val_t(std::size_t size, std::size_t alignment),
+                    next_new_array_aligned, next_new_array_aligned_nothrow, (size, alignment),
+                    (size, alignment, nothrow), alignment)
 
 HEADROOM_HOOK_NEW_NOTHROW(_ZnwmRKSt9nothrow_t, next_new_nothrow, (std::size_t size, const Nothrow& tag),
                           (size, tag))
@@ -194,9 +203,12 @@ HEADROOM_HOOK_NEW_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, next_new_array_ali
                           (size, alignment, tag))
 
 HEADROOM_HOOK_DELETE(_ZdaPv, (void* pointer), (pointer))
-namespace {
+namespace headroom::tracer {
 
-[[gnu::noinline]] void delete_by_others(void* pointer) {
+// The standard library's does no more than free. Its sized one must be asked: it calls the program's plain
+// one.
+[[gnu::noinline]] void delete_long_way(void* pointer) {
+  if (plain.way.load(std::memory_order_relaxed) == Way::standard) return std::free(pointer);
   const auto next = plain.next_delete.get();
   if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);
   ThreadLocal& thread = thread_local_state;
@@ -206,16 +218,11 @@ namespace {
   next(pointer);
 }
 
-}  // namespace
+HEADROOM_DEFINE_DELETE([[gnu::noinline]] void delete_sized_long_way(void* pointer, std::size_t size),
+                       plain.next_sized_delete, (pointer, size))
 
-// The standard library's does no more than free. Its sized one must be asked: it calls the program's plain
-// one.
-HEADROOM_HOOK void _ZdlPv(void* pointer) {
-  if (__builtin_expect(plain.way.load(std::memory_order_relaxed) != Way::standard, 0))
-    return delete_by_others(pointer);
-  std::free(pointer);
-}
-HEADROOM_HOOK_DELETE_BY(_ZdlPvm, plain.next_sized_delete, (void* pointer, std::size_t size), (pointer, size))
+}  // namespace headroom::tracer
+
 HEADROOM_HOOK_DELETE(_ZdaPvm, (void* pointer, std::size_t size), (pointer, size))
 HEADROOM_HOOK_DELETE(_ZdlPvRKSt9nothrow_t, (void* pointer, const Nothrow& tag), (pointer, tag))
 HEADROOM_HOOK_DELETE(_ZdaPvRKSt9nothrow_t, (void* pointer, const Nothrow& tag), (pointer, tag))

@@ -33,6 +33,12 @@ class Sampler {
     draw();
     return true;
   }
+  // The same, and nothing is done about one that is chosen: chooses() is to be asked of it.
+  bool passes(std::uint64_t bytes) {
+    if (__builtin_expect(bytes >= left_, 0)) return false;
+    left_ -= bytes;
+    return true;
+  }
 
  private:
   [[gnu::noinline, gnu::cold]] void draw() {
