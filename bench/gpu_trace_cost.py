@@ -258,8 +258,12 @@ def main():
     parser.add_argument("--budget", type=float, default=3600, help="seconds for each program's models")
     parser.add_argument("--only", default="onnxruntime,pytorch")
     parser.add_argument("--modes", default="default,gpu", help="of default, other, gpu, none")
+    parser.add_argument("--flags", action="append", default=[], metavar="MODE=FLAGS", help="another mode: these flags of headroom trace; may be given several times")
     parser.add_argument("--model", action="append", help="of all models only this; may be given several times")
     options = parser.parse_args()
+    for flags in options.flags:
+        name, _, text = flags.partition("=")
+        MODES[name], MODE_NAMES[name] = text.split(), text
     options.modes = options.modes.split(",")
     if unknown := set(options.modes) - set(MODES):
         parser.error(f"no such mode: {', '.join(sorted(unknown))}")

@@ -24,12 +24,21 @@ namespace {
 struct Nothrow {};
 const Nothrow nothrow;
 
+// What was looked up is kept for good, so its library must stay: the loader would see to it for a program
+// that is bound to it, and not for an address.
+void* pinned(void* function) {
+  Dl_info info{};
+  if (function != nullptr && ::dladdr(function, &info) != 0 && info.dli_fname != nullptr)
+    next_dlopen.get()(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  return function;
+}
+
 // The next definition, or that of a C++ runtime that was loaded out of the global scope.
 void* find_operator(const char* name) {
-  if (void* found = ::dlsym(RTLD_NEXT, name)) return found;
+  if (void* found = ::dlsym(RTLD_NEXT, name)) return pinned(found);
   for (const char* runtime : {"libstdc++.so.6", "libc++.so.1"})
     if (void* handle = next_dlopen.get()(runtime, RTLD_LAZY | RTLD_NOLOAD)) {
-      void* const found = ::dlsym(handle, name);
+      void* const found = pinned(::dlsym(handle, name));
       next_dlclose.get()(handle);
       if (found != nullptr) return found;
     }
@@ -64,7 +73,9 @@ Operator<NewAlignedNothrow> next_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9n
     next_new_array_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t");
 Operator<DeleteNothrow> next_delete_nothrow("_ZdlPvRKSt9nothrow_t");
 
-// `standard`: through malloc, by the standard library's own, which are nothing but malloc and free.
+// `standard`: through malloc, by the standard library's own, which are nothing but malloc and free. A library
+// may replace the plain ones alone, as the others are made of them: then the way is `through_malloc`, which
+// jumps on to them.
 enum class Way : int { untried, through_malloc, standard, own };
 
 // Of the forms that nearly all calls are of, in one line of the cache.
@@ -78,9 +89,12 @@ static_assert(sizeof(Plain) == kCacheLine);
 constinit Plain plain;
 
 // Known without a trial, which a program's own operators, called by these, would notice.
-bool is_of_standard_library(NewNothrow function) {
+template <class Function>
+bool is_of_standard_library(Function function) {
   Dl_info info{};
-  if (::dladdr(reinterpret_cast<void*>(function), &info) == 0 || info.dli_fname == nullptr) return false;
+  if (function == nullptr || ::dladdr(reinterpret_cast<void*>(function), &info) == 0 ||
+      info.dli_fname == nullptr)
+    return false;
   const char* const slash = std::strrchr(info.dli_fname, '/');
   const char* const name = slash != nullptr ? slash + 1 : info.dli_fname;
   return std::strncmp(name, "libstdc++.so", 12) == 0 || std::strncmp(name, "libc++.so", 9) == 0 ||
@@ -93,9 +107,13 @@ bool is_of_standard_library(NewNothrow function) {
   if (allocate == nullptr || release == nullptr) return Way::through_malloc;  // perhaps a runtime comes later
   const Guard guard(thread);
   if (is_of_standard_library(allocate)) {
-    plain.way.store(Way::standard, std::memory_order_relaxed);
-    if (are_hot_hooks_in_force()) short_way.has_operators.store(1, std::memory_order_relaxed);
-    return Way::standard;
+    const bool are_all = is_of_standard_library(plain.next_new.get()) &&
+                         is_of_standard_library(plain.next_delete.get()) &&
+                         is_of_standard_library(plain.next_sized_delete.get());
+    const Way way = are_all ? Way::standard : Way::through_malloc;
+    plain.way.store(way, std::memory_order_relaxed);
+    if (are_all && are_hot_hooks_in_force()) short_way.has_operators.store(1, std::memory_order_relaxed);
+    return way;
   }
   release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than those that follow
   const std::uint32_t calls_before = thread.nested_calls;
@@ -125,23 +143,33 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
   return pointer;
 }
 
+// What the program's handler frees is the program's doing, and it may throw what it likes: while there is
+// one, the operator is called without the guard. (What such an allocator maps meanwhile is taken for the
+// program's, too.)
+bool has_new_handler() {
+  using Handler = void (*)();
+  static constinit Operator<Handler (*)()> get_handler("_ZSt15get_new_handlerv");
+  const auto function = get_handler.get();
+  return function != nullptr && function() != nullptr;
+}
+
 // Asks the operator that does not throw, because an exception must not pass while the guard is up; if that
 // gives nothing, the one that throws is called without the guard.
-#define HEADROOM_DEFINE_NEW(FUNCTION, NEXT, NEXT_NOTHROW, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT)           \
-  FUNCTION {                                                                                                 \
-    const auto next = NEXT.get();                                                                            \
-    if (__builtin_expect(next == nullptr, 0)) return allocate_or_die(size, ALIGNMENT);                       \
-    ThreadLocal& thread = thread_local_state;                                                                \
-    if (!should_record_here(thread)) return next ARGUMENTS;                                                  \
-    {                                                                                                        \
-      const OuterGuard guard(thread);                                                                        \
-      void* const pointer = NEXT_NOTHROW.get() NOTHROW_ARGUMENTS;                                            \
-      if (pointer != nullptr) {                                                                              \
-        if (!is_only_counted(thread, size)) record_chosen(thread, pointer, size, caller_of_this_function()); \
-        return pointer;                                                                                      \
-      }                                                                                                      \
-    }                                                                                                        \
-    return next ARGUMENTS;                                                                                   \
+#define HEADROOM_DEFINE_NEW(FUNCTION, NEXT, NEXT_NOTHROW, ARGUMENTS, NOTHROW_ARGUMENTS, ALIGNMENT)       \
+  FUNCTION {                                                                                             \
+    const auto next = NEXT.get();                                                                        \
+    if (__builtin_expect(next == nullptr, 0)) return allocate_or_die(size, ALIGNMENT);                   \
+    ThreadLocal& thread = thread_local_state;                                                            \
+    if (!should_record_here(thread)) return next ARGUMENTS;                                              \
+    void* pointer = has_new_handler() ? next ARGUMENTS : nullptr;                                        \
+    if (pointer == nullptr) {                                                                            \
+      const OuterGuard guard(thread);                                                                    \
+      pointer = NEXT_NOTHROW.get() NOTHROW_ARGUMENTS;                                                    \
+    }                                                                                                    \
+    if (pointer == nullptr) return next ARGUMENTS;                                                       \
+    const OuterGuard guard(thread);                                                                      \
+    if (!is_only_counted(thread, size)) record_chosen(thread, pointer, size, caller_of_this_function()); \
+    return pointer;                                                                                      \
   }
 
 #define HEADROOM_HOOK_NEW_NOTHROW(SYMBOL, NEXT, PARAMETERS, ARGUMENTS) \
@@ -150,8 +178,14 @@ void* allocate_or_die(std::size_t size, std::size_t alignment) {
     if (__builtin_expect(next == nullptr, 0)) return nullptr;          \
     ThreadLocal& thread = thread_local_state;                          \
     if (!should_record_here(thread)) return next ARGUMENTS;            \
+    void* pointer = nullptr;                                           \
+    if (has_new_handler()) {                                           \
+      pointer = next ARGUMENTS;                                        \
+    } else {                                                           \
+      const OuterGuard guard(thread);                                  \
+      pointer = next ARGUMENTS;                                        \
+    }                                                                  \
     const OuterGuard guard(thread);                                    \
-    void* const pointer = next ARGUMENTS;                              \
     if (pointer != nullptr && !is_only_counted(thread, size))          \
       record_chosen(thread, pointer, size, caller_of_this_function()); \
     return pointer;                                                    \

@@ -152,6 +152,8 @@ void start_recording_in_child(ThreadLocal& thread) {
   reset_modules();
   reset_scope_lock();
   thread.state = nullptr;
+  thread.number = 0;
+  thread.name_is_written = false;
   thread.has_ended = false;
   open_recording();
 }

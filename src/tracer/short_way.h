@@ -2,11 +2,10 @@
 // program that has the C library's allocator.
 //
 // Between two allocations of a runtime that launches kernels nothing of this is in the first-level caches: a
-// pair of new and delete cost 60 ns there when it went by 25 lines of code and eleven of data, and 35 ns when
-// it went by seven of data (ONNX Runtime's resnet50 on an H200, bench/results/gpu_trace_cost.md). So here a
-// pair asks for five lines of data: this struct, the thread's, its state, the counters in its segment, and
-// one of the filter; its code is short, has no frame, lies in one place (hot_hooks.cpp), and goes on to the C
-// library without a detour by the C++ runtime.
+// pair of new and delete cost 60 ns there when it asked for eleven lines of data, 35 when it asked for seven
+// and some twenty of code (ONNX Runtime's resnet50 on an H200, bench/results/gpu_trace_cost.md). So here it
+// asks for five lines of data: this struct, the thread's, its state, the counters in its segment, and one of
+// the filter; and for eight of code, which lie together (hot_hooks.cpp), and no detour by the C++ runtime.
 //
 // Whatever is not as expected, and one allocation and release in 1024, goes the long way (malloc_hooks.cpp,
 // new_hooks.cpp), which decides anew.

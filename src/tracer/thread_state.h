@@ -37,8 +37,6 @@ struct alignas(kCacheLine) ThreadState {
   std::uint64_t retry_in = 0;             // drops until the next try to get a segment
   std::uint64_t drops_between_tries = 0;  // grows while the disk is full
   std::uint32_t registry_slot = 0;
-  bool name_is_written = false;
-  char name[kThreadNameBytes] = {};  // the last that was
   Segment segment;
   std::uint64_t frames[recording::kMaxFrames] = {};
   WalkHistory history;
@@ -67,6 +65,11 @@ struct alignas(kCacheLine) ThreadLocal {
   std::uint32_t open_count = 0, pushed_too_deep = 0;
   OpenScope open_scopes[kMaxScopeDepth] = {};
   StackBounds stack;  // none until the thread records
+  // Counts from 1; 0: none yet. A thread that frees after its last destructors has a state anew, and is the
+  // same thread.
+  std::uint32_t number = 0;
+  bool name_is_written = false;
+  char name[kThreadNameBytes] = {};  // the last that was
 };
 // Defined and constant-initialised in one place; "initial-exec" is one instruction and never allocates.
 extern constinit thread_local ThreadLocal thread_local_state __attribute__((tls_model("initial-exec")));

@@ -106,7 +106,9 @@ void give_state(ThreadState* state) {
 ThreadState* attach(ThreadLocal& thread) {
   ThreadState* state = take_state();
   if (state == nullptr) return nullptr;
-  state->thread_index = static_cast<std::uint32_t>(process.file.header()->threads_seen.fetch_add(1));
+  if (thread.number == 0)
+    thread.number = static_cast<std::uint32_t>(process.file.header()->threads_seen.fetch_add(1)) + 1;
+  state->thread_index = thread.number - 1;
   if (state->thread_index > 0) process_clock.is_shared.store(true, std::memory_order_relaxed);
   // A child after fork goes on on the same stack, which need not be the main thread's.
   if (thread.stack.high == 0) thread.stack = stack_bounds_of_this_thread();
@@ -114,7 +116,6 @@ ThreadState* attach(ThreadLocal& thread) {
   state->sampler.start(ticks_now() + state->thread_index * 0x9e3779b97f4a7c15, process.options.sample_period);
   state->quota = 0;
   state->history.count = 0;  // another thread's stack
-  state->name_is_written = false;
   if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
   thread.state = state;
   write_thread_name(thread);
@@ -345,7 +346,7 @@ void write_thread_name(ThreadLocal& thread) {
   const OwnSystemCalls own_calls;
   char name[kThreadNameBytes + 1] = {};
   ::prctl(PR_GET_NAME, name);
-  if (state->name_is_written && std::memcmp(state->name, name, sizeof state->name) == 0) return;
+  if (thread.name_is_written && std::memcmp(thread.name, name, sizeof thread.name) == 0) return;
   const std::uint32_t ids[] = {static_cast<std::uint32_t>(::syscall(SYS_gettid)), 0};
   const RecordingFile::Piece pieces[] = {{ids, sizeof ids}, {name, std::strlen(name)}};
   if (names_written.fetch_add(1) >= kMostNames) {
@@ -353,8 +354,8 @@ void write_thread_name(ThreadLocal& thread) {
     return;
   }
   process.file.write_metadata(recording::MetadataKind::thread, state->thread_index, pieces, 2);
-  std::memcpy(state->name, name, sizeof state->name);
-  state->name_is_written = true;
+  std::memcpy(thread.name, name, sizeof thread.name);
+  thread.name_is_written = true;
 }
 
 void reset_threads() {

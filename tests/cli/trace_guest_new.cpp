@@ -3,26 +3,12 @@
 //     trace_guest_new [possible]
 //
 // With "possible" it asks for nothing impossible: mimalloc, built as C, ends a program for that.
-// Compiled with HEADROOM_OWN_NEW it brings operators of its own, over malloc; HEADROOM_OWN_NEW is the bytes
-// that they put before each block, so that a block that is given to another library's operator delete ends
-// the program.
+// With trace_guest_operators.cpp it has operators of its own.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
-
-#ifdef HEADROOM_OWN_NEW
-void* operator new(std::size_t size) {
-  if (void* pointer = std::malloc(size + HEADROOM_OWN_NEW))
-    return static_cast<char*>(pointer) + HEADROOM_OWN_NEW;
-  throw std::bad_alloc();
-}
-void operator delete(void* pointer) noexcept {
-  if (pointer != nullptr) std::free(static_cast<char*>(pointer) - HEADROOM_OWN_NEW);
-}
-void operator delete(void* pointer, std::size_t) noexcept { operator delete(pointer); }
-#endif
 
 namespace {
 

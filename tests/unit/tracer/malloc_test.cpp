@@ -84,13 +84,39 @@ TEST(TraceMalloc, TheEndOfTheDataSegmentIsAMapping) {
 
 // It puts a header before each block, so a block that is tried out must go back the way that it came.
 TEST(TraceMalloc, AnOperatorNewWithAHeaderIsNotDisturbed) {
+  // The program's own, and those of a library: that leaves the other forms to the standard library.
+  for (const char* program : {"trace_guest_own_new_with_header", "trace_guest_new_of_library"}) {
+    for (const char* mode : {"full=1", "full=0"}) {
+      TracedGuest traced(mode);
+      ASSERT_TRUE(traced.run({guest(program)}).status.success()) << program << " " << mode;
+      const SeenRecording seen = traced.root();
+      // Those that the program has operators of its own for; the aligned ones are the library's.
+      for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u})
+        EXPECT_EQ(seen.allocations_of(size + 32), 1u) << program << " " << size;
+    }
+  }
+}
+
+void expect_a_new_handler_undisturbed(TracedGuest& traced) {
+  ASSERT_TRUE(traced.run({guest("trace_guest_new_handler")}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_EQ(seen.allocations_of(88807), 4u);
+  EXPECT_EQ(seen.released_of(88807), 4u);
+  EXPECT_EQ(seen.allocations_of(88808), 1u);
+}
+
+TEST(TraceMalloc, ANewHandlerIsNotDisturbed) {
   for (const char* mode : {"full=1", "full=0"}) {
     TracedGuest traced(mode);
-    ASSERT_TRUE(traced.run({guest("trace_guest_own_new_with_header")}).status.success()) << mode;
-    const SeenRecording seen = traced.root();
-    // Those that the program has operators of its own for; the aligned ones are the library's.
-    for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u})
-      EXPECT_EQ(seen.allocations_of(size + 32), 1u) << size;
+    expect_a_new_handler_undisturbed(traced);
+  }
+  // Allocators with operators of their own, which are recorded.
+  for (const char* name : {"/libjemalloc.so.2", "/libtcmalloc_minimal.so.4"}) {
+    const auto library = dependency_file(std::string(HEADROOM_SYSTEM_LIBRARIES) + name);
+    if (!library) GTEST_SKIP() << absent_message(name);
+    TracedGuest traced;
+    traced.preload_also(library->string());
+    expect_a_new_handler_undisturbed(traced);
   }
 }
 

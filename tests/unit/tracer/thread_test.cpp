@@ -43,6 +43,15 @@ Account account_of(const SeenRecording& seen) {
   return account;
 }
 
+TEST(TraceThreads, OneThatReleasesAfterItsLastDestructorsIsOne) {
+  TracedGuest traced;
+  ASSERT_TRUE(traced.run({guest("trace_guest_late"), "20"}).status.success());
+  const SeenRecording seen = traced.root();
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_EQ(seen.allocations_of(90'001), 20u);
+  EXPECT_EQ(seen.info.threads.size(), 21u);
+}
+
 TEST(TraceThreads, AHundredThreadsLoseNothing) {
   for (const char* options : {"full=1", "full=0"}) {
     TracedGuest traced(options);
