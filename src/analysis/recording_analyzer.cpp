@@ -249,9 +249,10 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   result.unseen_blocks = unseen_blocks(result, info);
   if (result.unseen_blocks > 0)
     result.problems.push_back(fmt::format(
-        "{}{} releases are of blocks whose allocation was not seen: what an allocator's own functions gave "
-        "(mallocx, mi_malloc, tc_malloc), or code that is not traced, is missing",
-        full_ ? "" : "At least ", result.unseen_blocks));
+        "{}{} of blocks whose allocation was not seen: what an allocator's own functions gave "
+        "(mallocx, mi_malloc, tc_malloc), a signal handler, or code that is not traced, is missing",
+        full_ ? "" : "At least ",
+        result.unseen_blocks == 1 ? "1 release is" : fmt::format("{} releases are", result.unseen_blocks)));
   result.complete = info.closed && result.dropped_events == 0 && gaps_ == 0 &&
                     info.segments_overwritten == 0 && result.problems.empty();
   finish_heap(result);

@@ -154,6 +154,29 @@ std::string latency_caveat(const ModelComparison& model, const UndisturbedLevel&
   return {};
 }
 
+// The most that a run's middle frame took, as a multiple of the undisturbed one.
+double worst_disturbance(const RunsOfModel& runs) {
+  double most = 0;
+  for (const ComparedModel* run : runs.models)
+    most = std::max(most, disturbance_of(run->figures()).value_or(0));
+  return std::exp(most);
+}
+
+// Why so little can be told of the latency: others wanted the processors meanwhile.
+std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& before,
+                               const RunsOfModel& after) {
+  constexpr double kDisturbed = 1.5, kWide = 1.25;
+  const MetricChange* p50 = model.find("p50");
+  if (p50 == nullptr || !p50->has_ratio || p50->low <= 0 || std::sqrt(p50->high / p50->low) < kWide)
+    return {};
+  const double a = worst_disturbance(before), b = worst_disturbance(after);
+  if (std::max(a, b) < kDisturbed) return {};
+  return fmt::format(
+      "other programs slowed {} down: its middle frame took {:.1f} times an undisturbed one in A, {:.1f} "
+      "times in B, so only large changes of its latency could be told: measure on an idle machine",
+      model.name, a, b);
+}
+
 // Why what looks like a change of memory is none.
 std::string no_change_words(const ModelComparison& model, const MetricChange& change) {
   const auto moved = [](double bytes) {
@@ -205,8 +228,9 @@ ModelComparison compare_model(const Named& name, const Side& side_a, const Side&
   const auto a = frames_of(before.runs, model.frames_before), b = frames_of(after.runs, model.frames_after);
   model.superiority = superiority(a, b);
   compare_layers(model, before.runs, after.runs);
-  if (std::string caveat = latency_caveat(model, level); !caveat.empty())
-    caveats.push_back(std::move(caveat));
+  std::string caveat = latency_caveat(model, level);
+  if (caveat.empty()) caveat = disturbance_caveat(model, before.runs, after.runs);
+  if (!caveat.empty()) caveats.push_back(std::move(caveat));
   return model;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace headroom::bench {
 namespace {
@@ -43,8 +44,8 @@ std::vector<std::pair<std::string, std::string>> telemetry_off() {
 bool allows_telemetry() {
   const char* off = std::getenv(kOrtTelemetryOff);
   if (off == nullptr) return true;
-  // As ONNX Runtime reads it: 0, 2, false and nothing leave it on.
-  std::string value = off;
+  // As ONNX Runtime reads it: blanks around it are none of it, and 0, 2, false and nothing leave it on.
+  std::string value(trim(off));
   for (char& letter : value) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return value != "1" && value != "true" && value != "yes" && value != "on";
 }

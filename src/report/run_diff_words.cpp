@@ -17,6 +17,9 @@ using namespace analysis;
 constexpr std::array<std::string_view, 8> kAlwaysShown{"load_peak", "run_mean", "run_peak", "latency",
                                                        "p50",       "p99",      "fps",      "detections"};
 
+// An interval of more than this factor either way says nothing, and its ends are no figures to print.
+constexpr double kWidestTold = 3;
+
 std::string_view words_of_change(const MetricChange& change) {
   const bool more = change.after > change.before;
   switch (change.metric->unit) {
@@ -73,7 +76,10 @@ std::string reach_words(const RunComparison& comparison) {
     for (const ModelComparison& model : comparison.models)
       if (const MetricChange* change = model.find(name); change != nullptr && change->has_ratio)
         widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
-    if (widest > 0) reaches.push_back(fmt::format("{} ±{:.1f} %", name, 100 * widest));
+    if (widest > kWidestTold - 1)
+      reaches.push_back(fmt::format("{} cannot be told", name));
+    else if (widest > 0)
+      reaches.push_back(fmt::format("{} ±{:.1f} %", name, 100 * widest));
   }
   return joined(reaches, ", ");
 }
@@ -190,6 +196,8 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
 
 std::string interval_words(const MetricChange& change) {
   if (change.before == change.after) return "same";
+  if (change.has_ratio && change.high > kWidestTold * kWidestTold * change.low)
+    return percent_words(change.ratio) + " (too unsteady to tell)";
   if (change.has_ratio)
     return change.low == change.high ? percent_words(change.ratio)
                                      : fmt::format("{} ({} to {})", percent_words(change.ratio),

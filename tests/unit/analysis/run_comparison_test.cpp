@@ -230,6 +230,23 @@ TEST(CompareRuns, AllowsForARunThatWaitedForTheProcessor) {
   EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("latency")->differs);
 }
 
+// Where others wanted the processors so little can be told that the reader must know why.
+TEST(CompareRuns, DisturbedRunsSayThatTheyWere) {
+  Runs a, b;
+  a.add(1'000'000, 100 << 20, 1);
+  b.add(1'000'000, 100 << 20, 2);
+  EXPECT_THAT(compare_runs(a.side, b.side).caveats, testing::IsEmpty());
+  ComparedModel& model = b.side[0].models[0];
+  std::vector<std::int64_t> times;
+  for (std::size_t i = 0; i < model.frames.size(); ++i) {
+    if (i % 10 != 0) model.frames[i].inference.count *= 4;
+    times.push_back(model.frames[i].inference.count);
+  }
+  b.results[0].models[0].inference = summarise_latency(std::move(times));
+  EXPECT_THAT(compare_runs(a.side, b.side).caveats,
+              testing::ElementsAre(HasSubstr("took 1.0 times an undisturbed one in A, 4.0 times in B")));
+}
+
 // What was kept of a run's frames counts as the frames do: else a comparison of kept runs is the narrower
 // one.
 TEST(CompareRuns, KeptRunsHaveTheErrorsOfTheirFrames) {
