@@ -82,6 +82,14 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("told_by", "Rust");
     return message;
   }
+  // "cc1plus: out of memory allocating 65536 bytes after a total of 812345 bytes", "LLVM ERROR: out of
+  // memory", "virtual memory exhausted: Cannot allocate memory".
+  const auto of_compiler = size_after(line, ": out of memory allocating ");
+  if (of_compiler || has(line, "LLVM ERROR: out of memory") || has(line, "virtual memory exhausted: ")) {
+    message.add("requested_bytes", of_compiler);
+    message.add("told_by", "a compiler");
+    return message;
+  }
   const bool refused = has(line, "Cannot allocate memory") || has(line, "cannot allocate memory");
   const bool is_checked = is_advice(line, "annot allocate memory");
   if (refused && !is_checked && !has(line, "alling back") &&
@@ -115,6 +123,11 @@ Finding explain(const LogMessage& message) {
   finding.cures = {{"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
                    {"see which places hold the memory", "headroom trace -- COMMAND", {}},
                    {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", {}}};
+  if (message.text("told_by") == "a compiler")
+    finding.cures = {{"compile one file at a time: each compiler takes one to several GiB",
+                      "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
+                      {}},
+                     finding.cures[0]};
   return finding;
 }
 
@@ -123,7 +136,8 @@ Finding explain(const LogMessage& message) {
 LogRule host_memory_rule() {
   return {"host-memory",
           {"you tried to allocate ", "Unable to allocate ", "MemoryError", "std::bad_alloc",
-           "annot allocate memory", "runtime: out of memory", "memory allocation of "},
+           "annot allocate memory", "runtime: out of memory", "memory allocation of ",
+           ": out of memory allocating ", "LLVM ERROR: out of memory", "virtual memory exhausted: "},
           read,
           explain};
 }

@@ -111,11 +111,12 @@ bool is_prose(std::string_view line) {
 
 namespace {
 
-// "CUDA out of memory": the library, and an article before it.
+// "CUDA out of memory": without the library, an article and a quotation mark before it.
 std::string_view text_before(std::string_view line, std::string_view words) {
   std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
   for (const std::string_view word : {"CUDA ", "cuda ", "GPU ", "a ", "an ", "the ", "any "})
     if (before.ends_with(word)) before.remove_suffix(word.size());
+  if (!before.empty() && std::string_view("\"'`").find(before.back()) != before.npos) before.remove_suffix(1);
   return before;
 }
 
@@ -164,7 +165,8 @@ bool is_advice(std::string_view line, std::string_view words) {
     if (before.ends_with(word)) return true;
   // What is there for it, or may be done.
   const std::string_view rest = text_after(line, words).value_or("");
-  for (const std::string_view word : {" handler", " callback", " gracefully", " can be ", " checks", "? "})
+  for (const std::string_view word : {" handler", " callback", " gracefully", " can be ", " checks", "? ",
+                                      " is mapped to ", " maps to ", " means "})
     if (rest.starts_with(word)) return true;
   return false;
 }

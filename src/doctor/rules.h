@@ -21,6 +21,7 @@ LogRule oom_daemon_rule();
 LogRule oom_kill_rule();
 LogRule opencv_rule();
 LogRule page_allocation_rule();
+LogRule shared_memory_rule();
 LogRule shell_killed_rule();
 LogRule static_tls_rule();
 LogRule tegra_assert_rule();

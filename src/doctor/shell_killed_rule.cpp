@@ -1,6 +1,10 @@
 // A shell tells that a program of it was killed: "bash: line 1:  1234 Killed   python3 main.py"; so do ROS
-// 2's launch, docker compose and PyTorch's DataLoader. By whom they do not know.
+// 2's launch, docker compose, PyTorch's DataLoader, Python's subprocess and the drivers of compilers. By whom
+// they do not know.
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "doctor/log_retry.h"
@@ -45,8 +49,37 @@ std::optional<LogMessage> read_starter(std::string_view line) {
   return std::nullopt;
 }
 
+// A compiler's or linker's driver, of the program that it started: "c++: fatal error: Killed signal
+// terminated program cc1plus", "c++: internal compiler error: Killed (program cc1plus)", "collect2: fatal
+// error: ld terminated with signal 9 [Killed]", "nvcc error   : 'cicc' died due to signal 9 (Kill signal)".
+std::optional<LogMessage> read_compiler(std::string_view line) {
+  const auto last_word = [](std::string_view text) { return text.substr(text.rfind(' ') + 1); };
+  std::string_view program;
+  if (const auto rest = text_after(line, "Killed signal terminated program "))
+    program = rest->substr(0, rest->find(' '));
+  else if (const auto in_brackets = text_after(line, "internal compiler error: Killed (program "))
+    program = in_brackets->substr(0, in_brackets->find(')'));
+  else if (const std::size_t at = line.find(" terminated with signal 9 [Killed]"); at != line.npos)
+    program = last_word(line.substr(0, at));
+  else if (const std::size_t quoted = line.find("' died due to signal 9"); quoted != line.npos)
+    program = line.substr(0, quoted).substr(line.substr(0, quoted).rfind('\'') + 1);
+  if (program.empty()) return std::nullopt;
+  LogMessage message = killed(program);
+  message.add("told_by", "a compiler");
+  return message;
+}
+
+// "Command '['python', 'main.py']' died with <Signals.SIGKILL: 9>."
+std::optional<LogMessage> read_subprocess(std::string_view line) {
+  const std::size_t end = line.find("' died with <Signals.SIGKILL");
+  const auto command = text_after(line.substr(0, std::min(end, line.size())), "Command '");
+  if (end == line.npos || !command) return std::nullopt;
+  return killed(*command);
+}
+
 std::optional<LogMessage> read(std::string_view line) {
-  if (auto message = read_starter(line)) return message;
+  for (const auto& read_form : {read_starter, read_compiler, read_subprocess})
+    if (auto message = read_form(line)) return message;
   const std::size_t at = line.find(kWords);
   if (at == line.npos) return std::nullopt;
   // The number of the process stands before it.
@@ -80,17 +113,24 @@ Finding explain(const LogMessage& message) {
       {"hold it to a limit, so that it alone fails, and with a reason",
        "headroom run --limit SIZE -- COMMAND",
        {}}};
+  if (!message.text("told_by").empty()) {
+    finding.cures[1] = {"compile one file at a time: each compiler takes one to several GiB",
+                        "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
+                        {}};
+    std::swap(finding.cures[0], finding.cures[1]);
+  }
   return finding;
 }
 
 }  // namespace
 
 LogRule shell_killed_rule() {
-  LogRule rule{
-      "shell-killed",
-      {kWords, "process has died", "exited with code 137", "killed by signal: Killed", "zsh: killed "},
-      read,
-      explain};
+  LogRule rule{"shell-killed",
+               {kWords, "process has died", "exited with code 137", "killed by signal: Killed",
+                "zsh: killed ", "Killed signal terminated program ", "internal compiler error: Killed",
+                "terminated with signal 9", "died due to signal 9", "died with <Signals.SIGKILL"},
+               read,
+               explain};
   rule.from_outside = true;
   return rule;
 }

@@ -76,7 +76,7 @@ struct Release {
   const bool is_full = process.large_bytes == 0;
   if (is_full || __builtin_expect(process.recorded.may_hold(release.address), 0)) {
     release.is_recorded = is_full || process.recorded.remove(release.address);
-    release.time = time_now();
+    if (release.is_recorded) release.time = time_now();
   }
   return release;
 }
