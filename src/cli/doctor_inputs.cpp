@@ -256,6 +256,19 @@ Status read_doctor_input(const std::string& path, IfBinary if_binary, Examinatio
   if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
     return input_error(fmt::format("cannot read {}", path), "it is text in UTF-16",
                        fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} | headroom doctor -", path));
+  // As logrotate and others pack logs; what gzip packed is read as it is.
+  struct Packed {
+    std::string_view magic, name, unpack;
+  };
+  constexpr Packed kPacked[] = {{"\xfd"
+                                 "7zXZ",
+                                 "xz", "xz -dc"},
+                                {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
+                                {"BZh", "bzip2", "bzip2 -dc"}};
+  for (const Packed& packed : kPacked)
+    if (begin.starts_with(packed.magic) && is_binary(begin))
+      return input_error(fmt::format("cannot read {}", path), fmt::format("it is packed by {}", packed.name),
+                         fmt::format("unpack it: {} {} | headroom doctor -", packed.unpack, path));
   if (is_binary(begin)) {
     if (if_binary == IfBinary::leave_out) return {};
     return input_error(fmt::format("cannot read {}", path),

@@ -8,8 +8,10 @@ namespace {
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   for (const std::string_view library : {"CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE", "CUFFT"})
-    if (has(line, library) && (has(line, "STATUS_ALLOC_FAILED") || has(line, "CUFFT_ALLOC_FAILED") ||
-                               has(line, "the resource allocation failed"))) {
+    if (has(line, library) &&
+        (has(line, "STATUS_ALLOC_FAILED") || has(line, "_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED") ||
+         has(line, "_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED") || has(line, "CUFFT_ALLOC_FAILED") ||
+         has(line, "the resource allocation failed"))) {
       if (is_prose(line) ||
           is_source_code(line, library == "CUFFT" ? "CUFFT_ALLOC_FAILED"
                                                   : std::string(library) + "_STATUS_ALLOC_FAILED"))
@@ -39,6 +41,8 @@ Finding explain(const LogMessage& message) {
 
 }  // namespace
 
-LogRule cublas_rule() { return {"cublas", {"ALLOC_FAILED", "resource allocation failed"}, read, explain}; }
+LogRule cublas_rule() {
+  return {"cublas", {"ALLOC_FAILED", "ALLOCATION_FAILED", "resource allocation failed"}, read, explain};
+}
 
 }  // namespace headroom::doctor

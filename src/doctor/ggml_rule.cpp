@@ -17,10 +17,17 @@ std::optional<LogMessage> read(std::string_view line) {
       (has(line, "alloc_buffer: allocating ") && has(line, "failed")) ||
       has(line, "alloc_buffer: failed to allocate buffer of size ") ||
       has(line, "failed to allocate buffer for kv cache") ||
+      has(line, "failed to allocate memory for the kv cache") ||
       has(line, "ggml_aligned_malloc: insufficient memory") ||
       (has(line, "ggml_vulkan") && has(line, "emory allocation of size ") && has(line, "failed")) ||
       has(line, "ErrorOutOfDeviceMemory");
   const bool is_range = has(line, "alloc_tensor_range") || has(line, "ggml_gallocr_reserve");
+  // What llama.cpp makes of it while it loads the model's layers.
+  if (has(line, "error loading model: unable to allocate ")) {
+    message.part = "load";
+    message.add("wanted", "weights");
+    return message;
+  }
   const bool is_refused = is_buffer || (is_range && has(line, "failed to allocate"));
   if (!is_refused && (has(line, "ggml_cuda_host_malloc") || has(line, "pinned memory"))) {
     if (!has(line, "failed to allocate")) return std::nullopt;
@@ -39,7 +46,7 @@ std::optional<LogMessage> read(std::string_view line) {
     message.subject = kHost;
   message.part = is_buffer ? "buffer" : has(line, "alloc_tensor_range") ? "tensors" : "graph";
   if (has(line, "ggml_gallocr_reserve")) message.add("wanted", "compute buffer");
-  if (has(line, "for kv cache")) message.add("wanted", "key-value cache");
+  if (has(line, "for kv cache") || has(line, "for the kv cache")) message.add("wanted", "key-value cache");
   return message;
 }
 
@@ -82,6 +89,18 @@ void add_cures(const LogMessage& message, Finding& finding) {
              "needs some, too",
              layers->stay),
          fmt::format("-ngl {}", layers->stay), layers->freed});
+  if (message.text("wanted") == "weights") {
+    const auto on_gpu = message.number("gpu_layers");
+    if (cures.empty() && on_gpu && *on_gpu > 1)
+      cures.push_back({fmt::format("keep half of the {} layers on the GPU", *on_gpu),
+                       fmt::format("-ngl {}", *on_gpu / 2),
+                       Bytes{message.bytes("requested_bytes").value_or(Bytes{}).count / 2}});
+    else if (cures.empty())
+      cures.push_back({"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}});
+    cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
+    cures.push_back({"see who else holds the GPU's memory", "headroom top", {}});
+    return;
+  }
   cures.push_back(
       {"halve the context: the key-value cache shrinks with it",
        context && *context > 1 ? fmt::format("-c {}", *context / 2) : "-c N, half of n_ctx in its log",
@@ -123,8 +142,10 @@ Finding explain(const LogMessage& message) {
   finding.severity = Severity::severe;
   finding.title = fmt::format("ggml could not allocate a buffer of {} {}", size,
                               message.subject == kHost ? "in the host's memory" : "on the GPU");
-  finding.cause =
-      "A model's layers, its key-value cache or the buffer of a batch did not fit in what was free.";
+  finding.cause = message.text("wanted") == "weights"
+                      ? "The model's layers did not fit in what was free."
+                      : "A model's layers, its key-value cache or the buffer of a batch did not fit in what "
+                        "was free.";
   finding.confidence = Confidence::likely;
   add_cures(message, finding);
   return finding;
@@ -136,7 +157,7 @@ LogRule ggml_rule() {
   return {"ggml",
           {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
            "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
-           "ErrorOutOfDeviceMemory"},
+           "ErrorOutOfDeviceMemory", "error loading model: unable to allocate", "memory for the kv cache"},
           read,
           explain};
 }

@@ -37,7 +37,7 @@ bool is_memory_error(std::string_view line) {
 // source code, which logs of compilers quote, has it as a type: "catch (const std::bad_alloc&)".
 bool tells_bad_alloc(std::string_view line) {
   const std::size_t at = line.find("std::bad_alloc");
-  if (at == line.npos || is_prose(line) || trim(line).starts_with("Fix")) return false;
+  if (at == line.npos || is_prose(line) || is_diagnostic(line) || trim(line).starts_with("Fix")) return false;
   const std::string_view before = line.substr(0, at),
                          rest = line.substr(at + std::string_view("std::bad_alloc").size());
   if (!rest.empty() && std::string_view("&({;>,:").find(rest.front()) != std::string_view::npos &&
@@ -121,8 +121,10 @@ Finding explain(const LogMessage& message) {
       "request larger than memory and swap.";
   finding.confidence = Confidence::possible;
   finding.cures = {{"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
-                   {"see which places hold the memory", "headroom trace -- COMMAND", {}},
-                   {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", {}}};
+                   {"see which places hold the memory", "headroom trace -- COMMAND", {}}};
+  if (message.text("told_by") == "NumPy" || message.text("told_by") == "Python")
+    finding.cures.push_back(
+        {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", {}});
   if (message.text("told_by") == "a compiler")
     finding.cures = {{"compile one file at a time: each compiler takes one to several GiB",
                       "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",

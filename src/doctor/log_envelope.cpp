@@ -100,6 +100,11 @@ std::string_view without_node_prefix(std::string_view line) {
 
 }  // namespace
 
+const std::vector<std::string_view>& envelope_anchors() {
+  static const std::vector<std::string_view> kAnchors{"\"MESSAGE\":[", "\"MESSAGE\" : ["};
+  return kAnchors;
+}
+
 std::string_view without_envelope(std::string_view line, std::string& buffer) {
   constexpr char kEscape = '\x1b';
   line = without_node_prefix(line);

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headroom::doctor {
 
@@ -11,5 +12,8 @@ namespace headroom::doctor {
 // loggers that write JSON, with its escapes resolved; and without "TIME stderr F " of Kubernetes' nodes. It
 // may have several lines. Any other line is given back as it is. `buffer` holds the text where it differs.
 std::string_view without_envelope(std::string_view line, std::string& buffer);
+
+// By which a line is found whose text is an array of bytes, in which no other word can be.
+const std::vector<std::string_view>& envelope_anchors();
 
 }  // namespace headroom::doctor

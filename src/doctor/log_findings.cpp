@@ -52,6 +52,7 @@ class WordOwners {
     for (const LogRule& rule : log_rules())
       words.insert(words.end(), rule.anchors.begin(), rule.anchors.end());
     words.insert(words.end(), retry_anchors().begin(), retry_anchors().end());
+    words.insert(words.end(), envelope_anchors().begin(), envelope_anchors().end());
     return words;
   }
   void add(const std::vector<std::string_view>& words, std::size_t owner) {
@@ -78,9 +79,10 @@ const LogRule* rule_of(std::string_view line, const WordOwners::Set& owners, Log
 }
 
 // What another program wrote goes to terminals and into Markdown.
-std::string clean(std::string_view text) {
-  return with_valid_utf8(without_terminal_control(trim(text).substr(0, LogFindings::kMostText)));
+std::string clean_whole(std::string_view text) {
+  return with_valid_utf8(without_terminal_control(trim(text)));
 }
+std::string clean(std::string_view text) { return clean_whole(trim(text).substr(0, LogFindings::kMostText)); }
 
 // What stands around the words by which the rule knows it: they may come late in a long line.
 std::string clean_around(const LogRule& rule, std::string_view text) {
@@ -262,7 +264,7 @@ void clean_findings(std::vector<Finding>& findings) {
       if (auto* text = std::get_if<std::string>(&figure.value)) *text = clean(*text);
     for (Cure& cure : finding.cures) {
       cure.what = clean(cure.what);
-      cure.command = clean(cure.command);
+      cure.command = clean_whole(cure.command);  // to be run as it stands
     }
   }
 }

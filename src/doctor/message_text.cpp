@@ -171,13 +171,25 @@ bool is_advice(std::string_view line, std::string_view words) {
   return false;
 }
 
+bool is_diagnostic(std::string_view line) {
+  for (const std::string_view kind : {": error: ", ": note: ", ": warning: "}) {
+    const std::size_t end = line.find(kind);
+    if (end == line.npos) continue;
+    const std::size_t colon = line.substr(0, end).rfind(':');
+    if (colon != line.npos && colon + 1 < end &&
+        line.substr(colon + 1, end - colon - 1).find_first_not_of("0123456789") == line.npos)
+      return true;
+  }
+  return false;
+}
+
 bool is_source_code(std::string_view line, std::string_view words) {
   const std::size_t at = line.find(words);
   if (at == line.npos) return false;
   const std::string_view rest = line.substr(at + words.size());
   if (!rest.empty() && (rest.front() == '_' || std::isalnum(static_cast<unsigned char>(rest.front())) != 0))
     return true;
-  if (has(line, " warning: ") || has(line, "#define ")) return true;
+  if (has(line, " warning: ") || has(line, "#define ") || is_diagnostic(line)) return true;
   std::string_view before = line.substr(0, at);
   while (before.ends_with(' ') || before.ends_with('(')) before.remove_suffix(1);
   for (const std::string_view word : {"case", "return", "==", "!=", "::"})

@@ -26,6 +26,8 @@ bool is_counter(std::string_view line, std::string_view words);
 // Whether what comes before `words` makes it a condition, an advice or a note of a change: "to avoid …", "if
 // you see …", "Fix … in validation".
 bool is_advice(std::string_view line, std::string_view words);
+// Whether a compiler says this of a place in source code: "main.cpp:10:5: note: …".
+bool is_diagnostic(std::string_view line);
 // Whether `words` stand in source code, which logs of compilers quote, or are part of a longer name.
 bool is_source_code(std::string_view line, std::string_view words);
 

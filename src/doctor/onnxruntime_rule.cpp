@@ -25,6 +25,8 @@ std::optional<LogMessage> read(std::string_view line) {
       message.add("memory", "arena");
       if (const auto name = text_after(line, "Name:'"))
         message.add("node", name->substr(0, name->find('\'')));
+      if (const auto running = text_after(line, "while running "))
+        message.add("operator", running->substr(0, running->find(" node")));
       message.part = part_of(line);
       return message;
     }
@@ -89,17 +91,30 @@ Finding explain(const LogMessage& message) {
            : "The memory was full: by this session's activations, by other sessions, or by an arena that "
              "grew in powers of two.";
   finding.cures = {
-      {"choose convolutions without a search: it took 5.0 GB where this took 0.6 GB in one report, and ran "
-       "twice as long there",
-       "cudnn_conv_algo_search=DEFAULT",
+      {"give back after a run what it needed no longer (cpu:0 for the CPU's arena)",
+       "memory.enable_memory_arena_shrinkage=gpu:0",
        {}},
-      {"give back after a run what it needed no longer", "memory.enable_memory_arena_shrinkage=gpu:0", {}},
       {"use a smaller batch or input", "", {}},
       {"let the arena grow by what is asked for, not to the next power of two (measure it: it can also grow "
        "more)",
        "arena_extend_strategy=kSameAsRequested",
        {}},
       {"find out which nodes hold the memory", "headroom bench --layers --model NAME=model.onnx", {}}};
+  const std::string type = message.text("operator");
+  if (type.empty() || has(type, "Conv"))
+    finding.cures.insert(
+        finding.cures.begin(),
+        {"choose convolutions without a search: it took 5.0 GB where this took 0.6 GB in one "
+         "report, and ran twice as long there",
+         "cudnn_conv_algo_search=DEFAULT",
+         {}});
+  if (free && requested && *free < *requested) {
+    finding.cures.insert(finding.cures.begin(), {fmt::format("raise the arena's limit by {} at least",
+                                                             format_bytes(*requested - *free)),
+                                                 "gpu_mem_limit=BYTES",
+                                                 {}});
+    finding.first_cure_meets_cause = true;
+  }
   return finding;
 }
 

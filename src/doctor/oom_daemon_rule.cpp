@@ -9,6 +9,8 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr const char *kOomd = "systemd-oomd", *kEarlyOom = "earlyoom";
+
 std::optional<LogMessage> read(std::string_view line) {
   LogMessage message;
   if (has(line, "Failed with result 'oom-kill'") || has(line, "killed by the OOM killer")) {
@@ -23,12 +25,23 @@ std::optional<LogMessage> read(std::string_view line) {
     message.part = has(line, "Failed with result") ? "result" : "killed";
     return message;
   }
-  if (has(line, "systemd-oomd") && has(line, "Killed ") && has(line, " due to ")) {
-    message.add("who", "systemd-oomd");
+  // "Killed /user.slice/…/app-x.scope due to memory pressure for /user.slice/… being 62.10% > 50.00% for …"
+  if (const auto path = text_after(line, "Killed ");
+      path && has(line, "systemd-oomd") && has(*path, " due to ")) {
+    const std::string_view group = path->substr(0, path->find(" due to "));
+    message.subject = group.substr(group.rfind('/') + 1);
+    message.add("unit", message.subject);
+    if (const auto pressure = text_after(*path, " being "); pressure && has(*pressure, " for "))
+      message.add("pressure", pressure->substr(0, pressure->find(" for ")));
+    message.add("who", kOomd);
     return message;
   }
+  // "sending SIGTERM to process 4321 uid 1000 "python3": badness 800, VmRSS 3456 MiB"
   if (has(line, "sending SIG") && has(line, "badness ")) {
-    message.add("who", "earlyoom");
+    message.add("who", kEarlyOom);
+    message.add("pid", integer_after(line, " to process "));
+    if (const auto name = text_after(line, " \""); name && name->find('"') != name->npos)
+      message.add("victim", name->substr(0, name->find('"')));
     message.add("resident_bytes", size_after(line, "VmRSS "));
     return message;
   }
@@ -47,16 +60,40 @@ std::optional<LogMessage> read(std::string_view line) {
 }
 
 Finding explain(const LogMessage& message) {
-  const std::string unit = message.text("unit");
+  const std::string unit = message.text("unit"), victim = message.text("victim"), who = message.text("who");
   Finding finding;
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("{}{} was killed for want of memory (told by {})",
-                              unit.empty() ? "A process" : "The service ", unit, message.text("who"));
+  const auto pid = message.number("pid");
+  const std::string name = !victim.empty() && pid ? fmt::format("{} (process {})", victim, *pid)
+                           : unit.empty()         ? "A process"
+                           : who == kOomd         ? unit
+                                                  : "The service " + unit;
+  finding.title = fmt::format("{} was killed for want of memory (told by {})", name, who);
   finding.cause = "The machine or the control group had no memory left; this line does not tell who held it.";
   finding.confidence = Confidence::possible;
   finding.cures = {{"read the kernel's own report of it", "journalctl -k | headroom doctor -", {}},
                    {"see who holds the memory", "headroom top", {}}};
+  // These two act before the kernel has to, which writes no report then.
+  if (who != kOomd && who != kEarlyOom) return finding;
+  finding.cures.erase(finding.cures.begin());
+  const std::string pressure = message.text("pressure");
+  if (who == kOomd) {
+    finding.cause = fmt::format(
+        "Memory was short, not gone: systemd-oomd ends a group when its tasks wait for memory "
+        "too long{}.",
+        pressure.empty() ? "" : fmt::format(" ({})", pressure));
+    finding.cures.push_back({"let it choose another first",
+                             fmt::format("sudo systemctl set-property {} ManagedOOMPreference=avoid",
+                                         unit.empty() ? "UNIT" : unit),
+                             {}});
+  } else {
+    finding.cause =
+        "Little memory and swap were left: earlyoom ends the largest process before the kernel has to.";
+    finding.cures.push_back({"let it choose another first",
+                             fmt::format("earlyoom --avoid '^{}$'", victim.empty() ? "NAME" : victim),
+                             {}});
+  }
   return finding;
 }
 

@@ -186,7 +186,10 @@ Finding explain(const LogMessage& message) {
       {"see who holds the memory, the GPU's included", "headroom top", {}},
       {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}},
       {"put a limit on the program, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}},
-      make_swap_file("have swap as a reserve", total)};
+  };
+  // Where there was swap, its file may be the very one that the command would make.
+  if (message.bytes("swap_bytes").value_or(Bytes{}).count == 0)
+    finding.cures.push_back(make_swap_file("have swap as a reserve", total));
   const std::string largest = message.text("largest_process");
   if (const auto rss = message.bytes("largest_process_bytes"); rss && !largest.empty())
     finding.cures.insert(

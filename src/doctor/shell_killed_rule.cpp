@@ -78,6 +78,8 @@ std::optional<LogMessage> read_subprocess(std::string_view line) {
 }
 
 std::optional<LogMessage> read(std::string_view line) {
+  if (trim(line) == "Killed")
+    return killed("a program");  // of an interactive shell, or a script in a container
   for (const auto& read_form : {read_starter, read_compiler, read_subprocess})
     if (auto message = read_form(line)) return message;
   const std::size_t at = line.find(kWords);
@@ -103,7 +105,9 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "process-killed";
   finding.severity = Severity::warning;
-  finding.title = fmt::format("'{}' was killed (SIGKILL)", message.text("command"));
+  const std::string command = message.text("command");
+  finding.title = command.starts_with("a ") ? fmt::format("A{} was killed (SIGKILL)", command.substr(1))
+                                            : fmt::format("'{}' was killed (SIGKILL)", command);
   finding.cause =
       "The kernel does that where memory runs out, and so do people, supervisors and schedulers; whoever "
       "started it does not tell by whom.";
@@ -126,7 +130,7 @@ Finding explain(const LogMessage& message) {
 
 LogRule shell_killed_rule() {
   LogRule rule{"shell-killed",
-               {kWords, "process has died", "exited with code 137", "killed by signal: Killed",
+               {"Killed", "process has died", "exited with code 137", "killed by signal: Killed",
                 "zsh: killed ", "Killed signal terminated program ", "internal compiler error: Killed",
                 "terminated with signal 9", "died due to signal 9", "died with <Signals.SIGKILL"},
                read,

@@ -9,10 +9,14 @@ namespace {
 std::optional<LogMessage> read(std::string_view line) {
   // The file, CUDACachingAllocator.cpp, may stand on the next line.
   if (!has(line, "INTERNAL ASSERT FAILED")) return std::nullopt;
-  if (!has(line, "NVML_SUCCESS == r") && !has(line, "expandable_segment_")) return std::nullopt;
+  // "NVML_SUCCESS == r", "NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_()" of 2.1 to 2.4.
+  const std::size_t nvml = line.find("NVML_SUCCESS == ");
+  if (nvml == line.npos && !has(line, "expandable_segment_")) return std::nullopt;
   LogMessage message;
-  message.add("assertion",
-              has(line, "NVML_SUCCESS == r") ? "NVML_SUCCESS == r" : "!block->expandable_segment_");
+  const std::string_view assertion = nvml == line.npos
+                                         ? "!block->expandable_segment_"
+                                         : line.substr(nvml, line.find(" INTERNAL ASSERT", nvml) - nvml);
+  message.add("assertion", assertion);
   return message;
 }
 

@@ -2,6 +2,8 @@
 // workspace.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "doctor/message_text.h"
 #include "doctor/rules.h"
 
@@ -15,10 +17,12 @@ std::optional<LogMessage> read(std::string_view line) {
   const auto node = text_after(line, kWords);
   if (!node) return std::nullopt;
   LogMessage message;
-  std::string_view name = node->substr(0, kLongestNode);
+  const std::size_t reason = node->find(" due to insufficient workspace");
+  std::string_view name = node->substr(0, std::min(kLongestNode, reason));
   while (!name.empty() && std::string_view(".) \"\n").find(name.back()) != std::string_view::npos)
     name.remove_suffix(1);
   message.add("node", name);
+  if (reason != node->npos) message.add("reason", "insufficient workspace");
   return message;
 }
 
@@ -31,6 +35,10 @@ Finding explain(const LogMessage& message) {
       "Every tactic for it was left out. Where lines before it skip tactics for memory, the workspace or the "
       "GPU's free memory was too small; else the node is not supported in that type or shape.";
   finding.confidence = Confidence::possible;
+  if (!message.text("reason").empty()) {
+    finding.cause = "The workspace was too small for each of its tactics.";
+    finding.confidence = Confidence::certain;
+  }
   finding.cures = {{"give the build more workspace, above what the skipped tactics asked for",
                     "trtexec --onnx=model.onnx --memPoolSize=workspace:MIB",
                     {}},

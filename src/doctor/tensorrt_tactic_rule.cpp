@@ -45,6 +45,14 @@ Finding explain(const LogMessage& message) {
                     fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
                                 is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
                     {}}};
+  // The device itself had less: a larger bound would find no more.
+  const auto free = message.bytes("free_bytes");
+  if (is_known && free && *free < *requested)
+    finding.cures = {
+        {fmt::format("if the engine is slow, make room before the build: {} of the GPU's memory were "
+                     "free",
+                     format_bytes(*free)),
+         "headroom top", *requested - *free}};
   return finding;
 }
 

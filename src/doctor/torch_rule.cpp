@@ -91,7 +91,7 @@ std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "would exceed allowed memory")) return read_async(line);
   const auto requested = size_after(line, "ried to allocate ");
   const bool names_itself = has(line, "CUDA out of memory") || has(line, "HIP out of memory") ||
-                            has(line, "MPS backend out of memory");
+                            has(line, "XPU out of memory") || has(line, "MPS backend out of memory");
   // The rest of a message that was broken: what is free or allocated stands with it.
   const bool tells_capacity = has(line, "GPU") &&
                               (has(line, "total capacity") || has(line, "total capacty")) &&
@@ -151,7 +151,7 @@ enum class Cause {
 };
 
 struct Figures {
-  std::optional<Bytes> requested, total, free, allocated, others, allowed;
+  std::optional<Bytes> requested, total, free, allocated, others, allowed, process, pools;
   Bytes idle;  // reserved and not allocated
   explicit Figures(const LogMessage& message)
       : requested(message.bytes("requested_bytes")),
@@ -160,6 +160,8 @@ struct Figures {
         allocated(possible(message, "allocated_bytes")),
         others(possible(message, "other_processes_bytes")),
         allowed(possible(message, "allowed_bytes")),
+        process(possible(message, "process_bytes")),
+        pools(possible(message, "private_pools_bytes")),
         idle(possible(message, "unallocated_bytes").value_or(Bytes{})) {}
   // No machine has more: sums of what is left overflow nothing.
   static std::optional<Bytes> possible(const LogMessage& message, std::string_view name) {
@@ -181,7 +183,11 @@ Cause cause_of(const Figures& figures) {
   if (*allocated > *total) return Cause::spilled;
   if (figures.others && *figures.others > *allocated) return Cause::other_processes;
   if (figures.free && figures.of_the_rest() > *allocated) return Cause::rest_of_system;
-  return requested && figures.idle >= *requested ? Cause::fragmentation : Cause::own_tensors;
+  // A pool is never used to its last block: what lies idle must be a fair share of it, too.
+  constexpr double kFairShare = 0.05;
+  const bool is_much = static_cast<double>(figures.idle.count) >=
+                       kFairShare * static_cast<double>((*allocated + figures.idle).count);
+  return requested && figures.idle >= *requested && is_much ? Cause::fragmentation : Cause::own_tensors;
 }
 
 std::string words_of(Cause cause, const Figures& figures) {
@@ -200,8 +206,8 @@ std::string words_of(Cause cause, const Figures& figures) {
           "left.",
           format_bytes(*figures.allocated), format_bytes(*figures.total));
     case Cause::other_processes:
-      return fmt::format("Other processes held more of the GPU than this one: {}.",
-                         format_bytes(*figures.others));
+      return fmt::format("Other processes held {} of the GPU, this one {}.", format_bytes(*figures.others),
+                         format_bytes(figures.process.value_or(*figures.allocated)));
     case Cause::rest_of_system:
       return fmt::format(
           "Something else held the memory: PyTorch's own tensors were {} of {}. On a Jetson that is the rest "
@@ -212,8 +218,11 @@ std::string words_of(Cause cause, const Figures& figures) {
           "Fragmentation: PyTorch held {} without using them, in pieces of which none was large enough.",
           format_bytes(figures.idle));
     case Cause::own_tensors:
-      return fmt::format("The program's own tensors filled the memory: {} were allocated.",
-                         format_bytes(*figures.allocated));
+      return fmt::format("The program's own tensors filled the memory: {} were allocated{}.",
+                         format_bytes(*figures.allocated),
+                         figures.pools ? fmt::format(", {} of them in private pools (CUDA graphs)",
+                                                     format_bytes(*figures.pools))
+                                       : "");
   }
   return "The message does not tell who held the memory.";
 }
@@ -277,7 +286,7 @@ void add_cures(const LogMessage& message, const Figures& figures, Cause cause, F
   if (cause != Cause::fragmentation && cause != Cause::too_large && figures.idle.count > 0)
     cures.push_back(less_splitting(message, figures));
   if (cause != Cause::other_processes && figures.others) end_others();
-  if (figures.allocated)
+  if (figures.allocated && figures.allocated->count > 1)
     cures.push_back({"load the model in half precision (at most half of what is allocated)", "model.half()",
                      Bytes{figures.allocated->count / 2}});
   cures.push_back({"run without gradients", "with torch.inference_mode():", {}});

@@ -8,8 +8,16 @@ namespace headroom::doctor {
 namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
-  if (!has(line, "RESOURCE_EXHAUSTED") && !has(line, "Resource exhausted")) return std::nullopt;
   LogMessage message;
+  // The allocator is TensorFlow's, and JAX has it from XLA:
+  // "external/xla/xla/tsl/framework/bfc_allocator.cc".
+  if (has(line, "external/xla/") && has(line, "ran out of memory trying to allocate ")) {
+    message.add("requested_bytes", size_after(line, "trying to allocate "));
+    message.part = "allocator";
+    return message;
+  }
+  if (!has(line, "RESOURCE_EXHAUSTED") && !has(line, "Resource exhausted")) return std::nullopt;
+  message.part = "error";
   auto requested = size_after(line, "memory while trying to allocate ");
   if (!requested) requested = size_after(line, "ut of memory allocating ");
   if (const auto request = text_after(line, "Failed to allocate request for ")) {
@@ -46,6 +54,8 @@ Finding explain(const LogMessage& message) {
 
 }  // namespace
 
-LogRule xla_rule() { return {"xla", {"RESOURCE_EXHAUSTED", "Resource exhausted"}, read, explain}; }
+LogRule xla_rule() {
+  return {"xla", {"RESOURCE_EXHAUSTED", "Resource exhausted", "ran out of memory trying"}, read, explain};
+}
 
 }  // namespace headroom::doctor

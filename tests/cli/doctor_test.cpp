@@ -190,6 +190,16 @@ TEST_F(Doctor, TextInUtf16IsNamed) {
   EXPECT_THAT(result.err, HasSubstr("it is text in UTF-16"));
 }
 
+TEST_F(Doctor, APackedLogIsToldHowToUnpack) {
+  write_text(folder_ / "old.log.xz", std::string("\xfd"
+                                                 "7zXZ\0\0\4",
+                                                 8) +
+                                         std::string(64, '\1'));
+  const CommandResult result = run({"old.log.xz"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("it is packed by xz; unpack it: xz -dc old.log.xz | headroom doctor -"));
+}
+
 // A wrapper's child is the program.
 TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   const CommandResult traced = run_headroom(

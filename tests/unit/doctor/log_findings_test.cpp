@@ -230,7 +230,7 @@ TEST(LogFindings, CuresComeByWhatTheySave) {
   EXPECT_THAT(cures[1].what, HasSubstr("half precision"));
   EXPECT_EQ(cures[2].command, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   EXPECT_FALSE(cures[3].saves);
-  EXPECT_THAT(findings[0].cause, HasSubstr("Other processes held more"));
+  EXPECT_THAT(findings[0].cause, HasSubstr("Other processes held 20.00 GiB of the GPU, this one 3.60 GiB"));
 }
 
 TEST(LogFindings, NvMapAloneIsNoAlarm) {
@@ -242,6 +242,17 @@ TEST(LogFindings, NvMapAloneIsNoAlarm) {
   ASSERT_EQ(both.size(), 2U);
   EXPECT_EQ(both[0].id, "nvmap-allocation-failed");
   EXPECT_EQ(both[0].severity, Severity::severe);
+}
+
+// To be run as it stands: a part of a command does something else.
+TEST(LogFindings, CommandsAreNeverCut) {
+  std::vector<Finding> findings(1);
+  const std::string command = "headroom bench --model a=/" + std::string(600, 'x') + " --mem-limit 1GiB";
+  findings[0].title = std::string(600, 'x');
+  findings[0].cures = {{"measure it", command, {}}};
+  doctor::clean_findings(findings);
+  EXPECT_EQ(findings[0].cures[0].command, command);
+  EXPECT_EQ(findings[0].title.size(), LogFindings::kMostText);
 }
 
 TEST(LogFindings, SevereComeFirst) {
