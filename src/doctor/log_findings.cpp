@@ -139,7 +139,10 @@ bool LogFindings::read_line(const std::string& file, std::int64_t number, std::s
 bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, std::string_view line) {
   if (waits_for_answer_) {
     if (trim(line).empty()) return true;
-    groups_.went_on();
+    if (tells_failure(line))
+      groups_.did_not_go_on();
+    else
+      groups_.went_on();
     waits_for_answer_ = false;
   }
   const WordOwners::Set owners = WordOwners::all().of(line);

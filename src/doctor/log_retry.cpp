@@ -34,6 +34,10 @@ bool tells_retry(std::string_view line) {
 
 bool tells_giving_up(std::string_view line) { return has(line, "No executable batch size found"); }
 
+bool tells_failure(std::string_view line) {
+  return has(line, "Traceback (most recent call last)") || has(line, "terminate called ") || tells_end(line);
+}
+
 bool tells_end(std::string_view line) {
   const auto code = integer_after(line, "exited with code ");
   return has(line, "process has died") || (code && *code != 0);

@@ -16,6 +16,8 @@ bool tells_retry(std::string_view line);
 // "No executable batch size found, reached zero.": the last try failed, too.
 bool tells_giving_up(std::string_view line);
 // A program of several ended with a failure, as whoever started it says: ROS 2's launch, docker compose.
+// It ends by an exception.
+bool tells_failure(std::string_view line);
 bool tells_end(std::string_view line);
 // Which of several programs a line is of: "detector-1" of "[detector-1] …" (ROS 2's launch) and of
 // "detector-1  | …" (docker compose); empty if the line does not say.

@@ -148,7 +148,7 @@ void MessageGroups::take_back() {
 bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text) {
   if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
   const std::string_view source = source_of(text);
-  return source.empty() || group.source.empty() || source == group.source;
+  return source.empty() || source == group.source;
 }
 
 void MessageGroups::ended(const LogPlace& at, std::string_view text) {

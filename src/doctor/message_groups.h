@@ -35,6 +35,7 @@ class MessageGroups {
   // and a line follows, the program went on.
   bool retry(const LogPlace& at, std::string_view text);
   void went_on();
+  void did_not_go_on() { answered_.clear(); }
   // What is read by one rule tells that a program did without what another rule's last messages say it
   // lacked.
   void answer(std::string_view rule, const LogPlace& at, std::string_view text);
@@ -43,7 +44,7 @@ class MessageGroups {
   // It did not help.
   void gave_up(const std::string& file);
   // The file ends: what was not told to go on did not.
-  void end_file() { answered_.clear(); }
+  void end_file() { did_not_go_on(); }
 
   // In the order in which they were seen; the cures as the rules have them.
   std::vector<Finding> findings() const;

@@ -45,6 +45,17 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("resident_bytes", size_after(line, "VmRSS "));
     return message;
   }
+  // kubelet's: "System OOM encountered, victim process: infer, pid: 99123"
+  if (const auto name = text_after(line, "System OOM encountered, victim process: ")) {
+    message.add("who", "Kubernetes");
+    message.add("victim", name->substr(0, name->find(',')));
+    message.add("pid", integer_after(line, ", pid: "));
+    return message;
+  }
+  if (has(line, "container oom ")) {  // docker events
+    message.add("who", "Docker");
+    return message;
+  }
   if (has(line, "\"OOMKilled\": true") || has(line, "\"OOMKilled\":true")) {
     message.add("who", "Docker");
     return message;
@@ -101,7 +112,8 @@ Finding explain(const LogMessage& message) {
 
 LogRule oom_daemon_rule() {
   LogRule rule{"oom-daemon",
-               {"result 'oom-kill'", "by the OOM killer", "systemd-oomd", ": badness ", "OOMKilled"},
+               {"System OOM encountered", "container oom ", "result 'oom-kill'", "by the OOM killer",
+                "systemd-oomd", ": badness ", "OOMKilled"},
                read,
                explain};
   rule.from_outside = true;

@@ -51,7 +51,8 @@ std::optional<LogMessage> read_summary(std::string_view line) {
 
 std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "oom-kill:constraint=")) return read_summary(line);
-  if (has(line, "not syncing: Out of memory")) {
+  // "Kernel panic - not syncing: System is deadlocked on memory" since Linux 5.0.
+  if (has(line, "not syncing: Out of memory") || has(line, "not syncing: System is deadlocked on memory")) {
     LogMessage message;
     message.add("constraint", kPanic);
     return message;
@@ -203,7 +204,7 @@ Finding explain(const LogMessage& message) {
 LogRule oom_kill_rule() {
   LogRule rule{"oom-kill",
                {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer",
-                "not syncing: Out of memory"},
+                "not syncing: Out of memory", "deadlocked on memory"},
                read,
                explain};
   rule.from_outside = true;

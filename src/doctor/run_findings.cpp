@@ -308,10 +308,19 @@ Found soft_limit(const BenchResult& result) {
   for (const LimitRoute& route : result.limit->routes)
     if (route.outcome == "escaped")
       finding.evidence.push_back({"", 0, fmt::format("{} escaped {}", route.name, route.detail)});
-  finding.cures = {
-      {"run where a control group can enforce it",
-       fmt::format("sudo headroom bench --mem-limit {}B --limit-mechanism cgroup", result.limit->bytes.count),
-       {}}};
+  // The run once more, of the first model where there are several; of a report that did not keep its settings
+  // the flags alone.
+  std::vector<std::string> words{"sudo", "headroom"};
+  if (result.options && !result.models.empty()) {
+    BenchResult enforced = result;
+    enforced.options->limit_mechanism = "cgroup";
+    for (std::string& word : bench_arguments(enforced, result.models.front(), std::nullopt))
+      words.push_back(std::move(word));
+  } else {
+    words.insert(words.end(), {"bench", "--mem-limit", fmt::format("{}B", result.limit->bytes.count),
+                               "--limit-mechanism", "cgroup"});
+  }
+  finding.cures = {{"run where a control group can enforce it", shell_command(words), {}}};
   return finding;
 }
 
@@ -395,6 +404,10 @@ std::vector<Finding> duplicates(const BenchResult& result) {
     // Re-packed copies and arenas are in it, too.
     const std::vector<const ModelResult*> others(models.begin() + 1, models.end());
     const Bytes saved = private_peaks(result, others), all = private_peaks(result, models);
+    // Weights are what mapping shares, and no activations or arenas: as they are read, re-packed, and while
+    // they are converted.
+    constexpr std::int64_t kMostCopies = 3;
+    const Bytes weights{static_cast<std::int64_t>(models.size()) * kMostCopies * size->count};
     // --try measures it as the run with one of them alone, which is what all would share.
     CureSettings shared{models.front()->name, ""};
     for (std::size_t i = 1; i < models.size(); ++i) shared.also.push_back(models[i]->name);
@@ -405,7 +418,7 @@ std::vector<Finding> duplicates(const BenchResult& result) {
     if (std::all_of(models.begin(), models.end(), [](const ModelResult* model) { return can_map(*model); })) {
       const char* const words = "mapped=on,prepack=off";
       Cure map{"map the weights: all share the pages of the one prepared file",
-               fmt::format("--model NAME=PATH,{}", words), all > *size ? all - *size : saved};
+               fmt::format("--model NAME=PATH,{}", words), std::min(all, weights) - std::min(all, *size)};
       map.settings = CureSettings{shared.model, words};
       map.settings->also = shared.also;
       finding.cures.push_back(std::move(map));

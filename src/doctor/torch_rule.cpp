@@ -168,8 +168,8 @@ struct Figures {
     const auto bytes = message.bytes(name);
     return bytes && is_impossible(*bytes) ? std::nullopt : bytes;
   }
-  // What is neither free nor PyTorch's.
-  Bytes of_the_rest() const { return *total - *free - *allocated - idle; }
+  // What is neither free nor the program's; where its context is not told, that is taken for the rest's.
+  Bytes of_the_rest() const { return *total - *free - process.value_or(*allocated + idle); }
 };
 
 Cause cause_of(const Figures& figures) {

@@ -364,6 +364,16 @@ TEST(LogEvents, OnlyTheProgramsOwnRetryAnswers) {
             Severity::warning);
   EXPECT_EQ(severity({"nav-2 exited with code 0", "[detector-1] Retrying with a smaller batch"}),
             Severity::warning);
+  // The second try failed, too.
+  EXPECT_EQ(severity({"[detector-1] Retrying with a smaller batch",
+                      "[detector-1] Traceback (most recent call last):"}),
+            Severity::severe);
+  // Of a message without a name, which is of another program.
+  EXPECT_EQ(findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+                         "[nav-2] Retrying with a smaller batch", "a line follows"})
+                .at(0)
+                .severity,
+            Severity::severe);
 }
 
 TEST(LogEvents, ALineTellsWhichProgramItIsOf) {

@@ -28,6 +28,17 @@ TEST(RecordingFindings, SaysThatLeaksWereNotLookedFor) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "leaks-not-judged");
   EXPECT_EQ(findings[0].severity, Severity::note);
+  // What was live at the end is told with its place, to be judged by whoever knows the program.
+  analysis.leaked_bytes = {57 << 20};
+  analysis.leaked_blocks = {200};
+  analysis.stacks.resize(2);
+  analysis.stacks[1].stack = StackId{1};
+  analysis.stacks[1].live.end_bytes = 57 << 20;
+  analysis.stacks[1].live.end_blocks = 200;
+  const auto told =
+      doctor::recording_findings(analysis, {}, "a.hrec", [](StackId) { return std::string("keep"); });
+  EXPECT_THAT(told.at(0).title, HasSubstr("57.0 MiB were live at the end; whether that is a leak"));
+  EXPECT_EQ(told[0].evidence.at(0).text, "57.0 MiB in 200 blocks, of keep");
 }
 
 TEST(RecordingFindings, ALeakNamesItsCycle) {
