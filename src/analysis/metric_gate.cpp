@@ -84,6 +84,8 @@ std::string breach_words(const GateRule& rule, const ModelComparison& model, con
 }
 
 std::string interval_limits(const MetricChange& change) {
+  // As the table has it, which prints no interval of more than three times either way.
+  if (change.has_ratio && change.high > 9 * change.low) return "too wide to tell";
   if (change.has_ratio) return fmt::format("{} to {}", percent_words(change.low), percent_words(change.high));
   return fmt::format("{} to {}", words_for(*change.metric, change.low_change),
                      words_for(*change.metric, change.high_change));

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "analysis/robust_statistics.h"
+#include "base/text.h"
 
 namespace headroom::analysis {
 namespace {
@@ -46,14 +47,31 @@ std::string words_for(const Common& common, const Fact& fact) {
   return fmt::format("{} in {} of {} runs", common.value, common.runs, fact.told.size());
 }
 
+constexpr std::string_view kSettings = "settings";
+
+// Of "threads=1 arena=on" what "threads=2 arena=on" has not.
+std::string words_apart(const std::string& settings, const std::string& others) {
+  const auto known = split(others, ' ');
+  std::string apart;
+  for (const std::string_view word : split(settings, ' '))
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      apart += fmt::format("{}{}", apart.empty() ? "" : " ", word);
+  return apart.empty() ? "none of these" : apart;
+}
+
 std::vector<FactChange> changes_of(const std::vector<Fact>& before, const std::vector<Fact>& after) {
   std::vector<FactChange> changes;
   for (std::size_t i = 0; i < before.size(); ++i) {
     // Where one side does not say, nothing is known.
     if (before[i].told.empty() || after[i].told.empty()) continue;
-    const Common a = most_common(before[i].told), b = most_common(after[i].told);
-    if (a.value != b.value)
-      changes.push_back({std::string(before[i].what), words_for(a, before[i]), words_for(b, after[i])});
+    Common a = most_common(before[i].told), b = most_common(after[i].told);
+    if (a.value == b.value) continue;
+    if (before[i].what == kSettings) {
+      const std::string of_a = words_apart(a.value, b.value);
+      b.value = words_apart(b.value, a.value);
+      a.value = of_a;
+    }
+    changes.push_back({std::string(before[i].what), words_for(a, before[i]), words_for(b, after[i])});
   }
   return changes;
 }
@@ -113,7 +131,7 @@ std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool
   facts.add_known("runtime", [](const ComparedModel& model) { return model.result->backend; });
   facts.add_known("version of the runtime",
                   [](const ComparedModel& model) { return model.result->backend_version; });
-  facts.add("settings", [](const ComparedModel& model) { return model.result->settings.describe(); });
+  facts.add(kSettings, [](const ComparedModel& model) { return model.result->settings.describe(); });
   facts.add("device", [](const ComparedModel& model) { return model.result->settings.device; });
   facts.add("address layout", [](const ComparedModel& model) -> std::optional<std::string> {
     const auto& fixed = model.result->memory.fixed_addresses;

@@ -468,6 +468,7 @@ TEST(CompareRuns, SaysWhatElseChanged) {
   std::vector<std::string> what;
   for (const FactChange& fact : found.models[0].facts) what.push_back(fact.what);
   EXPECT_THAT(what, testing::ElementsAre("model file", "version of the runtime", "settings"));
+  EXPECT_EQ(found.models[0].facts[2].after, "threads=4");  // and not those that are the same
   what.clear();
   for (const FactChange& fact : found.facts) what.push_back(fact.what);
   EXPECT_THAT(what, testing::ElementsAre("processor", "clock cpu0", "throttling"));
