@@ -34,8 +34,12 @@ bool same_size(const LogMessage& a, const LogMessage& b) {
 
 }  // namespace
 
-MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMessage& message) {
-  const std::string key = std::string(rule.name) + '\n' + message.subject + '\n' + message.text("constraint");
+MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMessage& message,
+                                              std::string_view text) {
+  // Two programs of one log fail for reasons of their own. What is told from outside names its victim.
+  const std::string_view source = rule.from_outside ? std::string_view() : source_of(text);
+  const std::string key =
+      fmt::format("{}\n{}\n{}\n{}", rule.name, message.subject, message.text("constraint"), source);
   auto found = by_key_.find(key);
   if (found == by_key_.end()) {
     const Finding finding = rule.explain(message);
@@ -106,7 +110,7 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     add_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
     return;
   }
-  Group* const group = group_of(rule, message);
+  Group* const group = group_of(rule, message, text);
   if (group == nullptr) {
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
     return;

@@ -67,7 +67,7 @@ class MessageGroups {
     bool failed = false;
     std::optional<Evidence> retry;
   };
-  Group* group_of(const LogRule& rule, const LogMessage& message);
+  Group* group_of(const LogRule& rule, const LogMessage& message, std::string_view text);
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
   static bool is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text);

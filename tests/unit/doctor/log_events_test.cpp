@@ -376,6 +376,19 @@ TEST(LogEvents, OnlyTheProgramsOwnRetryAnswers) {
             Severity::severe);
 }
 
+// Nodes of one launch that fail for reasons of their own are two findings.
+TEST(LogEvents, ProgramsOfOneLogAreToldApart) {
+  const auto findings = findings_of(
+      {"[camera-2] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a "
+       "total "
+       "capacity of 7.99 GiB of which 5.25 MiB is free.",
+       "[planner-3] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 500.00 MiB. GPU 0 has a "
+       "total capacity of 7.99 GiB of which 105.25 MiB is free."});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].title, HasSubstr("20.0 MiB"));
+  EXPECT_THAT(findings[1].title, HasSubstr("500.0 MiB"));
+}
+
 TEST(LogEvents, ALineTellsWhichProgramItIsOf) {
   EXPECT_EQ(doctor::source_of("[detector-1] text"), "detector-1");
   EXPECT_EQ(doctor::source_of("[ERROR] [1732353600.1] [camera_node-12]: text"), "camera_node-12");
