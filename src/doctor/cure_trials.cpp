@@ -133,6 +133,10 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
   std::vector<const TriedCure*> helped;
   for (const TriedCure& one : tried)
     if (one.verdict == CureVerdict::helps || one.verdict == CureVerdict::costs_speed) helped.push_back(&one);
+  // What none of them brought through alone all of them together may.
+  const auto has_failed = [](const TriedCure& one) { return one.verdict == CureVerdict::failed; };
+  if (std::all_of(tried.begin(), tried.end(), has_failed))
+    for (const TriedCure& one : tried) helped.push_back(&one);
   if (helped.size() < 2) return std::nullopt;
   std::stable_sort(helped.begin(), helped.end(), [](const TriedCure* a, const TriedCure* b) {
     return a->saved.value_or(Bytes{}) > b->saved.value_or(Bytes{});

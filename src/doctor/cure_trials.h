@@ -20,7 +20,8 @@ std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, con
 void keep_trial(std::vector<Finding>& findings, const TriedCure& tried);
 
 // Those of one model that took less memory, as one: of two that set the same thing the one that saved more,
-// and nothing of an arena that is off. Absent if it would be one of them alone.
+// and nothing of an arena that is off. All of them where none came through. Absent if it would be one of them
+// alone.
 std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run);
 
 // `model` compares a run as it was with one with the cure.

@@ -39,8 +39,8 @@ std::string findings_to_markdown(const DoctorReport& report) {
     if (!finding.cures.empty()) text += '\n';
   }
   for (const TriedCure& tried : report.together)
-    text += fmt::format("### {} with the cures that helped, together\n\n{}\n\n- {}\n\n",
-                        escaped(tried.settings.model), escaped(tried.sentence), code(tried.command));
+    text += fmt::format("### {} with several cures together\n\n{}\n\n- {}\n\n", escaped(tried.settings.model),
+                        escaped(tried.sentence), code(tried.command));
   return text;
 }
 

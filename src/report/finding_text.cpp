@@ -77,7 +77,7 @@ std::string findings_to_terminal(const DoctorReport& report, bool color) {
     text += '\n';
   }
   for (const TriedCure& tried : report.together)
-    text += fmt::format("{} with the cures that helped, together: {}\n  {}\n\n", tried.settings.model,
+    text += fmt::format("{} with several cures together: {}\n  {}\n\n", tried.settings.model,
                         painted(tried.sentence, paint_of(tried), color), tried.command);
   text += count_in_words(report.findings) + "\n";
   constexpr std::size_t kMostNamed = 10;

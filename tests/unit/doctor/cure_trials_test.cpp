@@ -137,6 +137,11 @@ TEST(CureTrials, TogetherAreThoseThatHelped) {
   EXPECT_EQ(together({tried("threads=1", 10), tried("threads=2,pattern=off", 30)}), "none");
   EXPECT_EQ(together({tried("threads=1,arena=off", 10), tried("threads=2,pattern=off", 30)}),
             "threads=2,arena=off,pattern=off");
+  EXPECT_EQ(
+      together({tried("arena=off", 0, CureVerdict::failed), tried("prepack=off", 0, CureVerdict::failed)}),
+      "arena=off,prepack=off")
+      << "neither comes through alone";
+  EXPECT_EQ(together({tried("arena=off", 0, CureVerdict::failed), tried("prepack=off", 0)}), "none");
 }
 
 TEST(CureTrials, ATrialIsAskedForAsTheRunWas) {
