@@ -23,8 +23,8 @@ struct DoctorReport {
   std::vector<std::string> inputs;    // as they were given
   std::vector<std::string> problems;  // why one could not be read, or not whole
   std::vector<Finding> findings;      // the severe first
-  std::vector<TriedCure>
-      together{};  // --try: of each model those that helped (or all, where none did), at once
+  // --try: of each model those that helped (or all, where none did), at once
+  std::vector<TriedCure> together{};
   std::vector<ExaminedInput> examined{};
 };
 
