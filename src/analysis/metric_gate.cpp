@@ -99,11 +99,15 @@ void check_rule(const GateRule& rule, const ModelComparison& model, const Metric
   // An interval that holds no change at all: the limit was passed by chance.
   if (rule.limit.against != GateAgainst::value && change.is_noise())
     findings.push_back(
-        {fmt::format("{}, beyond '{}', but the {:g} % interval of the change is {}: not failed; {}", words,
-                     rule.limit.text, 100 * change.confidence, interval_limits(change),
-                     change.is_of_file_pages
-                         ? "what differs is pages of files, whose number depends on the page cache"
-                         : "more runs a side tell"),
+        {fmt::format(
+             "{}, beyond '{}', but the {:g} % interval of the change is {}: not failed; {}", words,
+             rule.limit.text, 100 * change.confidence, interval_limits(change),
+             change.is_of_file_pages
+                 ? "what differs is pages of files, whose number depends on the page cache"
+             : change.is_of_step
+                 ? "it may be a step of the heap, which three runs or more a side made with 'headroom "
+                   "bench --aslr' tell"
+                 : "more runs a side tell"),
          false});
   else
     findings.push_back({fmt::format("{}, and --fail-on says '{}'", words, rule.limit.text), true});

@@ -162,7 +162,7 @@ double worst_disturbance(const RunsOfModel& runs) {
   return std::exp(most);
 }
 
-// Why so little can be told of the latency: others wanted the processors meanwhile.
+// Why so little can be told of the latency: most often others wanted the processors meanwhile.
 std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& before,
                                const RunsOfModel& after) {
   constexpr double kDisturbed = 1.5, kWide = 1.25;
@@ -172,8 +172,8 @@ std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& 
   const double a = worst_disturbance(before), b = worst_disturbance(after);
   if (std::max(a, b) < kDisturbed) return {};
   return fmt::format(
-      "other programs slowed {} down: its middle frame took {:.1f} times an undisturbed one in A, {:.1f} "
-      "times in B, so only large changes of its latency could be told: measure on an idle machine",
+      "of {} the middle frame took {:.1f} times an undisturbed one in A, {:.1f} times in B, so only large "
+      "changes of its latency could be told: measure on an idle machine, if it is not what the frames show",
       model.name, a, b);
 }
 
@@ -244,15 +244,19 @@ std::vector<std::string> names_of(const Side& side) {
 }
 
 // Runs that lie on one side must be of one thing, or their spread says nothing.
-void add_mixture(const Side& side, std::string_view which, std::vector<std::string>& caveats) {
+// Whether they are not.
+bool add_mixture(const Side& side, std::string_view which, std::vector<std::string>& caveats) {
+  const std::size_t known = caveats.size();
   for (const std::string& words : mixed_run_facts(side))
     caveats.push_back(fmt::format("the runs of {} are not of one thing: {}", which, words));
   for (const std::string& name : names_of(side))
     for (const std::string& words : mixed_model_facts(all_of(side, name)))
       caveats.push_back(fmt::format("the runs of {} are not of one thing: {}: {}", which, name, words));
+  const bool is_mixed = caveats.size() > known;
   for (const ComparedRun& run : side)
     if (!run.result->complete)
       caveats.push_back(fmt::format("{} ({}) is incomplete: it was interrupted", run.name, which));
+  return is_mixed;
 }
 
 }  // namespace
@@ -281,8 +285,8 @@ RunComparison compare_runs(const Side& before, const Side& after) {
     for (const std::string& name : b)
       if (!has(a, name)) comparison.only_after.push_back({name, side_of(after, name).outcome});
   }
-  add_mixture(before, "A", comparison.caveats);
-  add_mixture(after, "B", comparison.caveats);
+  for (const auto& [side, which] : {std::pair(&before, "A"), std::pair(&after, "B")})
+    if (add_mixture(*side, which, comparison.caveats)) comparison.has_mixed_side = true;
   for (const Named& name : both)
     comparison.models.push_back(compare_model(name, before, after, both.size(), comparison.caveats));
   comparison.facts = run_facts(before, after);

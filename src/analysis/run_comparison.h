@@ -129,6 +129,7 @@ struct RunComparison {
   std::vector<NewModel> only_after;
   std::vector<FactChange> facts;     // of the machine and of the run
   std::vector<std::string> caveats;  // why less can be told than one would think
+  bool has_mixed_side = false;       // runs of one side are not of one thing; a caveat says in what
 };
 
 // Each side has a run. Models are the same by name; where both sides have one model it is the same one.

@@ -157,6 +157,13 @@ std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool
       "confidence", [](const ComparedModel& model) { return threshold_words(model.result->confidence); });
   of_those_that_came_through("IoU",
                              [](const ComparedModel& model) { return threshold_words(model.result->iou); });
+  // By --max-frames-in-mem, or by a limit, of which they may take an eighth.
+  of_those_that_came_through("frames held in memory",
+                             [](const ComparedModel& model) -> std::optional<std::string> {
+                               const auto& frames = model.result->memory.frames;
+                               if (!frames) return std::nullopt;
+                               return format_bytes(*frames);
+                             });
   of_those_that_came_through(
       "measured frames", [](const ComparedModel& model) { return fmt::format("{}", model.result->frames); });
   return facts.take();

@@ -238,7 +238,7 @@ Difference between_medians(std::span<const double> a, std::span<const double> b,
   const double spread_a = kSpreadOfNormal * median(of_a), spread_b = kSpreadOfNormal * median(of_b);
   const double square_a = spread_a * spread_a / n_a, square_b = spread_b * spread_b / n_b;
   const double both = square_a + square_b;
-  if (both <= 0) return wider(allowed, together);
+  if (both <= 0 || a.size() < 2 || b.size() < 2) return wider(allowed, together);
   const double degrees = std::min(
       n_a + n_b - 2, 2 * both * both / (square_a * square_a / (n_a - 1) + square_b * square_b / (n_b - 1)));
   const Difference each = tested(estimate, error_of_median * std::sqrt(both), degrees, confidence);

@@ -54,6 +54,7 @@ Json metric_json(const MetricChange& change) {
   json["judged"] = change.is_judged;
   json["differs"] = change.differs;
   if (change.differs) json["worse"] = change.is_worse();
+  if (change.is_of_step) json["may_be_heap_step"] = true;
   if (change.is_of_file_pages) json["file_pages_change_bytes"] = std::llround(change.file_pages);
   return json;
 }

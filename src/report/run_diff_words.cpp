@@ -136,6 +136,10 @@ std::vector<FactChange> all_facts(const RunComparison& comparison) {
 
 std::string cause_of(const RunComparison& comparison, bool changed, bool is_unexplained) {
   const std::vector<FactChange> facts = all_facts(comparison);
+  if (facts.empty() && comparison.has_mixed_side)
+    return is_unexplained
+               ? "The runs of one side are not of one thing, as is told below, which may be all of it."
+               : "";
   if (facts.empty())
     return is_unexplained
                ? "Nothing that the runs record explains it: model files, settings, runtime, source and "

@@ -200,6 +200,39 @@ TEST(CompareRuns, AtFixedAddressesAStepIsGrowth) {
   EXPECT_THAT(other.caveats, testing::ElementsAre(HasSubstr("headroom bench --aslr")));
 }
 
+// Runs of one fixed layout have a step all, or none: less than one is none, however many they are.
+TEST(CompareRuns, MoreRunsOfOneLayoutHideNoGrowth) {
+  Runs a, b;
+  for (unsigned i = 0; i < 5; ++i) {
+    a.add(1'000'000, 66 << 20, i);
+    b.add(1'000'000, (66 << 20) + (1 << 20), 20 + i);
+    for (Runs* runs : {&a, &b}) runs->results[i].models[0].memory.fixed_addresses = true;
+    b.results[i].models[0].backend_version = "2";
+    EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << i + 1;
+  }
+}
+
+// One new run within what the kept ones lie in.
+TEST(CompareRuns, ManyRunsTellTheSpreadOfASinglePeak) {
+  Runs a, b;
+  for (const int peak : {56, 62, 65, 68, 74}) a.add(1'000'000, peak << 20, static_cast<unsigned>(peak));
+  b.add(1'000'000, 71 << 20, 30);
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  b.results[0].models[0].memory.run_peak = Bytes{140 << 20};
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+}
+
+TEST(CompareRuns, FramesHeldInMemoryAreAFact) {
+  Runs a, b;
+  a.add(1'000'000, 62 << 20, 1);
+  b.add(1'000'000, 54 << 20, 2);
+  a.results[0].models[0].memory.frames = Bytes{15'552'000};
+  b.results[0].models[0].memory.frames = Bytes{7'776'000};
+  const auto facts = compare_runs(a.side, b.side).models[0].facts;
+  ASSERT_EQ(facts.size(), 1U);
+  EXPECT_EQ(facts[0].what, "frames held in memory");
+}
+
 // Ten kept runs and a new one: what the ten differ by holds for the new one, too.
 TEST(CompareRuns, ManyRunsTellTheSpreadOfASingleOne) {
   Runs a, b;
@@ -542,6 +575,7 @@ TEST(CompareRuns, RunsOfDifferentThingsOnOneSideAreTold) {
   const RunComparison found = compare_runs(a.side, b.side);
   ASSERT_EQ(found.caveats.size(), 2);
   EXPECT_THAT(found.caveats[0], HasSubstr("not of one thing: det: model file"));
+  EXPECT_TRUE(found.has_mixed_side);
   EXPECT_THAT(found.caveats[1], HasSubstr("incomplete"));
 }
 
