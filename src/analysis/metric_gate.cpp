@@ -188,6 +188,23 @@ Result<std::vector<GateRule>> parse_gate(std::string_view text) {
   return rules;
 }
 
+namespace {
+
+// Of a rule for one model. A name that neither side has is most often misspelt.
+std::string why_not_of_model(const GateRule& rule, const RunComparison& comparison) {
+  std::vector<std::string> names = comparison.only_before;
+  for (const NewModel& model : comparison.only_after) names.push_back(model.name);
+  bool is_known = std::find(names.begin(), names.end(), rule.model) != names.end();
+  for (const ModelComparison& model : comparison.models) {
+    is_known = is_known || model.is_called(rule.model);
+    names.push_back(model.name);
+  }
+  if (is_known) return fmt::format("{} of {} was not measured on both sides", rule.metric->name, rule.model);
+  return fmt::format("no model is called {}: there are {}", rule.model, fmt::join(names, ", "));
+}
+
+}  // namespace
+
 Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
                                             const RunComparison& comparison) {
   std::vector<GateFinding> findings;
@@ -200,12 +217,11 @@ Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
         if (const MetricChange* change = model.find(rule.metric->name))
           check_rule(rule, model, *change, findings);
     if (!has_failed && !is_judgeable(rule, comparison))  // else it is known why not
-      return input_error(
-          fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
-          rule.model.empty()
-              ? fmt::format("{} was not measured on both sides", rule.metric->name)
-              : fmt::format("{} of {} was not measured on both sides", rule.metric->name, rule.model),
-          "headroom diff --json lists what was");
+      return input_error(fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
+                         rule.model.empty()
+                             ? fmt::format("{} was not measured on both sides", rule.metric->name)
+                             : why_not_of_model(rule, comparison),
+                         "headroom diff --json lists what was");
   }
   return findings;
 }

@@ -196,6 +196,8 @@ Result<NewRuns> newest_runs(RunHistory& history) {
   found.before.host = newest.host;
   found.before.label = newest.label;
   found.before.but_commit = newest.commit;
+  // Runs may be added late, and in another order than they were made in.
+  found.before.until = newest.started_at;
   for (const KeptRun& run : *kept) found.before.but_keys.push_back(run.key);
   return found;
 }

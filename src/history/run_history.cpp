@@ -200,12 +200,12 @@ Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
   std::vector<Cell> values;
   const std::string where = where_of(choice, values);
   auto rows = database_->query(
-      fmt::format("SELECT {}, report, fingerprints FROM headroom_runs{} ORDER BY id DESC{}", kColumns, where,
-                  choice.last ? fmt::format(" LIMIT {}", *choice.last) : ""),
+      fmt::format("SELECT {}, report, fingerprints FROM headroom_runs{} ORDER BY started_at DESC, id DESC{}",
+                  kColumns, where, choice.last ? fmt::format(" LIMIT {}", *choice.last) : ""),
       values);
   if (!rows) return forward_error(rows);
-  std::map<std::int64_t, KeptRun> runs;  // oldest first
-  std::vector<std::int64_t> ids;
+  std::map<std::int64_t, KeptRun> runs;
+  std::vector<std::int64_t> ids;  // newest first
   for (const auto& row : *rows) {
     KeptRun run = run_of(row);
     run.report = text_of(row[7]);
@@ -222,7 +222,7 @@ Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
     runs[number_of(figure[0])].figures.push_back(
         {text_of(figure[1]), text_of(figure[2]), parse_number<double>(text_of(figure[3])).value_or(0)});
   std::vector<KeptRun> loaded;
-  for (auto& [id, run] : runs) loaded.push_back(std::move(run));
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) loaded.push_back(std::move(runs[*id]));
   return loaded;
 }
 
@@ -248,7 +248,7 @@ Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, cons
     where += fmt::format(" AND model = ${}", values.size());
   }
   auto rows = database_->query(fmt::format("SELECT {}, model, value FROM headroom_figures JOIN headroom_runs "
-                                           "ON id = run_id{} ORDER BY id, model",
+                                           "ON id = run_id{} ORDER BY started_at, id, model",
                                            kColumns, where),
                                values);
   if (!rows) return forward_error(rows);

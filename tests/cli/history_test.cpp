@@ -292,6 +292,19 @@ TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
   EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit itself"));
 }
 
+// Jobs end in another order than they began in: what counts is when a run was made.
+TEST_P(History, RunsThatAreAddedLateStandWhereTheyWereMade) {
+  run({"add", copy("quick", "2", 2), "--commit", "bbbb"});
+  run({"add", copy("slow", "3", 3), "--commit", "cccc"});
+  run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 3 (aaaa)", "run 1 (bbbb)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (cccc)"}));
+  const std::string plot = run({"show", "run_peak"}).out;
+  EXPECT_LT(plot.find("aaaa"), plot.find("bbbb"));
+  EXPECT_LT(plot.find("bbbb"), plot.find("cccc"));
+}
+
 // A commit is itself, and not all whose names begin with its own; a short SHA and the whole one are the same.
 TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
   run({"add", copy("quick", "1", 1), "--commit", "base"});
