@@ -87,6 +87,7 @@ analysis::GroupedRecording group_by_names(recording::Recording& recording, symbo
 void print_view(const report::DiffReport& report, const FlagValues& values) {
   if (values.toggle("json")) return print_output(to_text(diff_to_json(report)));
   if (values.toggle("csv")) return print_output(diff_to_csv(report));
+  if (values.toggle("markdown")) return print_output(diff_to_markdown(report));
   print_output(diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
 }
 

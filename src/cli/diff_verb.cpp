@@ -56,21 +56,15 @@ Result<InputKind> common_kind(const Sides& sides) {
   return *first;
 }
 
-// Flags of the other kind would be passed over without a word.
+// Flags of recordings would be passed over without a word.
 Status check_flags(InputKind kind, const FlagValues& values) {
-  const bool is_recording = kind == InputKind::recording;
   const auto of_recordings = {"by", "min", "fail-above", "all", "symbols", "csv"};
-  const auto of_runs = {"markdown"};
-  for (const char* flag :
-       is_recording ? std::vector<const char*>(of_runs) : std::vector<const char*>(of_recordings))
-    if (values.has(flag))
+  for (const char* flag : of_recordings)
+    if (kind != InputKind::recording && values.has(flag))
       return usage_error(
-          fmt::format("--{} is for {}", flag,
-                      is_recording ? "runs of headroom bench and logs of headroom watch" : "recordings"),
-          fmt::format("these are {}", is_recording ? "recordings" : "none"),
-          !is_recording && std::string_view(flag) == "fail-above" ? "take --fail-on 'run_peak>+5%'"
-                                                                  : "leave it out");
-  if (values.toggle("json") && (values.toggle("csv") || values.toggle("markdown")))
+          fmt::format("--{} is for recordings", flag), "these are none",
+          std::string_view(flag) == "fail-above" ? "take --fail-on 'run_peak>+5%'" : "leave it out");
+  if (values.toggle("json") + values.toggle("csv") + values.toggle("markdown") > 1)
     return usage_error("--json, --csv and --markdown are views of their own", "", "give one of them");
   return {};
 }
@@ -138,8 +132,7 @@ const Verb& diff_verb() {
     min.minimum = 0;
     verb.flags = {
         make_flag("json", FlagKind::toggle, "", "print all figures of the comparison"),
-        make_flag("markdown", FlagKind::toggle, "",
-                  "of runs and logs: print it for a pull request's comment"),
+        make_flag("markdown", FlagKind::toggle, "", "print it for a pull request's comment"),
         make_flag("csv", FlagKind::toggle, "", "of recordings: a row a layer, stack and module"),
         fail_on_flag(),
         by,

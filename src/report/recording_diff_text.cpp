@@ -99,13 +99,8 @@ class Screen {
         columns[i++].cells.push_back(cell->empty() ? std::string(kAbsent) : std::move(*cell));
     };
     const auto bytes = [&](std::string name, const FigureChange& figure) {
-      const auto words = [](const Figure& of) {
-        if (of.at_most) return fmt::format("≤ {}", format_bytes({*of.at_most}));
-        return std::string(of.at_least ? "≥ " : "") + (of.standard_error ? "≈ " : "") +
-               format_bytes({of.value});
-      };
-      row(std::move(name), words(figure.before), words(figure.after), signed_bytes(figure.change()),
-          signed_percent(figure.before.value, figure.after.value));
+      row(std::move(name), figure_words(figure.before), figure_words(figure.after),
+          signed_bytes(figure.change()), signed_percent(figure.before.value, figure.after.value));
     };
     const auto time = [&](std::string name, std::optional<Nanoseconds> a, std::optional<Nanoseconds> b) {
       row(std::move(name), words_for(a), words_for(b),

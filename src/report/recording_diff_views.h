@@ -40,6 +40,8 @@ struct DiffReport {
 
 // One screen, at most `width` columns; the verdict comes first.
 std::string diff_to_terminal(const DiffReport& report, bool color, int width);
+// For a pull request's comment.
+std::string diff_to_markdown(const DiffReport& report);
 Json diff_to_json(const DiffReport& report);
 // A row for each layer, stack and module.
 std::string diff_to_csv(const DiffReport& report);

@@ -187,6 +187,12 @@ std::vector<std::string> diff_caveats(const DiffReport& report) {
 
 std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
 
+std::string figure_words(const analysis::Figure& figure) {
+  if (figure.at_most) return fmt::format("≤ {}", format_bytes({*figure.at_most}));
+  return std::string(figure.at_least ? "≥ " : "") + (figure.standard_error ? "≈ " : "") +
+         format_bytes({figure.value});
+}
+
 std::string signed_percent(std::int64_t before, std::int64_t after) {
   if (before == 0) return "";
   if (before == after) return "0.0 %";

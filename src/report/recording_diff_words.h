@@ -19,6 +19,9 @@ std::string signed_bytes(std::int64_t bytes);
 // "+12.3 %", "0.0 %"; empty where there was nothing before.
 std::string signed_percent(std::int64_t before, std::int64_t after);
 
+// "≈ 1.2 MiB" where it was estimated, "≥" and "≤" where it is a bound.
+std::string figure_words(const analysis::Figure& figure);
+
 // Rows that changed by `at_least` bytes at the peak or at the end: the `top` of them that changed most, the
 // largest growth first.
 std::vector<const analysis::DiffRow*> chosen_rows(const std::vector<analysis::DiffRow>& rows,

@@ -63,6 +63,18 @@ TEST_F(Diff, TheVerdictIsTheFirstLine) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << "once for both recordings";
 }
 
+TEST_F(Diff, MarkdownIsForACommentAndHasTheGate) {
+  const CommandResult result = run({"a.hrec", "b.hrec", "--markdown", "--fail-above", "1MiB"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out,
+              StartsWith("**B peaks 2.0 MiB higher (+100.0 %); 100 % of it is conv.**\n\n**Gate**"));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("| layer, at the peak |"), HasSubstr("| `conv` "),
+                                HasSubstr("| place, at the peak "), HasSubstr("`libengine.so+0x1000`"),
+                                HasSubstr("A: `a.hrec`  \nB: `b.hrec`\n")));
+  EXPECT_THAT(run({"a.hrec", "b.hrec", "--markdown", "--by", "module"}).out,
+              HasSubstr("| module, at the peak |"));
+}
+
 TEST_F(Diff, JsonHasAllTables) {
   const Json diff = json({"a.hrec", "b.hrec"});
   EXPECT_EQ(diff["schema_version"], 1);
