@@ -76,9 +76,8 @@ std::vector<double> values_of(const std::vector<Measured>& measured) {
 bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
   if (a.models.size() != b.models.size() || a.models.size() < kPairsToTrust) return false;
   for (std::size_t i = 0; i < a.models.size(); ++i) {
-    if (a.started_at[i] == b.started_at[i]) return false;
-    if (i > 0 &&
-        std::max(a.started_at[i - 1], b.started_at[i - 1]) >= std::min(a.started_at[i], b.started_at[i]))
+    if (!a.started[i] || !b.started[i] || a.started[i] == b.started[i]) return false;
+    if (i > 0 && std::max(a.started[i - 1], b.started[i - 1]) >= std::min(a.started[i], b.started[i]))
       return false;
   }
   return true;

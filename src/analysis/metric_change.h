@@ -2,6 +2,7 @@
 // runs of one thing differ by. Pure; docs/diff.md tells the rules.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ namespace headroom::analysis {
 // One model on one side: the runs that it came through, in the order in which they were made.
 struct RunsOfModel {
   std::vector<const ComparedModel*> models;
-  std::vector<std::string> started_at;
+  std::vector<std::optional<std::int64_t>> started;  // milliseconds (parse_timestamp())
   // Of the heap in each run: at fixed addresses the same one in each run of one thing by one build of the
   // program; empty of a run at random ones, which has a layout of its own.
   std::vector<std::string> layouts;

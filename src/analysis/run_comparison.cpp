@@ -10,6 +10,7 @@
 #include "analysis/metric_change.h"
 #include "analysis/run_facts.h"
 #include "analysis/two_sample.h"
+#include "base/timestamp.h"
 
 namespace headroom::analysis {
 namespace {
@@ -44,7 +45,7 @@ OneSide side_of(const Side& side, const std::string& name) {
   std::vector<const ComparedRun*> ordered;
   for (const ComparedRun& run : side) ordered.push_back(&run);
   std::stable_sort(ordered.begin(), ordered.end(), [](const ComparedRun* a, const ComparedRun* b) {
-    return a->result->started_at < b->result->started_at;
+    return parse_timestamp(a->result->started_at) < parse_timestamp(b->result->started_at);
   });
   OneSide found;
   for (const ComparedRun* run : ordered) {
@@ -53,7 +54,7 @@ OneSide side_of(const Side& side, const std::string& name) {
     ++found.outcome.runs;
     if (model->result->status == ModelStatus::ok) {
       found.runs.models.push_back(model);
-      found.runs.started_at.push_back(run->result->started_at);
+      found.runs.started.push_back(parse_timestamp(run->result->started_at));
       found.runs.layouts.push_back(layout_of(*model, *run->result));
     } else if (++found.outcome.failed == 1) {
       found.outcome.status = model->result->status;

@@ -201,6 +201,33 @@ std::string limit_of(const std::optional<Limit>& limit) {
   return limit ? fmt::format("{} ({})", format_bytes(limit->bytes), name_of(limit->mechanism)) : "none";
 }
 
+// What of a pool or of other models at the same time was asked for, and how much was measured. Of what a
+// report of an earlier version does not tell nothing is said.
+void add_options(FactsOf<BenchResult>& facts) {
+  const auto of_options = [&](std::string_view what, auto value) {
+    facts.add(what, [value](const BenchResult& run) -> std::optional<std::string> {
+      if (!run.options) return std::nullopt;
+      return value(*run.options);
+    });
+  };
+  const auto toggle = [&](std::string_view what, bool BenchOptions::*option) {
+    of_options(what, [option](const BenchOptions& options) { return options.*option ? "on" : "off"; });
+  };
+  toggle("--parallel", &BenchOptions::parallel);
+  toggle("--pipeline", &BenchOptions::pipeline);
+  of_options("--pool", [](const BenchOptions& options) {
+    return options.pool ? format_bytes(*options.pool) : std::string("off");
+  });
+  of_options("--pool-threads",
+             [](const BenchOptions& options) { return fmt::format("{}", options.pool_threads.value_or(1)); });
+  toggle("--tune", &BenchOptions::tune);
+  toggle("--layers", &BenchOptions::layers);
+  toggle("--skip-inference", &BenchOptions::skip_inference);
+  of_options("--imgsz", [](const BenchOptions& options) { return fmt::format("{}", options.image_size); });
+  of_options("--warmup",
+             [](const BenchOptions& options) { return fmt::format("{}", options.warmup_frames); });
+}
+
 std::vector<Fact> facts_of(const Side& side, bool by_fingerprint) {
   std::vector<const BenchResult*> results;
   for (const ComparedRun& run : side) results.push_back(run.result);
@@ -208,6 +235,7 @@ std::vector<Fact> facts_of(const Side& side, bool by_fingerprint) {
   facts.add("source", [=](const BenchResult& run) { return source_of(run, by_fingerprint); });
   facts.add("memory limit", [](const BenchResult& run) { return limit_of(run.limit); });
   facts.add("limit of GPU memory", [](const BenchResult& run) { return limit_of(run.gpu_limit); });
+  add_options(facts);
   facts.add_known("board", [](const BenchResult& run) { return run.host.board; });
   facts.add_known("processor", [](const BenchResult& run) { return run.host.cpu_model; });
   facts.add_known("machine", [](const BenchResult& run) { return run.host.hostname; });

@@ -6,16 +6,10 @@
 #include <cerrno>
 #include <ctime>
 
+#include "base/timestamp.h"
+
 namespace headroom {
 namespace fs = std::filesystem;
-
-std::string timestamp_now() {
-  std::string text = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)));
-  // %z is "+0130", and RFC 3339 demands the colon.
-  if (const std::size_t sign = text.size() - 5; text[sign] == '+' || text[sign] == '-')
-    text.insert(sign + 3, ":");
-  return text;
-}
 
 std::string file_name_of(const std::string& model) {
   std::string name = model;

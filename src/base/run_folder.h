@@ -11,14 +11,11 @@ namespace headroom {
 struct RunFolder {
   std::string name;  // "2026-11-21_10-30-00", with "-2", "-3", … when the second is taken
   std::filesystem::path path;
-  std::string started_at;  // RFC 3339
+  std::string started_at;  // timestamp_now()
 };
 
 // Creates it. The error is wrong use (exit 2): nothing has been measured yet.
 Result<RunFolder> create_run_folder(const std::filesystem::path& output_dir);
-
-// RFC 3339 of now, in local time: "2026-11-21T10:30:00+00:00".
-std::string timestamp_now();
 
 // A model's name as a file name: everything but letters, digits, '.', '-' and '_' becomes '_'.
 std::string file_name_of(const std::string& model);

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/json.h"
-#include "base/run_folder.h"
 #include "base/text.h"
+#include "base/timestamp.h"
 #include "bench/helper_process.h"
 #include "inference/backend.h"
 #include "limits/memory_limit.h"

@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/run_folder.h"
+#include "base/timestamp.h"
 #include "bench/gpu_limit.h"
 #include "bench/helper_process.h"
 #include "bench/inference_phase.h"

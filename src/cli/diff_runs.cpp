@@ -78,6 +78,12 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
   for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
     if (std::string words = left_out_words(*side); !words.empty())
       comparison.caveats.push_back(fmt::format("left out of {}: {}", name, words));
+  for (std::size_t i = 0; i < before.keys.size(); ++i)
+    for (std::size_t j = 0; j < after.keys.size(); ++j)
+      if (before.keys[i] == after.keys[j])
+        comparison.caveats.push_back(
+            fmt::format("{} (A) and {} (B) are the same run, which is compared with itself",
+                        before.side[i].name, after.side[j].name));
   report::RunDiffReport report{before.names(), after.names(), comparison, {}};
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
   Error cannot_judge;

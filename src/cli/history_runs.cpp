@@ -8,8 +8,8 @@
 #include "analysis/metric_change.h"
 #include "base/display_width.h"
 #include "base/files.h"
-#include "base/run_folder.h"
 #include "base/text.h"
+#include "base/timestamp.h"
 #include "report/report_json.h"
 
 namespace headroom::cli {
@@ -19,13 +19,6 @@ using history::KeptRun;
 
 constexpr std::string_view kSamplingError = "_error";  // behind a metric: its standard error by the frames
 constexpr const char* kDisturbance = "disturbance";    // kept beside the metrics, for allowances
-
-// 64-bit FNV-1a, as file_fingerprint() has it.
-std::string hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{:016x}", hash);
-}
 
 std::optional<double> figure_of(const KeptRun& run, const std::string& model, std::string_view metric) {
   for (const history::KeptFigure& figure : run.figures)
@@ -54,17 +47,6 @@ std::string fingerprint_of(const KeptRun& run, const std::string& model) {
 
 std::string host_of(const BenchResult& run) {
   return run.host.board.empty() ? run.host.hostname : run.host.board;
-}
-
-std::string key_of(const BenchResult& run) {
-  std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n", run.run_name, run.started_at, run.host.hostname,
-                                 run.host.machine, run.complete);
-  const auto bytes = [](const std::optional<Bytes>& value) { return value ? value->count : -1; };
-  for (const ModelResult& model : run.models)
-    text += fmt::format("{}\n{} {} {} {} {}\n", model.name, name_of(model.status), model.frames,
-                        bytes(model.memory.load_peak), bytes(model.memory.run_peak),
-                        model.inference ? model.inference->p50.count : -1);
-  return hash_of(text);
 }
 
 KeptRun kept_run(const analysis::ComparedRun& run) {

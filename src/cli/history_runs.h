@@ -12,10 +12,6 @@ namespace headroom::cli {
 // What a run is called in sentences, and compared by: its board, or else its machine's name.
 std::string host_of(const BenchResult& run);
 
-// Of what does not change from one version of Headroom to the next, so that a run is known again: when and
-// where it was made, and its first figures.
-std::string key_of(const BenchResult& run);
-
 // Without commit and label.
 history::KeptRun kept_run(const analysis::ComparedRun& run);
 

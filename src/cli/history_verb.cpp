@@ -9,12 +9,13 @@
 #include <map>
 #include <string_view>
 
+#include "base/display_width.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/run_folder.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/timestamp.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
 #include "cli/exit_code.h"
@@ -55,15 +56,30 @@ std::string label_of(const FlagValues& values) {
 
 using Words = std::vector<std::string>;
 
-Result<bool> was_kept(RunHistory& history, const BenchResult& run) {
+constexpr std::string_view kActions = "add, relabel, remove, list, show, diff or gate";
+
+Result<std::optional<KeptRun>> kept_already(RunHistory& history, const BenchResult& run) {
   history::RunChoice choice;
   choice.started_at = run.started_at;
   auto kept = history.load(choice);
   if (!kept) return forward_error(kept);
-  for (const KeptRun& known : *kept)
+  for (KeptRun& known : *kept)
     if (const auto report = report::read_report(known.report); report && key_of(*report) == key_of(run))
-      return true;
-  return false;
+      return std::optional(std::move(known));
+  return std::optional<KeptRun>();
+}
+
+// A run stays what it was added as: who adds it again by another name is told how that is changed.
+void warn_of_other_names(const KeptRun& kept, const FlagValues& values) {
+  std::string command;
+  if (values.has("commit") && values.text("commit") != kept.commit)
+    command += " --commit " + shell_word(values.text("commit"));
+  if (values.has("label") && label_of(values) != kept.label)
+    command += " --label " + shell_word(values.text("label"));
+  if (command.empty()) return;
+  log::warning("run {} was there already{}{}, and stays so: headroom history relabel {}{}", kept.id,
+               kept.commit.empty() ? " without a commit" : " under commit " + begin_of(kept.commit, 10),
+               kept.label.empty() ? "" : fmt::format(", label {}", kept.label), kept.id, command);
 }
 
 Result<int> add_runs(const Words& runs, const FlagValues& values) {
@@ -84,12 +100,15 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   std::vector<KeptRun> kept;
   for (const analysis::ComparedRun& run : loaded->side) {
     // Earlier versions kept runs by another key.
-    auto is_there = was_kept(*history, *run.result);
-    if (!is_there) return forward_error(is_there);
-    if (*is_there) continue;
+    auto known = kept_already(*history, *run.result);
+    if (!known) return forward_error(known);
+    if (known->has_value()) {
+      warn_of_other_names(**known, values);
+      continue;
+    }
     KeptRun made = kept_run(run);
     made.commit = values.has("commit") ? values.text("commit") : commit_of_environment();
-    made.label = values.text("label");
+    made.label = label_of(values);
     kept.push_back(std::move(made));
   }
   auto added = history->add(kept);
@@ -98,6 +117,59 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   const std::string there = *added < given ? fmt::format(", {} there already", given - *added) : "";
   print_output(fmt::format("{} of {} runs added{}\n", *added, given, there));
   return 0;
+}
+
+// The numbers of `headroom history list`.
+Result<std::vector<std::int64_t>> run_numbers(const Words& words, std::string_view action) {
+  const std::string command = fmt::format("headroom history {}", action);
+  if (words.empty())
+    return usage_error(command + " takes the numbers of runs", "none given",
+                       "headroom history list shows them");
+  std::vector<std::int64_t> numbers;
+  for (const std::string& word : words) {
+    const auto number = parse_number<std::int64_t>(word);
+    if (!number || *number < 1)
+      return usage_error(fmt::format("'{}' is no number of a run", word), "",
+                         "headroom history list shows them");
+    if (std::find(numbers.begin(), numbers.end(), *number) == numbers.end()) numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+// What was asked for was done to all, or, as some are not there, to none.
+Result<int> tell_changed(const std::vector<std::int64_t>& numbers, const std::vector<std::int64_t>& absent,
+                         std::string_view done) {
+  if (!absent.empty())
+    return input_error(fmt::format("the history has no run {}", fmt::join(absent, ", ")),
+                       "nothing was changed", "headroom history list shows them");
+  print_output(fmt::format("{} {} {}\n", numbers.size(), numbers.size() == 1 ? "run" : "runs", done));
+  return 0;
+}
+
+Result<int> remove_runs(const Words& words, const FlagValues& values) {
+  auto numbers = run_numbers(words, "remove");
+  if (!numbers) return forward_error(numbers);
+  auto history = RunHistory::open(place_of(values), false);
+  if (!history) return forward_error(history);
+  auto absent = history->remove(*numbers);
+  if (!absent) return forward_error(absent);
+  return tell_changed(*numbers, *absent, "removed");
+}
+
+Result<int> relabel_runs(const Words& words, const FlagValues& values) {
+  auto numbers = run_numbers(words, "relabel");
+  if (!numbers) return forward_error(numbers);
+  std::optional<std::string> commit, label;
+  if (values.has("commit")) commit = values.text("commit");
+  if (values.has("label")) label = label_of(values);
+  if (!commit && !label)
+    return usage_error("headroom history relabel takes what the runs are of", "neither is given",
+                       "--commit SHA, --label TEXT or both");
+  auto history = RunHistory::open(place_of(values), false);
+  if (!history) return forward_error(history);
+  auto absent = history->relabel(*numbers, commit, label);
+  if (!absent) return forward_error(absent);
+  return tell_changed(*numbers, *absent, "changed");
 }
 
 Result<int> list_runs(const FlagValues& values) {
@@ -167,7 +239,8 @@ Result<NewRuns> given_runs(const Words& runs) {
     given.before.but_keys.push_back(key_of(*run.result));
     // Of an old run the later ones are no "before". Of several it is the last one that counts: both sides may
     // have been measured in turns.
-    given.before.until = std::max(given.before.until, run.result->started_at);
+    if (parse_timestamp(given.before.until) < parse_timestamp(run.result->started_at))
+      given.before.until = run.result->started_at;
   }
   given.before.host = host_of(*given.side.side.front().result);
   given.before.but_commit = commit_of_environment();
@@ -267,19 +340,22 @@ Status check_flags(std::string_view action, const FlagValues& values) {
   using Names = std::vector<std::string_view>;
   static const std::map<std::string_view, Names> kFlags{
       {"add", {"commit", "label"}},
+      {"relabel", {"commit", "label"}},
+      {"remove", {}},
       {"list", {"last", "json"}},
       {"show", {"model", "label", "host", "html", "json"}},
       {"diff", {"commit", "label", "host", "last", "fail-on", "json", "markdown", "top"}},
       {"gate", {"commit", "label", "host", "last", "fail-on", "json", "markdown", "top"}}};
   const auto known = kFlags.find(action);
   if (known == kFlags.end())
-    return usage_error(fmt::format("headroom history has no action '{}'", action), "",
-                       "add, list, show, diff or gate");
+    return usage_error(fmt::format("headroom history has no action '{}'", action), "", std::string(kActions));
   for (const Flag& flag : history_verb().flags) {
     if (flag.name == "db" || flag.name == "color" || !values.has(flag.name)) continue;
     if (std::find(known->second.begin(), known->second.end(), flag.name) == known->second.end())
       return usage_error(fmt::format("--{} is not for headroom history {}", flag.name, action), "",
-                         fmt::format("its own are --{}", fmt::join(known->second, ", --")));
+                         known->second.empty()
+                             ? "its own is --db alone"
+                             : fmt::format("its own are --{}", fmt::join(known->second, ", --")));
   }
   return {};
 }
@@ -290,11 +366,13 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (values->toggle("json") && values->toggle("markdown"))
     return usage_error("--json and --markdown are two views", "", "give one of them");
   if (values->positionals().empty())
-    return usage_error("headroom history takes an action", "none given", "add, list, show, diff or gate");
+    return usage_error("headroom history takes an action", "none given", std::string(kActions));
   const std::string action = values->positionals().front();
   if (auto fine = check_flags(action, *values); !fine) return forward_error(fine);
   const Words rest(values->positionals().begin() + 1, values->positionals().end());
   if (action == "add") return add_runs(rest, *values);
+  if (action == "relabel") return relabel_runs(rest, *values);
+  if (action == "remove") return remove_runs(rest, *values);
   if (action == "list" && rest.empty()) return list_runs(*values);
   if (action == "show") return show_metric(rest, *values);
   if (action == "diff" || action == "gate") return compare_with_history(rest, *values, action == "gate");
@@ -309,10 +387,11 @@ const Verb& history_verb() {
     Verb verb;
     verb.name = "history";
     verb.summary = "Keep runs; a metric over commits; a gate against earlier runs";
-    verb.usage = "headroom history add|list|show|diff|gate [RUN…|METRIC] [FLAGS]";
+    verb.usage = "headroom history add|relabel|remove|list|show|diff|gate ARG… [FLAGS]";
     verb.description =
         "Keeps runs of headroom bench with their figures in a file of SQLite, or in PostgreSQL for a team. "
-        "`add RUN…` keeps runs, each once; `list` shows them; `show METRIC` plots a metric over commits; "
+        "`add RUN…` keeps runs, each once; `relabel` and `remove` take their numbers; `list` shows them; "
+        "`show METRIC` plots a metric over commits; "
         "`diff "
         "[RUN…]` compares runs, or those of the newest commit, with the last ones before, and `gate` does so "
         "and ends with 1 where a rule of --fail-on holds. Several may write at once. Metrics: " +
@@ -323,7 +402,8 @@ const Verb& history_verb() {
     verb.positional = "ACTION [RUN…|METRIC]";
     Flag db = make_flag("db", FlagKind::text, "FILE|URL", "where it lies; postgresql://… is a server");
     db.default_text = "$HEADROOM_HISTORY, else headroom-history.sqlite";
-    Flag commit = make_flag("commit", FlagKind::text, "SHA", "of the runs added, or compared with");
+    Flag commit =
+        make_flag("commit", FlagKind::text, "SHA", "of the runs added or relabelled, or compared with");
     commit.default_text = "of add: $GITHUB_SHA, $CI_COMMIT_SHA";
     Flag last = make_flag("last", FlagKind::integer, "N", "the last N runs only");
     last.default_text = "10; list: all";

@@ -122,6 +122,16 @@ Result<std::vector<FrameTimes>> frames_of(const fs::path& run, const std::string
   return report::read_frame_times(*text, file.string());
 }
 
+// A file that was cut off at the end of a line, or is another run's: what it has is of a part of the frames.
+Status check_count(const std::vector<FrameTimes>& frames, const ModelResult& model, const fs::path& run) {
+  if (frames.empty() || model.status != ModelStatus::ok || std::ssize(frames) == model.frames) return {};
+  return input_error(
+      fmt::format("{} cannot be compared", (run / "frames" / (file_name_of(model.name) + ".csv")).string()),
+      fmt::format("it has {} frames, and report.json tells of {}: it was cut off, or is of another run",
+                  frames.size(), model.frames),
+      "measure the run anew, or leave the file out");
+}
+
 Status load_run(const fs::path& file, const std::string& name, LoadedSide& loaded) {
   auto text = read_file(file, kLargestReport);
   if (!text) return forward_error(text);
@@ -136,8 +146,18 @@ Status load_run(const fs::path& file, const std::string& name, LoadedSide& loade
   for (const ModelResult& model : kept.models) {
     auto frames = frames_of(file.parent_path(), model.name);
     if (!frames) return forward_error(frames);
+    if (auto fine = check_count(*frames, model, file.parent_path()); !fine) return fine;
     run.models.push_back({&model, std::move(*frames), footprints.of(model.name)});
   }
+  // A copy, of a folder that was fetched or saved twice, would count as a run that differs by nothing.
+  std::string key = key_of(kept);
+  if (const auto same = std::find(loaded.keys.begin(), loaded.keys.end(), key); same != loaded.keys.end()) {
+    loaded.left_out.push_back(
+        fmt::format("{} is a copy of {}", name, loaded.side[same - loaded.keys.begin()].name));
+    loaded.results.pop_back();
+    return {};
+  }
+  loaded.keys.push_back(std::move(key));
   add_combined(loaded, run);
   loaded.side.push_back(std::move(run));
   return {};
@@ -159,7 +179,25 @@ ModelResult result_of(const Footprint& footprint) {
   return model;
 }
 
+// 64-bit FNV-1a, as file_fingerprint() has it.
+std::string hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
 }  // namespace
+
+std::string key_of(const BenchResult& run) {
+  std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n", run.run_name, run.started_at, run.host.hostname,
+                                 run.host.machine, run.complete);
+  const auto bytes = [](const std::optional<Bytes>& value) { return value ? value->count : -1; };
+  for (const ModelResult& model : run.models)
+    text += fmt::format("{}\n{} {} {} {} {}\n", model.name, name_of(model.status), model.frames,
+                        bytes(model.memory.load_peak), bytes(model.memory.run_peak),
+                        model.inference ? model.inference->p50.count : -1);
+  return hash_of(text);
+}
 
 std::string_view words_for(InputKind kind) {
   switch (kind) {

@@ -20,13 +20,18 @@ std::string_view words_for(InputKind kind);
 // By its content; of a folder by what lies in it. Errors: it is none of these, or cannot be read.
 Result<InputKind> kind_of_input(const std::filesystem::path& path);
 
+// Of what does not change from one version of Headroom to the next, so that a run is known again: when and
+// where it was made, and its first figures.
+std::string key_of(const BenchResult& run);
+
 // The runs of one side. It owns what `side` points to.
 struct LoadedSide {
   std::vector<std::unique_ptr<BenchResult>> results;
   std::vector<std::unique_ptr<std::vector<ModelResult>>>
       combined;  // of each: pipelines, parallel runs, pools
   analysis::Side side;
-  std::vector<std::string> left_out;  // folders in a folder of runs that are none, and why
+  std::vector<std::string> left_out;  // folders in a folder of runs that are none, and copies of runs
+  std::vector<std::string> keys;      // of the runs of a file each, in the order of `side`
   std::vector<std::string> names() const;
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "base/timestamp.h"
 
 namespace headroom::history {
 namespace {
@@ -75,7 +76,6 @@ std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
   if (choice.host) conditions.push_back(fmt::format("host = {}", place_of(*choice.host)));
   if (!choice.started_at.empty())
     conditions.push_back(fmt::format("started_at = {}", place_of(choice.started_at)));
-  if (!choice.until.empty()) conditions.push_back(fmt::format("started_at <= {}", place_of(choice.until)));
   if (!choice.but_commit.empty()) conditions.push_back(but_commit(choice.but_commit, place_of));
   if (!choice.but_keys.empty())
     conditions.push_back(fmt::format("run_key NOT IN ({})", list_of(choice.but_keys)));
@@ -88,7 +88,20 @@ std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
   return conditions.empty() ? "" : fmt::format(" WHERE {}", fmt::join(conditions, " AND "));
 }
 
+// By when they were made; in a database that is text of several zones.
+bool was_made_before(const KeptRun& a, const KeptRun& b) {
+  const auto made_a = parse_timestamp(a.started_at), made_b = parse_timestamp(b.started_at);
+  return made_a != made_b ? made_a < made_b : a.id < b.id;
+}
+
 }  // namespace
+
+bool is_same_commit(std::string_view a, std::string_view b) {
+  constexpr std::size_t kShortest = 7;
+  if (a == b) return !a.empty();
+  if (a.size() > b.size()) std::swap(a, b);
+  return a.size() >= kShortest && a.find_first_not_of("0123456789abcdefABCDEF") == a.npos && b.starts_with(a);
+}
 
 Result<RunHistory> RunHistory::open(const std::string& place, bool create) {
   auto database = open_database(place, create);
@@ -199,31 +212,39 @@ Result<std::vector<KeptRun>> RunHistory::list(std::optional<std::int64_t> count)
 Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
   std::vector<Cell> values;
   const std::string where = where_of(choice, values);
-  auto rows = database_->query(
-      fmt::format("SELECT {}, report, fingerprints FROM headroom_runs{} ORDER BY started_at DESC, id DESC{}",
-                  kColumns, where, choice.last ? fmt::format(" LIMIT {}", *choice.last) : ""),
-      values);
+  auto rows = database_->query(fmt::format("SELECT {} FROM headroom_runs{}", kColumns, where), values);
   if (!rows) return forward_error(rows);
-  std::map<std::int64_t, KeptRun> runs;
-  std::vector<std::int64_t> ids;  // newest first
-  for (const auto& row : *rows) {
-    KeptRun run = run_of(row);
-    run.report = text_of(row[7]);
-    run.fingerprints = text_of(row[8]);
-    ids.push_back(run.id);
-    runs.emplace(run.id, std::move(run));
+  std::vector<KeptRun> runs;
+  for (const auto& row : *rows) runs.push_back(run_of(row));
+  if (const auto until = parse_timestamp(choice.until))
+    std::erase_if(runs, [&](const KeptRun& run) { return parse_timestamp(run.started_at) > until; });
+  std::sort(runs.begin(), runs.end(), was_made_before);
+  if (choice.last && runs.size() > static_cast<std::size_t>(*choice.last))
+    runs.erase(runs.begin(), runs.end() - *choice.last);
+  if (runs.empty()) return runs;
+  std::map<std::int64_t, KeptRun*> by_id;
+  for (KeptRun& run : runs) by_id[run.id] = &run;
+  std::vector<std::int64_t> ids;
+  for (const auto& [id, run] : by_id) ids.push_back(id);
+  auto reports = database_->query(fmt::format(
+      "SELECT id, report, fingerprints FROM headroom_runs WHERE id IN ({})", fmt::join(ids, ", ")));
+  if (!reports) return forward_error(reports);
+  for (const auto& row : *reports) {
+    KeptRun& run = *by_id.at(number_of(row[0]));
+    run.report = text_of(row[1]);
+    run.fingerprints = text_of(row[2]);
   }
-  if (ids.empty()) return std::vector<KeptRun>();
   auto figures = database_->query(
       fmt::format("SELECT run_id, model, metric, value FROM headroom_figures WHERE run_id IN ({})",
                   fmt::join(ids, ", ")));
   if (!figures) return forward_error(figures);
   for (const auto& figure : *figures)
-    runs[number_of(figure[0])].figures.push_back(
-        {text_of(figure[1]), text_of(figure[2]), parse_number<double>(text_of(figure[3])).value_or(0)});
-  std::vector<KeptRun> loaded;
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) loaded.push_back(std::move(runs[*id]));
-  return loaded;
+    by_id.at(number_of(figure[0]))
+        ->figures.push_back(
+            {text_of(figure[1]), text_of(figure[2]), parse_number<double>(text_of(figure[3])).value_or(0)});
+  // Another program may have removed one meanwhile.
+  std::erase_if(runs, [](const KeptRun& run) { return run.report.empty(); });
+  return runs;
 }
 
 Result<std::vector<std::string>> RunHistory::labels(const RunChoice& choice) {
@@ -248,7 +269,7 @@ Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, cons
     where += fmt::format(" AND model = ${}", values.size());
   }
   auto rows = database_->query(fmt::format("SELECT {}, model, value FROM headroom_figures JOIN headroom_runs "
-                                           "ON id = run_id{} ORDER BY started_at, id, model",
+                                           "ON id = run_id{} ORDER BY id, model",
                                            kColumns, where),
                                values);
   if (!rows) return forward_error(rows);
@@ -258,7 +279,50 @@ Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, cons
     run.figures.push_back({text_of(row[7]), metric, parse_number<double>(text_of(row[8])).value_or(0)});
     runs.push_back(std::move(run));
   }
+  std::stable_sort(runs.begin(), runs.end(), was_made_before);
   return runs;
+}
+
+Result<std::vector<std::int64_t>> RunHistory::change_all(const std::vector<std::int64_t>& ids,
+                                                         const std::vector<std::string>& statements,
+                                                         const std::vector<Cell>& values) {
+  if (auto begun = database_->begin_writing(); !begun) return forward_error(begun);
+  const std::string chosen = fmt::format("{}", fmt::join(ids, ", "));
+  auto rows = database_->query(fmt::format("SELECT id FROM headroom_runs WHERE id IN ({})", chosen));
+  std::vector<std::int64_t> absent = ids;
+  if (rows)
+    for (const auto& row : *rows) std::erase(absent, number_of(row[0]));
+  if (!rows || !absent.empty()) {
+    (void)database_->query("ROLLBACK");
+    if (!rows) return forward_error(rows);
+    return absent;
+  }
+  for (const std::string& sql : statements)
+    if (auto done = database_->query(fmt::format("{} IN ({})", sql, chosen), values); !done) {
+      (void)database_->query("ROLLBACK");
+      return forward_error(done);
+    }
+  if (auto done = database_->query("COMMIT"); !done) return forward_error(done);
+  return absent;
+}
+
+Result<std::vector<std::int64_t>> RunHistory::relabel(const std::vector<std::int64_t>& ids,
+                                                      const std::optional<std::string>& commit,
+                                                      const std::optional<std::string>& label) {
+  std::vector<std::string> changes;
+  std::vector<Cell> values;
+  for (const auto& [column, value] : {std::pair("commit_sha", &commit), std::pair("label", &label)})
+    if (*value) {
+      values.emplace_back(**value);
+      changes.push_back(fmt::format("{} = ${}", column, values.size()));
+    }
+  return change_all(ids, {fmt::format("UPDATE headroom_runs SET {} WHERE id", fmt::join(changes, ", "))},
+                    values);
+}
+
+Result<std::vector<std::int64_t>> RunHistory::remove(const std::vector<std::int64_t>& ids) {
+  return change_all(ids, {"DELETE FROM headroom_figures WHERE run_id", "DELETE FROM headroom_runs WHERE id"},
+                    {});
 }
 
 }  // namespace headroom::history

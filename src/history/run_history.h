@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -38,8 +39,11 @@ struct RunChoice {
   std::string but_commit;  // nor its own shorter or longer form, where both have seven hex digits or more
   std::vector<std::string> but_keys;
   std::string started_at;
-  std::string until = {};  // made then or before
+  std::string until = {};  // a timestamp: made then or before
 };
+
+// A short SHA, of seven hex digits or more, and the whole one are the same commit; an empty one is none.
+bool is_same_commit(std::string_view a, std::string_view b);
 
 class RunHistory {
  public:
@@ -53,6 +57,13 @@ class RunHistory {
   Result<std::vector<KeptRun>> list(std::optional<std::int64_t> count = std::nullopt);
   // With reports and figures, oldest first.
   Result<std::vector<KeptRun>> load(const RunChoice& choice);
+  // Their commit and label are changed, each where it is given; returns those of `ids` that are not there,
+  // and then nothing was changed.
+  Result<std::vector<std::int64_t>> relabel(const std::vector<std::int64_t>& ids,
+                                            const std::optional<std::string>& commit,
+                                            const std::optional<std::string>& label);
+  // All of them or none; returns those that are not there.
+  Result<std::vector<std::int64_t>> remove(const std::vector<std::int64_t>& ids);
   // The labels of those runs, each once.
   Result<std::vector<std::string>> labels(const RunChoice& choice);
   // One metric of one model (of all: empty) of every run of the choice, oldest first; each run has that
@@ -65,6 +76,10 @@ class RunHistory {
   Status check_schema(const std::string& place, bool create);
   Status make_tables();
   Result<bool> insert(const KeptRun& run);
+  // Does it to all of `ids` in one transaction, or, where some are not there, to none: returns those.
+  Result<std::vector<std::int64_t>> change_all(const std::vector<std::int64_t>& ids,
+                                               const std::vector<std::string>& statements,
+                                               const std::vector<Cell>& values);
 
   std::unique_ptr<Database> database_;
 };

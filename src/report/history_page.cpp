@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "analysis/metric_gate.h"
+#include "base/timestamp.h"
 #include "report/history_views.h"
 #include "report/words.h"
 
@@ -100,7 +101,7 @@ std::string chart_of(const RunMetric& metric, const HistorySeries& series) {
       dots += fmt::format("<circle class=\"run\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"/>", x, axis.y(value));
     dots += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{} {}\n{} ({} runs)</title></circle>\n", x, y,
-        escaped_html(short_commit(point.commit)), escaped_html(point.started_at),
+        escaped_html(short_commit(point.commit)), escaped_html(without_fraction(point.started_at)),
         words_for(metric, point.median()), point.values.size());
     if ((points - 1 - i) % step == 0)  // the last one always
       svg += fmt::format("<text x=\"{:.1f}\" y=\"222\" text-anchor=\"middle\">{}</text>\n", x,
@@ -136,8 +137,8 @@ std::string history_plot_to_html(const RunMetric& metric, const std::vector<Hist
       const std::string change = before && *before != 0 ? percent_words(point.median() / *before) : "";
       page += fmt::format(
           "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-          escaped_html(short_commit(point.commit)), escaped_html(point.started_at), point.values.size(),
-          words_for(metric, point.values.front()), words_for(metric, point.median()),
+          escaped_html(short_commit(point.commit)), escaped_html(without_fraction(point.started_at)),
+          point.values.size(), words_for(metric, point.values.front()), words_for(metric, point.median()),
           words_for(metric, point.values.back()), change);
       before = point.median();
     }

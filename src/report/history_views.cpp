@@ -7,6 +7,7 @@
 
 #include "analysis/metric_gate.h"
 #include "base/display_width.h"
+#include "base/timestamp.h"
 #include "report/terminal_table.h"
 #include "report/words.h"
 
@@ -71,10 +72,11 @@ std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
       if (series == all.end()) series = all.insert(all.end(), {name, {}});
       // Without a commit each run is a point of its own.
       auto point = std::find_if(series->points.begin(), series->points.end(), [&](const HistoryPoint& known) {
-        return !run.commit.empty() && known.commit == run.commit;
+        return history::is_same_commit(run.commit, known.commit);
       });
       if (point == series->points.end())
         point = series->points.insert(series->points.end(), {run.commit, run.label, run.started_at, {}});
+      if (run.commit.size() > point->commit.size()) point->commit = run.commit;  // the whole SHA
       point->values.insert(std::upper_bound(point->values.begin(), point->values.end(), figure.value),
                            figure.value);
     }
@@ -85,7 +87,7 @@ std::string history_list_to_terminal(const std::vector<KeptRun>& runs, bool colo
   std::vector<Column> columns{
       {"STARTED", 0, false}, {"RUN", 0, true}, {"COMMIT", 0, false}, {"LABEL", 2, false}, {"HOST", 1, false}};
   for (const KeptRun& run : runs) {
-    columns[0].cells.push_back(harmless(run.started_at));
+    columns[0].cells.push_back(harmless(without_fraction(run.started_at)));
     columns[1].cells.push_back(fmt::format("{}", run.id));
     columns[2].cells.push_back(short_commit(run.commit));
     columns[3].cells.push_back(harmless(run.label));

@@ -24,7 +24,7 @@ struct HistoryPoint {
 };
 struct HistorySeries {
   std::string model;                 // "det", or "det on xavier" where the runs are of several machines
-  std::vector<HistoryPoint> points;  // in the order in which commits were added first
+  std::vector<HistoryPoint> points;  // in the order in which their first runs were made
 };
 // The first characters, or a dash.
 std::string short_commit(const std::string& commit);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/timestamp.h"
 #include "report/markdown_sections.h"
 #include "report/markdown_text.h"
 #include "report/outcome.h"
@@ -67,7 +68,7 @@ void add_gpus(std::string& text, const HostInfo& host) {
 std::string metadata_section(const BenchResult& result) {
   const HostInfo& host = result.host;
   std::string text = "## Metadata\n\n";
-  add_line(text, "Started", escaped(result.started_at));
+  add_line(text, "Started", escaped(without_fraction(result.started_at)));
   add_line(text, "Command", code(result.command));
   add_line(text, "Headroom", escaped(host.headroom_version));
   add_line(text, "Host", escaped(host.hostname));

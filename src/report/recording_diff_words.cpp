@@ -160,8 +160,8 @@ std::string incomplete_words(const DiffReport& report) {
 std::string diff_verdict(const DiffReport& report) {
   const std::string incomplete = incomplete_words(report);
   return fmt::format("{}{}.{}",
-                     incomplete.empty() ? "" : incomplete + ". What was recorded says at most this: ",
-                     peak_sentence(report), end_sentence(report));
+                     incomplete.empty() ? "" : incomplete + ". By what was recorded: ", peak_sentence(report),
+                     end_sentence(report));
 }
 
 std::vector<std::string> diff_caveats(const DiffReport& report) {

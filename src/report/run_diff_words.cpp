@@ -127,6 +127,14 @@ std::vector<FactChange> all_facts(const RunComparison& comparison) {
         return (model.fell() && model.outcome_after.status == ModelStatus::oom) ||
                (model.recovered() && model.outcome_before.status == ModelStatus::oom);
       });
+  // What B has no figures of because it was not asked for them.
+  const auto is_of_absent = [&](const FactChange& fact) {
+    return fact.what.starts_with("--") &&
+           std::any_of(
+               comparison.only_before.begin(), comparison.only_before.end(),
+               [&](const std::string& name) { return name.find(fact.what.substr(2)) != std::string::npos; });
+  };
+  std::stable_partition(facts.begin(), facts.end(), is_of_absent);
   if (is_of_memory)
     std::stable_partition(facts.begin(), facts.end(), [](const FactChange& fact) {
       return fact.what.ends_with("memory limit") || fact.what == "limit of GPU memory";

@@ -45,8 +45,14 @@ class DiffRuns : public testing::Test {
     fs::copy(bench_->path() / "quick/frames/m.csv", bench_->path() / "large/frames/m.csv",
              fs::copy_options::overwrite_existing);
     fs::create_directories(bench_->path() / "several");
-    for (const char* copy : {"1", "2", "3"})
-      fs::copy(bench_->path() / "quick", bench_->path() / "several" / copy, fs::copy_options::recursive);
+    for (const char* copy : {"1", "2", "3"}) {
+      const fs::path run = bench_->path() / "several" / copy;
+      fs::copy(bench_->path() / "quick", run, fs::copy_options::recursive);
+      auto report = parse_json(read_text(run / "report.json"));
+      ASSERT_TRUE(report.has_value());
+      (*report)["run_name"] = fmt::format("run-{}", copy);  // else it is a copy, and counts once
+      write_text(run / "report.json", report->dump());
+    }
   }
   static void TearDownTestSuite() {
     delete bench_;
@@ -133,6 +139,19 @@ TEST_F(DiffRuns, ARunThatIsNamedTwiceIsOne) {
   fs::remove(bench_->path() / "several/latest");
 }
 
+// As a job fetches them twice, or a backup inside the folder of runs.
+TEST_F(DiffRuns, ACopyOfARunCountsOnce) {
+  fs::create_directories(bench_->path() / "copies");
+  for (const char* copy : {"copies/1", "copies/2"})
+    fs::copy(bench_->path() / "quick", bench_->path() / copy, fs::copy_options::recursive);
+  const CommandResult result = run({"copies", "slow"});
+  EXPECT_THAT(result.out, HasSubstr("left out of A: copies/2 is a copy of copies/1"));
+  EXPECT_EQ((*parse_json(run({"copies", "slow", "--json"}).out))["before"], Json::array({"copies/1"}));
+  EXPECT_THAT(run({"quick", "copies/2"}).out, HasSubstr("are the same run, which is"));
+  EXPECT_THAT(run({"quick", "several"}).out, Not(HasSubstr("same run")));
+  fs::remove_all(bench_->path() / "copies");
+}
+
 TEST_F(DiffRuns, FailOnNamesTheBreach) {
   const CommandResult breach = run({"quick", "slow", "--fail-on", "run_peak>+5%,p50>+10%"});
   EXPECT_EQ(breach.exit_code, 1);
@@ -188,6 +207,11 @@ TEST_F(DiffRuns, DamagedFilesAreSaid) {
   const CommandResult result = run({"quick", "damaged"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("damaged/frames/m.csv has no times of frames"));
+  std::string cut = read_text(bench_->path() / "quick/frames/m.csv");
+  cut.resize(cut.find('\n', cut.size() / 2) + 1);
+  write_text(bench_->path() / "damaged/frames/m.csv", cut);
+  EXPECT_THAT(run({"quick", "damaged"}).err,
+              AllOf(HasSubstr("frames, and report.json tells of 20"), HasSubstr("it was cut off")));
   fs::remove_all(bench_->path() / "damaged/frames");
   EXPECT_EQ(run({"quick", "damaged"}).exit_code, 0);  // of an earlier version of Headroom
   write_text(bench_->path() / "damaged/report.json", "{\"schema_version\": 1, \"run_name\": 7}");
@@ -277,6 +301,26 @@ TEST_F(ChangedRuns, PipelinesAndPoolsAreComparedToo) {
   const CommandResult result = run({"one", "two", "--fail-on", "(pipeline):run_peak>+5%"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.out, StartsWith("B is larger: (pipeline): run_peak +30.0 %"));
+}
+
+// What B was not asked for it does not have: that is the cause, before all else that changed.
+TEST_F(ChangedRuns, APhaseThatWasNotAskedForIsTheCause) {
+  change("piped", [](Json& report) {
+    report["options"]["pipeline"] = true;
+    report["options"]["warmup"] = 5;
+    report["host"]["kernel"] = "6.0";
+    report["pipeline"] = {{"status", "ok"},
+                          {"frames", 20},
+                          {"runtime_bytes", 20 << 20},
+                          {"peak_bytes", 100 << 20},
+                          {"memory", Json::object()},
+                          {"models", Json::array()}};
+  });
+  const Json diff = *parse_json(run({"piped", "quick", "--json"}).out);
+  EXPECT_EQ(get_text(diff, "verdict"), "B is worse: (pipeline) is not in B.");
+  EXPECT_THAT(
+      get_text(diff, "cause"),
+      HasSubstr("the likeliest cause first: --pipeline (on to off); --warmup (5 to 10); kernel (6.0 to"));
 }
 
 TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {

@@ -305,6 +305,56 @@ TEST_P(History, RunsThatAreAddedLateStandWhereTheyWereMade) {
   EXPECT_LT(plot.find("bbbb"), plot.find("cccc"));
 }
 
+TEST_P(History, TimesOfOtherZonesAreOneTime) {
+  const auto at = [](const char* time) { return [time](Json& report) { report["started_at"] = time; }; };
+  run({"add", changed("quick", "1", 1, at("2026-11-23T10:00:00+00:00")), "--commit", "aaaa"});
+  // Half past eleven in Greenwich, where it is the later one.
+  run({"add", changed("quick", "2", 2, at("2026-11-23T06:30:00.500-05:00")), "--commit", "bbbb"});
+  run({"add", changed("quick", "3", 3, at("2026-11-23T16:00:00+0545")), "--commit", "cccc"});
+  const Json diff = json({"diff", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)", "run 3 (cccc)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)"}));
+  EXPECT_THAT(run({"list"}).out, HasSubstr("2026-11-23T06:30:00-05:00"));
+}
+
+TEST_P(History, RunsAreRelabelledAndRemoved) {
+  const std::string first = copy("quick", "1", 1);
+  run({"add", first, copy("quick", "2", 2), "--label", "main"});
+  const CommandResult again = run({"add", first, "--commit", "aaaa1111", "--label", "main"});
+  EXPECT_EQ(again.out, "0 of 1 runs added, 1 there already\n");
+  EXPECT_THAT(again.err, AllOf(HasSubstr("run 1 was there already without a commit, label main"),
+                               HasSubstr("headroom history relabel 1 --commit aaaa1111\n")));
+  EXPECT_EQ(run({"relabel", "1", "2", "--commit", "aaaa1111"}).out, "2 runs changed\n");
+  EXPECT_EQ(run({"relabel", "2", "--label", "none"}).out, "1 run changed\n");
+  Json list = json({"list", "--json"});
+  EXPECT_EQ(get_text(list["runs"][0], "commit"), "aaaa1111");
+  EXPECT_EQ(get_text(list["runs"][0], "label"), "main");
+  EXPECT_EQ(get_text(list["runs"][1], "commit"), "aaaa1111");
+  EXPECT_FALSE(list["runs"][1].contains("label"));
+  // All of them or none.
+  const CommandResult absent = run({"remove", "1", "7"});
+  EXPECT_EQ(absent.exit_code, 2);
+  EXPECT_THAT(absent.err, HasSubstr("the history has no run 7: nothing was changed"));
+  EXPECT_EQ(json({"list", "--json"})["runs"].size(), 2);
+  EXPECT_EQ(run({"remove", "1"}).out, "1 run removed\n");
+  EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
+  EXPECT_EQ(json({"show", "p50", "--json"})["models"][0]["points"].size(), 1);
+  EXPECT_EQ(run({"add", first}).out, "1 of 1 runs added\n");
+  for (const Words& wrong : {Words{"remove"}, Words{"remove", "x"}, Words{"remove", "0"},
+                             Words{"relabel", "1"}, Words{"remove", "1", "--label", "x"}})
+    EXPECT_EQ(run(wrong).exit_code, 2) << wrong.back();
+}
+
+TEST_P(History, AShortShaAndTheWholeOneAreOnePoint) {
+  run({"add", copy("quick", "1", 1), "--commit", "1a2b3c4"});
+  run({"add", copy("quick", "2", 2), "--commit", "1a2b3c4d5e6f"});
+  run({"add", copy("quick", "3", 3), "--commit", "1a2b3c9"});
+  const Json points = json({"show", "p50", "--json"})["models"][0]["points"];
+  ASSERT_EQ(points.size(), 2);
+  EXPECT_EQ(get_text(points[0], "commit"), "1a2b3c4d5e6f");
+  EXPECT_EQ(points[0]["values"].size(), 2);
+}
+
 // A commit is itself, and not all whose names begin with its own; a short SHA and the whole one are the same.
 TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
   run({"add", copy("quick", "1", 1), "--commit", "base"});
@@ -378,7 +428,7 @@ TEST_P(History, WrongUseIsOneSentence) {
     return result.err;
   };
   EXPECT_THAT(error({}), HasSubstr("takes an action"));
-  EXPECT_THAT(error({"remove"}), HasSubstr("no action 'remove'"));
+  EXPECT_THAT(error({"delete"}), HasSubstr("no action 'delete'"));
   EXPECT_THAT(error({"add"}), HasSubstr("takes runs"));
   EXPECT_THAT(error({"add", folder_.path() / "1/footprints/m.json"}), HasSubstr("it is a footprint"));
   EXPECT_THAT(error({"list", "more"}), HasSubstr("takes no runs"));

@@ -1,6 +1,7 @@
 // What counts as a change between runs, why, and what --fail-on makes of it.
 #include "analysis/run_comparison.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -439,12 +440,15 @@ TEST(CompareRuns, RunsMadeInTurnsArePaired) {
   for (unsigned i = 0; i < 5; ++i) {
     a.add(1'000'000 + i * 25'000, 100 << 20, i);
     b.add(1'030'000 + i * 25'000 + i * 300, 100 << 20, 10 + i);
-    a.results[i].started_at = "2026-11-23T10:00:0" + std::to_string(2 * i % 10);
-    b.results[i].started_at = "2026-11-23T10:00:0" + std::to_string(2 * i % 10 + 1);
+    a.results[i].started_at = fmt::format("2026-11-23T10:00:00.{}00Z", 2 * i);
+    b.results[i].started_at = fmt::format("2026-11-23T10:00:00.{}00Z", 2 * i + 1);
   }
   const RunComparison found = compare_runs(a.side, b.side);
   EXPECT_TRUE(found.models[0].find("latency")->was_paired);
   EXPECT_TRUE(found.models[0].find("latency")->differs);
+  // Made by a program in another zone, and in turns all the same.
+  for (BenchResult& result : b.results) result.started_at.replace(11, 2, "05").replace(23, 1, "-05:00");
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("latency")->was_paired);
   // All of A first, then all of B.
   for (BenchResult& result : b.results) result.started_at.replace(11, 2, "11");
   const RunComparison behind = compare_runs(a.side, b.side);

@@ -24,11 +24,6 @@ TEST(RunFolder, AnUnwritablePlaceIsWrongUse) {
   EXPECT_THAT(folder.error().sentence(), testing::HasSubstr("choose a writable place with --output-dir"));
 }
 
-TEST(Timestamp, IsOfRfc3339WithAColonInItsZone) {
-  EXPECT_THAT(timestamp_now(), testing::MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
-                                                     "[+-][0-9]{2}:[0-9]{2}"));
-}
-
 TEST(FileNameOf, KeepsPlainCharactersOnly) {
   EXPECT_EQ(file_name_of("yolo11n_rgb"), "yolo11n_rgb");
   EXPECT_EQ(file_name_of("../../etc/passwd"), "_.._.._etc_passwd");
