@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "doctor/message_text.h"
+#include "doctor/ollama_messages.h"
 #include "doctor/rules.h"
 
 namespace headroom::doctor {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr const char* kHost = "host";
 
-std::optional<LogMessage> read(std::string_view line) {
+std::optional<LogMessage> read_ggml(std::string_view line) {
   LogMessage message;
   const bool is_buffer =
       (has(line, "alloc_buffer: allocating ") && has(line, "failed")) ||
@@ -50,14 +51,16 @@ std::optional<LogMessage> read(std::string_view line) {
   return message;
 }
 
+std::optional<LogMessage> read(std::string_view line) {
+  if (auto own = read_ollama(line)) return own;
+  auto message = read_ggml(line);
+  if (message && is_ollama_line(line)) message->add("runtime", "ollama");
+  return message;
+}
+
 // Layers that leave the GPU take their weights along: as many as make room for the request, or, where the
 // weights themselves did not fit, as many as do fit.
-struct Layers {
-  std::int64_t stay = 0;
-  Bytes freed;  // by those that leave
-};
-
-std::optional<Layers> layers_that_fit(const LogMessage& message) {
+std::optional<GpuLayers> layers_that_fit(const LogMessage& message) {
   const auto requested = message.bytes("requested_bytes"), model = message.bytes("model_buffer_bytes"),
              free = message.bytes("free_bytes");
   const auto layers = message.number("layers"), on_gpu = message.number("gpu_layers");
@@ -66,12 +69,12 @@ std::optional<Layers> layers_that_fit(const LogMessage& message) {
   if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers && model->count >= *on_gpu) {
     const std::int64_t each = model->count / *on_gpu;
     const std::int64_t leave = (requested->count - 1) / each + 1;
-    return Layers{std::max<std::int64_t>(0, *on_gpu - leave), Bytes{std::min(leave, *on_gpu) * each}};
+    return GpuLayers{std::max<std::int64_t>(0, *on_gpu - leave), Bytes{std::min(leave, *on_gpu) * each}};
   }
   if (free && layers && !model && *layers > 0 && *layers < kMostLayers && *free < *requested) {
     const double part = static_cast<double>(free->count) / static_cast<double>(requested->count);
     const auto stay = static_cast<std::int64_t>(part * static_cast<double>(*layers));
-    return Layers{stay, Bytes{requested->count / *layers * (*layers - stay)}};
+    return GpuLayers{stay, Bytes{requested->count / *layers * (*layers - stay)}};
   }
   return std::nullopt;
 }
@@ -82,7 +85,10 @@ void add_cures(const LogMessage& message, Finding& finding) {
   const auto cache = message.bytes("kv_cache_bytes");
   const std::optional<Bytes> half_cache = cache ? std::optional(Bytes{cache->count / 2}) : std::nullopt;
   auto& cures = finding.cures;
-  if (const auto layers = message.subject == kHost ? std::nullopt : layers_that_fit(message))
+  const bool is_host = message.subject == kHost;
+  const auto layers = is_host ? std::nullopt : layers_that_fit(message);
+  if (is_of_ollama(message)) return add_ollama_cures(message, layers, is_host, cures);
+  if (layers)
     cures.push_back(
         {fmt::format(
              "keep {} layers on the GPU at most: the others make room for this, and what comes after it "
@@ -107,7 +113,6 @@ void add_cures(const LogMessage& message, Finding& finding) {
        half_cache});
   cures.push_back({"keep the cache in 8 bits (half of f16; before September 2025 -fa alone)",
                    "-fa on -ctk q8_0 -ctv q8_0", half_cache});
-  const bool is_host = message.subject == kHost;
   if (is_host)
     cures.push_back({"map the model's file instead of reading it", "leave out --no-mmap and --mlock", {}});
   else if (cures.size() < 3)
@@ -125,6 +130,7 @@ void add_cures(const LogMessage& message, Finding& finding) {
 }
 
 Finding explain(const LogMessage& message) {
+  if (is_ollama_refusal(message)) return explain_ollama(message);
   const std::string size = words_for(message.bytes("requested_bytes"));
   Finding finding;
   if (message.subject == "pinned") {
@@ -140,8 +146,9 @@ Finding explain(const LogMessage& message) {
   }
   finding.id = "ggml-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title = fmt::format("ggml could not allocate a buffer of {} {}", size,
-                              message.subject == kHost ? "in the host's memory" : "on the GPU");
+  finding.title =
+      fmt::format("{} could not allocate a buffer of {} {}", is_of_ollama(message) ? "Ollama (ggml)" : "ggml",
+                  size, message.subject == kHost ? "in the host's memory" : "on the GPU");
   finding.cause = message.text("wanted") == "weights"
                       ? "The model's layers did not fit in what was free."
                       : "A model's layers, its key-value cache or the buffer of a batch did not fit in what "
@@ -154,12 +161,15 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule ggml_rule() {
-  return {"ggml",
-          {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
-           "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
-           "ErrorOutOfDeviceMemory", "error loading model: unable to allocate", "memory for the kv cache"},
-          read,
-          explain};
+  LogRule rule{
+      "ggml",
+      {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
+       "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
+       "ErrorOutOfDeviceMemory", "error loading model: unable to allocate", "memory for the kv cache"},
+      read,
+      explain};
+  rule.anchors.insert(rule.anchors.end(), ollama_anchors().begin(), ollama_anchors().end());
+  return rule;
 }
 
 }  // namespace headroom::doctor

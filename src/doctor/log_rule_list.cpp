@@ -14,7 +14,7 @@ const std::vector<LogRule>& log_rules() {
       nvgpu_rule(),        page_allocation_rule(),  oom_kill_rule(),
       oom_daemon_rule(),   shell_killed_rule(),     heap_limit_rule(),
       cuda_rule(),         host_memory_rule(),      ggml_context_rule(),
-      vllm_context_rule(), shared_memory_rule(),
+      vllm_context_rule(), shared_memory_rule(),    ollama_context_rule(),
   };
   return kRules;
 }

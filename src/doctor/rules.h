@@ -16,6 +16,7 @@ LogRule jetson_utils_rule();
 LogRule nvgpu_rule();
 LogRule nvmap_rule();
 LogRule nvmap_permission_rule();
+LogRule ollama_context_rule();
 LogRule onnxruntime_rule();
 LogRule oom_daemon_rule();
 LogRule oom_kill_rule();

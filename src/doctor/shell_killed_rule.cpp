@@ -44,6 +44,7 @@ std::optional<LogMessage> read_starter(std::string_view line) {
     message.add("pid", pid ? pid : integer_after(line, "(pid "));
     return message;
   }
+  if (has(line, "llama runner process has terminated: signal: killed")) return killed("a runner of Ollama");
   // gunicorn's.
   if (has(line, "was sent SIGKILL! Perhaps out of memory?")) {
     LogMessage message = killed("a worker");
@@ -135,13 +136,13 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule shell_killed_rule() {
-  LogRule rule{
-      "shell-killed",
-      {"Killed", "was sent SIGKILL!", "process has died", "exited with code 137", "killed by signal: Killed",
-       "zsh: killed ", "Killed signal terminated program ", "internal compiler error: Killed",
-       "terminated with signal 9", "died due to signal 9", "died with <Signals.SIGKILL"},
-      read,
-      explain};
+  LogRule rule{"shell-killed",
+               {"Killed", "was sent SIGKILL!", "process has died", "exited with code 137",
+                "killed by signal: Killed", "terminated: signal: killed", "zsh: killed ",
+                "Killed signal terminated program ", "internal compiler error: Killed",
+                "terminated with signal 9", "died due to signal 9", "died with <Signals.SIGKILL"},
+               read,
+               explain};
   rule.from_outside = true;
   return rule;
 }

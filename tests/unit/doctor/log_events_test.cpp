@@ -206,6 +206,75 @@ TEST(LogEvents, CuresOfLlamaCppAreComputedFromItsOwnFigures) {
   EXPECT_THAT(commands, testing::Contains("-ub 256"));
 }
 
+// As Ollama's server logs it, before and in the words of its runner.
+TEST(LogEvents, OllamasCuresAreItsOwnSettings) {
+  const auto findings = findings_of(
+      {"time=2025-09-10T10:11:10.000Z level=INFO source=server.go:431 msg=\"starting llama server\" "
+       "cmd=\"/usr/bin/ollama runner --model /blobs/sha256-81 --ctx-size 8192 --batch-size 512 "
+       "--n-gpu-layers 33 --parallel 4 --port 44533\"",
+       "load_tensors: offloaded 33/33 layers to GPU",
+       "load_tensors:        CUDA0 model buffer size =  3300.00 MiB", "llama_context: n_ctx         = 8192",
+       "llama_kv_cache_unified:      CUDA0 KV buffer size =  1024.00 MiB",
+       "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 560.00 MiB on device 0: cudaMalloc failed: "
+       "out "
+       "of memory",
+       "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560",
+       "time=2025-09-10T10:11:12.123Z level=ERROR source=sched.go:455 msg=\"error loading llama server\" "
+       "error=\"llama runner process has terminated: cudaMalloc failed: out of "
+       "memory\\nggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560\""});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(findings[0].evidence.size(), 3U);
+  EXPECT_EQ(findings[0].title, "Ollama (ggml) could not allocate a buffer of 560.0 MiB on the GPU");
+  const auto commands = commands_of(findings[0]);
+  // Three of four contexts of 256 MiB; the context of one is 2048.
+  EXPECT_EQ(findings[0].cures.at(0).command, "OLLAMA_NUM_PARALLEL=1 ollama serve");
+  EXPECT_EQ(findings[0].cures.at(0).saves, mebibytes(768));
+  EXPECT_THAT(commands,
+              testing::Contains("/set parameter num_gpu 27  # API: \"options\": {\"num_gpu\": 27}"));
+  EXPECT_THAT(commands,
+              testing::Contains("/set parameter num_ctx 1024  # API: \"options\": {\"num_ctx\": 1024}"));
+  EXPECT_THAT(commands, testing::Contains("OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=q8_0 ollama serve"));
+  EXPECT_THAT(commands, testing::Each(testing::Not(testing::HasSubstr("-ngl"))));
+}
+
+TEST(LogEvents, OllamasRefusalIsOneEventWithTheHostsFigures) {
+  const auto findings = findings_of(
+      {"time=2026-03-25T09:45:06.861Z level=INFO source=sched.go:484 msg=\"system memory\" total=\"10.0 "
+       "GiB\" "
+       "free=\"4.8 GiB\" free_swap=\"0 B\"",
+       "time=2026-03-25T09:45:06.861Z level=INFO source=memory.go:326 msg=\"offload to cpu\" "
+       "layers.requested=-1 layers.model=29 layers.offload=0 layers.split=\"\" memory.available=\"[4.8 "
+       "GiB]\" "
+       "memory.required.full=\"5.3 GiB\" memory.required.kv=\"896.0 MiB\"",
+       "time=2026-03-25T09:45:06.861Z level=WARN source=server.go:1044 msg=\"model request too large for "
+       "system\" requested=\"5.3 GiB\" available=\"4.8 GiB\" total=\"10.0 GiB\" free=\"4.8 GiB\" swap=\"0 "
+       "B\"",
+       "time=2026-03-25T09:45:06.861Z level=INFO source=sched.go:511 msg=\"Load failed\" "
+       "model=/blobs/sha256-66 error=\"model requires more system memory (5.3 GiB) than is available (4.8 "
+       "GiB)\"",
+       "Error: 500 Internal Server Error: model requires more system memory (5.3 GiB) than is available (4.8 "
+       "GiB)"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "ollama-out-of-memory");
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_THAT(findings[0].cause, testing::HasSubstr("512.0 MiB more than the host's free memory"));
+  EXPECT_EQ(findings[0].cures.at(0).saves, mebibytes(448));
+  EXPECT_THAT(commands_of(findings[0]), testing::Contains(testing::HasSubstr("fallocate -l 5G")));
+}
+
+TEST(LogEvents, TheJournalsAndDockersNameOfOllamaTellsWhoseGgmlItIs) {
+  const std::string ggml = "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560";
+  for (const char* prefix :
+       {"Feb 21 01:41:02 orin ollama[402476]: ", "ollama  | ", "[pod/ollama-7d/ollama] "}) {
+    const auto findings = findings_of({prefix + ggml});
+    ASSERT_EQ(findings.size(), 1U) << prefix;
+    EXPECT_THAT(commands_of(findings[0]), testing::Contains(testing::HasSubstr("num_ctx"))) << prefix;
+  }
+  EXPECT_THAT(commands_of(findings_of({ggml}).at(0)),
+              testing::Each(testing::Not(testing::HasSubstr("num_"))));
+}
+
 TEST(LogEvents, LayersThatFitWhenTheWeightsDidNot) {
   const auto findings =
       findings_of({"llama_model_load_from_file_impl: using device CUDA0 (Orin) - 2048 MiB free",
