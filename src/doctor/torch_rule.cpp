@@ -242,13 +242,57 @@ Cure less_splitting(const LogMessage& message, const Figures& figures) {
           figures.idle};
 }
 
+// What PyTorch asks the driver for: 2 MiB for requests up to 1 MiB, 20 MiB below 10 MiB, then whole 2 MiB.
+Bytes block_for(Bytes requested) {
+  constexpr Bytes kSmall = mebibytes(1), kSmallBlock = mebibytes(2), kLarge = mebibytes(10),
+                  kLargeBlock = mebibytes(20);
+  if (requested <= kSmall) return kSmallBlock;
+  if (requested < kLarge) return kLargeBlock;
+  return Bytes{(requested.count + kSmallBlock.count - 1) / kSmallBlock.count * kSmallBlock.count};
+}
+
+// The fraction is of the whole GPU, and what is reserved counts against it, idle blocks included. In
+// hundredths: what the request needs, up; what is there for the program, down.
+Cure larger_share(const Figures& figures) {
+  const std::string_view what = "allow the program a larger share";
+  const auto command = [](std::string_view share) {
+    return fmt::format("torch.cuda.set_per_process_memory_fraction({})", share);
+  };
+  if (!figures.total || figures.total->count <= 0 || !figures.allocated)
+    return {std::string(what), command("SHARE"), {}};
+  // Four figures of hundredths of a GiB, each up to 5 MiB too small.
+  constexpr Bytes kRounded = mebibytes(20);
+  constexpr double kHundredths = 100;
+  const auto hundredths = [&](Bytes size) {
+    return kHundredths * static_cast<double>(size.count) / static_cast<double>(figures.total->count);
+  };
+  const Bytes reserved = *figures.allocated + figures.idle;
+  const double needed =
+      std::ceil(hundredths(reserved + block_for(*figures.requested) + kRounded)) / kHundredths;
+  const double most = std::floor(hundredths(reserved + *figures.free)) / kHundredths;
+  const double now = hundredths(*figures.allowed) / kHundredths;
+  if (needed > most)
+    return {fmt::format("{}: {:.2f} of the GPU at most, which is all that is free (it has {:.2f})", what,
+                        most, now),
+            command(fmt::format("{:.2f}", most)),
+            {}};
+  return {fmt::format("{}: this request needs {:.2f} of the GPU, up to {:.2f} are there (it has {:.2f})",
+                      what, needed, most, now),
+          command(fmt::format("{:.2f}", needed)),
+          {}};
+}
+
 // A request that grows with the batch may be as large as what is there for it.
 Cure smaller_batch(const Figures& figures, Cause cause) {
   std::optional<Bytes> there;
-  if (figures.free)
-    there = *figures.free + figures.idle;
-  else if (cause == Cause::too_large)
-    there = *figures.total - figures.others.value_or(Bytes{});
+  if (figures.free) {
+    Bytes room = *figures.free;
+    // Of what is free only what the program still allows itself.
+    if (figures.allowed && figures.allocated)
+      room = std::clamp(*figures.allowed - *figures.allocated - figures.idle, Bytes{0}, room);
+    there = room + figures.idle;
+  }
+  if (!figures.free && cause == Cause::too_large) there = *figures.total - figures.others.value_or(Bytes{});
   if (!there || !figures.requested || figures.requested->count <= 0 || there->count <= 0)
     return {"use a smaller batch or input", "batch_size = batch_size // 2", {}};
   const double part = static_cast<double>(there->count) / static_cast<double>(figures.requested->count);
@@ -271,9 +315,7 @@ void add_cures(const LogMessage& message, const Figures& figures, Cause cause, F
         {fmt::format("end or move what else uses the GPU (process {})", message.text("other_processes")),
          "nvidia-smi --query-compute-apps=pid,used_memory --format=csv", figures.others});
   };
-  if (cause == Cause::own_share)
-    cures.push_back(
-        {"allow the program a larger share", "torch.cuda.set_per_process_memory_fraction(SHARE)", {}});
+  if (cause == Cause::own_share) cures.push_back(larger_share(figures));
   if (cause == Cause::other_processes) end_others();
   if (cause == Cause::rest_of_system) {
     cures.push_back({"see who holds the rest, and end it", "headroom top", figures.of_the_rest()});

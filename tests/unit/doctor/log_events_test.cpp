@@ -503,7 +503,48 @@ TEST(LogEvents, TheProgramsOwnShareIsNoWantOfMemory) {
                    "allocated; 3.20 GiB free; 3.72 GiB allowed; 3.60 GiB reserved in total by PyTorch)"});
   EXPECT_THAT(findings.at(0).cause,
               HasSubstr("allowed itself was used up (3.72 GiB), while 3.20 GiB were free"));
-  EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(SHARE)");
+  // 3.60 GiB reserved, 0.20 wanted, of 7.79; 3.60 + 3.20 are there.
+  EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(0.49)");
+  EXPECT_THAT(findings[0].cures[0].what,
+              HasSubstr("needs 0.49 of the GPU, up to 0.87 are there (it has 0.48)"));
+}
+
+// PyTorch takes 20 MiB at once for a request of 1 to 10 MiB, 2 MiB for a smaller one: 1.97 GiB and that,
+// of 4.
+TEST(LogEvents, ASharesRequestIsTheBlockThatPyTorchTakes) {
+  const auto command = [](const char* requested) {
+    return findings_of(
+               {fmt::format("RuntimeError: CUDA out of memory. Tried to allocate {} (GPU 0; 4.00 GiB total "
+                            "capacity; 1.95 GiB already allocated; 1.90 GiB free; 1.97 GiB allowed; 1.97 "
+                            "GiB reserved in total by PyTorch)",
+                            requested)})
+        .at(0)
+        .cures.at(0)
+        .command;
+  };
+  EXPECT_EQ(command("8.00 MiB"), "torch.cuda.set_per_process_memory_fraction(0.51)");
+  EXPECT_EQ(command("512.00 KiB"), "torch.cuda.set_per_process_memory_fraction(0.50)");
+}
+
+TEST(LogEvents, ASmallerBatchHasTheRoomThatIsAllowedOnly) {
+  const auto findings = findings_of(
+      {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total "
+       "capacity of 15.77 GiB of which 11.00 GiB is free. 4.00 GiB allowed; Of the allocated memory "
+       "3.80 GiB is allocated by PyTorch, and 10.00 MiB is reserved by PyTorch but unallocated."});
+  EXPECT_EQ(findings.at(0).cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(0.26)");
+  // 4.00 - 3.80 GiB are 80 % of it.
+  EXPECT_THAT(commands_of(findings[0]), testing::Contains("batch_size = max(1, int(0.80 * batch_size))"));
+}
+
+// 7.00 GiB reserved and 552 MiB wanted of 7.60 GiB, of which 560 MiB are free: 0.99 is what there is.
+TEST(LogEvents, AShareIsNoLargerThanWhatIsFree) {
+  const auto findings = findings_of(
+      {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 552.00 MiB. GPU 0 has a total "
+       "capacity of 7.60 GiB of which 560.00 MiB is free. 7.20 GiB allowed; Of the allocated memory "
+       "7.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."});
+  EXPECT_THAT(findings.at(0).cause, HasSubstr("allowed itself was used up"));
+  EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.set_per_process_memory_fraction(0.99)");
+  EXPECT_THAT(findings[0].cures[0].what, HasSubstr("0.99 of the GPU at most"));
 }
 
 // The cure by what is there for it: 51.23 GiB free, of a request of 124.68 GiB on a GPU of 80.
