@@ -58,8 +58,8 @@ Finding explain(const LogMessage&) { return {}; }  // it is none by itself
 
 LogRule ollama_context_rule() {
   LogRule rule{"ollama-context",
-               {"layers.offload=", "KvCacheType:", "\"kv cache\" device=", "--ctx-size ",
-                "free_swap=", "OLLAMA_NUM_PARALLEL:", "ollama runner --"},
+               {"s.offload=", "CacheType:", "msg=\"kv cache\" device=", "--ctx-size ",
+                "_swap=", "OLLAMA_NUM_PARALLEL:"},
                read,
                explain};
   rule.context_of = "ggml";

@@ -138,7 +138,7 @@ Finding explain(const LogMessage& message) {
 LogRule shell_killed_rule() {
   LogRule rule{"shell-killed",
                {"Killed", "was sent SIGKILL!", "process has died", "exited with code 137",
-                "killed by signal: Killed", "terminated: signal: killed", "zsh: killed ",
+                "killed by signal: Killed", ": signal: killed", "zsh: killed ",
                 "Killed signal terminated program ", "internal compiler error: Killed",
                 "terminated with signal 9", "died due to signal 9", "died with <Signals.SIGKILL"},
                read,
