@@ -38,9 +38,10 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
   }
   if (!is_refused) return std::nullopt;
   auto requested = size_after(line, "buffer of size ");
+  if (!requested) requested = size_after(line, "emory allocation of size ");
+  message.is_rounded = !requested;
   if (!requested) requested = size_after(line, "allocating ");
   if (!requested) requested = size_after(line, "attempted to allocate ");
-  if (!requested) requested = size_after(line, "emory allocation of size ");
   message.add("requested_bytes", requested);
   if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
   if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc"))

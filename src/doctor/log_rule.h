@@ -20,6 +20,8 @@ struct LogMessage {
   // of another part soon after belongs to the same event.
   std::string part{};
   bool may_go_on = false;  // it looks cut: the next line may have the rest
+  // Its requested_bytes is a figure of a few digits, "345.72 MiB": another line of the event may be exact.
+  bool is_rounded = false;
   std::vector<Figure> figures;
 
   void add(std::string_view name, const std::optional<Bytes>& bytes);

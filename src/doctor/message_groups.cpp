@@ -32,6 +32,15 @@ bool same_size(const LogMessage& a, const LogMessage& b) {
   return std::abs(difference) <= 0.01 * static_cast<double>(std::max(one->count, other->count));
 }
 
+// What another line of the same event tells.
+void add_part(LogMessage& message, const LogMessage& part) {
+  if (const auto exact = part.bytes("requested_bytes"); exact && message.is_rounded && !part.is_rounded) {
+    message.set({"requested_bytes", exact->count});
+    message.is_rounded = false;
+  }
+  message.add_absent(part);
+}
+
 }  // namespace
 
 MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMessage& message,
@@ -126,7 +135,7 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   if (is_part) {
     group->parts.push_back(message.part);
     group->last = at;
-    if (group->last_stands) group->message.add_absent(message);
+    if (group->last_stands) add_part(group->message, message);
     add_evidence(group->evidence, std::move(evidence), false);
     return;
   }

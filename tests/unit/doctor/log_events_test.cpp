@@ -206,6 +206,29 @@ TEST(LogEvents, CuresOfLlamaCppAreComputedFromItsOwnFigures) {
   EXPECT_THAT(commands, testing::Contains("-ub 256"));
 }
 
+// "7605.33 MiB" is a rounded figure; the next line of the event has all of its digits, also where a third one
+// comes in between.
+TEST(LogEvents, TheExactSizeOfAnEventStands) {
+  const std::string rounded =
+      "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 7605.33 MiB on device 0: cudaMalloc failed: "
+      "out "
+      "of memory";
+  const std::string load = "llama_model_load: error loading model: unable to allocate CUDA0 buffer";
+  const std::string exact = "alloc_tensor_range: failed to allocate CUDA0 buffer of size 7974779904";
+  for (const auto& lines :
+       {std::vector{rounded, exact, load}, {rounded, load, exact}, {exact, rounded, load}}) {
+    const auto findings = findings_of(lines);
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_EQ(findings[0].times, 1);
+    EXPECT_EQ(figure(findings[0], "requested_bytes"), 7974779904);
+  }
+  // Of the next event it is not.
+  const auto two = findings_of({rounded, rounded, exact});
+  ASSERT_EQ(two.size(), 1U);
+  EXPECT_EQ(two[0].times, 2);
+  EXPECT_EQ(figure(two[0], "requested_bytes"), 7974766510);
+}
+
 // As Ollama's server logs it, before and in the words of its runner.
 TEST(LogEvents, OllamasCuresAreItsOwnSettings) {
   const auto findings = findings_of(
