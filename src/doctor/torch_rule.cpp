@@ -41,6 +41,9 @@ void read_processes(std::string_view line, LogMessage& message) {
     }
   }
   if (processes.empty()) return;
+  // Of a message that is cut off before it tells its own, one of those that it names may be it: a container's
+  // programs do not find themselves by their number.
+  const bool are_others = allocated || message.bytes("process_bytes") || has(line, "Including non-");
   double sum = 0;  // hostile figures would overflow an integer
   std::string pids;
   for (const Process& process : processes) {
@@ -48,8 +51,9 @@ void read_processes(std::string_view line, LogMessage& message) {
     pids += fmt::format("{}{}", pids.empty() ? "" : " ", process.pid);
   }
   constexpr double kMostBytes = 9e18;
-  if (sum < kMostBytes) message.add("other_processes_bytes", Bytes{std::llround(sum)});
-  message.add("other_processes", pids);
+  if (sum < kMostBytes)
+    message.add(are_others ? "other_processes_bytes" : "named_processes_bytes", Bytes{std::llround(sum)});
+  message.add(are_others ? "other_processes" : "named_processes", pids);
 }
 
 // "3.72 GiB allowed;": what set_per_process_memory_fraction leaves. A sentence or a figure stands before it.
@@ -142,6 +146,7 @@ std::optional<LogMessage> read(std::string_view line) {
 enum class Cause {
   too_large,        // one allocation is larger than the GPU
   unknown,          // the message does not tell who held the memory
+  cut_off,          // it tells what others held, and not what the program did
   own_share,        // what the program allowed itself is used up, and the GPU has more
   spilled,          // more is allocated than there is: the driver moved some to the host
   other_processes,  //
@@ -151,7 +156,7 @@ enum class Cause {
 };
 
 struct Figures {
-  std::optional<Bytes> requested, total, free, allocated, others, allowed, process, pools;
+  std::optional<Bytes> requested, total, free, allocated, others, named, allowed, process, pools;
   Bytes idle;  // reserved and not allocated
   explicit Figures(const LogMessage& message)
       : requested(message.bytes("requested_bytes")),
@@ -159,6 +164,7 @@ struct Figures {
         free(possible(message, "free_bytes")),
         allocated(possible(message, "allocated_bytes")),
         others(possible(message, "other_processes_bytes")),
+        named(possible(message, "named_processes_bytes")),
         allowed(possible(message, "allowed_bytes")),
         process(possible(message, "process_bytes")),
         pools(possible(message, "private_pools_bytes")),
@@ -167,6 +173,11 @@ struct Figures {
   static std::optional<Bytes> possible(const LogMessage& message, std::string_view name) {
     const auto bytes = message.bytes(name);
     return bytes && is_impossible(*bytes) ? std::nullopt : bytes;
+  }
+  std::optional<Bytes> own() const { return allocated ? allocated : process; }
+  // What a message that is cut off leaves to the program, and to what is of no process.
+  Bytes own_at_most() const {
+    return std::max(Bytes{0}, *total - free.value_or(Bytes{0}) - others.value_or(Bytes{0}));
   }
   // What is neither free nor the program's; where its context is not told, that is taken for the rest's.
   Bytes of_the_rest() const { return *total - *free - process.value_or(*allocated + idle); }
@@ -179,10 +190,15 @@ Cause cause_of(const Figures& figures) {
   if (requested && allowed && figures.free && *figures.free >= *requested &&
       *allowed - *requested < allocated.value_or(Bytes{}) + figures.idle)
     return Cause::own_share;
-  if (!allocated || !total) return Cause::unknown;
-  if (*allocated > *total) return Cause::spilled;
-  if (figures.others && *figures.others > *allocated) return Cause::other_processes;
-  if (figures.free && figures.of_the_rest() > *allocated) return Cause::rest_of_system;
+  if (!total) return Cause::unknown;
+  const auto own = figures.own();
+  if (!own && figures.others)
+    return *figures.others > figures.own_at_most() ? Cause::other_processes : Cause::cut_off;
+  if (!own) return figures.named ? Cause::cut_off : Cause::unknown;
+  if (*own > *total) return Cause::spilled;
+  if (figures.others && *figures.others > *own) return Cause::other_processes;
+  if (figures.free && figures.of_the_rest() > *own) return Cause::rest_of_system;
+  if (!allocated) return Cause::own_tensors;
   // A pool is never used to its last block: what lies idle must be a fair share of it, too.
   constexpr double kFairShare = 0.05;
   const bool is_much = static_cast<double>(figures.idle.count) >=
@@ -196,6 +212,16 @@ std::string words_of(Cause cause, const Figures& figures) {
       return "One allocation is larger than the whole GPU memory: the input or the batch is too large.";
     case Cause::unknown:
       break;
+    case Cause::cut_off:
+      return figures.others
+                 ? fmt::format(
+                       "The message is cut off before it tells what this program held: {} at most, as other "
+                       "processes held {}.",
+                       format_bytes(figures.own_at_most()), format_bytes(*figures.others))
+                 : fmt::format(
+                       "The message is cut off: the processes that it names held {}, and one of them may be "
+                       "this program.",
+                       format_bytes(*figures.named));
     case Cause::own_share:
       return fmt::format(
           "The share of the GPU that the program allowed itself was used up ({}), while {} were free.",
@@ -204,20 +230,27 @@ std::string words_of(Cause cause, const Figures& figures) {
       return fmt::format(
           "{} are allocated on a GPU of {}: the driver had moved memory to the host's already, and none was "
           "left.",
-          format_bytes(*figures.allocated), format_bytes(*figures.total));
+          format_bytes(*figures.own()), format_bytes(*figures.total));
     case Cause::other_processes:
+      if (!figures.own())
+        return fmt::format("Other processes held {} of the GPU, this one {} at most.",
+                           format_bytes(*figures.others), format_bytes(figures.own_at_most()));
       return fmt::format("Other processes held {} of the GPU, this one {}.", format_bytes(*figures.others),
-                         format_bytes(figures.process.value_or(*figures.allocated)));
+                         format_bytes(figures.process.value_or(*figures.own())));
     case Cause::rest_of_system:
       return fmt::format(
-          "Something else held the memory: PyTorch's own tensors were {} of {}. On a Jetson that is the rest "
-          "of the system, which shares the memory.",
-          format_bytes(*figures.allocated), format_bytes(*figures.total));
+          "Something else held the memory: {} {} of {}. On a Jetson that is the rest of the system, which "
+          "shares the memory.",
+          figures.allocated ? "PyTorch's own tensors were" : "this program held",
+          format_bytes(*figures.own()), format_bytes(*figures.total));
     case Cause::fragmentation:
       return fmt::format(
           "Fragmentation: PyTorch held {} without using them, in pieces of which none was large enough.",
           format_bytes(figures.idle));
     case Cause::own_tensors:
+      if (!figures.allocated)
+        return fmt::format("The program itself filled the memory: it held {} of {}.",
+                           format_bytes(*figures.own()), format_bytes(*figures.total));
       return fmt::format("The program's own tensors filled the memory: {} were allocated{}.",
                          format_bytes(*figures.allocated),
                          figures.pools ? fmt::format(", {} of them in private pools (CUDA graphs)",
@@ -297,10 +330,14 @@ Cure smaller_batch(const Figures& figures, Cause cause) {
     return {"use a smaller batch or input", "batch_size = batch_size // 2", {}};
   const double part = static_cast<double>(there->count) / static_cast<double>(figures.requested->count);
   if (part >= 1) return {"use a smaller batch or input", "batch_size = batch_size // 2", {}};
-  return {fmt::format("use a smaller batch or input: this request fits at {:.0f} % of it at most, where it "
-                      "grows with it",
-                      std::floor(100 * part)),
-          fmt::format("batch_size = max(1, int({:.2f} * batch_size))", std::floor(100 * part) / 100),
+  // A message that is cut off does not tell what lies idle, which would serve, too.
+  const double percent = std::floor(100 * part);
+  const std::string fits =
+      figures.free && !figures.allocated
+          ? fmt::format("what is free holds {:.0f} % of this request, which may grow with it", percent)
+          : fmt::format("this request fits at {:.0f} % of it at most, where it grows with it", percent);
+  return {"use a smaller batch or input: " + fits,
+          fmt::format("batch_size = max(1, int({:.2f} * batch_size))", percent / 100),
           {}};
 }
 
@@ -317,6 +354,11 @@ void add_cures(const LogMessage& message, const Figures& figures, Cause cause, F
   };
   if (cause == Cause::own_share) cures.push_back(larger_share(figures));
   if (cause == Cause::other_processes) end_others();
+  if (figures.named && cause == Cause::cut_off)
+    cures.push_back({fmt::format("see which of them is this program, and end or move the others (process {})",
+                                 message.text("named_processes")),
+                     "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
+                     {}});
   if (cause == Cause::rest_of_system) {
     cures.push_back({"see who holds the rest, and end it", "headroom top", figures.of_the_rest()});
     cures.push_back({"on a Jetson, give the page cache back before models are loaded",
@@ -350,7 +392,7 @@ Finding explain(const LogMessage& message) {
                   figures.total ? fmt::format(" of {}", format_bytes(*figures.total)) : "");
   finding.cause = words_of(cause, figures);
   finding.confidence = cause == Cause::too_large || cause == Cause::own_share ? Confidence::certain
-                       : cause == Cause::unknown                              ? Confidence::possible
+                       : cause == Cause::unknown || cause == Cause::cut_off   ? Confidence::possible
                                                                               : Confidence::likely;
   add_cures(message, figures, cause, finding);
   return finding;

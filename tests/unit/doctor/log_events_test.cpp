@@ -570,6 +570,40 @@ TEST(LogEvents, AShareIsNoLargerThanWhatIsFree) {
   EXPECT_THAT(findings[0].cures[0].what, HasSubstr("0.99 of the GPU at most"));
 }
 
+// Cut off where a log was: by its end, by a logger's longest line.
+TEST(LogEvents, AMessageThatIsCutOffTellsWhatItStillTells) {
+  const std::string head =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 392.00 MiB. GPU 0 has a total capacity "
+      "of "
+      "29.97 GiB of which 201.12 MiB is free. ";
+  const std::string one = "Process 2345 has 10.25 GiB memory in use. ",
+                    other = "Process 34567 has 4.50 GiB memory in use. ";
+  const auto finding = [&](const std::string& tail) { return findings_of({head + tail}).at(0); };
+  // 29.97 GiB less 201.12 MiB less 14.75 GiB.
+  const Finding of_both = finding(one + other + "Including non-Py");
+  EXPECT_THAT(of_both.cause, HasSubstr("15.02 GiB at most, as other processes held 14.75 GiB"));
+  EXPECT_EQ(of_both.confidence, Confidence::possible);
+  EXPECT_EQ(figure(of_both, "other_processes_bytes"), 15837691904);
+  EXPECT_EQ(of_both.cures.at(0).saves, Bytes{15837691904});
+  const Finding of_many = finding(one + one + other + "Including non-PyTorch memory, this pro");
+  EXPECT_THAT(of_many.cause,
+              HasSubstr("Other processes held 25.00 GiB of the GPU, this one 4.77 GiB at most"));
+  // One of them may be the program itself: not to be ended, and nothing to save.
+  const Finding named = finding(one + other);
+  EXPECT_THAT(named.cause, HasSubstr("names held 14.75 GiB, and one of them may be this program"));
+  EXPECT_EQ(figure(named, "other_processes_bytes"), -1);
+  EXPECT_EQ(figure(named, "named_processes_bytes"), 15837691904);
+  EXPECT_THAT(named.cures.at(0).what, HasSubstr("see which of them is this program"));
+  EXPECT_FALSE(named.cures[0].saves);
+  // Its own is told, what of it are tensors is not.
+  const std::string own = "Including non-PyTorch memory, this process has ";
+  EXPECT_THAT(finding(other + own + "25.10 GiB memory in use. Of the allo").cause,
+              HasSubstr("The program itself filled the memory: it held 25.10 GiB of 29.97 GiB"));
+  EXPECT_THAT(finding(one + one + own + "9.20 GiB memory in use. Of the allo").cause,
+              HasSubstr("Other processes held 20.50 GiB of the GPU, this one 9.20 GiB."));
+  EXPECT_THAT(commands_of(of_both), testing::Contains("batch_size = max(1, int(0.51 * batch_size))"));
+}
+
 // The cure by what is there for it: 51.23 GiB free, of a request of 124.68 GiB on a GPU of 80.
 TEST(LogEvents, AMuchSmallerBatchGoesByWhatIsFree) {
   const auto findings =
