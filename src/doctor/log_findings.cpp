@@ -157,7 +157,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
   LogMessage message;
   const LogRule* rule = rule_of(line, owners, message);
   if (!rule) {
-    if (report_.is_open()) report_.read(line);
+    if (report_.is_open()) report_.read(line, number);
   } else if (!rule->context_of.empty()) {
     LogMessage& known = context_[rule->context_of];
     for (Figure& figure : message.figures) known.set(std::move(figure));
@@ -165,7 +165,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the
     // report.
     const bool is_kill = !message.event.empty();
-    if (is_kill && message.bytes("virtual_bytes")) report_.end(message);
+    const auto victim = is_kill && message.bytes("virtual_bytes") ? report_.end(message) : std::nullopt;
     take_back_chosen(*rule, message, {file, number});
     if (const auto known = context_.find(rule->name); known != context_.end())
       message.add_absent(known->second);
@@ -177,7 +177,8 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
                              ? message.bytes("requested_bytes")
                              : std::nullopt;
     const auto before = std::exchange(refused_by_driver_, refused);
-    add(*rule, std::move(message), {file, number}, line);
+    const bool is_kept = add(*rule, std::move(message), {file, number}, line);
+    if (is_kept && victim) groups_.add_evidence({file, victim->line}, clean(victim->text));
     if (refused && before && *refused < *before) groups_.answer("tensorflow", {file, number}, clean(line));
   }
   if (owners[WordOwners::kRetry]) read_retry({file, number}, line);
@@ -202,14 +203,14 @@ void LogFindings::take_back_chosen(const LogRule& rule, LogMessage& message, con
   if (message.text("constraint").empty()) message.add("constraint", chosen->constraint);
 }
 
-void LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+bool LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                       int lines) {
   constexpr int kMostLines = 6;  // PyTorch's longest, broken at 80 columns
   cut_ = {};
   if (message.may_go_on && lines < kMostLines)
     cut_ = {&rule, at, std::string(text), lines, message.figures.size()};
   const bool may_be_taken_back = message.may_go_on || chosen_.has_value();
-  groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
+  return groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
 }
 
 // Terminals break words and keep spaces, so they come first; loggers break between words. A line that says by

@@ -43,7 +43,7 @@ class LogFindings {
   };
   // Without what loggers put around it.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
-  void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text, int lines = 1);
+  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text, int lines = 1);
   void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
   bool joins(const std::string& file, std::int64_t number, std::string_view line);
   void read_retry(const LogPlace& at, std::string_view line);

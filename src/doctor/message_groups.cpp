@@ -15,7 +15,7 @@ bool is_near(const LogPlace& before, const LogPlace& at) {
   return before.file == at.file && at.line - before.line <= MessageGroups::kNear;
 }
 
-void add_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) {
+void insert_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) {
   if (first) {
     all.insert(all.begin(), std::move(evidence));
     if (all.size() > MessageGroups::kMostEvidence) all.pop_back();
@@ -102,7 +102,7 @@ MessageGroups::Group* MessageGroups::recent_group(const LogRule& rule, const std
   return nullptr;
 }
 
-void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                         bool may_be_taken_back) {
   before_last_.reset();
   Evidence evidence{at.file, at.line, std::string(text)};
@@ -111,18 +111,18 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     if (may_be_taken_back) before_last_ = *same;
     last_group_ = static_cast<std::size_t>(same - groups_.data());
     if (same->event == message.event) same->message.add_absent(message);
-    add_evidence(same->evidence, std::move(evidence), false);
-    return;
+    insert_evidence(same->evidence, std::move(evidence), false);
+    return true;
   }
   // What systemd says of a service that the kernel has just killed a process of.
   if (rule.name == "oom-daemon" && !message.part.empty() && last_kill_ && is_near(last_kill_->at, at)) {
-    add_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
-    return;
+    insert_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
+    return true;
   }
   Group* const group = group_of(rule, message, text);
   if (group == nullptr) {
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
-    return;
+    return false;
   }
   if (may_be_taken_back) before_last_ = *group;
   if (!message.event.empty()) {
@@ -136,8 +136,8 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     group->parts.push_back(message.part);
     group->last = at;
     if (group->last_stands) add_part(group->message, message);
-    add_evidence(group->evidence, std::move(evidence), false);
-    return;
+    insert_evidence(group->evidence, std::move(evidence), false);
+    return true;
   }
   group->parts.clear();
   if (!message.part.empty()) group->parts.push_back(message.part);
@@ -149,7 +149,13 @@ void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     group->event = message.event;
     group->message = std::move(message);
   }
-  add_evidence(group->evidence, std::move(evidence), group->last_stands);
+  insert_evidence(group->evidence, std::move(evidence), group->last_stands);
+  return true;
+}
+
+void MessageGroups::add_evidence(const LogPlace& at, std::string_view text) {
+  if (last_group_ < groups_.size())
+    insert_evidence(groups_[last_group_].evidence, {at.file, at.line, std::string(text)}, false);
 }
 
 void MessageGroups::take_back() {

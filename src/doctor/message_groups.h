@@ -25,9 +25,11 @@ class MessageGroups {
   // Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.
   static constexpr std::int64_t kNear = 200;
 
-  // What may be taken back is only the begin of a message, or half of one.
-  void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+  // What may be taken back is only the begin of a message, or half of one. False: it was left out.
+  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
            bool may_be_taken_back = false);
+  // Another line of the last one that was added.
+  void add_evidence(const LogPlace& at, std::string_view text);
   // The last one that was added, if it may be, and nothing since.
   void take_back();
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/message_text.h"
+#include "doctor/oom_report.h"
 #include "doctor/rules.h"
 
 namespace headroom::doctor {
@@ -126,6 +127,18 @@ std::vector<Cure> larger_limits(const std::string& group, const std::optional<By
   return {docker("CONTAINER"), unit("UNIT")};
 }
 
+// What the kernel's line of the victim leaves out, where it is much.
+std::optional<Bytes> much_in_swap(const LogMessage& message) {
+  const auto swapped = message.bytes("victim_swap_bytes");
+  return swapped && is_much_in_swap(*swapped, message.bytes("anonymous_bytes")) ? swapped : std::nullopt;
+}
+
+void add_swap(const LogMessage& message, Finding& finding) {
+  if (const auto swapped = much_in_swap(message))
+    finding.cause += fmt::format(" {} more of the victim were in swap, which no resident memory shows.",
+                                 format_bytes(*swapped));
+}
+
 Finding explain_group(const LogMessage& message, Finding finding) {
   const auto limit = message.bytes("limit_bytes");
   finding.id = "cgroup-oom-kill";
@@ -136,6 +149,7 @@ Finding explain_group(const LogMessage& message, Finding finding) {
   finding.cause =
       "The group's processes reached its limit: it is smaller than what they need at their worst moment, or "
       "something in it grows for ever.";
+  add_swap(message, finding);
   finding.confidence = Confidence::likely;
   finding.cures = {
       {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}}};
@@ -162,9 +176,11 @@ Finding explain(const LogMessage& message) {
   const auto held = message.bytes("anonymous_bytes"), hidden = message.bytes("unaccounted_bytes"),
              total = message.bytes("ram_bytes");
   finding.id = "kernel-oom-kill";
-  finding.title = fmt::format("The kernel killed {} (process {}){}: the machine was out of memory",
+  const auto swapped = much_in_swap(message);
+  finding.title = fmt::format("The kernel killed {} (process {}){}{}: the machine was out of memory",
                               message.text("victim"), message.number("pid").value_or(0),
-                              held ? fmt::format(", which held {}", format_bytes(*held)) : "");
+                              held ? fmt::format(", which held {}", format_bytes(*held)) : "",
+                              held && swapped ? fmt::format(" and {} in swap", format_bytes(*swapped)) : "");
   if (hidden && total && hidden->count > total->count / 10) {
     finding.cause = fmt::format(
         "{} of {} belong to no process, cache or kernel object in the report: that is what the GPU and other "
@@ -172,7 +188,7 @@ Finding explain(const LogMessage& message) {
         "hold, which no process' resident memory shows.",
         format_bytes(*hidden), format_bytes(*total));
     finding.confidence = Confidence::likely;
-  } else if (held && held->count < mebibytes(64).count) {
+  } else if (held && !swapped && *held < mebibytes(64)) {
     finding.cause =
         "The victim held next to nothing of its own: what filled the memory is not in its resident memory, "
         "as the "
@@ -183,6 +199,7 @@ Finding explain(const LogMessage& message) {
         "All processes together needed more than there is. The victim is who held most, not always who grew.";
     finding.confidence = Confidence::possible;
   }
+  add_swap(message, finding);
   finding.cures = {
       {"see who holds the memory, the GPU's included", "headroom top", {}},
       {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}},

@@ -6,6 +6,7 @@
 // least.
 #include "doctor/oom_report.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -16,9 +17,16 @@ namespace headroom::doctor {
 namespace {
 
 constexpr std::array kLruWords{"active_anon", "inactive_anon", "active_file", "inactive_file", "unevictable"};
+constexpr std::int64_t kMostPages = std::int64_t{1} << 40;
+constexpr Bytes kMuch = mebibytes(64);
 constexpr std::array kOtherWords{"slab_reclaimable", "slab_unreclaimable", "pagetables"};
 
 }  // namespace
+
+bool is_much_in_swap(Bytes swapped, const std::optional<Bytes>& resident) {
+  constexpr std::int64_t kPart = 10;
+  return swapped >= kMuch && swapped.count >= (swapped + resident.value_or(Bytes{})).count / kPart;
+}
 
 bool OomReport::begins(std::string_view line) { return has(line, "invoked oom-killer"); }
 
@@ -27,7 +35,7 @@ void OomReport::begin() {
   open_ = true;
 }
 
-void OomReport::read(std::string_view line) {
+void OomReport::read(std::string_view line, std::int64_t line_number) {
   if (++lines_ > kMostLines) {
     open_ = false;
     return;
@@ -55,9 +63,11 @@ void OomReport::read(std::string_view line) {
     // "DMA: 142*4kB (UEC) 161*8kB …": the first is a page
     if (const std::size_t star = line.find('*'); star != line.npos)
       if (const auto size = leading_size(line.substr(star + 1)); size && size->count > 0) page_ = size->count;
+  } else if (has(line, " tgid ") && has(line, " oom_score_adj ")) {
+    read_columns(line);
   } else {
     read_pages(line);
-    read_task(line);
+    read_task(line, line_number);
   }
 }
 
@@ -90,27 +100,59 @@ void OomReport::read_huge_pages(std::string_view line) {
   if (__builtin_add_overflow(huge_pages_, bytes, &huge_pages_)) huge_pages_ = 0;
 }
 
+// "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"; up to 4.14 with
+// nr_ptes, since 6.8 with rss_anon and others; before 3.4 without swapents.
+void OomReport::read_columns(std::string_view line) {
+  const auto words = split_words(line);
+  const auto uid = std::find(words.begin(), words.end(), "uid");
+  const auto swap = std::find(uid, words.end(), "swapents");
+  if (swap != words.end()) swap_column_ = static_cast<std::size_t>(swap - uid);
+}
+
 // "[   2343]     0  2343  7940883  3482011 28766208        0             0 python3": pid, uid, tgid,
 // total_vm, rss, and what differs from one kernel to the next, with the name at the end.
-void OomReport::read_task(std::string_view line) {
+void OomReport::read_task(std::string_view line, std::int64_t line_number) {
   const std::size_t close = line.rfind("] ");
   if (close == line.npos) return;
   const std::size_t open = line.substr(0, close).rfind('[');
-  if (open == line.npos || !parse_number<std::int64_t>(trim(line.substr(open + 1, close - open - 1)))) return;
+  if (open == line.npos) return;
+  const auto pid = parse_number<std::int64_t>(trim(line.substr(open + 1, close - open - 1)));
+  if (!pid) return;
   const auto words = split_words(line.substr(close + 1));
-  constexpr std::size_t kRss = 3, kFewest = 7;
+  constexpr std::size_t kTgid = 1, kRss = 3, kFewest = 7;
   if (words.size() < kFewest) return;
   std::size_t name = 0;  // behind the last of the numbers
   while (name < words.size() && parse_number<std::int64_t>(words[name])) ++name;
   if (name < kFewest - 1 || name >= words.size()) return;
   const auto rss = parse_number<std::int64_t>(words[kRss]);
-  if (!rss || *rss < 0 || *rss > (std::int64_t{1} << 40)) return;
+  if (!rss || *rss < 0 || *rss > kMostPages) return;
   ++tasks_;
   rss_ += *rss;
   if (*rss > largest_) {
     largest_ = *rss;
     largest_name_ = std::string(line.substr(static_cast<std::size_t>(words[name].data() - line.data())));
   }
+  const auto swapped =
+      swap_column_ && *swap_column_ < name ? parse_number<std::int64_t>(words[*swap_column_]) : std::nullopt;
+  if (!swapped || *swapped < 0 || *swapped > kMostPages) return;
+  swapped_.push_back({*pid, parse_number<std::int64_t>(words[kTgid]).value_or(*pid), *swapped, {}});
+  if (*swapped < kMuch.count / page_ || rows_ >= kMostRows) return;
+  ++rows_;
+  swapped_.back().row = {line_number, std::string(line)};
+}
+
+std::optional<OomReport::Row> OomReport::add_swap_of_victim(LogMessage& message) const {
+  const auto pid = message.number("pid");
+  const auto victim = std::find_if(swapped_.begin(), swapped_.end(), [pid](const Swapped& each) {
+    return each.pid == pid || each.tgid == pid;
+  });
+  std::int64_t bytes = 0;
+  if (!pid || victim == swapped_.end() || __builtin_mul_overflow(victim->pages, page_, &bytes))
+    return std::nullopt;
+  message.add("victim_swap_bytes", Bytes{bytes});
+  if (victim->row.text.empty() || !is_much_in_swap(Bytes{bytes}, message.bytes("anonymous_bytes")))
+    return std::nullopt;
+  return victim->row;
 }
 
 std::optional<Bytes> OomReport::pages(std::string_view name) const {
@@ -122,9 +164,10 @@ std::optional<Bytes> OomReport::pages(std::string_view name) const {
   return Bytes{bytes};
 }
 
-void OomReport::end(LogMessage& message) {
-  if (!open_) return;
+std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
+  if (!open_) return std::nullopt;
   open_ = false;
+  auto row = add_swap_of_victim(message);
   message.add("limit_bytes", limit_);
   message.add("swap_bytes", swap_total_);
   message.add("swap_free_bytes", swap_free_);
@@ -139,11 +182,11 @@ void OomReport::end(LogMessage& message) {
     message.add("largest_process", largest_name_);
     message.add("largest_process_bytes", Bytes{largest});
   }
-  if (!ram || !free) return;
+  if (!ram || !free) return row;
   Bytes nobody = *ram - pages("reserved").value_or(Bytes{}) - *free;
   for (const char* word : kLruWords) {
     const auto held = pages(word);
-    if (!held) return;  // without all of them the rest would look like the GPU's
+    if (!held) return row;  // without all of them the rest would look like the GPU's
     nobody = nobody - *held;
   }
   for (const char* word : kOtherWords) nobody = nobody - pages(word).value_or(Bytes{});
@@ -151,6 +194,7 @@ void OomReport::end(LogMessage& message) {
   if (huge_pages_ > 0) message.add("huge_pages_bytes", Bytes{huge_pages_});
   if (swap_total_ && swap_free_ && *swap_free_ < *swap_total_) nobody = nobody - (*swap_total_ - *swap_free_);
   if (nobody.count >= 0) message.add("unaccounted_bytes", nobody);
+  return row;
 }
 
 }  // namespace headroom::doctor

@@ -188,6 +188,64 @@ TEST(LogFindings, AControlGroupsReportHasItsLimit) {
   EXPECT_EQ(figure(findings[0], "processes_rss_bytes"), (884 + 246 + 56) * 4096);
   EXPECT_EQ(findings[0].cures[1].command, "echo 1M | sudo tee /sys/fs/cgroup/foo/memory.max");
   EXPECT_FALSE(figure(findings[0], "unaccounted_bytes"));
+  // 56349 pages, where its resident memory was 0.
+  EXPECT_EQ(figure(findings[0], "victim_swap_bytes"), 56'349 * 4096);
+  EXPECT_THAT(findings[0].cause, HasSubstr("220.1 MiB more of the victim were in swap"));
+}
+
+// The columns differ from kernel to kernel: 3.10, 4.14, 5.15 and 6.8.
+TEST(LogFindings, WhatTheVictimHadInSwapIsTold) {
+  const auto findings_with = [](const std::string& head, const std::string& victim,
+                                const std::string& other) {
+    return findings_of(
+        {"yolo_node invoked oom-killer: gfp_mask=0x140dca, order=0, oom_score_adj=0", head, other, victim,
+         "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
+         "task_memcg=/user.slice,task=yolo_node,pid=2345,uid=1000",
+         "Out of memory: Killed process 2345 (yolo_node) total-vm:12000000kB, anon-rss:590000kB, "
+         "file-rss:10000kB, shmem-rss:0kB"});
+  };
+  struct Kernel {
+    std::string head, victim, other;
+  };
+  const Kernel kKernels[] = {
+      {"[ pid ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name",
+       "[ 2345]  1000  2345  3000000   150000     900   300000             0 yolo_node",
+       "[ 1800]  1000  1800   900000    50000     400   100000             0 gnome-shell"},
+      {"[ pid ]   uid  tgid total_vm      rss nr_ptes nr_pmds swapents oom_score_adj name",
+       "[ 2345]  1000  2345  3000000   150000     900      12   300000             0 yolo_node",
+       "[ 1800]  1000  1800   900000    50000     400       9   100000             0 gnome-shell"},
+      {"[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+       "[   2345]  1000  2345  3000000   150000  4000000   300000             0 yolo_node",
+       "[   1800]  1000  1800   900000    50000  1000000   100000          -250 gnome-shell"},
+      {"[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes swapents "
+       "oom_score_adj name",
+       "[   2345]  1000  2345  3000000   150000   147500     2500         0  4000000   300000             0 "
+       "yolo_node",
+       "[   1800]  1000  1800   900000    50000    49000     1000         0  1000000   100000             0 "
+       "gnome-shell"}};
+  for (const Kernel& kernel : kKernels) {
+    const auto findings = findings_with(kernel.head, kernel.victim, kernel.other);
+    ASSERT_EQ(findings.size(), 1U) << kernel.head;
+    EXPECT_EQ(figure(findings[0], "victim_swap_bytes"), 300'000 * 4096) << kernel.head;
+    EXPECT_THAT(findings[0].title, HasSubstr("which held 576.2 MiB and 1.14 GiB in swap")) << kernel.head;
+    EXPECT_THAT(findings[0].cause, HasSubstr("1.14 GiB more of the victim were in swap")) << kernel.head;
+    ASSERT_EQ(findings[0].evidence.size(), 3U) << kernel.head;
+    EXPECT_EQ(findings[0].evidence[2].line, 4) << kernel.head;
+    EXPECT_EQ(findings[0].evidence[2].text, kernel.victim);
+  }
+  // Little of it is a figure and no sentence; a kernel without the column tells nothing.
+  const Kernel& usual = kKernels[2];
+  const auto little = findings_with(
+      usual.head, "[   2345]  1000  2345  3000000   150000  4000000     3000             0 yolo_node",
+      usual.other);
+  EXPECT_EQ(figure(little.at(0), "victim_swap_bytes"), 3000 * 4096);
+  EXPECT_THAT(little[0].cause, Not(HasSubstr("swap")));
+  EXPECT_EQ(little[0].evidence.size(), 2U);
+  const auto none =
+      findings_with("[ pid ]   uid  tgid total_vm      rss cpu oom_adj oom_score_adj name",
+                    "[ 2345]  1000  2345  3000000   150000   1       0             0 yolo_node",
+                    "[ 1800]  1000  1800   900000    50000   0       0             0 gnome-shell");
+  EXPECT_FALSE(figure(none.at(0), "victim_swap_bytes"));
 }
 
 TEST(LogFindings, AReportWithoutItsEndIsForgotten) {
