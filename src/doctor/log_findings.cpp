@@ -14,6 +14,7 @@
 #include "doctor/log_envelope.h"
 #include "doctor/log_reader.h"
 #include "doctor/log_retry.h"
+#include "doctor/ollama_messages.h"
 
 namespace headroom::doctor {
 namespace {
@@ -161,6 +162,8 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
   } else if (!rule->context_of.empty()) {
     LogMessage& known = context_[rule->context_of];
     for (Figure& figure : message.figures) known.set(std::move(figure));
+    // Ollama tries fewer layers on the GPU until they fit.
+    if (message.part == "started") groups_.answer("ggml", {file, number}, clean(line));
   } else {
     // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the
     // report.
@@ -177,7 +180,9 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
                              ? message.bytes("requested_bytes")
                              : std::nullopt;
     const auto before = std::exchange(refused_by_driver_, refused);
+    const bool is_final = rule->name == "ggml" && is_ollama_end(message);
     const bool is_kept = add(*rule, std::move(message), {file, number}, line);
+    if (is_final) groups_.ended({file, number}, line);
     if (is_kept && victim) groups_.add_evidence({file, victim->line}, clean(victim->text));
     if (refused && before && *refused < *before) groups_.answer("tensorflow", {file, number}, clean(line));
   }

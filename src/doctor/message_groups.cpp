@@ -197,7 +197,9 @@ void MessageGroups::went_on() {
 
 void MessageGroups::answer(std::string_view rule, const LogPlace& at, std::string_view text) {
   for (Group& group : groups_) {
-    if (group.rule->name != rule || !is_unanswered_by(group, at, text)) continue;
+    // What failed for good is answered by nothing.
+    if (group.rule->name != rule || group.failed || !group.is_failure || !is_unanswered_by(group, at, text))
+      continue;
     group.unanswered = 0;
     ++group.retries;
     group.retry = Evidence{at.file, at.line, std::string(text)};

@@ -45,6 +45,8 @@ std::optional<LogMessage> read(std::string_view line) {
   } else if (has(line, "msg=\"system memory\" total=")) {
     message.add("ram_bytes", logged_size(line, " total="));
     message.add("swap_free_bytes", logged_size(line, " free_swap="));
+  } else if (has(line, "msg=\"llama runner started in ")) {
+    message.part = "started";
   } else if (!has(line, " OLLAMA_NUM_PARALLEL:")) {
     return std::nullopt;
   }
@@ -59,7 +61,7 @@ Finding explain(const LogMessage&) { return {}; }  // it is none by itself
 LogRule ollama_context_rule() {
   LogRule rule{"ollama-context",
                {"s.offload=", "CacheType:", "msg=\"kv cache\" device=", "--ctx-size ",
-                "_swap=", "OLLAMA_NUM_PARALLEL:"},
+                "_swap=", "OLLAMA_NUM_PARALLEL:", "msg=\"llama runner started in "},
                read,
                explain};
   rule.context_of = "ggml";

@@ -11,7 +11,7 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kOllama = "ollama", kRefusal = "ollama refusal";
+constexpr std::string_view kOllama = "ollama", kRefusal = "ollama refusal", kRunnerEnd = "runner";
 constexpr std::string_view kNeeds = "model requires more system memory",
                            kTooLarge = "msg=\"model request too large for system\"",
                            kLayout = "memory layout cannot be allocated", kRunner = "llama runner process";
@@ -55,7 +55,7 @@ std::optional<LogMessage> read_runner(std::string_view line) {
   const bool is_load = has(*rest, "error loading model: unable to allocate ");
   if (!is_load && !has(*rest, "out of memory") && !has(*rest, "failed to allocate")) return std::nullopt;
   LogMessage message;
-  message.part = "runner";
+  message.part = kRunnerEnd;
   message.add("runtime", kOllama);
   message.add("requested_bytes", size_after(*rest, "buffer of size "));
   if (is_load) message.add("wanted", "weights");
@@ -88,6 +88,10 @@ bool is_ollama_line(std::string_view line) {
 bool is_of_ollama(const LogMessage& message) { return message.text("runtime") == kOllama; }
 
 bool is_ollama_refusal(const LogMessage& message) { return message.subject == kRefusal; }
+
+bool is_ollama_end(const LogMessage& message) {
+  return is_ollama_refusal(message) || message.part == kRunnerEnd;
+}
 
 std::optional<Bytes> logged_size(std::string_view line, std::string_view key) {
   auto value = text_after(line, key);

@@ -21,6 +21,8 @@ bool is_ollama_line(std::string_view line);
 bool is_of_ollama(const LogMessage& message);
 // Whether it is a refusal before anything was allocated, which explain_ollama() tells.
 bool is_ollama_refusal(const LogMessage& message);
+// Whether Ollama gave the model up, by a refusal or by its runner's end: a later start is another load.
+bool is_ollama_end(const LogMessage& message);
 Finding explain_ollama(const LogMessage& message);
 
 // How many layers the GPU keeps, and what the others free.

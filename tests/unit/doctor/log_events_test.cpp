@@ -261,6 +261,39 @@ TEST(LogEvents, OllamasCuresAreItsOwnSettings) {
   EXPECT_THAT(commands, testing::Each(testing::Not(testing::HasSubstr("-ngl"))));
 }
 
+// Since 0.11 it allocates before it loads, and tries fewer layers until they fit.
+TEST(LogRetries, OllamasFewerLayersThatFitAreNoAlarm) {
+  const std::vector<std::string> refused{
+      "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3840.00 MiB on device 0: cudaMalloc failed: "
+      "out "
+      "of memory",
+      "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 4026531840"};
+  const std::string again =
+      "time=2025-12-02T17:06:41.503-05:00 level=INFO source=runner.go:1271 msg=load "
+      "request=\"{Operation:alloc LoraPath:[] Parallel:1 BatchSize:512 FlashAttention:false KvSize:4096 "
+      "KvCacheType: NumThreads:8 GPULayers:30[ID:GPU-f8 Layers:30(10..39)] UseMmap:false}\"";
+  const std::string started =
+      "time=2025-12-02T17:06:43.450-05:00 level=INFO source=server.go:1289 msg=\"llama runner started in "
+      "3.24 "
+      "seconds\"";
+  const std::string terminated =
+      "Error: llama runner process has terminated: cudaMalloc failed: out of memory";
+  const auto survived = findings_of({refused[0], refused[1], again, started});
+  ASSERT_EQ(survived.size(), 1U);
+  EXPECT_EQ(survived[0].severity, Severity::warning);
+  EXPECT_EQ(survived[0].evidence.back().line, 4);
+  EXPECT_EQ(findings_of({refused[0], refused[1], again}).at(0).severity, Severity::severe);
+  // What starts then is another model.
+  EXPECT_EQ(findings_of({refused[0], refused[1], terminated, again, started}).at(0).severity,
+            Severity::severe);
+  EXPECT_EQ(
+      findings_of({"Error: model requires more system memory (9.2 GiB) than is available (5.4 GiB)", started})
+          .at(0)
+          .severity,
+      Severity::severe);
+  EXPECT_TRUE(findings_of({started}).empty());
+}
+
 TEST(LogEvents, OllamasRefusalIsOneEventWithTheHostsFigures) {
   const auto findings = findings_of(
       {"time=2026-03-25T09:45:06.861Z level=INFO source=sched.go:484 msg=\"system memory\" total=\"10.0 "
