@@ -33,13 +33,15 @@ std::optional<LogMessage> read_refusal(std::string_view line) {
   }
   message.part = has(line, "msg=") ? "server" : "client";
   if (const auto rest = text_after(line, kNeeds)) {
-    if (rest->starts_with(" than is currently available")) return message;
+    // Without figures it is what the server does about it: "… than is currently available, evicting a model
+    // to make space".
     message.add("requested_bytes", size_after(*rest, " ("));
     message.add("available_bytes", size_after(*rest, " than is available ("));
     if (!message.bytes("requested_bytes") || !message.bytes("available_bytes")) return std::nullopt;
     return message;
   }
-  if (const auto rest = text_after(line, kLayout)) {
+  // "Error: …", "error=\"…", "ResponseError: …"; a program's own list of such words has none before it.
+  if (const auto rest = text_after(line, kLayout); rest && has(line.substr(0, line.find(kLayout)), "rror")) {
     message.add("gpu_layers", integer_after(*rest, " with num_gpu = "));
     message.add("wanted", "layout");
     return message;
@@ -121,7 +123,7 @@ Finding explain_ollama(const LogMessage& message) {
         "What of the model is not on the GPU is {} more than the host's free memory and free swap together.",
         format_bytes(Bytes{std::max<std::int64_t>(0, (*needed - *available).count)}));
   } else {
-    finding.title = "Ollama refused to load a model: it needs more of the host's memory than is available";
+    finding.title = "Ollama refused to load a model: it is too large for the system";
     finding.cause = "The model is larger than the host's free memory and free swap together.";
   }
   std::optional<GpuLayers> layers;
