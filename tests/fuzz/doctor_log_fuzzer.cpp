@@ -10,8 +10,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "doctor/log_findings.h"
-#include "doctor/log_reader.h"
+#include "doctor/log/log_findings.h"
+#include "doctor/log/log_reader.h"
 #include "report/finding_views.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

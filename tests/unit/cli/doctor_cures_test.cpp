@@ -1,7 +1,7 @@
 // Every cure that names a command of headroom's names a verb and flags that there are.
 #include "base/text.h"
 #include "cli/verb_list.h"
-#include "doctor/log_findings.h"
+#include "doctor/log/log_findings.h"
 #include "support/test_support.h"
 
 namespace headroom::test {

@@ -1,4 +1,4 @@
-#include "doctor/anchor_search.h"
+#include "doctor/log/anchor_search.h"
 
 #include <algorithm>
 #include <random>

@@ -4,9 +4,9 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "doctor/log_findings.h"
-#include "doctor/log_retry.h"
-#include "doctor/message_text.h"
+#include "doctor/log/log_findings.h"
+#include "doctor/log/log_retry.h"
+#include "doctor/log/message_text.h"
 #include "support/test_support.h"
 
 namespace headroom::test {

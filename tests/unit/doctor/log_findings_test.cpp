@@ -1,5 +1,5 @@
 // What is gathered from many lines: kills in several lines, the kernel's long report, repeated messages.
-#include "doctor/log_findings.h"
+#include "doctor/log/log_findings.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "doctor/log_reader.h"
+#include "doctor/log/log_reader.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

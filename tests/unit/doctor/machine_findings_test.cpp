@@ -1,5 +1,5 @@
 // What samples of a machine tell; and that a healthy one tells nothing.
-#include "doctor/machine_findings.h"
+#include "doctor/machine/machine_findings.h"
 
 #include <algorithm>
 

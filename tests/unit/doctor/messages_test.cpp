@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "doctor/anchor_search.h"
-#include "doctor/log_findings.h"
+#include "doctor/log/anchor_search.h"
+#include "doctor/log/log_findings.h"
 #include "support/test_support.h"
 
 namespace headroom::test {

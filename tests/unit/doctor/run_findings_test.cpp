@@ -1,4 +1,4 @@
-#include "doctor/run_findings.h"
+#include "doctor/run/run_findings.h"
 
 #include "doctor/cure_trials.h"
 

@@ -1,6 +1,6 @@
 // What recordings and snapshots tell.
-#include "doctor/recording_findings.h"
-#include "doctor/snapshot_findings.h"
+#include "doctor/recording/recording_findings.h"
+#include "doctor/snapshot/snapshot_findings.h"
 #include "snapshot/snapshot_reader.h"
 #include "support/test_support.h"
 

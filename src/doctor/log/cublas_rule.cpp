@@ -1,0 +1,48 @@
+// cuBLAS, cuDNN and their like could not make their handle or workspace.
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  for (const std::string_view library : {"CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE", "CUFFT"})
+    if (has(line, library) &&
+        (has(line, "STATUS_ALLOC_FAILED") || has(line, "_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED") ||
+         has(line, "_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED") || has(line, "CUFFT_ALLOC_FAILED") ||
+         has(line, "the resource allocation failed"))) {
+      if (is_prose(line) ||
+          is_source_code(line, library == "CUFFT" ? "CUFFT_ALLOC_FAILED"
+                                                  : std::string(library) + "_STATUS_ALLOC_FAILED"))
+        return std::nullopt;
+      message.add("library", library);
+      return message;
+    }
+  return std::nullopt;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.id = "cublas-allocation-failed";
+  finding.severity = Severity::severe;
+  finding.title = message.text("library") + " could not allocate its handle or workspace";
+  finding.cause =
+      "The GPU was full when the library was first used: it allocates beside the framework's own pool, which "
+      "had taken "
+      "the rest.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"leave room beside PyTorch's pool", "torch.cuda.set_per_process_memory_fraction(0.9)", {}},
+      {"use a smaller workspace (PyTorch)", "CUBLAS_WORKSPACE_CONFIG=:16:8", {}},
+      {"use a smaller batch, or end what else uses the GPU", "nvidia-smi", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule cublas_rule() {
+  return {"cublas", {"ALLOC_FAILED", "ALLOCATION_FAILED", "resource allocation failed"}, read, explain};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,50 @@
+// What llama.cpp prints while it loads: the figures that its refusals lack, and by which cures are computed.
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  // "load_tensors: offloaded 33/33 layers to GPU"
+  if (const auto offloaded = text_after(line, "offloaded "); offloaded && has(*offloaded, " layers to GPU")) {
+    message.add("gpu_layers", integer_after(*offloaded, ""));
+    message.add("layers", integer_after(*offloaded, "/"));
+  }
+  // "print_info: n_layer          = 32", "llama_context: n_ctx         = 8192"
+  const auto setting = [&](std::string_view name) -> std::optional<std::int64_t> {
+    const auto rest = text_after(line, name);
+    const std::size_t at = rest ? rest->find_first_not_of(' ') : line.npos;
+    if (at == line.npos || (*rest)[at] != '=') return std::nullopt;
+    return integer_after(*rest, "=");
+  };
+  message.add("layers", setting(": n_layer "));
+  message.add("context_length", setting(": n_ctx "));
+  message.add("micro_batch", setting(": n_ubatch "));
+  if (has(line, "CUDA") || has(line, "ROCm") || has(line, "Vulkan")) {
+    message.add("model_buffer_bytes", size_after(line, "model buffer size ="));
+    message.add("kv_cache_bytes", size_after(line, "KV buffer size ="));
+    // "using device CUDA0 (Orin) - 3875 MiB free"
+    if (const auto device = text_after(line, "using device "))
+      message.add("free_bytes", size_after(*device, ") - "));
+  }
+  if (message.figures.empty()) return std::nullopt;
+  return message;
+}
+
+Finding explain(const LogMessage&) { return {}; }  // it is none by itself
+
+}  // namespace
+
+LogRule ggml_context_rule() {
+  LogRule rule{"ggml-context",
+               {" layers to GPU", ": n_layer ", ": n_ctx ", ": n_ubatch ",
+                "model buffer size =", "KV buffer size =", "using device "},
+               read,
+               explain};
+  rule.context_of = "ggml";
+  return rule;
+}
+
+}  // namespace headroom::doctor

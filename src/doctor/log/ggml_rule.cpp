@@ -1,0 +1,176 @@
+// ggml (llama.cpp, whisper.cpp): a buffer on the GPU, or pinned memory of the host.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "doctor/log/message_text.h"
+#include "doctor/log/ollama_messages.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr const char* kHost = "host";
+
+std::optional<LogMessage> read_ggml(std::string_view line) {
+  LogMessage message;
+  const bool is_buffer =
+      (has(line, "alloc_buffer: allocating ") && has(line, "failed")) ||
+      has(line, "alloc_buffer: failed to allocate buffer of size ") ||
+      has(line, "failed to allocate buffer for kv cache") ||
+      has(line, "failed to allocate memory for the kv cache") ||
+      has(line, "ggml_aligned_malloc: insufficient memory") ||
+      (has(line, "ggml_vulkan") && has(line, "emory allocation of size ") && has(line, "failed")) ||
+      has(line, "ErrorOutOfDeviceMemory");
+  const bool is_range = has(line, "alloc_tensor_range") || has(line, "ggml_gallocr_reserve");
+  // What llama.cpp makes of it while it loads the model's layers.
+  if (has(line, "error loading model: unable to allocate ")) {
+    message.part = "load";
+    message.add("wanted", "weights");
+    return message;
+  }
+  const bool is_refused = is_buffer || (is_range && has(line, "failed to allocate"));
+  if (!is_refused && (has(line, "ggml_cuda_host_malloc") || has(line, "pinned memory"))) {
+    if (!has(line, "failed to allocate")) return std::nullopt;
+    message.subject = "pinned";
+    message.add("requested_bytes", size_after(line, "failed to allocate "));
+    return message;
+  }
+  if (!is_refused) return std::nullopt;
+  auto requested = size_after(line, "buffer of size ");
+  if (!requested) requested = size_after(line, "emory allocation of size ");
+  message.is_rounded = !requested;
+  if (!requested) requested = size_after(line, "allocating ");
+  if (!requested) requested = size_after(line, "attempted to allocate ");
+  message.add("requested_bytes", requested);
+  if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
+  if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc"))
+    message.subject = kHost;
+  message.part = is_buffer ? "buffer" : has(line, "alloc_tensor_range") ? "tensors" : "graph";
+  if (has(line, "ggml_gallocr_reserve")) message.add("wanted", "compute buffer");
+  if (has(line, "for kv cache") || has(line, "for the kv cache")) message.add("wanted", "key-value cache");
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (auto own = read_ollama(line)) return own;
+  auto message = read_ggml(line);
+  if (message && is_ollama_line(line)) message->add("runtime", "ollama");
+  return message;
+}
+
+// Layers that leave the GPU take their weights along: as many as make room for the request, or, where the
+// weights themselves did not fit, as many as do fit.
+std::optional<GpuLayers> layers_that_fit(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes"), model = message.bytes("model_buffer_bytes"),
+             free = message.bytes("free_bytes");
+  const auto layers = message.number("layers"), on_gpu = message.number("gpu_layers");
+  constexpr std::int64_t kMostLayers = 10'000;
+  if (!requested || requested->count <= 0) return std::nullopt;
+  if (model && on_gpu && *on_gpu > 0 && *on_gpu < kMostLayers && model->count >= *on_gpu) {
+    const std::int64_t each = model->count / *on_gpu;
+    const std::int64_t leave = (requested->count - 1) / each + 1;
+    return GpuLayers{std::max<std::int64_t>(0, *on_gpu - leave), Bytes{std::min(leave, *on_gpu) * each}};
+  }
+  if (free && layers && !model && *layers > 0 && *layers < kMostLayers && *free < *requested) {
+    const double part = static_cast<double>(free->count) / static_cast<double>(requested->count);
+    const auto stay = static_cast<std::int64_t>(part * static_cast<double>(*layers));
+    return GpuLayers{stay, Bytes{requested->count / *layers * (*layers - stay)}};
+  }
+  return std::nullopt;
+}
+
+// By the figures that llama.cpp printed before (ggml_context_rule.cpp), where the log has them.
+void add_cures(const LogMessage& message, Finding& finding) {
+  const auto context = message.number("context_length"), batch = message.number("micro_batch");
+  const auto cache = message.bytes("kv_cache_bytes");
+  const std::optional<Bytes> half_cache = cache ? std::optional(Bytes{cache->count / 2}) : std::nullopt;
+  auto& cures = finding.cures;
+  const bool is_host = message.subject == kHost;
+  const auto layers = is_host ? std::nullopt : layers_that_fit(message);
+  if (is_of_ollama(message)) return add_ollama_cures(message, layers, is_host, cures);
+  if (layers)
+    cures.push_back(
+        {fmt::format(
+             "keep {} layers on the GPU at most: the others make room for this, and what comes after it "
+             "needs some, too",
+             layers->stay),
+         fmt::format("-ngl {}", layers->stay), layers->freed});
+  if (message.text("wanted") == "weights") {
+    const auto on_gpu = message.number("gpu_layers");
+    if (cures.empty() && on_gpu && *on_gpu > 1)
+      cures.push_back({fmt::format("keep half of the {} layers on the GPU", *on_gpu),
+                       fmt::format("-ngl {}", *on_gpu / 2),
+                       Bytes{message.bytes("requested_bytes").value_or(Bytes{}).count / 2}});
+    else if (cures.empty())
+      cures.push_back({"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}});
+    cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
+    cures.push_back({"see who else holds the GPU's memory", "headroom top", {}});
+    return;
+  }
+  cures.push_back(
+      {"halve the context: the key-value cache shrinks with it",
+       context && *context > 1 ? fmt::format("-c {}", *context / 2) : "-c N, half of n_ctx in its log",
+       half_cache});
+  cures.push_back({"keep the cache in 8 bits (half of f16; before September 2025 -fa alone)",
+                   "-fa on -ctk q8_0 -ctv q8_0", half_cache});
+  if (is_host)
+    cures.push_back({"map the model's file instead of reading it", "leave out --no-mmap and --mlock", {}});
+  else if (cures.size() < 3)
+    cures.push_back({"keep fewer layers on the GPU", "-ngl N, below the layers in its log", {}});
+  if (batch && *batch > 1 && message.text("wanted") == "compute buffer")
+    cures.push_back({"halve the micro-batch: the compute buffer shrinks with it",
+                     fmt::format("-ub {}", *batch / 2),
+                     Bytes{message.bytes("requested_bytes").value_or(Bytes{}).count / 2}});
+  else
+    cures.push_back(
+        {"use smaller micro-batches",
+         batch && *batch > 1 ? fmt::format("-ub {}", *batch / 2) : "-ub N, half of n_ubatch in its log",
+         {}});
+  cures.push_back({"use a model of fewer bits (Q4_K_M for Q8_0 takes about half)", "", {}});
+}
+
+Finding explain(const LogMessage& message) {
+  if (is_ollama_refusal(message)) return explain_ollama(message);
+  const std::string size = words_for(message.bytes("requested_bytes"));
+  Finding finding;
+  if (message.subject == "pinned") {
+    finding.id = "ggml-pinned-memory";
+    finding.severity = Severity::note;
+    finding.title = message.bytes("requested_bytes")
+                        ? fmt::format("ggml could not pin {} of host memory", size)
+                        : "ggml could not pin host memory";
+    finding.cause = "It goes on with ordinary memory. On a Jetson pinned memory saves no copy that counts.";
+    finding.confidence = Confidence::likely;
+    finding.cures = {{"do without pinned memory", "GGML_CUDA_NO_PINNED=1", {}}};
+    return finding;
+  }
+  finding.id = "ggml-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title =
+      fmt::format("{} could not allocate a buffer of {} {}", is_of_ollama(message) ? "Ollama (ggml)" : "ggml",
+                  size, message.subject == kHost ? "in the host's memory" : "on the GPU");
+  finding.cause = message.text("wanted") == "weights"
+                      ? "The model's layers did not fit in what was free."
+                      : "A model's layers, its key-value cache or the buffer of a batch did not fit in what "
+                        "was free.";
+  finding.confidence = Confidence::likely;
+  add_cures(message, finding);
+  return finding;
+}
+
+}  // namespace
+
+LogRule ggml_rule() {
+  LogRule rule{
+      "ggml",
+      {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
+       "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
+       "ErrorOutOfDeviceMemory", "error loading model: unable to allocate", "memory for the kv cache"},
+      read,
+      explain};
+  rule.anchors.insert(rule.anchors.end(), ollama_anchors().begin(), ollama_anchors().end());
+  return rule;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,147 @@
+// A program got no host memory: std::bad_alloc, Python's MemoryError, NumPy, PyTorch's CPU allocator, ENOMEM.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+// "2026-11-23 10:00:00 ERROR worker: "
+bool is_logged_as_error(std::string_view before) {
+  for (const std::string_view level : {"ERROR", "CRITICAL", "FATAL", "EXCEPTION"}) {
+    const auto rest = text_after(before, level);
+    if (rest && (rest->empty() || rest->ends_with(": ") || rest->ends_with("- ") || trim(*rest).empty()))
+      return true;
+  }
+  return before.ends_with("xception: ") || before.ends_with("rror: ");
+}
+
+// "MemoryError", or "MemoryError: …", at the beginning of a line as Python prints it, or behind who prints
+// it.
+bool is_memory_error(std::string_view line) {
+  const std::size_t at = line.find("MemoryError");
+  if (at == line.npos) return false;
+  const std::string_view before = line.substr(0, at),
+                         rest = line.substr(at + std::string_view("MemoryError").size());
+  const bool begins = trim(before).empty() || before.ends_with("numpy.core._exceptions._Array") ||
+                      before.ends_with("numpy._core._exceptions._Array") || before.ends_with("builtins.") ||
+                      before.ends_with("] ") || before.ends_with("]: ") ||
+                      before.ends_with("| ");  // of ROS 2's launch, of the journal, of docker compose
+  if (!begins && !is_logged_as_error(before)) return false;
+  return trim(rest).empty() || (rest.front() == ':' && !is_counter(line, "MemoryError"));
+}
+
+// "what():  std::bad_alloc", "Exception during initialization: std::bad_alloc", "caught std::bad_alloc";
+// source code, which logs of compilers quote, has it as a type: "catch (const std::bad_alloc&)".
+bool tells_bad_alloc(std::string_view line) {
+  const std::size_t at = line.find("std::bad_alloc");
+  if (at == line.npos || is_prose(line) || is_diagnostic(line) || trim(line).starts_with("Fix")) return false;
+  const std::string_view before = line.substr(0, at),
+                         rest = line.substr(at + std::string_view("std::bad_alloc").size());
+  if (!rest.empty() && std::string_view("&({;>,:").find(rest.front()) != std::string_view::npos &&
+      !rest.starts_with(": "))
+    return false;
+  if (rest.starts_with(" &") || before.ends_with("const ") || has(before, "catch (")) return false;
+  const std::string_view word = trim(before);
+  return word.ends_with(':') || word.ends_with('\'') || word.ends_with('=') || word.ends_with('"') ||
+         word.ends_with("caught") || has(before, "xception") || has(before, "rror");
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  auto requested = size_after(line, "you tried to allocate ");
+  if (has(line, "DefaultCPUAllocator") && requested) {
+    message.add("requested_bytes", requested);
+    message.add("told_by", "PyTorch");
+    return message;
+  }
+  if (requested = size_after(line, "Unable to allocate "); requested && has(line, "array with shape")) {
+    message.add("requested_bytes", requested);
+    message.add("told_by", "NumPy");
+    return message;
+  }
+  if (is_memory_error(line)) {
+    message.add("told_by", "Python");
+    return message;
+  }
+  if (tells_bad_alloc(line)) {
+    message.add("told_by", "C++");
+    message.part = has(line, "throwing an instance") ? "terminate" : has(line, "what()") ? "what" : "";
+    return message;
+  }
+  if (has(line, "runtime: out of memory") && !is_prose(line)) {
+    message.add("requested_bytes", size_after(line, "cannot allocate "));
+    message.add("told_by", "Go");
+    return message;
+  }
+  // "memory allocation of 8589934592 bytes failed"
+  if (const auto size = size_after(line, "memory allocation of "); size && has(line, " bytes failed")) {
+    message.add("requested_bytes", size);
+    message.add("told_by", "Rust");
+    return message;
+  }
+  // "cc1plus: out of memory allocating 65536 bytes after a total of 812345 bytes", "LLVM ERROR: out of
+  // memory", "virtual memory exhausted: Cannot allocate memory".
+  const auto of_compiler = size_after(line, ": out of memory allocating ");
+  if (of_compiler || has(line, "LLVM ERROR: out of memory") || has(line, "virtual memory exhausted: ")) {
+    message.add("requested_bytes", of_compiler);
+    message.add("told_by", "a compiler");
+    return message;
+  }
+  const bool refused = has(line, "Cannot allocate memory") || has(line, "cannot allocate memory");
+  const bool is_checked = is_advice(line, "annot allocate memory");
+  if (refused && !is_checked && !has(line, "alling back") &&
+      (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12") ||
+       has(line, "ailed: ") || has(line, "ailed to ") || has(line, "rror: "))) {
+    message.add("told_by", "the system");
+    return message;
+  }
+  return std::nullopt;
+}
+
+Finding explain(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes");
+  Finding finding;
+  finding.id = "host-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title = fmt::format("A program got no host memory{} (told by {})",
+                              requested ? fmt::format(": it asked for {}", format_bytes(*requested)) : "",
+                              message.text("told_by"));
+  if (requested && is_impossible(*requested)) {
+    finding.cause = "No machine has so much: a size was computed wrong. More memory would not help.";
+    finding.confidence = Confidence::likely;
+    finding.cures = {{"check the shapes and indices at that place", "", {}}};
+    return finding;
+  }
+  finding.cause =
+      "The kernel refused the request: a limit of the process (ulimit -v, a control group), strict "
+      "overcommit, or a "
+      "request larger than memory and swap.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {{"see the limits of the shell", "ulimit -a; cat /proc/sys/vm/overcommit_memory", {}},
+                   {"see which places hold the memory", "headroom trace -- COMMAND", {}}};
+  if (message.text("told_by") == "NumPy" || message.text("told_by") == "Python")
+    finding.cures.push_back(
+        {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", {}});
+  if (message.text("told_by") == "a compiler")
+    finding.cures = {{"compile one file at a time: each compiler takes one to several GiB",
+                      "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
+                      {}},
+                     finding.cures[0]};
+  return finding;
+}
+
+}  // namespace
+
+LogRule host_memory_rule() {
+  return {"host-memory",
+          {"you tried to allocate ", "Unable to allocate ", "MemoryError", "std::bad_alloc",
+           "annot allocate memory", "runtime: out of memory", "memory allocation of ",
+           ": out of memory allocating ", "LLVM ERROR: out of memory", "virtual memory exhausted: "},
+          read,
+          explain};
+}
+
+}  // namespace headroom::doctor

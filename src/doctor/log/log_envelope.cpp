@@ -1,0 +1,122 @@
+#include "doctor/log/log_envelope.h"
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+#include "base/terminal.h"
+#include "base/text.h"
+#include "base/utf8.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::size_t kHexDigits = 4;
+
+std::optional<std::uint32_t> hex_at(std::string_view text, std::size_t at) {
+  if (at + kHexDigits > text.size()) return std::nullopt;
+  std::uint32_t code = 0;
+  const char* const end = text.data() + at + kHexDigits;
+  if (std::from_chars(text.data() + at, end, code, 16).ptr != end) return std::nullopt;
+  return code;
+}
+
+// A JSON string behind its opening quote, as far as it goes: a long line was cut.
+std::string decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size() && text[at] != '"'; ++at) {
+    if (text[at] != '\\') {
+      plain += text[at];
+      continue;
+    }
+    if (++at == text.size()) break;
+    switch (text[at]) {
+      case 'n':
+        plain += '\n';
+        break;
+      case 't':
+        plain += '\t';
+        break;
+      case 'r':
+        break;
+      case 'b':
+      case 'f':
+        plain += ' ';
+        break;
+      case 'u': {
+        auto code = hex_at(text, at + 1);
+        if (!code) return plain;
+        at += kHexDigits;
+        // A character of two halves.
+        const auto low = *code >= 0xD800 && *code < 0xDC00 && text.substr(at + 1, 2) == "\\u"
+                             ? hex_at(text, at + 3)
+                             : std::nullopt;
+        if (low && *low >= 0xDC00 && *low < 0xE000) {
+          code = 0x10000 + ((*code - 0xD800) << 10) + (*low - 0xDC00);
+          at += 2 + kHexDigits;
+        }
+        append_utf8(plain, *code >= 0xD800 && *code < 0xE000 ? 0xFFFD : *code);
+        break;
+      }
+      default:
+        plain += text[at];
+    }
+  }
+  return plain;
+}
+
+// "[77,101,109]"
+std::string decoded_bytes(std::string_view text) {
+  std::string plain;
+  for (const std::string_view number : split(text.substr(0, text.find(']')), ','))
+    if (const auto byte = parse_number<int>(trim(number)); byte && *byte >= 0 && *byte < 256)
+      plain += static_cast<char>(*byte);
+  return plain;
+}
+
+std::optional<std::string> message_of_json(std::string_view line) {
+  for (const std::string_view key : {"\"MESSAGE\"", "\"log\"", "\"message\"", "\"msg\""}) {
+    std::size_t at = line.find(key);
+    if (at == line.npos) continue;
+    at = line.find_first_not_of(' ', at + key.size());
+    if (at == line.npos || line[at] != ':') continue;
+    at = line.find_first_not_of(' ', at + 1);
+    if (at == line.npos) continue;
+    if (line[at] == '"') return decoded(line.substr(at + 1));
+    if (line[at] == '[') return decoded_bytes(line.substr(at + 1));
+  }
+  return std::nullopt;
+}
+
+// "2026-11-23T10:00:00.000000000Z stderr F ": F is a whole line, P a part of one.
+std::string_view without_node_prefix(std::string_view line) {
+  constexpr std::size_t kLongestTime = 40;
+  for (const std::string_view stream : {" stderr F ", " stderr P ", " stdout F ", " stdout P "}) {
+    const std::size_t at = line.substr(0, kLongestTime + stream.size()).find(stream);
+    if (at != line.npos && line.find('T') < at) return line.substr(at + stream.size());
+  }
+  return line;
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& envelope_anchors() {
+  static const std::vector<std::string_view> kAnchors{"\"MESSAGE\":[", "\"MESSAGE\" : ["};
+  return kAnchors;
+}
+
+std::string_view without_envelope(std::string_view line, std::string& buffer) {
+  constexpr char kEscape = '\x1b';
+  line = without_node_prefix(line);
+  if (trim(line).starts_with('{')) {
+    if (auto message = message_of_json(line)) {
+      buffer = std::move(*message);
+      line = buffer;
+    }
+  }
+  if (line.find(kEscape) == line.npos) return line;
+  buffer = without_terminal_control(line);
+  return buffer;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,74 @@
+// What the lines of logs say, gathered: a finding for each kind of message and its subject.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "doctor/log/log_rule.h"
+#include "doctor/log/message_groups.h"
+#include "doctor/log/oom_report.h"
+
+namespace headroom::doctor {
+
+// The rule that reads this line, with what it read; nullptr if none does.
+const LogRule* rule_of(std::string_view line, LogMessage& message);
+
+// Memory does not grow with the logs (MessageGroups).
+class LogFindings {
+ public:
+  static constexpr std::size_t kMostGroups = MessageGroups::kMostGroups,
+                               kMostEvidence = MessageGroups::kMostEvidence, kMostText = 400;
+
+  // Reads a log to its end, and tells how many lines it has; "-" is standard input. On an error what was
+  // found before is kept.
+  Result<std::int64_t> read_file(const std::string& path);
+  // One line. True: the next one is wanted too, whatever it holds.
+  bool read_line(const std::string& file, std::int64_t number, std::string_view line);
+  // A file ends: so do the kernel's report that may be open, and all that waits for a next line.
+  void end_file();
+  std::vector<Finding> findings() const;
+
+ private:
+  // A message that looks cut: a terminal or a logger broke it.
+  struct CutMessage {
+    const LogRule* rule = nullptr;
+    LogPlace at;  // of its first line
+    std::string text;
+    int lines = 0;
+    std::size_t figures = 0;
+  };
+  // Without what loggers put around it.
+  bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
+  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text, int lines = 1);
+  void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
+  bool joins(const std::string& file, std::int64_t number, std::string_view line);
+  void read_retry(const LogPlace& at, std::string_view line);
+
+  OomReport report_;
+  MessageGroups groups_;
+  std::map<std::string_view, LogMessage> context_;  // of the file, by the rule that it goes with
+  CutMessage cut_;
+  // Whom an old kernel chose to kill, as the last message said.
+  struct Chosen {
+    std::string event, constraint;
+    LogPlace at;
+  };
+  std::optional<Chosen> chosen_;
+  std::optional<Bytes> refused_by_driver_;  // to TensorFlow, by the last message
+  bool waits_for_answer_ = false;
+};
+
+// Names and texts that come from elsewhere go to terminals: without what would steer them.
+void clean_findings(std::vector<Finding>& findings);
+
+// The severe first; of the same severity those that came first.
+void sort_findings(std::vector<Finding>& findings);
+// Cures by what they save, behind the one for the cause; those of which nobody knows it stay behind in their
+// order.
+void sort_cures(Finding& finding);
+
+}  // namespace headroom::doctor

@@ -1,0 +1,133 @@
+// One buffer of a mebibyte: it is filled, searched up to its last line end, and the rest is moved to its
+// front. Line ends are counted only by the C library's memchr, between one hit and the next.
+#include "doctor/log/log_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::size_t kBuffer = 1 << 20;
+// Of a piece of an endless line, so that a word on its border is found.
+constexpr std::size_t kOverlap = 256;
+
+struct CloseGzip {
+  void operator()(gzFile_s* file) const { gzclose(file); }
+};
+
+class LineSearch {
+ public:
+  LineSearch(const AnchorSearch& anchors, const OnLogLine& on_line) : anchors_(anchors), on_line_(on_line) {}
+
+  // Whole lines, or a piece of an endless one.
+  void search(std::string_view text) {
+    counted_ = 0;
+    std::size_t from = 0;
+    if (wants_next_) from = hand_on(text, 0);
+    while (from < text.size()) {
+      const std::size_t at = anchors_.find(text, from);
+      if (at == text.npos) break;
+      const std::size_t newline = at == 0 ? text.npos : text.rfind('\n', at - 1);
+      const std::size_t begin = newline == text.npos ? 0 : newline + 1;
+      from = hand_on(text, begin, at);
+    }
+    count_lines(text, text.size());
+  }
+
+  // Of whole lines.
+  std::int64_t count() const { return line_ - 1; }
+
+ private:
+  // The line that begins here, and those behind it as long as they are wanted. Where the next one begins.
+  std::size_t hand_on(std::string_view text, std::size_t begin, std::size_t word = 0) {
+    do {
+      count_lines(text, begin);
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      wants_next_ = on_line_(line_, around(text.substr(begin, end - begin), word > begin ? word - begin : 0));
+      word = 0;
+      begin = end + 1;
+    } while (wants_next_ && begin < text.size());
+    return begin;
+  }
+  static std::string_view around(std::string_view line, std::size_t word) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.size() <= kLongestLogLine) return line;
+    const std::size_t begin = word > kLongestLogLine / 2 ? word - kLongestLogLine / 2 : 0;
+    return line.substr(std::min(begin, line.size()), kLongestLogLine);
+  }
+  void count_lines(std::string_view text, std::size_t up_to) {
+    const char* at = text.data() + counted_;
+    const char* const end = text.data() + up_to;
+    while (at < end) {
+      const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(end - at));
+      if (!newline) break;
+      ++line_;
+      at = static_cast<const char*>(newline) + 1;
+    }
+    counted_ = std::max(counted_, up_to);
+  }
+
+  const AnchorSearch& anchors_;
+  const OnLogLine& on_line_;
+  std::int64_t line_ = 1;
+  std::size_t counted_ = 0;
+  bool wants_next_ = false;
+};
+
+}  // namespace
+
+Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchors,
+                              const OnLogLine& on_line) {
+  const std::unique_ptr<gzFile_s, CloseGzip> file(gzdopen(fd.get(), "rb"));
+  if (!file) return internal_error(fmt::format("cannot read {}", name), "there is no memory for zlib");
+  (void)fd.release();  // closed with it
+  gzbuffer(file.get(), 256 << 10);
+  std::vector<char> buffer(kBuffer);
+  LineSearch lines(anchors, on_line);
+  std::size_t kept = 0;
+  for (;;) {
+    const int got = gzread(file.get(), buffer.data() + kept, static_cast<unsigned>(kBuffer - kept));
+    int code = Z_OK;
+    if (got <= 0) {
+      if (kept > 0) lines.search({buffer.data(), kept});
+      const std::string why = gzerror(file.get(), &code);
+      if (got == 0 && code == Z_OK) return lines.count() + (kept > 0 ? 1 : 0);
+      if (code == Z_ERRNO) return input_error(fmt::format("cannot read {}", name), why);
+      return input_error(fmt::format("{} was read only in part", name),
+                         "its gzip stream is damaged or cut off", "copy the file again");
+    }
+    const std::size_t filled = kept + static_cast<std::size_t>(got);
+    const std::size_t last = std::string_view(buffer.data(), filled).rfind('\n');
+    std::size_t searched = last == std::string_view::npos ? 0 : last + 1;
+    if (searched > 0) lines.search({buffer.data(), searched});
+    if (searched == 0 && filled == kBuffer) {
+      lines.search({buffer.data(), filled});
+      searched = filled - kOverlap;
+    }
+    kept = filled - searched;
+    std::memmove(buffer.data(), buffer.data() + searched, kept);
+  }
+}
+
+Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& anchors,
+                                   const OnLogLine& on_line) {
+  if (path == "-") return read_log(UniqueFd(::dup(STDIN_FILENO)), "standard input", anchors, on_line);
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0)
+    return input_error(fmt::format("cannot open {}", path), errno_text(errno), "check the path");
+  if (S_ISDIR(info.st_mode)) return input_error(fmt::format("{} is a folder", path), "", "name its files");
+  return read_log(std::move(fd), path, anchors, on_line);
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,267 @@
+#include "doctor/log/message_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "doctor/log/log_retry.h"
+
+namespace headroom::doctor {
+namespace {
+
+bool is_near(const LogPlace& before, const LogPlace& at) {
+  return before.file == at.file && at.line - before.line <= MessageGroups::kNear;
+}
+
+void insert_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) {
+  if (first) {
+    all.insert(all.begin(), std::move(evidence));
+    if (all.size() > MessageGroups::kMostEvidence) all.pop_back();
+  } else if (all.size() < MessageGroups::kMostEvidence) {
+    all.push_back(std::move(evidence));
+  }
+}
+
+// "345.72 MiB" is 362,517,888 bytes rounded.
+bool same_size(const LogMessage& a, const LogMessage& b) {
+  const auto one = a.bytes("requested_bytes"), other = b.bytes("requested_bytes");
+  if (!one || !other) return true;
+  const double difference = static_cast<double>(one->count) - static_cast<double>(other->count);
+  return std::abs(difference) <= 0.01 * static_cast<double>(std::max(one->count, other->count));
+}
+
+// What another line of the same event tells.
+void add_part(LogMessage& message, const LogMessage& part) {
+  if (const auto exact = part.bytes("requested_bytes"); exact && message.is_rounded && !part.is_rounded) {
+    message.set({"requested_bytes", exact->count});
+    message.is_rounded = false;
+  }
+  message.add_absent(part);
+}
+
+}  // namespace
+
+MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMessage& message,
+                                              std::string_view text) {
+  // Two programs of one log fail for reasons of their own. What is told from outside names its victim.
+  const std::string_view source = rule.from_outside ? std::string_view() : source_of(text);
+  const std::string key =
+      fmt::format("{}\n{}\n{}\n{}", rule.name, message.subject, message.text("constraint"), source);
+  auto found = by_key_.find(key);
+  if (found == by_key_.end()) {
+    const Finding finding = rule.explain(message);
+    // What is severe has places of its own: hundreds of warnings must not hide it.
+    std::size_t& kept = finding.severity == Severity::severe ? severe_groups_ : other_groups_;
+    if (kept >= kMostGroups) return nullptr;
+    ++kept;
+    found = by_key_.emplace(key, groups_.size()).first;
+    Group group;
+    group.rule = &rule;
+    group.is_failure = finding.severity == Severity::severe && finding.id != "nvmap-permission";
+    groups_.push_back(std::move(group));
+  }
+  last_group_ = found->second;
+  return &groups_[last_group_];
+}
+
+bool MessageGroups::is_another_part(const Group& group, const LogMessage& message, const LogPlace& at) {
+  return !message.part.empty() && !group.parts.empty() && is_near(group.last, at) &&
+         std::find(group.parts.begin(), group.parts.end(), message.part) == group.parts.end() &&
+         same_size(group.message, message);
+}
+
+void MessageGroups::count_unanswered(Group& group, const LogPlace& at, std::string_view text) {
+  const std::string_view source = source_of(text);
+  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.source))
+    group.failed = true;
+  if (group.unanswered++ > 0) return;
+  group.first_unanswered = at;
+  group.source = source;
+}
+
+// An NvMap error alone may be harmless; with a failure near it, it is the same event.
+void MessageGroups::look_beside(Group& group, const LogPlace& at) {
+  if (group.rule->name == "nvmap") {
+    last_nvmap_ = at;
+    nvmap_group_ = last_group_;
+    if (last_failure_ && is_near(*last_failure_, at)) group.beside_failure = true;
+  } else if (group.is_failure) {
+    last_failure_ = at;
+    if (last_nvmap_ && is_near(*last_nvmap_, at)) groups_[nvmap_group_].beside_failure = true;
+  }
+}
+
+MessageGroups::Group* MessageGroups::recent_group(const LogRule& rule, const std::string& event,
+                                                  const LogPlace& at) {
+  if (event.empty()) return nullptr;
+  for (const RecentEvent& recent : recent_)
+    if (recent.event == event && groups_[recent.group].rule == &rule && is_near(recent.at, at))
+      return &groups_[recent.group];
+  return nullptr;
+}
+
+bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+                        bool may_be_taken_back) {
+  before_last_.reset();
+  Evidence evidence{at.file, at.line, std::string(text)};
+  // A kill is told in two or three lines, of which only one tells whether a control group was full.
+  if (Group* const same = recent_group(rule, message.event, at)) {
+    if (may_be_taken_back) before_last_ = *same;
+    last_group_ = static_cast<std::size_t>(same - groups_.data());
+    if (same->event == message.event) same->message.add_absent(message);
+    insert_evidence(same->evidence, std::move(evidence), false);
+    return true;
+  }
+  // What systemd says of a service that the kernel has just killed a process of.
+  if (rule.name == "oom-daemon" && !message.part.empty() && last_kill_ && is_near(last_kill_->at, at)) {
+    insert_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
+    return true;
+  }
+  Group* const group = group_of(rule, message, text);
+  if (group == nullptr) {
+    if (left_out_++ == 0) first_left_out_ = std::move(evidence);
+    return false;
+  }
+  if (may_be_taken_back) before_last_ = *group;
+  if (!message.event.empty()) {
+    if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
+    recent_.push_back({message.event, last_group_, at});
+    if (rule.name == "oom-kill") last_kill_ = recent_.back();
+  }
+  look_beside(*group, at);
+  const bool is_part = is_another_part(*group, message, at);
+  if (is_part) {
+    group->parts.push_back(message.part);
+    group->last = at;
+    if (group->last_stands) add_part(group->message, message);
+    insert_evidence(group->evidence, std::move(evidence), false);
+    return true;
+  }
+  group->parts.clear();
+  if (!message.part.empty()) group->parts.push_back(message.part);
+  group->last = at;
+  count_unanswered(*group, at, text);
+  // The one that tells most stands for all, and its line comes first.
+  group->last_stands = ++group->times == 1 || message.figures.size() > group->message.figures.size();
+  if (group->last_stands) {
+    group->event = message.event;
+    group->message = std::move(message);
+  }
+  insert_evidence(group->evidence, std::move(evidence), group->last_stands);
+  return true;
+}
+
+void MessageGroups::add_evidence(const LogPlace& at, std::string_view text) {
+  if (last_group_ < groups_.size())
+    insert_evidence(groups_[last_group_].evidence, {at.file, at.line, std::string(text)}, false);
+}
+
+void MessageGroups::take_back() {
+  if (before_last_ && !recent_.empty() && recent_.back().group == last_group_) recent_.pop_back();
+  if (before_last_) groups_[last_group_] = *std::exchange(before_last_, std::nullopt);
+}
+
+// Near it, and not of another program.
+bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text) {
+  if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
+  const std::string_view source = source_of(text);
+  return source.empty() || source == group.source;
+}
+
+void MessageGroups::ended(const LogPlace& at, std::string_view text) {
+  for (Group& group : groups_)
+    if (is_unanswered_by(group, at, text)) group.failed = true;
+}
+
+bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
+  answered_.clear();
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const Group& group = groups_[i];
+    if (group.rule->from_outside || !is_unanswered_by(group, at, text)) continue;
+    answered_.push_back(i);
+  }
+  answer_ = {at.file, at.line, std::string(text)};
+  return !answered_.empty();
+}
+
+void MessageGroups::went_on() {
+  for (const std::size_t i : answered_) {
+    groups_[i].unanswered = 0;
+    ++groups_[i].retries;
+    groups_[i].retry = answer_;
+  }
+  answered_.clear();
+}
+
+void MessageGroups::answer(std::string_view rule, const LogPlace& at, std::string_view text) {
+  for (Group& group : groups_) {
+    // What failed for good is answered by nothing.
+    if (group.rule->name != rule || group.failed || !group.is_failure || !is_unanswered_by(group, at, text))
+      continue;
+    group.unanswered = 0;
+    ++group.retries;
+    group.retry = Evidence{at.file, at.line, std::string(text)};
+  }
+}
+
+void MessageGroups::gave_up(const std::string& file) {
+  answered_.clear();
+  for (Group& group : groups_)
+    if (group.retry && group.retry->file == file) group.failed = true;
+}
+
+Finding MessageGroups::finding_of(const Group& group) {
+  Finding finding = group.rule->explain(group.message);
+  finding.times = group.times;
+  finding.evidence = group.evidence;
+  finding.figures = group.message.figures;
+  if (!group.retry) return finding;
+  finding.figures.push_back({"retries", group.retries});
+  if (finding.evidence.size() >= kMostEvidence) finding.evidence.pop_back();
+  finding.evidence.push_back(*group.retry);
+  if (group.failed || group.unanswered > 0) {
+    finding.cause = "It tried again with less, and that did not do each time. " + finding.cause;
+  } else if (finding.severity == Severity::severe) {
+    finding.severity = Severity::warning;
+    finding.title += "; it tried again with less and went on";
+  }
+  return finding;
+}
+
+std::vector<Finding> MessageGroups::findings() const {
+  std::vector<Finding> findings;
+  bool is_any_severe = false;
+  for (const Group& group : groups_) {
+    if (group.times == 0) continue;  // it was taken back
+    findings.push_back(finding_of(group));
+    is_any_severe |= group.is_failure && findings.back().severity == Severity::severe;
+  }
+  const bool is_same_event = !groups_.empty() && nvmap_group_ < groups_.size() && last_nvmap_ &&
+                             groups_[nvmap_group_].beside_failure && is_any_severe;
+  for (Finding& finding : findings)
+    if (is_same_event && finding.id == "nvmap-allocation-failed") {
+      finding.severity = Severity::severe;
+      finding.confidence = Confidence::likely;
+      finding.cause =
+          "Something ran out of memory near it in the same log, so this is the refusal behind it. " +
+          finding.cause;
+    }
+  if (left_out_ > 0) {
+    Finding rest;
+    rest.id = "messages-left-out";
+    rest.severity = Severity::note;
+    rest.title =
+        fmt::format("{} more messages, of other kinds or of other programs, were not kept", left_out_);
+    rest.cause = fmt::format("At most {} severe findings of logs and {} others are told apart.", kMostGroups,
+                             kMostGroups);
+    rest.confidence = Confidence::certain;
+    rest.evidence = {first_left_out_};
+    rest.times = left_out_;
+    findings.push_back(std::move(rest));
+  }
+  return findings;
+}
+
+}  // namespace headroom::doctor

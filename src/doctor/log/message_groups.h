@@ -1,0 +1,102 @@
+// The messages of logs, gathered: a group for each kind and subject, of which one finding is made.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/log/log_rule.h"
+
+namespace headroom::doctor {
+
+struct LogPlace {
+  std::string file;
+  std::int64_t line = 0;
+};
+
+// Memory does not grow with the logs: at most kMostGroups severe groups and as many others, each with
+// kMostEvidence lines. What is left out is told as a finding.
+class MessageGroups {
+ public:
+  static constexpr std::size_t kMostGroups = 200, kMostEvidence = 3;
+  // Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.
+  static constexpr std::int64_t kNear = 200;
+
+  // What may be taken back is only the begin of a message, or half of one. False: it was left out.
+  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+           bool may_be_taken_back = false);
+  // Another line of the last one that was added.
+  void add_evidence(const LogPlace& at, std::string_view text);
+  // The last one that was added, if it may be, and nothing since.
+  void take_back();
+
+  // A program tells that it tries again with less. Whether that may answer a message before it; if it does,
+  // and a line follows, the program went on.
+  bool retry(const LogPlace& at, std::string_view text);
+  void went_on();
+  void did_not_go_on() { answered_.clear(); }
+  // What is read by one rule tells that a program did without what another rule's last messages say it
+  // lacked.
+  void answer(std::string_view rule, const LogPlace& at, std::string_view text);
+  // A program ended with a failure, which no later line can answer.
+  void ended(const LogPlace& at, std::string_view text);
+  // It did not help.
+  void gave_up(const std::string& file);
+  // The file ends: what was not told to go on did not.
+  void end_file() { did_not_go_on(); }
+
+  // In the order in which they were seen; the cures as the rules have them.
+  std::vector<Finding> findings() const;
+
+ private:
+  struct Group {
+    const LogRule* rule = nullptr;
+    LogMessage message;
+    std::string event;  // the message's
+    std::int64_t times = 0;
+    std::vector<Evidence> evidence;
+    LogPlace last;
+    std::vector<std::string> parts;  // of the last event that were seen
+    bool last_stands = false;        // the last event is the one in `message`
+    bool is_failure = false, beside_failure = false;
+    // How many were not followed by a retry; once one was not for too long it failed.
+    std::int64_t unanswered = 0, retries = 0;
+    LogPlace first_unanswered;
+    std::string source;  // which of several programs the unanswered are of, where the log tells
+    bool failed = false;
+    std::optional<Evidence> retry;
+  };
+  Group* group_of(const LogRule& rule, const LogMessage& message, std::string_view text);
+  static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
+  static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
+  static bool is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text);
+  void look_beside(Group& group, const LogPlace& at);
+  static Finding finding_of(const Group& group);
+
+  std::vector<Group> groups_;
+  std::map<std::string, std::size_t, std::less<>> by_key_;
+  // The last events, by their names: another thread's line may stand between two of one event.
+  struct RecentEvent {
+    std::string event;
+    std::size_t group = 0;
+    LogPlace at;
+  };
+  static constexpr std::size_t kRecentEvents = 8;
+  std::vector<RecentEvent> recent_;
+  Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
+  std::optional<RecentEvent> last_kill_;  // by the kernel
+  std::size_t last_group_ = 0;
+  std::optional<Group> before_last_;  // the last group as it was before a message that may be taken back
+  std::vector<std::size_t> answered_;
+  Evidence answer_;
+  std::optional<LogPlace> last_failure_, last_nvmap_;
+  std::size_t nvmap_group_ = 0;
+  std::size_t severe_groups_ = 0, other_groups_ = 0;
+  std::int64_t left_out_ = 0;
+  Evidence first_left_out_;
+};
+
+}  // namespace headroom::doctor

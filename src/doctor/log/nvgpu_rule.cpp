@@ -1,0 +1,56 @@
+// The kernel's GPU driver on a Jetson could not get memory for itself.
+#include <fmt/format.h>
+
+#include "doctor/cure_commands.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (!has(line, "nvgpu")) return std::nullopt;
+  LogMessage message;
+  if (has(line, "DMA alloc FAILED")) {
+    message.add("requested_bytes", size_after(line, " size="));
+    if (has(line, "PHYSICALLY_ADDRESSED")) message.add("contiguous", "yes");
+    return message;
+  }
+  if (has(line, "Failed to allocate ") || has(line, "failed to allocate ")) {
+    const auto what = text_after(line, "ailed to allocate ");
+    message.add("wanted", what->substr(0, 40));
+    return message;
+  }
+  return std::nullopt;
+}
+
+Finding explain(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes");
+  Finding finding;
+  finding.id = "nvgpu-allocation-failed";
+  finding.severity = Severity::warning;
+  finding.title = requested
+                      ? fmt::format("The GPU's kernel driver could not get {}{}", format_bytes(*requested),
+                                    message.text("contiguous").empty() ? "" : " in one piece")
+                      : fmt::format("The GPU's kernel driver could not get its {}", message.text("wanted"));
+  finding.cause = "There was no free block so large: physical memory is fragmented, or CMA is too small.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"gather free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory", {}},
+      {"load models soon after boot, before the memory is cut up", "", {}},
+      {"reserve more contiguous memory at boot (extlinux.conf)",
+       requested && !is_impossible(*requested) ? fmt::format("cma={}M", mebibytes_above(*requested))
+                                               : "cma=SIZE, above the largest request",
+       {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule nvgpu_rule() {
+  LogRule rule{"nvgpu", {"nvgpu: ", "nvgpu_"}, read, explain};
+  rule.from_outside = true;
+  return rule;
+}
+
+}  // namespace headroom::doctor

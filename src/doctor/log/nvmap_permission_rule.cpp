@@ -1,0 +1,31 @@
+// A process that may not open /dev/nvmap has no GPU memory at all; that is no want of memory.
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (!has(line, "NvRmMemInitNvmap") || !has(line, "ermission denied")) return std::nullopt;
+  return LogMessage{};
+}
+
+Finding explain(const LogMessage&) {
+  Finding finding;
+  finding.id = "nvmap-permission";
+  finding.severity = Severity::severe;
+  finding.title = "The user may not use the GPU's memory (/dev/nvmap: permission denied)";
+  finding.cause =
+      "It is no want of memory: the user is not in the group that owns the device, or the container has not "
+      "the device.";
+  finding.cures = {
+      {"add the user to the group, then log in again", "sudo usermod -aG video,render $USER", {}},
+      {"in a container, give it the devices", "docker run --runtime nvidia …", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule nvmap_permission_rule() { return {"nvmap-permission", {"NvRmMemInitNvmap"}, read, explain}; }
+
+}  // namespace headroom::doctor

@@ -1,0 +1,231 @@
+// The kernel killed a process for want of memory, its own or its control group's: the wordings of 3.x to 6.x.
+// Their anon-rss has no GPU memory in it: on a Jetson a victim of 2.6 MB may have held gigabytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "doctor/cure_commands.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/oom_report.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+// "2343 (python3) total-vm:…": the name may hold brackets and spaces; it is cut at 15 bytes.
+constexpr const char* kChosen = "chosen";
+constexpr const char* kPanic = "panic";
+
+bool read_victim(std::string_view text, LogMessage& message) {
+  const auto pid = integer_after(text, "");
+  const std::size_t open = text.find(" (");
+  if (!pid || open == text.npos) return false;
+  std::size_t close = text.npos;
+  for (const std::string_view end : {") total-vm", ") score ", "), UID", ") "})
+    if (close = text.find(end, open); close != text.npos) break;
+  if (close == text.npos) close = text.rfind(')');
+  if (close == text.npos || close <= open) return false;
+  message.subject = text.substr(open + 2, close - open - 2);
+  message.event = std::to_string(*pid);
+  message.add("victim", message.subject);
+  message.add("pid", pid);
+  return true;
+}
+
+std::optional<LogMessage> read_summary(std::string_view line) {
+  const auto task = text_after(line, ",task="), pid = text_after(line, ",pid=");
+  if (!task || !pid) return std::nullopt;
+  const auto number = integer_after(*pid, "");
+  if (!number) return std::nullopt;
+  LogMessage message;
+  message.subject = task->substr(0, task->find(",pid="));
+  message.event = std::to_string(*number);
+  message.add("victim", message.subject);
+  message.add("pid", number);
+  const bool in_group = has(line, "constraint=CONSTRAINT_MEMCG") || has(line, "oom_memcg=");
+  message.add("constraint", in_group ? "control group" : "machine");
+  if (const auto group = text_after(line, "oom_memcg="))
+    message.add("control_group", group->substr(0, group->find(',')));
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  if (has(line, "oom-kill:constraint=")) return read_summary(line);
+  // "Kernel panic - not syncing: System is deadlocked on memory" since Linux 5.0.
+  if (has(line, "not syncing: Out of memory") || has(line, "not syncing: System is deadlocked on memory")) {
+    LogMessage message;
+    message.add("constraint", kPanic);
+    return message;
+  }
+  if (has(line, "invoked oom-killer")) return std::nullopt;  // the report that follows has it
+  auto victim = text_after(line, "Killed process ");
+  if (!victim && has(line, "ut of memory")) victim = text_after(line, "Kill process ");
+  LogMessage message;
+  if (!victim || !read_victim(*victim, message)) return std::nullopt;
+  // Of a process that the kernel killed it tells the sizes, or that memory was out; "Killed process" alone is
+  // said by others, too.
+  const bool is_kernel = has(line, "ut of memory") || has(line, "total-vm:") || has(line, "vsz:");
+  if (!is_kernel) return std::nullopt;
+  if (has(line, "emory cgroup out of memory")) message.add("constraint", "control group");
+  message.add("virtual_bytes", size_after(line, "total-vm:"));
+  message.add("anonymous_bytes", size_after(line, "anon-rss:"));
+  message.add("file_bytes", size_after(line, "file-rss:"));
+  message.add("shared_bytes", size_after(line, "shmem-rss:"));
+  message.add("page_tables_bytes", size_after(line, "pgtables:"));
+  message.add("score", integer_after(line, " score "));
+  // Up to 5.2 the kernel names whom it chose, and then kills a child of it where there is one.
+  if (has(line, "or sacrifice child")) message.part = kChosen;
+  return message;
+}
+
+// What stands behind the last "/" of a path, or of a group that is named as systemd names a container's:
+// "docker-0123….scope".
+std::string_view name_in(std::string_view group) {
+  std::string_view name = group.substr(group.rfind('/') + 1);
+  if (name.starts_with("docker-") && name.ends_with(".scope")) {
+    name.remove_prefix(std::string_view("docker-").size());
+    name.remove_suffix(std::string_view(".scope").size());
+  }
+  return name;
+}
+
+// By whoever made the group: it would set back what another one set.
+std::vector<Cure> larger_limits(const std::string& group, const std::optional<Bytes>& limit) {
+  // A quarter more is a first try: how much was missing nobody measured.
+  const bool is_known = limit && !is_impossible(*limit);
+  const std::string mib =
+      is_known ? std::to_string(std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count)) : "";
+  const auto what = [&](std::string_view whose) {
+    return is_known ? fmt::format("raise {} limit by a quarter, and watch whether that does", whose)
+                    : fmt::format("raise {} limit", whose);
+  };
+  const auto size = [&](std::string_view unit) { return is_known ? fmt::format("{}{}", mib, unit) : "SIZE"; };
+  const Cure kubernetes{what("the pod's"),
+                        fmt::format("kubectl set resources deployment NAME --limits=memory={}", size("Mi")),
+                        {}};
+  const auto docker = [&](std::string_view name) {
+    return Cure{what("the container's"),
+                fmt::format("docker update --memory={0} --memory-swap={0} {1}", size("m"), name),
+                {}};
+  };
+  const auto unit = [&](std::string_view name) {
+    return Cure{
+        what("the unit's"), fmt::format("sudo systemctl set-property {} MemoryMax={}", name, size("M")), {}};
+  };
+  const std::string_view name = name_in(group);
+  constexpr std::size_t kContainerId = 64, kShown = 12;
+  const bool is_container =
+      name.size() == kContainerId && name.find_first_not_of("0123456789abcdef") == name.npos;
+  if (has(group, "kubepods")) return {kubernetes};
+  if (has(group, "docker") && is_container) return {docker(name.substr(0, kShown))};
+  if (name.ends_with(".service") || name.ends_with(".scope") || name.ends_with(".slice")) return {unit(name)};
+  if (!group.empty())
+    return {{what("the group's"),
+             fmt::format("echo {} | sudo tee /sys/fs/cgroup{}/memory.max", size("M"), group),
+             {}}};
+  return {docker("CONTAINER"), unit("UNIT")};
+}
+
+// What the kernel's line of the victim leaves out, where it is much.
+std::optional<Bytes> much_in_swap(const LogMessage& message) {
+  const auto swapped = message.bytes("victim_swap_bytes");
+  return swapped && is_much_in_swap(*swapped, message.bytes("anonymous_bytes")) ? swapped : std::nullopt;
+}
+
+void add_swap(const LogMessage& message, Finding& finding) {
+  if (const auto swapped = much_in_swap(message))
+    finding.cause += fmt::format(" {} more of the victim were in swap, which no resident memory shows.",
+                                 format_bytes(*swapped));
+}
+
+Finding explain_group(const LogMessage& message, Finding finding) {
+  const auto limit = message.bytes("limit_bytes");
+  finding.id = "cgroup-oom-kill";
+  finding.title =
+      fmt::format("The kernel killed {} (process {}): its control group's memory limit{} was reached",
+                  message.text("victim"), message.number("pid").value_or(0),
+                  limit ? fmt::format(" of {}", format_bytes(*limit)) : "");
+  finding.cause =
+      "The group's processes reached its limit: it is smaller than what they need at their worst moment, or "
+      "something in it grows for ever.";
+  add_swap(message, finding);
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}}};
+  for (Cure& cure : larger_limits(message.text("control_group"), limit))
+    finding.cures.push_back(std::move(cure));
+  return finding;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.severity = Severity::severe;
+  if (message.text("constraint") == "control group") return explain_group(message, finding);
+  if (message.text("constraint") == kPanic) {
+    finding.id = "kernel-oom-panic";
+    finding.title = "The kernel stopped the machine: it was out of memory";
+    finding.cause = "No process was left that it might kill, or it was told to stop (vm.panic_on_oom).";
+    finding.confidence = Confidence::certain;
+    finding.cures = {
+        {"see whether it is told to stop", "sysctl vm.panic_on_oom", {}},
+        {"put a limit on the programs, so that one fails alone", "headroom run --limit SIZE -- COMMAND", {}},
+        {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}}};
+    return finding;
+  }
+  const auto held = message.bytes("anonymous_bytes"), hidden = message.bytes("unaccounted_bytes"),
+             total = message.bytes("ram_bytes");
+  finding.id = "kernel-oom-kill";
+  const auto swapped = much_in_swap(message);
+  finding.title = fmt::format("The kernel killed {} (process {}){}{}: the machine was out of memory",
+                              message.text("victim"), message.number("pid").value_or(0),
+                              held ? fmt::format(", which held {}", format_bytes(*held)) : "",
+                              held && swapped ? fmt::format(" and {} in swap", format_bytes(*swapped)) : "");
+  if (hidden && total && hidden->count > total->count / 10) {
+    finding.cause = fmt::format(
+        "{} of {} belong to no process, cache or kernel object in the report: that is what the GPU and other "
+        "devices "
+        "hold, which no process' resident memory shows.",
+        format_bytes(*hidden), format_bytes(*total));
+    finding.confidence = Confidence::likely;
+  } else if (held && !swapped && *held < mebibytes(64)) {
+    finding.cause =
+        "The victim held next to nothing of its own: what filled the memory is not in its resident memory, "
+        "as the "
+        "GPU's is not, or was another's.";
+    finding.confidence = Confidence::possible;
+  } else {
+    finding.cause =
+        "All processes together needed more than there is. The victim is who held most, not always who grew.";
+    finding.confidence = Confidence::possible;
+  }
+  add_swap(message, finding);
+  finding.cures = {
+      {"see who holds the memory, the GPU's included", "headroom top", {}},
+      {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}},
+      {"put a limit on the program, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}},
+  };
+  // Where there was swap, its file may be the very one that the command would make.
+  if (message.bytes("swap_bytes").value_or(Bytes{}).count == 0)
+    finding.cures.push_back(make_swap_file("have swap as a reserve", total));
+  const std::string largest = message.text("largest_process");
+  if (const auto rss = message.bytes("largest_process_bytes"); rss && !largest.empty())
+    finding.cures.insert(
+        finding.cures.begin(),
+        {fmt::format("make {} smaller, or run it elsewhere: it held most", largest), "", *rss});
+  return finding;
+}
+
+}  // namespace
+
+LogRule oom_kill_rule() {
+  LogRule rule{"oom-kill",
+               {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer",
+                "not syncing: Out of memory", "deadlocked on memory"},
+               read,
+               explain};
+  rule.from_outside = true;
+  return rule;
+}
+
+}  // namespace headroom::doctor

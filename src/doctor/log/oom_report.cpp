@@ -1,0 +1,200 @@
+// What belongs to nobody: pages that the kernel manages (RAM − reserved) less the free ones, those on the
+// lists of anonymous memory and page cache (LRU; GPU memory is on none), slab and page tables. Processes'
+// resident memory is on these lists, once each however often it is shared, so it is not taken off again. Huge
+// pages that are reserved are on none, and are taken off. So is what is swapped out: in zram it is in memory,
+// and the report tells neither whether there is one nor how large it is; so the rest is what devices hold at
+// least.
+#include "doctor/log/oom_report.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/text.h"
+#include "doctor/log/message_text.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::array kLruWords{"active_anon", "inactive_anon", "active_file", "inactive_file", "unevictable"};
+constexpr std::int64_t kMostPages = std::int64_t{1} << 40;
+constexpr Bytes kMuch = mebibytes(64);
+constexpr std::array kOtherWords{"slab_reclaimable", "slab_unreclaimable", "pagetables"};
+
+}  // namespace
+
+bool is_much_in_swap(Bytes swapped, const std::optional<Bytes>& resident) {
+  constexpr std::int64_t kPart = 10;
+  return swapped >= kMuch && swapped.count >= (swapped + resident.value_or(Bytes{})).count / kPart;
+}
+
+bool OomReport::begins(std::string_view line) { return has(line, "invoked oom-killer"); }
+
+void OomReport::begin() {
+  *this = {};
+  open_ = true;
+}
+
+void OomReport::read(std::string_view line, std::int64_t line_number) {
+  if (++lines_ > kMostLines) {
+    open_ = false;
+    return;
+  }
+  if (has(line, " pages RAM")) {
+    const std::size_t end = line.find(" pages RAM");
+    const std::size_t begin = line.substr(0, end).rfind(' ');
+    if (const auto number = parse_number<std::int64_t>(
+            line.substr(begin == line.npos ? 0 : begin + 1, end - (begin == line.npos ? 0 : begin + 1))))
+      pages_["RAM"] = *number;
+  } else if (line.ends_with(" pages reserved") && !has(line, "cma reserved")) {
+    const std::string_view number = line.substr(0, line.size() - std::string_view(" pages reserved").size());
+    const std::size_t begin = number.rfind(' ');
+    if (const auto value = parse_number<std::int64_t>(number.substr(begin == number.npos ? 0 : begin + 1)))
+      pages_["reserved"] = *value;
+  } else if (has(line, "hugepages_total=")) {
+    read_huge_pages(line);
+  } else if (const auto usage = text_after(line, "memory: usage ")) {
+    limit_ = size_after(*usage, "limit ");
+  } else if (const auto swap = size_after(line, "Total swap = ")) {
+    swap_total_ = swap;
+  } else if (const auto free = size_after(line, "Free swap  = ")) {
+    swap_free_ = free;
+  } else if (has(line, "*4kB") || has(line, "*16kB") || has(line, "*64kB")) {
+    // "DMA: 142*4kB (UEC) 161*8kB …": the first is a page
+    if (const std::size_t star = line.find('*'); star != line.npos)
+      if (const auto size = leading_size(line.substr(star + 1)); size && size->count > 0) page_ = size->count;
+  } else if (has(line, " tgid ") && has(line, " oom_score_adj ")) {
+    read_columns(line);
+  } else {
+    read_pages(line);
+    read_task(line, line_number);
+  }
+}
+
+// "active_anon:1820 inactive_anon:302 isolated_anon:0", "free:33210 free_pcp:0": the sums over all zones have
+// no unit; those of a node or zone end in kB.
+void OomReport::read_pages(std::string_view line) {
+  const bool is_sum_of_free = has(line, "free_pcp:") || has(line, "slab_reclaimable:");
+  for (const std::string_view word : split_words(line)) {
+    const std::size_t colon = word.find(':');
+    if (colon == word.npos) continue;
+    const std::string_view name = word.substr(0, colon);
+    const auto number = parse_number<std::int64_t>(word.substr(colon + 1));
+    if (!number || *number < 0) continue;
+    // A program's own line may stand between, and say "free:", too.
+    bool wanted = name == "free" && is_sum_of_free;
+    for (const char* lru : kLruWords) wanted = wanted || name == lru;
+    for (const char* other : kOtherWords) wanted = wanted || name == other;
+    if (wanted) pages_.try_emplace(std::string(name), *number);
+  }
+}
+
+// "Node 0 hugepages_total=512 hugepages_free=512 hugepages_surp=0 hugepages_size=2048kB"
+void OomReport::read_huge_pages(std::string_view line) {
+  const auto total = text_after(line, "hugepages_total=");
+  const auto size = size_after(line, "hugepages_size=");
+  const auto count = total ? parse_number<std::int64_t>(total->substr(0, total->find(' '))) : std::nullopt;
+  std::int64_t bytes = 0;
+  if (!count || !size || *count < 0 || size->count < 0 || __builtin_mul_overflow(*count, size->count, &bytes))
+    return;
+  if (__builtin_add_overflow(huge_pages_, bytes, &huge_pages_)) huge_pages_ = 0;
+}
+
+// "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"; up to 4.14 with
+// nr_ptes, since 6.8 with rss_anon and others; before 3.4 without swapents.
+void OomReport::read_columns(std::string_view line) {
+  const auto words = split_words(line);
+  const auto uid = std::find(words.begin(), words.end(), "uid");
+  const auto swap = std::find(uid, words.end(), "swapents");
+  if (swap != words.end()) swap_column_ = static_cast<std::size_t>(swap - uid);
+}
+
+// "[   2343]     0  2343  7940883  3482011 28766208        0             0 python3": pid, uid, tgid,
+// total_vm, rss, and what differs from one kernel to the next, with the name at the end.
+void OomReport::read_task(std::string_view line, std::int64_t line_number) {
+  const std::size_t close = line.rfind("] ");
+  if (close == line.npos) return;
+  const std::size_t open = line.substr(0, close).rfind('[');
+  if (open == line.npos) return;
+  const auto pid = parse_number<std::int64_t>(trim(line.substr(open + 1, close - open - 1)));
+  if (!pid) return;
+  const auto words = split_words(line.substr(close + 1));
+  constexpr std::size_t kTgid = 1, kRss = 3, kFewest = 7;
+  if (words.size() < kFewest) return;
+  std::size_t name = 0;  // behind the last of the numbers
+  while (name < words.size() && parse_number<std::int64_t>(words[name])) ++name;
+  if (name < kFewest - 1 || name >= words.size()) return;
+  const auto rss = parse_number<std::int64_t>(words[kRss]);
+  if (!rss || *rss < 0 || *rss > kMostPages) return;
+  ++tasks_;
+  rss_ += *rss;
+  if (*rss > largest_) {
+    largest_ = *rss;
+    largest_name_ = std::string(line.substr(static_cast<std::size_t>(words[name].data() - line.data())));
+  }
+  const auto swapped =
+      swap_column_ && *swap_column_ < name ? parse_number<std::int64_t>(words[*swap_column_]) : std::nullopt;
+  if (!swapped || *swapped < 0 || *swapped > kMostPages) return;
+  swapped_.push_back({*pid, parse_number<std::int64_t>(words[kTgid]).value_or(*pid), *swapped, {}});
+  if (*swapped < kMuch.count / page_ || rows_ >= kMostRows) return;
+  ++rows_;
+  swapped_.back().row = {line_number, std::string(line)};
+}
+
+std::optional<OomReport::Row> OomReport::add_swap_of_victim(LogMessage& message) const {
+  const auto pid = message.number("pid");
+  const auto victim = std::find_if(swapped_.begin(), swapped_.end(), [pid](const Swapped& each) {
+    return each.pid == pid || each.tgid == pid;
+  });
+  std::int64_t bytes = 0;
+  if (!pid || victim == swapped_.end() || __builtin_mul_overflow(victim->pages, page_, &bytes))
+    return std::nullopt;
+  message.add("victim_swap_bytes", Bytes{bytes});
+  if (victim->row.text.empty() || !is_much_in_swap(Bytes{bytes}, message.bytes("anonymous_bytes")))
+    return std::nullopt;
+  return victim->row;
+}
+
+std::optional<Bytes> OomReport::pages(std::string_view name) const {
+  const auto found = pages_.find(name);
+  constexpr std::int64_t kMost = std::int64_t{1} << 46;
+  if (found == pages_.end() || found->second > kMost) return std::nullopt;
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(found->second, page_, &bytes)) return std::nullopt;
+  return Bytes{bytes};
+}
+
+std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
+  if (!open_) return std::nullopt;
+  open_ = false;
+  auto row = add_swap_of_victim(message);
+  message.add("limit_bytes", limit_);
+  message.add("swap_bytes", swap_total_);
+  message.add("swap_free_bytes", swap_free_);
+  const auto ram = pages("RAM"), free = pages("free");
+  message.add("ram_bytes", ram);
+  message.add("free_bytes", free);
+  std::int64_t rss = 0, largest = 0;
+  if (tasks_ > 0 && !__builtin_mul_overflow(rss_, page_, &rss) &&
+      !__builtin_mul_overflow(largest_, page_, &largest)) {
+    message.add("processes", tasks_);
+    message.add("processes_rss_bytes", Bytes{rss});
+    message.add("largest_process", largest_name_);
+    message.add("largest_process_bytes", Bytes{largest});
+  }
+  if (!ram || !free) return row;
+  Bytes nobody = *ram - pages("reserved").value_or(Bytes{}) - *free;
+  for (const char* word : kLruWords) {
+    const auto held = pages(word);
+    if (!held) return row;  // without all of them the rest would look like the GPU's
+    nobody = nobody - *held;
+  }
+  for (const char* word : kOtherWords) nobody = nobody - pages(word).value_or(Bytes{});
+  nobody = nobody - Bytes{huge_pages_};
+  if (huge_pages_ > 0) message.add("huge_pages_bytes", Bytes{huge_pages_});
+  if (swap_total_ && swap_free_ && *swap_free_ < *swap_total_) nobody = nobody - (*swap_total_ - *swap_free_);
+  if (nobody.count >= 0) message.add("unaccounted_bytes", nobody);
+  return row;
+}
+
+}  // namespace headroom::doctor

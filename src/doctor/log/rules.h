@@ -1,0 +1,39 @@
+// The rules, a file each; log_rule_list.cpp puts them in order.
+#pragma once
+
+#include "doctor/log/log_rule.h"
+
+namespace headroom::doctor {
+
+LogRule cublas_rule();
+LogRule cuda_rule();
+LogRule ggml_context_rule();
+LogRule ggml_rule();
+LogRule gpu_listed_rule();
+LogRule heap_limit_rule();
+LogRule host_memory_rule();
+LogRule jetson_utils_rule();
+LogRule nvgpu_rule();
+LogRule nvmap_rule();
+LogRule nvmap_permission_rule();
+LogRule ollama_context_rule();
+LogRule onnxruntime_rule();
+LogRule oom_daemon_rule();
+LogRule oom_kill_rule();
+LogRule opencv_rule();
+LogRule page_allocation_rule();
+LogRule shared_memory_rule();
+LogRule shell_killed_rule();
+LogRule static_tls_rule();
+LogRule tegra_assert_rule();
+LogRule tensorflow_rule();
+LogRule tensorflow_retry_rule();
+LogRule tensorrt_node_rule();
+LogRule tensorrt_rule();
+LogRule tensorrt_tactic_rule();
+LogRule torch_rule();
+LogRule vllm_context_rule();
+LogRule vllm_rule();
+LogRule xla_rule();
+
+}  // namespace headroom::doctor

@@ -1,0 +1,54 @@
+// TensorRT found no way to run a node, and builds no engine: every tactic was left out, often for want of
+// workspace.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::string_view kWords = "Could not find any implementation for node ";
+constexpr std::size_t kLongestNode = 100;
+
+std::optional<LogMessage> read(std::string_view line) {
+  const auto node = text_after(line, kWords);
+  if (!node) return std::nullopt;
+  LogMessage message;
+  const std::size_t reason = node->find(" due to insufficient workspace");
+  std::string_view name = node->substr(0, std::min(kLongestNode, reason));
+  while (!name.empty() && std::string_view(".) \"\n").find(name.back()) != std::string_view::npos)
+    name.remove_suffix(1);
+  message.add("node", name);
+  if (reason != node->npos) message.add("reason", "insufficient workspace");
+  return message;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.id = "tensorrt-no-implementation";
+  finding.severity = Severity::severe;
+  finding.title = fmt::format("TensorRT found no implementation for the node {}", message.text("node"));
+  finding.cause =
+      "Every tactic for it was left out. Where lines before it skip tactics for memory, the workspace or the "
+      "GPU's free memory was too small; else the node is not supported in that type or shape.";
+  finding.confidence = Confidence::possible;
+  if (!message.text("reason").empty()) {
+    finding.cause = "The workspace was too small for each of its tactics.";
+    finding.confidence = Confidence::certain;
+  }
+  finding.cures = {{"give the build more workspace, above what the skipped tactics asked for",
+                    "trtexec --onnx=model.onnx --memPoolSize=workspace:MIB",
+                    {}},
+                   {"build where nothing else uses the GPU", "headroom build-engine model.onnx", {}},
+                   {"build with half precision: tactics need half", "trtexec --onnx=model.onnx --fp16", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule tensorrt_node_rule() { return {"tensorrt-node", {kWords}, read, explain}; }
+
+}  // namespace headroom::doctor

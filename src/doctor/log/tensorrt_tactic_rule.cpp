@@ -1,0 +1,68 @@
+// TensorRT's builder leaves out a tactic that needs more than the workspace allows. The build goes on.
+#include <fmt/format.h>
+
+#include "doctor/cure_commands.h"
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  if (has(line, "insufficient to use tactic")) {
+    message.add("requested_bytes", size_after(line, "request: "));
+    message.add("free_bytes", size_after(line, "Available: "));
+    message.part = "request";
+    return message;
+  }
+  // TensorRT 8 spells it with one f.
+  const bool lacks_memory =
+      has(line, "insufficient memory") || has(line, "insuficient memory") ||
+      (has(line, "kipping tactic") && (has(line, "(out of memory)") || has(line, "OutOfMemory")));
+  if (!lacks_memory || !(has(line, "tactic") || has(line, "Tactic"))) return std::nullopt;
+  // Up to TensorRT 7 in bytes; 8 prints MiB without a unit ("size of 449" behind "request: 448MB").
+  auto requested = size_after(line, "requested size of ");
+  constexpr std::int64_t kLeastBytes = 1 << 20;
+  if (requested && requested->count < kLeastBytes) requested = mebibytes(requested->count);
+  message.add("requested_bytes", requested);
+  message.part = "skipped";
+  if (const auto tactic = integer_after(line, "Skipping tactic ")) message.add("tactic", tactic);
+  return message;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.id = "tensorrt-tactic-skipped";
+  finding.severity = Severity::benign;
+  finding.title = fmt::format("TensorRT left out a tactic that wanted {} while it built an engine",
+                              words_for(message.bytes("requested_bytes"), "more memory"));
+  finding.cause =
+      "The build goes on with another tactic. The engine may be slower; it is not wrong, and nothing failed.";
+  const auto requested = message.bytes("requested_bytes");
+  const bool is_known = requested && !is_impossible(*requested);
+  finding.cures = {{"if the engine is slow and there is memory, give the build more",
+                    fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
+                                is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
+                    {}}};
+  // The device itself had less: a larger bound would find no more.
+  const auto free = message.bytes("free_bytes");
+  if (is_known && free && *free < *requested)
+    finding.cures = {
+        {fmt::format("if the engine is slow, make room before the build: {} of the GPU's memory were "
+                     "free",
+                     format_bytes(*free)),
+         "headroom top", *requested - *free}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule tensorrt_tactic_rule() {
+  return {"tensorrt-tactic",
+          {"insufficient memory", "insuficient memory", "insufficient to use tactic", "kipping tactic"},
+          read,
+          explain};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,149 @@
+#include "doctor/log/torch_message.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "doctor/log/message_text.h"
+
+namespace headroom::doctor {
+namespace {
+
+// "Process 608946 has 14.91 GiB memory in use. Process 734147 has …": all on the same GPU. Versions that do
+// not tell "this process has" list it among the others: it is the smallest that holds what PyTorch has
+// reserved.
+void read_processes(std::string_view line, LogMessage& message) {
+  struct Process {
+    std::int64_t pid;
+    Bytes held;
+  };
+  std::vector<Process> processes;
+  constexpr std::size_t kMost = 64;
+  while (processes.size() < kMost) {
+    const auto rest = text_after(line, "Process ");
+    if (!rest) break;
+    line = *rest;
+    const auto pid = integer_after(line, "");
+    const auto held = size_after(line.substr(0, line.find("in use")), " has ");
+    if (pid && held) processes.push_back({*pid, *held});
+  }
+  const auto allocated = message.bytes("allocated_bytes");
+  if (!message.bytes("process_bytes") && allocated) {
+    const Bytes reserved = *allocated + message.bytes("unallocated_bytes").value_or(Bytes{});
+    auto own = processes.end();
+    for (auto at = processes.begin(); at != processes.end(); ++at)
+      if (at->held >= reserved && (own == processes.end() || at->held < own->held)) own = at;
+    if (own != processes.end()) {
+      message.add("process_bytes", own->held);
+      processes.erase(own);
+    }
+  }
+  if (processes.empty()) return;
+  // Of a message that is cut off before it tells its own, one of those that it names may be it: a container's
+  // programs do not find themselves by their number.
+  const bool are_others = allocated || message.bytes("process_bytes") || has(line, "Including non-");
+  double sum = 0;  // hostile figures would overflow an integer
+  std::string pids;
+  for (const Process& process : processes) {
+    sum += static_cast<double>(process.held.count);
+    pids += fmt::format("{}{}", pids.empty() ? "" : " ", process.pid);
+  }
+  constexpr double kMostBytes = 9e18;
+  if (sum < kMostBytes)
+    message.add(are_others ? "other_processes_bytes" : "named_processes_bytes", Bytes{std::llround(sum)});
+  message.add(are_others ? "other_processes" : "named_processes", pids);
+}
+
+// "3.72 GiB allowed;": what set_per_process_memory_fraction leaves. A sentence or a figure stands before it.
+std::optional<Bytes> allowed_bytes(std::string_view line) {
+  const std::size_t end = line.find(" allowed;");
+  if (end == line.npos) return size_after(line, "max allowed: ");  // on a Mac
+  const std::string_view before = line.substr(0, end);
+  const std::size_t figure = before.find_last_of(";("), sentence = before.rfind(". ");
+  const std::size_t begin = sentence == before.npos ? figure
+                            : figure == before.npos ? sentence
+                                                    : std::max(figure, sentence);
+  return begin == before.npos ? std::nullopt : leading_size(before.substr(begin + 1));
+}
+
+// The allocator of CUDA itself (backend:cudaMallocAsync), whose figures stand on lines of their own:
+// "Currently allocated     : 5.00 GiB".
+std::optional<LogMessage> read_async(std::string_view line) {
+  LogMessage message;
+  const auto figure = [line](std::string_view name) -> std::optional<Bytes> {
+    const auto rest = text_after(line, name);
+    if (!rest) return std::nullopt;
+    // The next line may follow without a space: "58.00 MiBDevice limit".
+    const std::size_t unit = rest->find("iB");
+    return size_after(unit == rest->npos ? *rest : rest->substr(0, unit + 2), ": ");
+  };
+  if (const auto gpu = integer_after(line, "Allocation on device ")) {
+    message.add("gpu", gpu);
+    if (*gpu > 0) message.subject = fmt::format("GPU {}", *gpu);
+  }
+  message.add("allocated_bytes", figure("Currently allocated"));
+  message.add("requested_bytes", figure("Requested "));
+  message.add("total_bytes", figure("Device limit"));
+  message.add("free_bytes", figure("Free (according to CUDA)"));
+  message.may_go_on = !message.bytes("free_bytes");
+  return message;
+}
+
+}  // namespace
+
+std::optional<LogMessage> read_torch(std::string_view line) {
+  if (has(line, "would exceed allowed memory")) return read_async(line);
+  const auto requested = size_after(line, "ried to allocate ");
+  const bool names_itself = has(line, "CUDA out of memory") || has(line, "HIP out of memory") ||
+                            has(line, "XPU out of memory") || has(line, "MPS backend out of memory");
+  // The rest of a message that was broken: what is free or allocated stands with it.
+  const bool tells_capacity = has(line, "GPU") &&
+                              (has(line, "total capacity") || has(line, "total capacty")) &&
+                              (has(line, " of which") || has(line, "already allocated"));
+  if (!(names_itself && requested) && !tells_capacity) return std::nullopt;
+  LogMessage message;
+  message.add("requested_bytes", requested);
+  if (const auto gpu = integer_after(line, "GPU ")) {
+    message.add("gpu", gpu);
+    // What one GPU lacks is nothing to another; a line that was cut before it is of the usual one.
+    if (*gpu > 0) message.subject = fmt::format("GPU {}", *gpu);
+  }
+  if (const std::size_t at = line.find(" total capacity;"); at != line.npos) {  // 1.x: figures before words
+    const auto before = [line](std::string_view words) -> std::optional<Bytes> {
+      const std::size_t end = line.find(words);
+      if (end == line.npos) return std::nullopt;
+      const std::size_t begin = line.substr(0, end).find_last_of(";(");
+      return begin == line.npos ? std::nullopt : leading_size(line.substr(begin + 1));
+    };
+    message.add("total_bytes", before(" total capacity"));
+    message.add("free_bytes", before(" free"));
+    message.add("allocated_bytes", before(" already allocated"));
+    message.add("reserved_bytes", before(" reserved in total"));
+  } else {
+    auto total = size_after(line, "total capacity of ");
+    if (!total) total = size_after(line, "total capacty of ");  // as 2.0 and 2.1 spell it
+    message.add("total_bytes", total);
+    message.add("free_bytes", size_after(line, " of which "));
+    message.add("process_bytes", size_after(line, "this process has "));
+    message.add("allocated_bytes", size_after(line, "Of the allocated memory "));
+    auto unallocated = size_after(line, "by PyTorch, and ");
+    // "…, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 974.34 MiB is reserved …"
+    if (const auto pools = text_after(line, "by PyTorch, with "); pools && has(*pools, "private pools")) {
+      message.add("private_pools_bytes", leading_size(*pools));
+      unallocated = size_after(*pools, "), and ");
+    }
+    message.add("unallocated_bytes", unallocated);
+    read_processes(line, message);
+  }
+  message.add("allowed_bytes", allowed_bytes(line));
+  const auto allocated = message.bytes("allocated_bytes"), reserved = message.bytes("reserved_bytes");
+  if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
+    message.add("unallocated_bytes", *reserved - *allocated);
+  message.may_go_on = !has(line, "reserved");  // the last of its figures
+  return message;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,136 @@
+// vLLM, which takes a fixed share of the GPU at its start.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  if (has(line, "when warming up sampler") && has(line, "ut of memory")) {
+    message.add("dummy_requests", integer_after(line, "warming up sampler with "));
+    return message;
+  }
+  // "The model's max seq len (30000) is larger than the maximum number of tokens that can be stored in KV
+  // cache (19632)", later "To serve at least one request with the model's max seq len (4096), (0.58 GiB KV
+  // cache is needed, … the available KV cache memory (0.47 GiB). … estimated maximum model length is 3280."
+  if (has(line, "max seq len (") &&
+      (has(line, "that can be stored in KV cache") || has(line, "KV cache is needed"))) {
+    message.add("context_length", integer_after(line, "max seq len ("));
+    auto fits = integer_after(line, "that can be stored in KV cache (");
+    if (!fits) fits = integer_after(line, "estimated maximum model length is ");
+    message.add("context_that_fits", fits);
+    const std::size_t needed = line.find(" KV cache is needed");
+    if (needed != line.npos)
+      message.add("requested_bytes",
+                  leading_size(line.substr(line.find_last_of(" (", line.rfind(' ', needed - 1) - 1) + 1)));
+    message.add("free_bytes", size_after(line, "KV cache memory ("));
+    return message;
+  }
+  if (has(line, "No available memory for the cache blocks"))
+    message.add("cache_blocks", std::optional<std::int64_t>(0));
+  if (has(line, "No available memory for the cache blocks") ||
+      (has(line, "Free memory on device") && has(line, "is less than desired GPU memory utilization"))) {
+    // "Free memory on device (3.21/7.44 GiB)"
+    const auto figures = text_after(line, "Free memory on device");
+    const std::size_t slash = figures ? figures->find('/') : line.npos;
+    if (slash != line.npos && figures->find('(') < slash) {
+      const std::string free(figures->substr(figures->find('(') + 1, slash - figures->find('(') - 1));
+      message.add("free_bytes", leading_size(free + " GiB"));
+      message.add("total_bytes", leading_size(figures->substr(slash + 1)));
+    }
+    if (const auto asked = text_after(line, "desired GPU memory utilization ("))
+      message.add("asked_bytes", size_after(*asked, ", "));
+    return message;
+  }
+  return std::nullopt;
+}
+
+Cure shorter_context(const LogMessage& message) {
+  const auto context = message.number("context_length"), fits = message.number("context_that_fits");
+  if (fits) return {"shorten the context to what fits", fmt::format("--max-model-len {}", *fits), {}};
+  return {"halve the context",
+          context && *context > 1 ? fmt::format("--max-model-len {}", *context / 2)
+                                  : "--max-model-len N, half of max_seq_len in its log",
+          {}};
+}
+
+Cure fewer_requests(const LogMessage& message) {
+  const auto requests = message.number("dummy_requests");
+  return {"serve fewer requests at once",
+          requests && *requests > 1 ? fmt::format("--max-num-seqs {}", *requests / 2)
+                                    : "--max-num-seqs N, half of the present number",
+          {}};
+}
+
+// The share is of the whole GPU; hundredths, down.
+Cure smaller_share(const LogMessage& message) {
+  const auto free = message.bytes("free_bytes"), total = message.bytes("total_bytes");
+  if (!free || !total || total->count <= 0 || *free > *total)
+    return {"let it take a share of the GPU that is free", "--gpu-memory-utilization SHARE", {}};
+  const double share = static_cast<double>(free->count) / static_cast<double>(total->count);
+  return {
+      fmt::format("let it take no more than is free, {} of {}", format_bytes(*free), format_bytes(*total)),
+      fmt::format("--gpu-memory-utilization {:.2f}", std::floor(100 * share) / 100),
+      {}};
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.id = "vllm-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title = "vLLM had no GPU memory left for its start";
+  finding.cause =
+      "vLLM takes the share gpu_memory_utilization of the GPU for itself; what its warm-up needs beyond that "
+      "was not free.";
+  finding.confidence = Confidence::likely;
+  const Cure no_graphs{"do without CUDA graphs", "--enforce-eager", {}},
+      larger_share{"let it take a larger share, if the rest of the GPU is free",
+                   "--gpu-memory-utilization SHARE, above the present one",
+                   {}};
+  const auto context = message.number("context_length"), fits = message.number("context_that_fits");
+  if (message.number("cache_blocks")) {
+    // The share is used up by weights and warm-up: a smaller one would leave less.
+    finding.title = "vLLM had no GPU memory left for its cache of keys and values";
+    finding.cause =
+        "Weights and warm-up fill the share of the GPU that gpu_memory_utilization gives to vLLM.";
+    finding.cures = {larger_share, no_graphs, shorter_context(message)};
+  } else if (fits || message.bytes("requested_bytes")) {
+    finding.title = fmt::format("vLLM's cache of keys and values is too small for a context of {} tokens{}",
+                                context.value_or(0), fits ? fmt::format(": {} fit", *fits) : "");
+    finding.cause = "One request of full length does not fit in what weights and warm-up leave of the share.";
+    finding.confidence = Confidence::certain;
+    finding.cures = {shorter_context(message),
+                     {"keep the cache in 8 bits", "--kv-cache-dtype fp8", {}},
+                     larger_share,
+                     no_graphs};
+  } else if (message.bytes("free_bytes")) {
+    finding.cures = {smaller_share(message),
+                     {"see who holds the rest, and end it", "headroom top", {}},
+                     fewer_requests(message),
+                     no_graphs};
+  } else {
+    finding.cures = {
+        fewer_requests(message),
+        {"let it take a smaller share", "--gpu-memory-utilization SHARE, below the present one", {}},
+        shorter_context(message),
+        no_graphs};
+  }
+  return finding;
+}
+
+}  // namespace
+
+LogRule vllm_rule() {
+  return {
+      "vllm",
+      {"warming up sampler", "No available memory for the cache", "Free memory on device", "max seq len ("},
+      read,
+      explain};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,61 @@
+// XLA, which JAX runs on and TensorFlow may, ran out of a device's memory.
+#include <fmt/format.h>
+
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  // The allocator is TensorFlow's, and JAX has it from XLA:
+  // "external/xla/xla/tsl/framework/bfc_allocator.cc".
+  if (has(line, "external/xla/") && has(line, "ran out of memory trying to allocate ")) {
+    message.add("requested_bytes", size_after(line, "trying to allocate "));
+    message.part = "allocator";
+    return message;
+  }
+  if (!has(line, "RESOURCE_EXHAUSTED") && !has(line, "Resource exhausted")) return std::nullopt;
+  message.part = "error";
+  auto requested = size_after(line, "memory while trying to allocate ");
+  if (!requested) requested = size_after(line, "ut of memory allocating ");
+  if (const auto request = text_after(line, "Failed to allocate request for ")) {
+    requested = size_after(*request, "(");  // "2.99GiB (3206250496B)": exact
+    if (!requested) requested = leading_size(*request);
+  }
+  if (!requested) return std::nullopt;  // other services exhaust other things
+  message.add("requested_bytes", requested);
+  if (const auto device = integer_after(line, "on device ordinal ")) message.add("gpu", device);
+  return message;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.id = "xla-out-of-memory";
+  finding.severity = Severity::severe;
+  finding.title =
+      fmt::format("XLA (JAX, TensorFlow) could not allocate {}", words_for(message.bytes("requested_bytes")));
+  finding.cause =
+      "The device was full: by the program's own arrays and what a compiled step needs besides, or by "
+      "another "
+      "program. JAX takes three quarters of a GPU when it starts, so two of them do not fit.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {
+      {"take memory as it is needed, so that others have room", "XLA_PYTHON_CLIENT_PREALLOCATE=false", {}},
+      {"bound what JAX takes at its start, for each of several programs",
+       "XLA_PYTHON_CLIENT_MEM_FRACTION=.40",
+       {}},
+      {"compute activations again instead of keeping them (training)", "jax.checkpoint(f)", {}},
+      {"use a smaller batch or input", "", {}},
+      {"see who holds the memory while it happens", "headroom top", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule xla_rule() {
+  return {"xla", {"RESOURCE_EXHAUSTED", "Resource exhausted", "ran out of memory trying"}, read, explain};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+
+#include "doctor/machine/machine_finding.h"
+#include "doctor/new_finding.h"
+
+namespace headroom::doctor {
+
+// Reading a dataset round and round through a full cache looks alike, at the pace of a disk: a warning.
+std::optional<Finding> control_group_thrash(const MachineHistory& history) {
+  if (history.group_thrashed < kLeastThrash) return std::nullopt;
+  constexpr double kPaceOfDisks = 25'000, kWaiting = 0.05;  // pages a second: 100 MiB
+  const bool is_severe = history.most_group_pages >= kPaceOfDisks && history.most_group_waiting >= kWaiting;
+  const auto& group = history.last.cgroup;
+  const Bytes limit = group && group->limit ? *group->limit : Bytes{};
+  Finding finding = new_finding(
+      "control-group-thrash", is_severe ? Severity::severe : Severity::warning,
+      fmt::format("At its limit of {} the control group read up to {:.0f} pages a second again, for {}",
+                  format_bytes(limit), history.most_group_pages, format_duration(history.group_thrashed)),
+      "What it needs all the time, such as mapped weights and code, does not fit: pages are dropped and read "
+      "again at once. The machine has memory; the group has not.",
+      Confidence::likely);
+  finding.figures = {{"level", "control group"},
+                     {"limit_bytes", limit.count},
+                     {"thrash_seconds", history.group_thrashed.seconds()},
+                     {"most_pages_per_second", history.most_group_pages},
+                     {"most_waiting_percent", 100 * history.most_group_waiting}};
+  // Twice the limit is a first try: the samples do not tell how much of the files is needed, only that it is
+  // more than there is room for.
+  const std::int64_t size = 2 * limit.count / mebibytes(1).count;
+  finding.cures = {{"double the limit, and again until nothing is read again",
+                    fmt::format("headroom run --limit {}MiB -- COMMAND", size),
+                    {}},
+                   {"likewise of a container",
+                    fmt::format("docker update --memory={0}m --memory-swap={0}m CONTAINER", size),
+                    {}},
+                   {"keep fewer models at once within it", "headroom plan BUDGET.toml", {}}};
+  return finding;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "doctor/machine/machine_finding.h"
+#include "doctor/new_finding.h"
+
+namespace headroom::doctor {
+
+// Of a GPU with memory of its own; an integrated one has the machine's, which the others tell of.
+std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
+  for (const GpuSample& gpu : history.last.gpus) {
+    if (!gpu.memory_total || !gpu.memory_used || gpu.memory_total->count <= 0) continue;
+    if (gpu.memory_used->count < share_of(gpu.memory_total, 95)) continue;
+    const Bytes free = *gpu.memory_total - *gpu.memory_used;
+    Finding finding = new_finding("gpu-memory-nearly-full", Severity::note,
+                                  fmt::format("GPU {}{} has {} of {} free", gpu.index.value_or(0),
+                                              gpu.name.empty() ? "" : fmt::format(" ({})", gpu.name),
+                                              format_bytes(free), format_bytes(*gpu.memory_total)),
+                                  "What starts now finds no room. Programs that take most of a GPU at their "
+                                  "start (JAX, TensorFlow, vLLM) "
+                                  "look like this when all is well.",
+                                  Confidence::possible);
+    finding.figures = {
+        {"gpu", gpu.index.value_or(0)}, {"free_bytes", free.count}, {"total_bytes", gpu.memory_total->count}};
+    const std::vector<GpuProcess> processes = gpu.processes.value_or(std::vector<GpuProcess>{});
+    const auto largest =
+        std::max_element(processes.begin(), processes.end(), [](const GpuProcess& x, const GpuProcess& y) {
+          return x.used.value_or(Bytes{}) < y.used.value_or(Bytes{});
+        });
+    if (largest != processes.end() && largest->used)
+      finding.cures.push_back({fmt::format("end or move process {}, which holds most", largest->pid),
+                               fmt::format("kill {}", largest->pid), *largest->used});
+    finding.cures.push_back({"see who holds it", "headroom top", {}});
+    return finding;
+  }
+  return std::nullopt;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,35 @@
+#include "doctor/machine/machine_findings.h"
+
+#include <fmt/format.h>
+
+#include "doctor/machine/machine_finding.h"
+
+namespace headroom::doctor {
+
+std::vector<Evidence> moment(const MachineHistory& history, Nanoseconds at, const std::string& what) {
+  if (history.duration().count <= 0) return {};
+  return {{"", 0,
+           fmt::format("{}, {} of {} samples over {}", what,
+                       at.count == 0 ? "in the first" : format_duration(at) + " after the first",
+                       history.samples, format_duration(history.duration()))}};
+}
+
+std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent) {
+  return total ? total->count / 100 * percent : 0;
+}
+
+std::vector<Finding> machine_findings(const MachineHistory& history, const std::string& name) {
+  std::vector<Finding> findings;
+  for (const MachineFinding look_for : machine_finding_list()) {
+    std::optional<Finding> found = look_for(history);
+    if (!found) continue;
+    if (found->evidence.empty())
+      found->evidence.push_back(
+          {"", 0, fmt::format("{} samples over {}", history.samples, format_duration(history.duration()))});
+    for (Evidence& evidence : found->evidence) evidence.file = name;
+    findings.push_back(std::move(*found));
+  }
+  return findings;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+
+#include "doctor/machine/machine_finding.h"
+#include "doctor/new_finding.h"
+
+namespace headroom::doctor {
+
+// What no figure of the kernel accounts for. Huge pages and zram's own memory are told apart from it.
+std::optional<Finding> memory_of_no_process(const MachineHistory& history) {
+  const SystemSample& last = history.last;
+  if (!last.ram_total || !last.ram_free || !last.ram_buffers || !last.ram_cached || !last.ram_anonymous ||
+      !last.slab_reclaimable || !last.slab_unreclaimable || !last.page_tables)
+    return std::nullopt;
+  Bytes rest = *last.ram_total - *last.ram_free - *last.ram_buffers - *last.ram_cached - *last.ram_anonymous -
+               *last.slab_reclaimable - *last.slab_unreclaimable - *last.page_tables;
+  for (const auto* held : {&last.kernel_stacks, &last.huge_pages_total, &last.zram_used, &last.nvmap_used,
+                           &last.nvmap_free, &last.swap_cached})
+    rest = rest - held->value_or(Bytes{});
+  if (rest.count < share_of(last.ram_total, 15) || rest.count < mebibytes(512).count) return std::nullopt;
+  Finding finding = new_finding(
+      "memory-of-no-process", Severity::note,
+      fmt::format("{} of {} are held by no process, cache or part of the kernel that tells of it",
+                  format_bytes(rest), format_bytes(*last.ram_total)),
+      "Drivers hold it: on a machine with an integrated GPU that is GPU memory, which no process' resident "
+      "memory shows; on a virtual machine what its host took back.",
+      Confidence::possible);
+  finding.figures = {{"unaccounted_bytes", rest.count}, {"total_bytes", last.ram_total->count}};
+  if (last.huge_pages_total && last.huge_pages_total->count > 0)
+    finding.figures.push_back({"huge_pages_bytes", last.huge_pages_total->count});
+  if (last.zram_used && last.zram_used->count > 0)
+    finding.figures.push_back({"zram_used_bytes", last.zram_used->count});
+  finding.cures = {
+      {"see what the GPU's driver tells of processes (as root)",
+       "sudo cat /sys/kernel/debug/nvmap/iovmm/clients",
+       {}},
+      {"log it with the GPU's figures", "sudo headroom watch --processes 10 --output watch.jsonl", {}}};
+  return finding;
+}
+
+}  // namespace headroom::doctor

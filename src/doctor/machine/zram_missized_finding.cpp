@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include "doctor/cure_commands.h"
+#include "doctor/machine/machine_finding.h"
+#include "doctor/new_finding.h"
+
+namespace headroom::doctor {
+
+std::optional<Finding> zram_missized(const MachineHistory& history) {
+  const SystemSample& last = history.last;
+  if (!last.zram_original || !last.zram_used || last.zram_used->count < mebibytes(64).count)
+    return std::nullopt;
+  const double ratio =
+      static_cast<double>(last.zram_original->count) / static_cast<double>(last.zram_used->count);
+  constexpr double kWorthIt = 1.5;
+  const bool is_large = last.zram_used->count >= share_of(last.ram_total, 25) && last.ram_total;
+  if (ratio >= kWorthIt && !is_large) return std::nullopt;
+  if (ratio >= kWorthIt) {
+    Finding finding = new_finding("zram-takes-much", Severity::warning,
+                                  fmt::format("zram takes {} of {} of memory", format_bytes(*last.zram_used),
+                                              format_bytes(*last.ram_total)),
+                                  "What is swapped into zram stays in memory, and a GPU's memory cannot be: "
+                                  "zram is larger than this machine "
+                                  "can spare.",
+                                  Confidence::likely);
+    finding.figures = {{"original_bytes", last.zram_original->count},
+                       {"used_bytes", last.zram_used->count},
+                       {"ratio", ratio}};
+    finding.cures = {make_swap_file("swap to a fast disk before zram", last.ram_total, true, last.zram_used),
+                     {"see who was swapped out", "headroom top", {}}};
+    return finding;
+  }
+  Finding finding = new_finding("zram-saves-little", Severity::warning,
+                                fmt::format("zram takes {} of memory to hold {}",
+                                            format_bytes(*last.zram_used), format_bytes(*last.zram_original)),
+                                "What was swapped out does not compress: weights and frames seldom do.");
+  finding.figures = {
+      {"original_bytes", last.zram_original->count}, {"used_bytes", last.zram_used->count}, {"ratio", ratio}};
+  finding.cures = {make_swap_file(
+      "swap to a fast disk first, and do without zram from the next start on (on a Jetson: sudo systemctl "
+      "disable nvzramconfig)",
+      last.ram_total, true, last.zram_used)};
+  return finding;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "doctor/recording/recording_finding.h"
+
+namespace headroom::doctor {
+namespace {
+
+// Holes that later blocks fill again cost nothing: inference releases what a step needed and takes it again
+// in the next. Then the same heap, or one hardly larger, holds 70 % of what it spans at some later moment.
+bool is_filled_again(const analysis::HeapFragmentation& heap, const analysis::FragmentationMoment& worst) {
+  return std::any_of(heap.moments.begin(), heap.moments.end(),
+                     [&](const analysis::FragmentationMoment& later) {
+                       return later.time > worst.time &&
+                              10 * (later.extent_bytes - later.free_bytes) >= 7 * worst.extent_bytes &&
+                              10 * later.extent_bytes <= 11 * worst.extent_bytes;
+                     });
+}
+
+}  // namespace
+
+std::vector<Finding> heap_fragmentation(const RecordingFacts& facts) {
+  const auto& analysis = facts.analysis;
+  if (!analysis.host_recorded) return {};
+  if (!analysis.fragmentation || analysis.fragmentation->worst >= analysis.fragmentation->moments.size())
+    return {};
+  const analysis::FragmentationMoment& worst = analysis.fragmentation->moments[analysis.fragmentation->worst];
+  constexpr double kMuch = 0.3;
+  constexpr std::int64_t kWorthTelling = 32 << 20;
+  if (worst.external() < kMuch || worst.free_bytes < kWorthTelling) return {};
+  if (worst.largest_free_bytes > worst.free_bytes / 2) return {};  // whatever is asked for finds room in it
+  if (is_filled_again(*analysis.fragmentation, worst)) return {};
+  Finding finding;
+  finding.id = "fragmentation";
+  finding.severity = Severity::warning;
+  finding.title = fmt::format("Of a heap of {} {} lay in {} holes", format_bytes({worst.extent_bytes}),
+                              format_bytes({worst.free_bytes}), worst.holes);
+  finding.cause = "Blocks that live long lie between those that were released, so the heap cannot shrink.";
+  finding.figures = {{"heap_bytes", worst.extent_bytes},
+                     {"live_bytes", worst.live_bytes},
+                     {"free_bytes", worst.free_bytes},
+                     {"largest_free_block_bytes", worst.largest_free_bytes}};
+  if (worst.blocker) finding.figures.push_back({"blocker_bytes", worst.blocker->bytes});
+  finding.cures = {{"see which blocks are in the way, and allocate them first",
+                    fmt::format("headroom report {}", shell_word(facts.file)), Bytes{worst.free_bytes}},
+                   {"let glibc map large blocks by themselves", "MALLOC_MMAP_THRESHOLD_=131072", {}}};
+  return {std::move(finding)};
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,33 @@
+#include <fmt/format.h>
+
+#include "doctor/new_finding.h"
+#include "doctor/run/model_cures.h"
+#include "doctor/run/run_finding.h"
+
+namespace headroom::doctor {
+
+// The search times algorithms that need much memory, and the arena keeps what they took.
+std::optional<Finding> convolution_search(const ModelResult& model) {
+  if (is_on_cpu(model) || !is_onnxruntime(model) || model.gpu_memory.empty()) return std::nullopt;
+  if (model.settings.conv_search != ConvSearch::exhaustive || model.smallest_settings) return std::nullopt;
+  const GpuMemory& gpu = model.gpu_memory.front();
+  if (!gpu.loaded || !gpu.run_peak) return std::nullopt;
+  const Bytes beyond = *gpu.run_peak - *gpu.loaded;
+  constexpr std::int64_t kMuch = 256 << 20;
+  if (beyond.count < kMuch || beyond < *gpu.loaded) return std::nullopt;
+  Finding finding =
+      new_finding("convolution-search", Severity::note,
+                  fmt::format("{} takes {} on {} once it is loaded and {} more to run", model.name,
+                              format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
+                  "The search for the fastest convolutions takes workspace, and the arena keeps it; or the "
+                  "activations are as large.",
+                  Confidence::possible);
+  finding.figures = {{"loaded_bytes", gpu.loaded->count}, {"run_peak_bytes", gpu.run_peak->count}};
+  finding.cures = {
+      with_settings(model, "choose convolutions by rules, without the search", "convolutions=heuristic"),
+      with_settings(model, "search among those that need little workspace", "workspace=small"),
+      with_settings(model, "let the arena grow by what is asked for", "extend=same_as_requested")};
+  return finding;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,21 @@
+#include <fmt/format.h>
+
+#include "doctor/new_finding.h"
+#include "doctor/run/model_cures.h"
+#include "doctor/run/run_finding.h"
+
+namespace headroom::doctor {
+
+std::optional<Finding> limit_exceeded(const ModelResult& model) {
+  if (model.memory.within_limit.value_or(true) || model.status == ModelStatus::oom) return std::nullopt;
+  Finding finding =
+      new_finding("limit-exceeded", Severity::severe, fmt::format("{} took more than the limit", model.name),
+                  "The limit did not refuse it: on a machine of that size it would have been killed.");
+  finding.figures = {{"violations", model.memory.violations}};
+  finding.cures = {{"search the settings that fit", "headroom bench --tune", {}}};
+  add_leaner_settings(finding, model);
+  finding.cures.push_back(smaller_input());
+  return finding;
+}
+
+}  // namespace headroom::doctor

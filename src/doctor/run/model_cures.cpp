@@ -1,0 +1,39 @@
+#include "doctor/run/model_cures.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace headroom::doctor {
+
+Cure with_settings(const ModelResult& model, std::string what, const std::string& words,
+                   std::optional<Bytes> saves) {
+  Cure cure{std::move(what), fmt::format("--model {}=PATH,{}", model.name, words), saves};
+  cure.settings = CureSettings{model.name, words};
+  return cure;
+}
+
+void add_leaner_settings(Finding& finding, const ModelResult& model) {
+  const auto add = [&](const char* what, const char* words) {
+    RuntimeSettings changed = model.settings;
+    set_by_words(changed, words);
+    if (!(changed == model.settings)) finding.cures.push_back(with_settings(model, what, words));
+  };
+  if (!is_on_cpu(model)) {
+    add("choose convolutions that need little workspace", "workspace=small");
+    add("choose convolutions by rules: the search takes workspace, too", "convolutions=heuristic");
+    return;
+  }
+  if (model.backend == "libtorch") return;  // it has none of these
+  add("plan no memory ahead", "pattern=off");
+  if (!is_onnxruntime(model)) return;
+  if (can_map(model)) add("map the weights from a prepared file", "mapped=on");
+  add("do without the arena", "arena=off");
+  add("keep no re-packed copies of the weights (slower runs)", "prepack=off");
+}
+
+Cure smaller_input() {
+  return {"use a smaller input, where the model leaves its size open (--imgsz 320)", "", {}};
+}
+
+}  // namespace headroom::doctor

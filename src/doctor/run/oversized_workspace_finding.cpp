@@ -1,0 +1,32 @@
+#include <fmt/format.h>
+
+#include "doctor/new_finding.h"
+#include "doctor/run/model_cures.h"
+#include "doctor/run/run_finding.h"
+
+namespace headroom::doctor {
+
+std::optional<Finding> oversized_workspace(const ModelResult& model) {
+  if (!model.layers) return std::nullopt;
+  Bytes workspace;
+  for (const MemoryShare& share : model.layers->shares)
+    if (share.kind == MemoryKind::workspace) workspace += share.bytes;
+  if (workspace.count < kWorthTelling || workspace.count * 4 < model.layers->peak.count) return std::nullopt;
+  Finding finding = new_finding(
+      "oversized-workspace", Severity::warning,
+      fmt::format("{} of {}'s peak were workspace of single operators", format_bytes(workspace), model.name),
+      "Some ways to compute an operator trade memory for time: an unrolled convolution holds each pixel as "
+      "often as "
+      "its kernel is large.",
+      Confidence::likely);
+  finding.figures = {{"workspace_bytes", workspace.count}, {"peak_bytes", model.layers->peak.count}};
+  if (!is_on_cpu(model))
+    finding.cures.push_back(
+        with_settings(model, "choose convolutions that need little workspace", "workspace=small", workspace));
+  finding.cures.push_back(
+      with_settings(model, "use one thread: each has a workspace of its own (slower)", "threads=1"));
+  finding.cures.push_back({"see which operators take it", "headroom bench --layers", {}});
+  return finding;
+}
+
+}  // namespace headroom::doctor

@@ -1,0 +1,28 @@
+#include <fmt/format.h>
+
+#include "doctor/new_finding.h"
+#include "doctor/run/model_cures.h"
+#include "doctor/run/run_finding.h"
+
+namespace headroom::doctor {
+
+std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model) {
+  for (const GpuMemory& gpu : model.gpu_memory) {
+    if (!gpu.is_integrated.value_or(false) || !gpu.pinned_host || gpu.pinned_host->count < kWorthTelling)
+      continue;
+    Finding finding = new_finding(
+        "pinned-memory-on-unified-memory", Severity::warning,
+        fmt::format("{} holds {} of pinned memory beside that of {}, which is the same memory", model.name,
+                    format_bytes(*gpu.pinned_host), gpu.device),
+        "Pinned memory makes copies to a GPU fast. An integrated GPU needs no copy: what lies there twice "
+        "is twice in one memory, and pinned pages cannot be swapped.",
+        Confidence::likely);
+    finding.figures = {{"pinned_host_bytes", gpu.pinned_host->count}};
+    finding.cures = {{"give both sides one buffer", "cudaHostAlloc(…, cudaHostAllocMapped)", gpu.pinned_host},
+                     {"load data without pinning", "DataLoader(pin_memory=False)", {}}};
+    return finding;
+  }
+  return std::nullopt;
+}
+
+}  // namespace headroom::doctor

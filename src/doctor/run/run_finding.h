@@ -1,0 +1,38 @@
+// What a run of headroom bench tells: a file each, <name>_finding.cpp, and one list, run_finding_list.cpp.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/bench_result.h"
+#include "model/finding.h"
+
+namespace headroom::doctor {
+
+using ModelFinding = std::optional<Finding> (*)(const ModelResult&);
+using RunFinding = std::optional<Finding> (*)(const BenchResult&);
+
+// Of each model.
+std::optional<Finding> convolution_search(const ModelResult& model);
+std::optional<Finding> large_frame_buffers(const ModelResult& model);
+std::optional<Finding> leak_of_cleanups(const ModelResult& model);
+std::optional<Finding> limit_exceeded(const ModelResult& model);
+std::optional<Finding> load_peak_over_run_peak(const ModelResult& model);
+std::optional<Finding> model_out_of_memory(const ModelResult& model);
+std::optional<Finding> oversized_arena(const ModelResult& model);
+std::optional<Finding> oversized_workspace(const ModelResult& model);
+std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model);
+std::optional<Finding> smaller_settings(const ModelResult& model);
+
+// Of the run.
+std::optional<Finding> soft_limit(const BenchResult& result);
+std::optional<Finding> throttled_run(const BenchResult& result);
+
+// Of models that were in memory at once: one for each file that several of them are.
+std::vector<Finding> duplicate_models(const BenchResult& result);
+
+// In the order in which they are looked for.
+const std::vector<ModelFinding>& model_finding_list();
+const std::vector<RunFinding>& run_finding_list();
+
+}  // namespace headroom::doctor
