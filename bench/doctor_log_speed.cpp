@@ -17,7 +17,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "doctor/log_findings.h"
+#include "doctor/log/log_findings.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "doctor/log_findings.h"
+#include "doctor/log/log_findings.h"
 #include "report/finding_views.h"
 
 namespace headroom::cli {

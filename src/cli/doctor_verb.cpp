@@ -15,7 +15,7 @@
 #include "cli/doctor_try.h"
 #include "cli/exit_code.h"
 #include "cli/run_inputs.h"
-#include "doctor/log_findings.h"
+#include "doctor/log/log_findings.h"
 #include "report/finding_views.h"
 
 namespace headroom::cli {
