@@ -23,11 +23,15 @@ enum class Space : std::uint8_t {
   mapping,      // physical memory at them
   part,         // of an array, to which physical memory is mapped: `context` is the array
   external,     // CUexternalMemory
-  graph,        // CUgraph
-  graph_exec,   // CUgraphExec
+  graph,        // CUgraph, on one device
+  graph_exec,   // CUgraphExec, likewise
+  graph_free,   // CUgraphNode that frees: `bytes` that another node may take
   capture,      // CUstream in which a capture was begun
   pool,         // CUmemoryPool
 };
+
+// A bit of `references`: others hold the memory, too, and nobody tells how long.
+inline constexpr std::uint32_t kHeldByOthers = std::uint32_t{1} << 31;
 
 struct Entry {
   std::uint64_t address = 0;  // or handle; never 0
@@ -35,6 +39,7 @@ struct Entry {
   std::uint64_t context = 0;  // in which it was made; 0: in none, it outlives them
   std::uint64_t link = 0;     // the address, in its own space, of what this one is a part of or refers to
   std::uint64_t charged = 0;  // bytes of the account: what a pool keeps may be more than what is in use
+  std::uint64_t pending = 0;  // of a pool: freed in the order of a stream, perhaps not yet
   std::uint32_t references = 1;
   std::uint16_t device = 0;
   Space space = Space::pointer;

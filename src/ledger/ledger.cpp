@@ -56,23 +56,30 @@ void Ledger::count_out(const Entry& entry) {
   ++figures.releases;
 }
 
-void Ledger::commit(Entry entry) {
+void Ledger::commit(Entry entry, bool was_reserved) {
   // What is in a pool or a graph is charged with that.
   const bool is_part = entry.kind == DeviceMemoryKind::pool || entry.kind == DeviceMemoryKind::graph;
-  entry.charged = is_charged(entry.device, entry.kind) && !is_part ? entry.bytes : 0;
+  entry.charged = was_reserved && is_charged(entry.device, entry.kind) && !is_part ? entry.bytes : 0;
   Entry replaced;
-  bool is_kept = false;
   {
     const Locked locked(*this);
     // Its release was not seen (a context that went in a way of its own): what it was charged is free.
     if (table_.take(entry.space, entry.address, replaced)) count_out(replaced);
-    // Without memory for the entry its release will not be known, so it is not charged either.
-    is_kept = table_.insert(entry);
-    if (is_kept) count_in(entry);
+    // Without memory for the entry its release will not be known: then it stays charged, as a limit must
+    // hold.
+    if (table_.insert(entry)) count_in(entry);
   }
   // Addresses are unified over devices: what lay there may have been another's.
   if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
-  if (!is_kept && entry.charged > 0) account_.discharge(entry.device, entry.charged);
+}
+
+void Ledger::keep_charged(std::uint64_t pointer) {
+  const Locked locked(*this);
+  if (Entry* const entry = table_.find(Space::pointer, pointer)) {
+    entry->references |= kHeldByOthers;
+  } else if (const Entry* const mapping = table_.find(Space::mapping, pointer)) {
+    if (Entry* const physical = table_.find(Space::physical, mapping->link)) ++physical->references;
+  }
 }
 
 bool Ledger::reopen(const Entry& entry) {
@@ -109,23 +116,20 @@ void Ledger::undo_release(const Entry& entry) {
   table_.insert(entry);
 }
 
-void Ledger::finish_release(const Entry& entry) {
-  std::uint64_t discharged = entry.charged;
+void Ledger::finish_release(const Entry& entry, bool is_in_order) {
   {
     const Locked locked(*this);
     count_out(entry);
+    // What it had of a pool stays charged with the pool, until the driver tells that it went.
     if (Entry* const pool =
             entry.kind == DeviceMemoryKind::pool ? table_.find(Space::pool, entry.link) : nullptr) {
       pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
-      // Of a pool that was destroyed before, the last allocation is the end.
-      if (pool->references == 0 && pool->bytes == 0) {
-        discharged += pool->charged;
-        Entry gone;
-        table_.take(Space::pool, entry.link, gone);
-      }
+      if (is_in_order) pool->pending += entry.bytes;
+      note_context_of_pool(*pool, entry.context);
     }
   }
-  if (discharged > 0) account_.discharge(entry.device, discharged);
+  if (entry.charged > 0 && (entry.references & kHeldByOthers) == 0)
+    account_.discharge(entry.device, entry.charged);
 }
 
 // --- contexts and processes
@@ -135,7 +139,7 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   {
     const Locked locked(*this);
     const auto is_of_context = [&](const Entry& entry) {
-      return entry.context == context && entry.space != Space::part;
+      return entry.context == context && entry.space != Space::part && entry.space != Space::pool;
     };
     if (table_.find_from(pass.place, is_of_context) == nullptr) {
       // Between two calls other threads may have moved one to where this pass had been.
@@ -150,55 +154,10 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   return true;
 }
 
-namespace {
-
-// How much more a pool or a graph is to be charged, so that it has room for so many bytes.
-std::uint64_t charge_for(const Entry& whole, std::uint64_t bytes, std::uint64_t step) {
-  const std::uint64_t spare = whole.charged - whole.bytes;
-  if (bytes <= spare) return 0;
-  const std::uint64_t more = bytes - spare;
-  std::uint64_t all = 0;
-  if (step <= 1 || __builtin_add_overflow(whole.charged, more, &all) || all % step == 0) return more;
-  return __builtin_add_overflow(more, step - all % step, &all) ? more : all;
-}
-
-}  // namespace
-
-Ledger::Growth Ledger::reserve_in(const Entry& fresh, std::uint64_t bytes, std::uint64_t step) {
-  // The lock is held while the account is asked: two threads must not both take what the whole has left.
-  const Locked locked(*this);
-  Entry* entry = table_.find(fresh.space, fresh.address);
-  if (entry == nullptr) {
-    if (!table_.insert(fresh)) return {};
-    entry = table_.find(fresh.space, fresh.address);
-  }
-  Growth growth;
-  growth.before = entry->charged;
-  const std::uint64_t more = charge_for(*entry, bytes, step);
-  growth.granted = more == 0 || account_.charge(entry->device, more);
-  if (growth.granted) {
-    entry->charged += more;
-    entry->bytes += bytes;
-  }
-  growth.after = entry->charged;
-  return growth;
-}
-
-bool Ledger::has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
-  const Locked locked(*this);
-  const Entry* const entry = table_.find(Space::pool, pool);
-  return account_.has_room(device, charge_for(entry != nullptr ? *entry : Entry{}, bytes, pool_step_));
-}
-
-void Ledger::cancel_in(Space space, std::uint64_t address, std::uint64_t bytes) {
-  const Locked locked(*this);
-  Entry* const entry = table_.find(space, address);
-  if (entry == nullptr) return;
-  entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
-  const std::uint64_t spare = entry->charged - entry->bytes;
-  const std::uint64_t back = spare < bytes ? spare : bytes;
-  entry->charged -= back;
-  account_.discharge(entry->device, back);
+Entry* Ledger::find_or_insert(const Entry& fresh) {
+  Entry* const known = table_.find(fresh.space, fresh.address);
+  if (known != nullptr) return known;
+  return table_.insert(fresh) ? table_.find(fresh.space, fresh.address) : nullptr;
 }
 
 KindFigures Ledger::figures(unsigned device, DeviceMemoryKind kind) {
@@ -223,6 +182,7 @@ void Ledger::reset_in_child() {
   table_.clear();
   for (PerDevice& device : devices_) device = PerDevice{};
   last_refusal_ = Refusal{};
+  captures_ = destroyed_pools_ = 0;
   account_.leave_to_parent();
 }
 

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "ledger/account.h"
 #include "ledger/allocation_table.h"
@@ -51,7 +52,11 @@ class Ledger {
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-  void commit(Entry entry);
+  // `was_reserved`: reserve() was asked; false for memory that the program had before.
+  void commit(Entry entry, bool was_reserved = true);
+  // Somebody else holds the memory, too, for as long as nobody can tell: it stays charged when it is
+  // released.
+  void keep_charged(std::uint64_t pointer);
 
   // For what is opened several times at one address. True: it was open already. Else as commit().
   bool reopen(const Entry& entry);
@@ -60,7 +65,8 @@ class Ledger {
 
   bool begin_release(Space space, std::uint64_t address, Entry& entry);
   void undo_release(const Entry& entry);
-  void finish_release(const Entry& entry);
+  // `is_in_order`: of a stream, so that the memory may be in use for a while yet.
+  void finish_release(const Entry& entry, bool is_in_order = false);
 
   // --- memory by handle: what is charged is the physical memory, and it goes when neither a handle nor a
   // mapping is left of it.
@@ -93,6 +99,8 @@ class Ledger {
 
   // --- pools: what a pool has of the device is charged, in use or not. That grows in steps (32 MiB on an
   // H200), which the driver's figures show, so a request is charged for the steps that it will take.
+  // Until growth was seen: what a driver is taken to grow by, so that its first step is charged before it is taken.
+  void assume_pool_step(std::uint64_t bytes) { pool_step_ = bytes; }
   bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   bool has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   void cancel_in_pool(std::uint64_t pool, std::uint64_t bytes);
@@ -105,7 +113,14 @@ class Ledger {
   Settled settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool keeps_limit);
   // A pool that was made for this device, whatever is current when it is used. Nothing is charged yet.
   void adopt_pool(std::uint64_t pool, unsigned device);
+  // After the driver's call. What the pool had last stays charged until it is sure that it went: the driver
+  // frees in the order of streams, tells nothing of a pool that is destroyed, and may use its handle again.
   void destroy_pool(std::uint64_t pool);
+  // Destroyed pools of which nothing is allocated any more: all that was freed in `context` until now is gone
+  // once that has been waited for.
+  bool has_destroyed_pools() const { return destroyed_pools_.load(std::memory_order_relaxed) != 0; }
+  void begin_wait_for_pools(std::uint64_t context);
+  void finish_wait_for_pools(std::uint64_t context);
   // A pool of the device that is charged for more than is in use: the next at or behind `place` (0 at first),
   // whose place is then `place`. 0 after the last.
   std::uint64_t pool_to_settle(unsigned device, std::size_t& place);
@@ -113,34 +128,56 @@ class Ledger {
   // The last figures of all pools of the device together.
   std::uint64_t reserved_by_pools(unsigned device);
 
-  // --- graphs: charged for the most that is live at once, in the order in which the nodes were added.
-  // `before` and `after`: what the graph was and is charged.
-  bool reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes, std::uint64_t& before,
-                        std::uint64_t& after);
-  void cancel_in_graph(std::uint64_t graph, std::uint64_t bytes);
+  // --- graphs: charged for the most that can be live at once. A node may take what another freed only if the
+  // graph orders it behind that: of two branches each needs its own, whatever the order in which they were
+  // added. A graph is one for each device that its nodes have memory of.
+  //
+  // `freed_before`: nodes that free, and that the new one comes behind (any others are no matter).
+  struct GraphGrowth {
+    bool granted = false;
+    std::uint64_t before = 0, after = 0;  // that the graph is charged on this device
+  };
+  GraphGrowth reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
+                               std::span<const std::uint64_t> freed_before = {});
+  // The driver could not add the node.
+  void cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes, const GraphGrowth& growth,
+                       std::span<const std::uint64_t> freed_before = {});
   void commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes);
-  // A node of the graph that frees what a node of the same graph made; false if none did. (What another graph
+  // The node (0: not known) frees what a node of the same graph made; false if none did. (What another graph
   // made is freed when this one runs, which is not watched.)
-  bool free_node(std::uint64_t graph, std::uint64_t address);
+  bool free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t node = 0);
+  // What this node of the graph freed on the device and no other has taken.
+  std::uint64_t freed_by_node(std::uint64_t graph, unsigned device, std::uint64_t node);
+  // Whether any node did.
+  bool has_freed_nodes(std::uint64_t graph, unsigned device);
   // The child is a part of the other from now on, and goes with it.
   void move_graph(std::uint64_t child, std::uint64_t parent);
   // What was instantiated from it holds its memory, too.
   void instantiate(std::uint64_t graph, std::uint64_t exec);
-  // Of a graph or of what was instantiated: `freed` is the graph's memory, if nothing holds it any more. What
-  // none of its nodes frees outlives it if a launch made it: that stays charged, as allocations of their own.
-  bool destroy_graph(Space space, std::uint64_t handle, Entry& freed);
-  // Those: the next at or behind `place` (0 at first), whose place is then `place`. `references` is 0 until
-  // keep_left_by_graph() has said that it is known. False after the last.
+  // Of a graph or of what was instantiated, after the driver's call: `freed` is the graph's memory on the
+  // next device at or behind `device` (0 at first), if nothing holds it any more. It stays charged as
+  // leaving. What none of its nodes frees outlives it if a launch made it: that stays charged, as allocations
+  // of their own.
+  bool destroy_graph(Space space, std::uint64_t handle, unsigned& device, Entry& freed);
+  // Memory that a graph left and that the driver was told to free, in the order of a stream.
+  void finish_release_of_graph(const Entry& entry);
+  // With the driver's figure of what it keeps for all graphs of the device: no more than that can be leaving.
+  void settle_leaving_graphs(unsigned device, std::uint64_t reserved_bytes);
+  bool has_leaving_graphs(unsigned device);
+  // Those that outlive it: the next at or behind `place` (0 at first), whose place is then `place`.
+  // `references` is 0 until keep_left_by_graph() has said that it is known. False after the last.
   bool next_left_by_graph(unsigned device, std::size_t& place, Entry& left);
   bool keep_left_by_graph(std::uint64_t address);               // false if it is gone already
-  bool drop_left_by_graph(std::uint64_t address, Entry& left);  // it is not live; the same
-  // With those. What the device is charged, which is not what a launch got: the driver rounds, and keeps
-  // some.
+  bool drop_left_by_graph(std::uint64_t address, Entry& left);  // it is not live: leaving; the same
+  // With those, and what is leaving. What the device is charged, which is not what a launch got: the driver
+  // rounds, and keeps some.
   std::uint64_t charged_for_graphs(unsigned device);
   bool has_left_by_graphs() const { return graphs_left_some_.load(std::memory_order_relaxed); }
-  // A capture that ends in a graph, or does not: then that has gone.
+  // A capture that ends in a graph, or does not: then that has gone. A graph of 0: one that outlives it.
   void begin_capture(std::uint64_t stream, std::uint64_t graph);
   std::uint64_t end_capture(std::uint64_t stream);  // its graph; 0 if it is not known
+  // While a stream is captured nothing may be waited for: that would end the capture.
+  bool has_captures() const { return captures_.load(std::memory_order_relaxed) != 0; }
 
   // Takes out something that was made in this context; false if nothing is left. Its charge is taken back.
   // `pass` is fresh at first, and kept until then.
@@ -162,18 +199,14 @@ class Ledger {
   struct PerDevice {
     bool is_integrated = false;
     KindFigures kinds[kDeviceMemoryKinds];
+    std::uint64_t leaving_graphs = 0;  // charged for graphs that were destroyed
   };
   class Locked;
 
   bool charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-  // Of a pool or a graph, which is charged for the most that was in use in it. `fresh` is what it begins as.
-  struct Growth {
-    bool granted = true;
-    std::uint64_t before = 0, after = 0;  // that it is charged
-  };
-  Growth reserve_in(const Entry& fresh, std::uint64_t bytes, std::uint64_t step);
-  // The driver could not give it, so the whole does not keep it.
-  void cancel_in(Space space, std::uint64_t address, std::uint64_t bytes);
+  Entry* find_or_insert(const Entry& fresh);  // null where there is no memory
+  void drop_nodes_that_free(std::uint64_t graph_on_device);
+  void keep_as_leaving(unsigned device, std::uint64_t charged) { devices_[device].leaving_graphs += charged; }
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
   bool drop_physical_reference(std::uint64_t number, Entry& freed);
@@ -190,6 +223,7 @@ class Ledger {
   std::atomic<std::uint64_t> pool_step_{0};    // that divides all growth of pools that was seen
   std::atomic<bool> graphs_left_some_{false};  // ever
   std::atomic<bool> has_parts_{false};         // ever
+  std::atomic<unsigned> captures_{0}, destroyed_pools_{0};
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

@@ -21,4 +21,13 @@ inline bool is_node(const Entry& entry) {
   return entry.space == Space::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
 }
 
+// Of a pool: where its last allocations were freed, in the order of a stream.
+inline constexpr std::uint64_t kSeveralContexts = ~std::uint64_t{0};
+inline void note_context_of_pool(Entry& pool, std::uint64_t context) {
+  if (pool.context == 0 && context != 0)
+    pool.context = context;
+  else if (pool.context != context)
+    pool.context = kSeveralContexts;
+}
+
 }  // namespace headroom::ledger

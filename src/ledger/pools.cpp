@@ -1,24 +1,81 @@
 // Pools: charged for what they have of the device, as the driver tells it after each call, and in the steps
 // in which it was seen to grow before a call.
+//
+// Under a limit one call at a time reaches the driver's pools and graphs (DriverOrder,
+// tracer/device_hooks.h), so that a figure of the driver's is of the moment when it is used here.
 #include <numeric>
 
 #include "ledger/ledger.h"
 #include "ledger/ledger_lock.h"
 
 namespace headroom::ledger {
+namespace {
+
+// Destroyed pools have numbers that no handle has.
+constexpr std::uint64_t kDestroyed = std::uint64_t{1} << 62;
+
+Entry pool_of(std::uint64_t pool, unsigned device) {
+  Entry entry;
+  entry.space = Space::pool;
+  entry.address = pool;
+  entry.device = static_cast<std::uint16_t>(device);
+  entry.kind = DeviceMemoryKind::pool_reserved;
+  return entry;
+}
+
+// How much more a pool is to be charged, so that it has room for so many bytes.
+std::uint64_t charge_for(const Entry& pool, std::uint64_t bytes, std::uint64_t step) {
+  // What another stream's work still has the driver need not give out again: then it takes more of the
+  // device.
+  const std::uint64_t free = pool.charged - pool.bytes;
+  const std::uint64_t spare = free - (pool.pending < free ? pool.pending : free);
+  if (bytes <= spare) return 0;
+  const std::uint64_t more = bytes - spare;
+  std::uint64_t all = 0;
+  if (step <= 1 || __builtin_add_overflow(pool.charged, more, &all) || all % step == 0) return more;
+  return __builtin_add_overflow(more, step - all % step, &all) ? more : all;
+}
+
+bool is_destroyed(const Entry& entry) { return entry.space == Space::pool && entry.references == 0; }
+
+}  // namespace
 
 bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
-  Entry whole;
-  whole.space = Space::pool;
-  whole.address = pool;
-  whole.device = static_cast<std::uint16_t>(device);
-  whole.kind = DeviceMemoryKind::pool_reserved;
-  const bool granted = reserve_in(whole, bytes, pool_step_.load()).granted;
+  bool granted = false;
+  {
+    // The lock is held while the account is asked: two threads must not both take what the pool has left.
+    const Locked locked(*this);
+    Entry* const entry = find_or_insert(pool_of(pool, device));
+    if (entry != nullptr) {
+      const std::uint64_t more = charge_for(*entry, bytes, pool_step_.load());
+      granted = more == 0 || account_.charge(entry->device, more);
+      if (granted) {
+        entry->charged += more;
+        entry->bytes += bytes;
+      }
+    }
+  }
   if (!granted) refuse(device, DeviceMemoryKind::pool, bytes);
   return granted;
 }
 
-void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) { cancel_in(Space::pool, pool, bytes); }
+bool Ledger::has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
+  const Locked locked(*this);
+  const Entry* const entry = table_.find(Space::pool, pool);
+  return account_.has_room(device, charge_for(entry != nullptr ? *entry : Entry{}, bytes, pool_step_));
+}
+
+// The driver could not give it, so the pool does not keep it.
+void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
+  const Locked locked(*this);
+  Entry* const entry = table_.find(Space::pool, pool);
+  if (entry == nullptr) return;
+  entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
+  const std::uint64_t spare = entry->charged - entry->bytes;
+  const std::uint64_t back = spare < bytes ? spare : bytes;
+  entry->charged -= back;
+  account_.discharge(entry->device, back);
+}
 
 Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool keeps_limit) {
   const Locked locked(*this);
@@ -29,6 +86,8 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
   if (reserved_bytes > entry->link) pool_step_ = std::gcd(pool_step_.load(), reserved_bytes - entry->link);
   entry->link = reserved_bytes;  // of a pool: the figure
   const std::uint64_t kept = entry->bytes > reserved_bytes ? entry->bytes : reserved_bytes;
+  // All that is still to be freed is in the figure, too.
+  if (entry->pending > kept - entry->bytes) entry->pending = kept - entry->bytes;
   if (kept < entry->charged) {
     account_.discharge(entry->device, entry->charged - kept);
   } else if (kept > entry->charged) {
@@ -43,24 +102,48 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
 
 void Ledger::adopt_pool(std::uint64_t pool, unsigned device) {
   const Locked locked(*this);
-  if (table_.find(Space::pool, pool) != nullptr) return;
-  Entry entry;
-  entry.space = Space::pool;
-  entry.address = pool;
-  entry.device = static_cast<std::uint16_t>(device);
-  entry.kind = DeviceMemoryKind::pool_reserved;
-  table_.insert(entry);
+  find_or_insert(pool_of(pool, device));
 }
 
 void Ledger::destroy_pool(std::uint64_t pool) {
   const Locked locked(*this);
-  Entry* const entry = table_.find(Space::pool, pool);
-  if (entry == nullptr) return;
-  entry->references = 0;
-  if (entry->bytes > 0) return;  // the driver keeps the whole until its last allocation is freed
   Entry gone;
-  table_.take(Space::pool, pool, gone);
-  account_.discharge(gone.device, gone.charged);
+  if (!table_.take(Space::pool, pool, gone) || gone.charged == 0) return;
+  // Its allocations that live go on, as a part of what is left of it.
+  gone.references = 0;
+  gone.address = kDestroyed | ++last_physical_;
+  gone.link = 0;  // of a destroyed one: 1 once it is waited for
+  std::size_t place = 0;
+  for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
+                                return one.kind == DeviceMemoryKind::pool && one.link == pool &&
+                                       one.space == Space::pointer;
+                              })) != nullptr;)
+    part->link = gone.address;
+  // Without memory for it, it stays charged.
+  if (table_.insert(gone)) ++destroyed_pools_;
+}
+
+void Ledger::begin_wait_for_pools(std::uint64_t context) {
+  const Locked locked(*this);
+  table_.for_each([&](Entry& entry) {
+    if (is_destroyed(entry) && entry.bytes == 0 && (entry.context == context || entry.context == 0))
+      entry.link = 1;
+  });
+}
+
+void Ledger::finish_wait_for_pools(std::uint64_t context) {
+  const Locked locked(*this);
+  const auto is_gone = [&](const Entry& entry) {
+    return is_destroyed(entry) && entry.link == 1 && entry.bytes == 0 &&
+           (entry.context == context || entry.context == 0);
+  };
+  std::size_t place = 0;
+  while (table_.find_from(place, is_gone) != nullptr) {
+    Entry gone;
+    table_.take_at(place, gone);
+    account_.discharge(gone.device, gone.charged);
+    --destroyed_pools_;
+  }
 }
 
 std::uint64_t Ledger::pool_to_settle(unsigned device, std::size_t& place) {
@@ -83,7 +166,8 @@ std::uint64_t Ledger::reserved_by_pools(unsigned device) {
   const Locked locked(*this);
   std::uint64_t bytes = 0;
   table_.for_each([&](const Entry& entry) {
-    if (entry.space == Space::pool && entry.device == device) bytes += entry.link;
+    if (entry.space == Space::pool && entry.device == device)
+      bytes += is_destroyed(entry) ? entry.charged : entry.link;
   });
   return bytes;
 }

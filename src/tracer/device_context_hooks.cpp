@@ -24,7 +24,16 @@ struct Context {
 };
 constexpr std::size_t kMostContexts = 256;  // more are not told apart
 Context contexts[kMostContexts];
+// Green contexts are parts of a device's primary one: what is made in them goes with that.
+Context green_contexts[kMostContexts];  // `bytes` is the green context itself
+std::atomic<unsigned> green_count{0};
 Lock contexts_lock;
+
+// Where no call gave the primary context's handle: a green context makes it.
+std::uint64_t primary_of(unsigned device) {
+  const std::uint64_t known = primary_contexts[device];
+  return known != 0 ? known : ~std::uint64_t{0} - device;
+}
 
 void note_context(std::uint64_t number, unsigned device, std::int64_t bytes) {
   const Locked locked(contexts_lock);
@@ -80,6 +89,7 @@ void forget_if_gone(DriverHook& hook, Device device) {
       real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != kSuccess || is_active != 0)
     return;
   forget(hook, primary_contexts[device]);
+  forget(hook, ~std::uint64_t{0} - static_cast<unsigned>(device));
 }
 
 Result release_primary(Result (*call)(Device), Device device) {
@@ -104,6 +114,18 @@ Result destroy_context(Result (*call)(Opaque), Opaque context) {
   if (call == nullptr) return kNotFound;
   const Result result = call(context);
   if (result == kSuccess && hook.counts()) forget(hook, number_of(context));
+  return result;
+}
+
+// Its users are counted by the driver: it is gone when it does not know it any more.
+Result detach_context(Result (*call)(Opaque), Opaque context) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(context);
+  unsigned version = 0;
+  if (result == kSuccess && hook.counts() && real.cuCtxGetApiVersion != nullptr &&
+      real.cuCtxGetApiVersion(context, &version) != kSuccess)
+    forget(hook, number_of(context));
   return result;
 }
 
@@ -163,9 +185,19 @@ Result change_modules(const Call& call) {
 
 }  // namespace
 
+std::uint64_t context_that_owns(std::uint64_t context) {
+  if (__builtin_expect(green_count.load(std::memory_order_relaxed) == 0, 1)) return context;
+  const Locked locked(contexts_lock);
+  for (const Context& green : green_contexts)
+    if (green.number == context && context != 0) return primary_of(green.device);
+  return context;
+}
+
 void reset_contexts_in_child() {
   contexts_lock.reset();
+  green_count = 0;
   for (Context& context : contexts) context = {};
+  for (Context& context : green_contexts) context = {};
   for (auto& bytes : context_bytes) bytes = 0;
   for (auto& bytes : module_bytes) bytes = 0;
   for (auto& context : primary_contexts) context = 0;
@@ -213,6 +245,65 @@ HEADROOM_HOOK Result cuCtxDestroy(Opaque context) {
 }
 HEADROOM_HOOK Result cuCtxDestroy_v2(Opaque context) {
   return destroy_context(HEADROOM_REAL(cuCtxDestroy_v2), context);
+}
+
+HEADROOM_HOOK Result cuCtxDetach(Opaque context) {
+  return detach_context(HEADROOM_REAL(cuCtxDetach), context);
+}
+
+// A green context keeps its device's primary one.
+HEADROOM_HOOK Result cuGreenCtxCreate(Opaque* green, Opaque resources, Device device, unsigned flags) {
+  const auto call = HEADROOM_REAL(cuGreenCtxCreate);
+  if (call == nullptr) return kNotFound;
+  const auto create = [&] { return call(green, resources, device, flags); };
+  if (is_active(device)) return create();
+  const Result result = make_context(nullptr, device, create);
+  if (result == kSuccess && device >= 0 && device < static_cast<int>(ledger::kMostDevices))
+    note_context(primary_of(static_cast<unsigned>(device)), static_cast<unsigned>(device), 0);
+  return result;
+}
+HEADROOM_HOOK Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
+  const auto call = HEADROOM_REAL(cuCtxFromGreenCtx);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(context, green);
+  if (result != kSuccess || context == nullptr || !hook.counts()) return result;
+  // Its device is told where it is current.
+  Device device = -1;
+  Opaque popped = nullptr;
+  if (real.cuCtxPushCurrent_v2 == nullptr || real.cuCtxPopCurrent_v2 == nullptr ||
+      real.cuCtxGetDevice == nullptr || real.cuCtxPushCurrent_v2(*context) != kSuccess)
+    return result;
+  const bool is_told = real.cuCtxGetDevice(&device) == kSuccess && device >= 0;
+  real.cuCtxPopCurrent_v2(&popped);
+  if (!is_told || device >= static_cast<int>(ledger::kMostDevices)) return result;
+  const Locked locked(contexts_lock);
+  for (Context& known : green_contexts) {
+    if (known.number != 0 && known.number != number_of(*context)) continue;
+    if (known.number == 0) green_count.fetch_add(1);
+    known = {number_of(*context), static_cast<unsigned>(device), static_cast<std::int64_t>(number_of(green))};
+    break;
+  }
+  return result;
+}
+HEADROOM_HOOK Result cuGreenCtxDestroy(Opaque green) {
+  const auto call = HEADROOM_REAL(cuGreenCtxDestroy);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(green);
+  if (result != kSuccess || !hook.counts()) return result;
+  Device device = -1;
+  {
+    const Locked locked(contexts_lock);
+    for (Context& known : green_contexts) {
+      if (known.number == 0 || known.bytes != static_cast<std::int64_t>(number_of(green))) continue;
+      device = static_cast<Device>(known.device);
+      known = {};
+      green_count.fetch_sub(1);
+    }
+  }
+  if (device >= 0) forget_if_gone(hook, device);
+  return result;
 }
 
 HEADROOM_HOOK Result cuCtxCreate(Opaque* context, unsigned flags, Device device) {

@@ -5,6 +5,7 @@
 
 #include "tracer/clock.h"
 #include "tracer/device_watch.h"
+#include "tracer/graph_walk.h"
 #include "tracer/lock.h"
 #include "tracer/memory.h"
 #include "tracer/nvml.h"
@@ -35,7 +36,8 @@ constinit DriverCalls driver_calls;
 namespace {
 
 Lock opening;
-std::atomic<bool> is_open{false}, has_failed{false};
+std::atomic<bool> is_open{false}, has_failed{false}, is_limited{false};
+constinit pthread_mutex_t driver_order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 std::atomic<bool> is_identified[ledger::kMostDevices];
 std::atomic<bool> is_met[ledger::kMostDevices];       // by the ledger
 std::atomic<bool> is_recorded[ledger::kMostDevices];  // in this process' recording
@@ -43,6 +45,8 @@ std::atomic<std::uint64_t> kept_for_graphs[ledger::kMostDevices];
 
 void forget_in_child() {
   opening.reset();
+  driver_order = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  driver::reset_walk_in_child();
   device_ledger.reset_in_child();
   for (auto& identified : is_identified) identified = false;
   for (auto& met : is_met) met = false;
@@ -55,16 +59,33 @@ void forget_in_child() {
   driver::reset_lock_in_child();
 }
 
-// A limit that cannot be shared is kept to alone: never none at all.
+// Who cannot share a limit would have it for himself, beside the others: so he gets nothing, and is told why.
+ledger::Limits nothing_of_what_is_limited(const ledger::Limits& limits) {
+  ledger::Limits nothing = limits;
+  for (std::uint64_t& limit : nothing.bytes)
+    if (limit != ledger::kNoLimit) limit = 0;
+  constexpr char kWhy[] =
+      "headroom: the account of the GPU memory limit cannot be opened by this process (another user, or "
+      "another "
+      "/dev/shm), so its requests for GPU memory are refused; run the whole command as one user in one "
+      "container\n";
+  if (limits.any()) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kWhy, sizeof kWhy - 1);
+  }
+  if (process.file.is_open())
+    process.file.note(
+        "the account of GPU memory could not be shared: where there is a limit, all requests were refused");
+  return nothing;
+}
+
 bool open_account() {
   const OwnSystemCalls own_calls;
   ledger::Account& account = device_ledger.account();
   const Options& options = process.options;
-  if (options.account[0] != 0 && !account.open_shared(options.account))
-    process.file.is_open()
-        ? process.file.note("the account of GPU memory could not be shared: this process had its limit alone")
-        : void();
-  if (!account.is_open() && !account.open_private(options.device_limits)) return false;
+  const bool is_apart = options.account[0] != 0 && !account.open_shared(options.account);
+  if (!account.is_open() && !account.open_private(is_apart ? nothing_of_what_is_limited(options.device_limits)
+                                                           : options.device_limits))
+    return false;
   // A limit around this one: its account, or, if it is no more, its limit alone.
   for (unsigned i = 0; i < options.outer_account_count; ++i) {
     ledger::Account& around = outer.accounts[i];
@@ -72,6 +93,10 @@ bool open_account() {
       return false;
     account.lie_within(around);
   }
+  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+    if (account.limit(device) != ledger::kNoLimit) is_limited = true;
+  constexpr std::uint64_t kUsualPoolStep = std::uint64_t{32} << 20;  // of an H200
+  if (is_limited) device_ledger.assume_pool_step(kUsualPoolStep);
   ::pthread_atfork(nullptr, nullptr, forget_in_child);
   return true;
 }
@@ -119,6 +144,15 @@ bool account_is_open(ThreadLocal& thread) {
 
 }  // namespace
 
+DriverOrder::DriverOrder(bool is_needed) : holds_(is_needed && is_limited.load(std::memory_order_relaxed)) {
+  if (holds_) ::pthread_mutex_lock(&driver_order);
+}
+DriverOrder::~DriverOrder() {
+  if (holds_) ::pthread_mutex_unlock(&driver_order);
+}
+bool try_driver_order() { return ::pthread_mutex_trylock(&driver_order) == 0; }
+void end_driver_order() { ::pthread_mutex_unlock(&driver_order); }
+
 void note_driver_out_of_reach() {
   ThreadLocal& thread = thread_local_state;
   if (thread.guard != 0 || !is_traced(thread) || !account_is_open(thread)) return;
@@ -141,7 +175,7 @@ bool DriverHook::get_current(CurrentDevice& current) {
   if (driver::real.cuCtxGetCurrent == nullptr || driver::real.cuCtxGetDevice == nullptr) return false;
   if (driver::real.cuCtxGetCurrent(&context) != driver::kSuccess || context == nullptr) return false;
   if (driver::real.cuCtxGetDevice(&device) != driver::kSuccess || device < 0) return false;
-  current = {number_of(context), static_cast<unsigned>(device)};
+  current = {driver::context_that_owns(number_of(context)), static_cast<unsigned>(device)};
   meet(current.device);
   return true;
 }
@@ -204,7 +238,7 @@ void DriverHook::meet(unsigned device) {
 bool DriverHook::reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
                          const CallFrame& caller) {
   if (device_ledger.is_charged(device, kind) && !device_ledger.account().has_room(device, bytes))
-    settle_pools(device, true);
+    make_room(device);
   if (device_ledger.reserve(device, kind, bytes)) return true;
   record_last_refusal(caller);
   return false;
@@ -220,14 +254,33 @@ void DriverHook::record_last_refusal(const CallFrame& caller) {
 
 // The driver does the same before it says that a device is full: it waits until what was freed in the order
 // of a stream is free, and takes from the pools what they keep.
-void DriverHook::settle_pools(unsigned device, bool may_wait) {
+void DriverHook::make_room(unsigned device) {
+  if (!has_something_to_settle(device)) return;
+  wait_for_what_was_freed();
+  settle_pools(device);
+}
+
+bool DriverHook::has_something_to_settle(unsigned device) {
   std::size_t place = 0;
-  const bool has_pools =
-      driver::real.cuMemPoolTrimTo != nullptr && device_ledger.pool_to_settle(device, place) != 0;
-  if (!has_pools && !device_ledger.has_left_by_graphs()) return;
-  if (may_wait && driver::real.cuCtxSynchronize != nullptr) driver::real.cuCtxSynchronize();
+  return device_ledger.pool_to_settle(device, place) != 0 || device_ledger.has_left_by_graphs() ||
+         device_ledger.has_leaving_graphs(device) || device_ledger.has_destroyed_pools();
+}
+
+// Without the order: what is waited for may wait for a thread that wants it. Nor while a stream is captured,
+// which that would end.
+void DriverHook::wait_for_what_was_freed() {
+  CurrentDevice where;
+  if (driver::real.cuCtxSynchronize == nullptr || device_ledger.has_captures() || !get_current(where)) return;
+  device_ledger.begin_wait_for_pools(where.context);
+  if (driver::real.cuCtxSynchronize() == driver::kSuccess) device_ledger.finish_wait_for_pools(where.context);
+}
+
+void DriverHook::settle_pools(unsigned device) {
+  const DriverOrder order;
   settle_graphs(device, nullptr);
-  if (!has_pools) return;
+  if (device_ledger.has_leaving_graphs(device)) settle_leaving_graphs(device);
+  if (driver::real.cuMemPoolTrimTo == nullptr) return;
+  std::size_t place = 0;
   for (std::uint64_t pool = 0; (pool = device_ledger.pool_to_settle(device, place)) != 0; ++place) {
     driver::real.cuMemPoolTrimTo(reinterpret_cast<driver::Opaque>(pool), 0);
     look_at_pool(pool, device);
@@ -259,6 +312,7 @@ void DriverHook::look_at_graphs(unsigned device) {
       driver::real.cuDeviceGetGraphMemAttribute(static_cast<driver::Device>(device),
                                                 driver::kGraphReservedCurrent, &reserved) != driver::kSuccess)
     return;
+  device_ledger.settle_leaving_graphs(device, reserved);
   // One more than the figure: 0 is a device that never had a graph with memory.
   if (kept.exchange(reserved + 1) != reserved + 1)
     record_figure(device, DeviceMemoryKind::graph_reserved, reserved);
@@ -270,11 +324,19 @@ void DriverHook::trim_graphs(unsigned device) {
     driver::real.cuDeviceGraphMemTrim(static_cast<driver::Device>(device));
 }
 
+void DriverHook::settle_leaving_graphs(unsigned device) {
+  trim_graphs(device);
+  look_at_graphs(device);
+}
+
 // No launch is watched, so the driver is asked: memory that is live is at its address.
 void DriverHook::settle_graphs(unsigned device, const CallFrame* caller) {
   std::size_t place = 0;
   Entry left;
-  if (!device_ledger.has_left_by_graphs() || !device_ledger.next_left_by_graph(device, place, left)) return;
+  if (!device_ledger.has_left_by_graphs()) return;
+  const DriverOrder order;
+  if (!device_ledger.next_left_by_graph(device, place, left)) return;
+  bool has_dropped = false;
   trim_graphs(device);
   while (device_ledger.next_left_by_graph(device, place, left)) {
     int is_mapped = 1;
@@ -284,13 +346,16 @@ void DriverHook::settle_graphs(unsigned device, const CallFrame* caller) {
             : driver::real.cuPointerGetAttribute(&is_mapped, driver::kPointerMapped, left.address);
     const bool was_known = left.references > 0;
     if (result == driver::kInvalidValue || (result == driver::kSuccess && is_mapped == 0)) {
-      if (device_ledger.drop_left_by_graph(left.address, left) && was_known) record_release(left);
+      const bool is_dropped = device_ledger.drop_left_by_graph(left.address, left);
+      if (is_dropped && was_known) record_release(left);
+      has_dropped = has_dropped || is_dropped;
       continue;  // the next has its place
     }
     if (!was_known && caller != nullptr && device_ledger.keep_left_by_graph(left.address))
       record_allocation(left, *caller);
     ++place;
   }
+  if (has_dropped) settle_leaving_graphs(device);
 }
 
 std::uint64_t DriverHook::stamp() {

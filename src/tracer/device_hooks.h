@@ -6,6 +6,8 @@
 // twice.
 #pragma once
 
+#include <span>
+
 #include "ledger/ledger.h"
 #include "model/device_memory.h"
 #include "tracer/call_frame.h"
@@ -24,6 +26,8 @@ extern ledger::Ledger& device_ledger;
 namespace driver {
 // After fork, in the child: a parent's contexts are not its own.
 void reset_contexts_in_child();
+// The context itself, or the primary one that a green context is a part of.
+std::uint64_t context_that_owns(std::uint64_t context);
 }  // namespace driver
 
 // A driver was loaded where no hook stands in front of it: the account says so.
@@ -35,6 +39,24 @@ struct DriverCalls {
   std::atomic<std::uint64_t> begun{0}, ended{0};
 };
 extern constinit DriverCalls driver_calls;
+
+// Under a limit one call at a time reaches the driver's pools and the memory of its graphs, so that what the
+// driver tells of them is of the moment when it is used: by a figure from before another thread's call too
+// little would be charged. Calls by pointer, handle and array, which are charged what they ask for, do not
+// wait. Who holds it may take it again; nothing is waited for meanwhile but the driver's own call.
+class DriverOrder {
+ public:
+  explicit DriverOrder(bool is_needed = true);
+  ~DriverOrder();
+  DriverOrder(const DriverOrder&) = delete;
+  DriverOrder& operator=(const DriverOrder&) = delete;
+
+ private:
+  bool holds_ = false;
+};
+// For who does not wait: false where another thread has it.
+bool try_driver_order();
+void end_driver_order();
 
 // The context that is current, and its device.
 struct CurrentDevice {
@@ -80,8 +102,10 @@ class DriverHook {
   // Before the driver is asked. False: refused, and recorded so.
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller);
   void record_last_refusal(const CallFrame& caller);  // of this thread, by the ledger
-  // Tries to find room by giving back what pools keep and nobody uses.
-  void settle_pools(unsigned device, bool may_wait);
+  // Tries to find room by giving back what pools and graphs keep and nobody uses.
+  void settle_pools(unsigned device);
+  // The same, for who may wait until what was freed in the order of a stream is free.
+  void make_room(unsigned device);
   // What the pool has of the device is charged from now on. False if the limit has no room for that and
   // `keeps_limit` is set; then it is not.
   bool look_at_pool(std::uint64_t pool, unsigned device, bool keeps_limit = false);
@@ -94,6 +118,8 @@ class DriverHook {
   // What graphs no longer use stays with the device until it is told to trim: no part of a limit may stay
   // there.
   void trim_graphs(unsigned device);
+  // Of graphs that were destroyed: what the driver kept of them is given back, and charged no more.
+  void settle_leaving_graphs(unsigned device);
 
   void record_allocation(const Entry& entry, const CallFrame& caller);
   void record_release(const Entry& entry, std::uint64_t time);
@@ -103,6 +129,8 @@ class DriverHook {
 
  private:
   bool is_ready();
+  bool has_something_to_settle(unsigned device);
+  void wait_for_what_was_freed();
   ThreadLocal& thread_;
 };
 
@@ -134,11 +162,14 @@ driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, 
   return result;
 }
 
+// `in_order`: freed in the order of a stream; it becomes what was freed.
 template <class Call>
 driver::Result release(DriverHook& hook, Space space, std::uint64_t address, const Call& call,
-                       Entry* released = nullptr) {
+                       Entry* in_order = nullptr) {
   Entry entry;
   const bool is_known = device_ledger.begin_release(space, address, entry);
+  const bool is_of_graph = is_known && entry.kind == DeviceMemoryKind::graph;
+  const DriverOrder order(is_of_graph);
   const std::uint64_t time = hook.stamp();
   const driver::Result result = call();
   if (!is_known) return result;
@@ -146,40 +177,14 @@ driver::Result release(DriverHook& hook, Space space, std::uint64_t address, con
     device_ledger.undo_release(entry);
     return result;
   }
-  device_ledger.finish_release(entry);
+  if (is_of_graph) {
+    device_ledger.finish_release_of_graph(entry);
+    hook.settle_leaving_graphs(entry.device);
+  } else {
+    device_ledger.finish_release(entry, in_order != nullptr);
+  }
   hook.record_release(entry, time);
-  if (entry.kind == DeviceMemoryKind::graph) hook.trim_graphs(entry.device);
-  if (released != nullptr) *released = entry;
-  return result;
-}
-
-// How a stream's work becomes a graph; one for each default stream.
-using CaptureInfo = decltype(driver::Real::cuStreamGetCaptureInfo_v2);
-
-// A memory node of a graph. The recording has the graph as one allocation that grows with its nodes.
-template <class Call, class Address>
-driver::Result allocate_node(DriverHook& hook, driver::Opaque graph, const CurrentDevice& where,
-                             std::uint64_t bytes, const CallFrame& caller, const Call& call,
-                             const Address& address) {
-  const std::uint64_t key = number_of(graph);
-  std::uint64_t before = 0, after = 0;
-  if (!device_ledger.account().has_room(where.device, bytes)) hook.settle_pools(where.device, false);
-  if (!device_ledger.reserve_in_graph(key, where.device, bytes, before, after)) {
-    hook.record_last_refusal(caller);
-    return driver::kOutOfMemory;
-  }
-  const driver::Result result = call();
-  if (result != driver::kSuccess) {
-    device_ledger.cancel_in_graph(key, bytes);
-    return result;
-  }
-  device_ledger.commit_node(key, address(), where.device, bytes);
-  hook.look_at_graphs(where.device);
-  if (after == before) return result;
-  Entry whole = entry_of(Space::graph, DeviceMemoryKind::graph, where, after);
-  whole.address = key;
-  if (before > 0) hook.record_release(whole);
-  hook.record_allocation(whole, caller);
+  if (in_order != nullptr) *in_order = entry;
   return result;
 }
 

@@ -18,8 +18,33 @@ Result allocate_pointer(Result (*call)(Size*, Size), Size* pointer, Size bytes, 
       [&] { return call(pointer, bytes); }, [&] { return std::uint64_t{*pointer}; });
 }
 
-// How long a row becomes is the driver's choice: what it adds is charged when it is known, and if that is too
-// much the memory goes back.
+// How long the rows of a device become is the driver's choice: whole steps, of 512 bytes on all GPUs that
+// were tried. Under a limit it is asked for one row first, so that no more is asked for than there is room
+// for.
+std::atomic<std::size_t> row_steps[ledger::kMostDevices];
+constexpr std::size_t kUsualRowStep = 512;
+
+template <class Size, class Address>
+std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*, Size, Size, unsigned),
+                     Result (*free)(Address)) {
+  if (where.device >= ledger::kMostDevices || device_ledger.account().limit(where.device) == ledger::kNoLimit)
+    return 1;
+  std::atomic<std::size_t>& known = row_steps[where.device];
+  if (known.load(std::memory_order_relaxed) != 0) return known;
+  constexpr Size kWidth = 16, kMost = 4096;
+  Address pointer = 0;
+  Size pitch = 0;
+  if (!device_ledger.account().charge(where.device, kMost)) return kUsualRowStep;
+  const bool is_told = call(&pointer, &pitch, kWidth, 1, 4) == kSuccess;
+  if (is_told) free(pointer);
+  device_ledger.account().discharge(where.device, kMost);
+  if (!is_told || pitch == 0) return kUsualRowStep;
+  known = pitch;
+  return pitch;
+}
+
+// What the driver adds beyond the steps is charged when it is known, and if that is too much the memory goes
+// back.
 template <class Size, class Address>
 Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Result (*free)(Address),
                      Address* pointer, Size* pitch, Size width, Size height, unsigned element,
@@ -28,9 +53,13 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
   CurrentDevice where;
   if (call == nullptr) return kNotFound;
   std::uint64_t wanted = 0, bytes = 0;
-  if (pointer == nullptr || pitch == nullptr || free == nullptr ||
-      __builtin_mul_overflow(std::uint64_t{width}, std::uint64_t{height}, &wanted) || !hook.counts() ||
-      !hook.get_current(where))
+  if (pointer == nullptr || pitch == nullptr || free == nullptr || !hook.counts() || !hook.get_current(where))
+    return call(pointer, pitch, width, height, element);
+  const std::size_t step = row_step(where, call, free);
+  std::uint64_t row = 0;
+  // What no number of bytes can hold, no driver gives.
+  if (__builtin_add_overflow(std::uint64_t{width}, std::uint64_t{step - 1}, &row) ||
+      __builtin_mul_overflow(row / step * step, std::uint64_t{height}, &wanted))
     return call(pointer, pitch, width, height, element);
   if (!hook.reserve(where.device, DeviceMemoryKind::device, wanted, caller)) return kOutOfMemory;
   const Result result = call(pointer, pitch, width, height, element);
@@ -44,6 +73,7 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
     device_ledger.cancel(where.device, DeviceMemoryKind::device, wanted);
     return kOutOfMemory;
   }
+  if (bytes < wanted) device_ledger.cancel(where.device, DeviceMemoryKind::device, wanted - bytes);
   Entry entry = entry_of(Space::pointer, DeviceMemoryKind::device, where, bytes);
   entry.address = *pointer;
   device_ledger.commit(entry);
@@ -77,8 +107,17 @@ Result free_host(Result (*call)(void*), void* pointer) {
 
 Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer, std::size_t bytes,
                      unsigned flags, const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
   if (call == nullptr) return kNotFound;
-  return allocate_host([&] { return call(pointer, bytes, flags); }, &pointer, bytes, caller);
+  if (pointer == nullptr || !hook.counts() || !hook.get_current(where)) return call(pointer, bytes, flags);
+  const Result result = call(pointer, bytes, flags);
+  if (result != kSuccess) return result;
+  Entry entry = entry_of(Space::pointer, DeviceMemoryKind::pinned_host, where, bytes);
+  entry.address = number_of(pointer);
+  device_ledger.commit(entry, false);  // the program had it before: nothing new, also on an integrated GPU
+  hook.record_allocation(entry, caller);
+  return result;
 }
 
 // What is left of a limit, where there is one.
@@ -94,6 +133,10 @@ Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
   const std::uint64_t limit = account.limit(where.device);
   if (limit == ledger::kNoLimit) return result;
   hook.settle_graphs(where.device, nullptr);
+  if (device_ledger.has_leaving_graphs(where.device)) {
+    const DriverOrder order;
+    hook.settle_leaving_graphs(where.device);
+  }
   const std::uint64_t left = std::min(limit, account.tightest(where.device).left());
   if (limit < *total) *total = static_cast<Size>(limit);
   if (left < *free) *free = static_cast<Size>(left);
@@ -170,6 +213,24 @@ HEADROOM_HOOK Result cuMemHostRegister(void* pointer, std::size_t bytes, unsigne
 }
 HEADROOM_HOOK Result cuMemHostUnregister(void* pointer) {
   return free_host(HEADROOM_REAL(cuMemHostUnregister), pointer);
+}
+
+// A descriptor of memory that lies at an address (a dma-buf): who has it has the memory, too, whatever
+// becomes of the address.
+HEADROOM_HOOK Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer, std::size_t bytes, int type,
+                                                   unsigned long long flags) {
+  const auto call = HEADROOM_REAL(cuMemGetHandleForAddressRange);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(handle, pointer, bytes, type, flags);
+  if (result != kSuccess || !hook.counts()) return result;
+  std::size_t whole = 0;
+  Pointer base = 0;
+  if (real.cuMemGetAddressRange_v2 == nullptr ||
+      real.cuMemGetAddressRange_v2(&base, &whole, pointer) != kSuccess)
+    base = pointer;
+  device_ledger.keep_charged(base);
+  return result;
 }
 
 HEADROOM_HOOK Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {

@@ -1,7 +1,7 @@
 // Memory from pools, in the order of a stream. What is in use is charged before the driver is asked; what the
 // pool keeps of that when it is freed stays charged until the pool gives it back. While a stream is captured
 // the same call adds a node to a graph.
-#include "tracer/device_hooks.h"
+#include "tracer/graph_nodes.h"
 
 namespace headroom::tracer::driver {
 namespace {
@@ -49,22 +49,12 @@ void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
   if (device != kOfTheMachine) hook.meet(device);
 }
 
-// The graph that this stream's work becomes; null if it is not captured.
-Opaque captured_graph(CaptureInfo get_info, Opaque stream) {
-  int status = 0;
-  std::uint64_t id = 0;
-  Opaque graph = nullptr;
-  if (get_info == nullptr || get_info(stream, &status, &id, &graph, nullptr, nullptr) != kSuccess)
-    return nullptr;
-  return status == kCaptureActive ? graph : nullptr;
-}
-
 // The driver took more for the pool than it was seen to take before, and the limit has no room for it: what
 // the pool can do without goes back, and if that is not enough, the allocation.
 bool keeps_limit(DriverHook& hook, std::uint64_t pool, unsigned device, bool may_free) {
   if (hook.look_at_pool(pool, device, may_free)) return true;
   if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(reinterpret_cast<Opaque>(pool), 0);
-  hook.settle_pools(device, false);
+  hook.settle_pools(device);
   return hook.look_at_pool(pool, device, may_free) || !may_free;
 }
 
@@ -75,7 +65,9 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
                         std::size_t bytes, Opaque stream, Free free, const CallFrame& caller,
                         const Call& call) {
   const std::uint64_t key = number_of(pool);
-  if (!device_ledger.has_room_in_pool(key, where.device, bytes)) hook.settle_pools(where.device, false);
+  if (!device_ledger.has_room_in_pool(key, where.device, bytes)) hook.make_room(where.device);
+  const DriverOrder order;
+  if (!device_ledger.has_room_in_pool(key, where.device, bytes)) hook.settle_pools(where.device);
   if (!device_ledger.reserve_in_pool(key, where.device, bytes)) {
     hook.record_last_refusal(caller);
     return kOutOfMemory;
@@ -103,7 +95,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
 }
 
 template <class Call>
-Result allocate_in_order(Opaque pool, CaptureInfo get_info, Free free, Opaque stream, Pointer* pointer,
+Result allocate_in_order(Opaque pool, DefaultStream kind, Free free, Opaque stream, Pointer* pointer,
                          std::size_t bytes, const CallFrame& caller, const Call& call) {
   DriverHook hook;
   CurrentDevice where;
@@ -114,19 +106,21 @@ Result allocate_in_order(Opaque pool, CaptureInfo get_info, Free free, Opaque st
     return allocate(hook, entry_of(Space::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller, call,
                     [&] { return *pointer; });
   }
-  if (Opaque const graph = captured_graph(get_info, stream))
-    return allocate_node(hook, graph, where, bytes, caller, call, [&] { return *pointer; });
+  if (const Capture capture = capture_of(kind, stream); capture.graph != nullptr)
+    return allocate_node(hook, capture.graph, where, bytes, capture.behind(), caller, call,
+                         [&] { return *pointer; });
   if (pool == nullptr && (real.cuDeviceGetMemPool == nullptr ||
                           real.cuDeviceGetMemPool(&pool, static_cast<Device>(where.device)) != kSuccess))
     return call();
   return allocate_in_pool(hook, where, pool, pointer, bytes, stream, free, caller, call);
 }
 
-Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Pointer pointer, Opaque stream) {
+Result free_in_order(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointer pointer, Opaque stream) {
   DriverHook hook;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pointer, stream);
-  Opaque const graph = captured_graph(get_info, stream);
+  const DriverOrder order;
+  const Opaque graph = capture_of(kind, stream).graph;
   if (graph == nullptr) {
     Entry freed;
     const Result result = release(
@@ -136,7 +130,10 @@ Result free_in_order(Result (*call)(Pointer, Opaque), CaptureInfo get_info, Poin
     return result;
   }
   const Result result = call(pointer, stream);
-  if (result == kSuccess) device_ledger.free_node(number_of(graph), pointer);
+  // The node that frees is the one that the next comes behind.
+  const Capture after = capture_of(kind, stream);
+  if (result == kSuccess)
+    device_ledger.free_node(number_of(graph), pointer, after.count == 1 ? number_of(after.nodes[0]) : 0);
   return result;
 }
 
@@ -165,38 +162,36 @@ Result get_pool(Result (*call)(Opaque*, Location*, int), Opaque* pool, Location*
 HEADROOM_HOOK Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocAsync);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2, real.cuMemFreeAsync, stream, pointer,
-                           bytes, caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
+  return allocate_in_order(nullptr, DefaultStream::legacy, real.cuMemFreeAsync, stream, pointer, bytes,
+                           caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocAsync_ptsz);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(nullptr, real.cuStreamGetCaptureInfo_v2_ptsz, real.cuMemFreeAsync_ptsz, stream,
-                           pointer, bytes, caller_of_this_function(),
-                           [&] { return call(pointer, bytes, stream); });
+  return allocate_in_order(nullptr, DefaultStream::per_thread, real.cuMemFreeAsync_ptsz, stream, pointer,
+                           bytes, caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool,
                                              Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2, real.cuMemFreeAsync, stream, pointer, bytes,
+  return allocate_in_order(pool, DefaultStream::legacy, real.cuMemFreeAsync, stream, pointer, bytes,
                            caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
 }
 HEADROOM_HOOK Result cuMemAllocFromPoolAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque pool,
                                                   Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync_ptsz);
   if (call == nullptr) return kNotFound;
-  return allocate_in_order(pool, real.cuStreamGetCaptureInfo_v2_ptsz, real.cuMemFreeAsync_ptsz, stream,
-                           pointer, bytes, caller_of_this_function(),
-                           [&] { return call(pointer, bytes, pool, stream); });
+  return allocate_in_order(pool, DefaultStream::per_thread, real.cuMemFreeAsync_ptsz, stream, pointer, bytes,
+                           caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
 }
 HEADROOM_HOOK Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemFreeAsync);
-  return free_in_order(call, real.cuStreamGetCaptureInfo_v2, pointer, stream);
+  return free_in_order(call, DefaultStream::legacy, pointer, stream);
 }
 HEADROOM_HOOK Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
   const auto call = HEADROOM_REAL(cuMemFreeAsync_ptsz);
-  return free_in_order(call, real.cuStreamGetCaptureInfo_v2_ptsz, pointer, stream);
+  return free_in_order(call, DefaultStream::per_thread, pointer, stream);
 }
 
 HEADROOM_HOOK Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
@@ -220,14 +215,24 @@ HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   unsigned device = 0;
   if (call == nullptr) return kNotFound;
   if (!hook.counts()) return call(pool);
-  if (device_ledger.device_of_pool(number_of(pool), device)) hook.look_at_pool(number_of(pool), device);
+  const DriverOrder order;
+  const bool is_known = device_ledger.device_of_pool(number_of(pool), device);
+  if (is_known) {
+    // So that what is charged is what has to be waited for.
+    if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool, 0);
+    hook.look_at_pool(number_of(pool), device);
+  }
+  const Result result = call(pool);
+  if (result != kSuccess || !is_known) return result;
   device_ledger.destroy_pool(number_of(pool));
-  return call(pool);
+  hook.record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
+  return result;
 }
 HEADROOM_HOOK Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
   const auto call = HEADROOM_REAL(cuMemPoolTrimTo);
   DriverHook hook;
   if (call == nullptr) return kNotFound;
+  const DriverOrder order;
   const Result result = call(pool, keep);
   unsigned device = 0;
   if (result == kSuccess && hook.counts() && device_ledger.device_of_pool(number_of(pool), device))

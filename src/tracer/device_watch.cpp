@@ -53,7 +53,9 @@ void look_at_all() {
   for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
     if ((watch.devices.load(std::memory_order_relaxed) >> device & 1) == 0) continue;
     DriverHook hook;
+    if (!try_driver_order()) continue;  // the next time
     hook.look_at_launched_graphs(device);
+    end_driver_order();
     driver::look_at_contexts(hook, device);
   }
 }

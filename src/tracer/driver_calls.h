@@ -56,6 +56,7 @@
   CALL(cuMemMapArrayAsync, (ArrayMapping*, unsigned, Opaque))                                                 \
   CALL(cuMemMapArrayAsync_ptsz, (ArrayMapping*, unsigned, Opaque))                                            \
   CALL(cuMemImportFromShareableHandle, (Handle*, void*, int))                                                 \
+  CALL(cuMemGetHandleForAddressRange, (void*, Pointer, std::size_t, int, unsigned long long))                 \
   CALL(cuMemAddressReserve, (Pointer*, std::size_t, std::size_t, Pointer, unsigned long long))                \
   CALL(cuMemAddressFree, (Pointer, std::size_t))                                                              \
   CALL(cuMemMap, (Pointer, std::size_t, std::size_t, Handle, unsigned long long))                             \
@@ -79,6 +80,8 @@
   CALL(cuStreamBeginCapture_ptsz, (Opaque))                                                                   \
   CALL(cuStreamBeginCapture_v2, (Opaque, int))                                                                \
   CALL(cuStreamBeginCapture_v2_ptsz, (Opaque, int))                                                           \
+  CALL(cuStreamBeginCaptureToGraph, (Opaque, Opaque, const Opaque*, const void*, std::size_t, int))           \
+  CALL(cuStreamBeginCaptureToGraph_ptsz, (Opaque, Opaque, const Opaque*, const void*, std::size_t, int))      \
   CALL(cuStreamEndCapture, (Opaque, Opaque*))                                                                 \
   CALL(cuStreamEndCapture_ptsz, (Opaque, Opaque*))                                                            \
   CALL(cuGraphAddMemAllocNode, (Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*))                \
@@ -104,6 +107,10 @@
   CALL(cuDevicePrimaryCtxReset_v2, (Device))                                                                  \
   CALL(cuCtxDestroy, (Opaque))                                                                                \
   CALL(cuCtxDestroy_v2, (Opaque))                                                                             \
+  CALL(cuCtxDetach, (Opaque))                                                                                 \
+  CALL(cuGreenCtxCreate, (Opaque*, Opaque, Device, unsigned))                                                 \
+  CALL(cuGreenCtxDestroy, (Opaque))                                                                           \
+  CALL(cuCtxFromGreenCtx, (Opaque*, Opaque))                                                                  \
   CALL(cuModuleLoad, (Opaque*, const char*))                                                                  \
   CALL(cuModuleLoadData, (Opaque*, const void*))                                                              \
   CALL(cuModuleLoadDataEx, (Opaque*, const void*, unsigned, void*, void**))                                   \
@@ -116,6 +123,7 @@
 #define HEADROOM_USED_DRIVER_CALLS(CALL)                                                                      \
   CALL(cuCtxGetCurrent, (Opaque*))                                                                            \
   CALL(cuCtxGetDevice, (Device*))                                                                             \
+  CALL(cuCtxGetApiVersion, (Opaque, unsigned*))                                                               \
   CALL(cuCtxPushCurrent_v2, (Opaque))                                                                         \
   CALL(cuCtxPopCurrent_v2, (Opaque*))                                                                         \
   CALL(cuCtxSynchronize, ())                                                                                  \
@@ -129,6 +137,12 @@
   CALL(cuStreamGetCtx, (Opaque, Opaque*))                                                                     \
   CALL(cuStreamGetCaptureInfo_v2, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*))      \
   CALL(cuStreamGetCaptureInfo_v2_ptsz, (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*)) \
+  CALL(cuStreamGetCaptureInfo_v3,                                                                             \
+       (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, const void**, std::size_t*))                   \
+  CALL(cuStreamGetCaptureInfo_v3_ptsz,                                                                        \
+       (Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, const void**, std::size_t*))                   \
+  CALL(cuGraphNodeGetDependencies, (Opaque, Opaque*, std::size_t*))                                           \
+  CALL(cuGraphNodeGetDependencies_v2, (Opaque, Opaque*, void*, std::size_t*))                                 \
   CALL(cuThreadExchangeStreamCaptureMode, (int*))                                                             \
   CALL(cuDeviceGraphMemTrim, (Device))                                                                        \
   CALL(cuDeviceGetGraphMemAttribute, (Device, int, void*))                                                    \

@@ -24,6 +24,8 @@
 
 #include "cli/cuda_graph_routes.h"
 #include "cli/cuda_handle_routes.h"
+#include "cli/cuda_order_routes.h"
+#include "cli/cuda_random_routes.h"
 
 namespace {
 
@@ -400,6 +402,14 @@ int main(int count, char** arguments) {
   if (all || route == "threads") sound = run_threads(limit, step) && sound;
   if (all || route == "devices") sound = run_devices(limit, step) && sound;
   if (all || route == "versions") sound = run_versions(limit, step) && sound;
+  if (all || route == "branches") sound = run_branches(limit, step) && sound;
+  if (all || route == "inflight") sound = run_in_flight(limit, step) && sound;
+  if (all || route == "capturing") sound = run_capturing(limit, step) && sound;
+  if (all || route == "column") sound = run_column(limit, step) && sound;
+  if (all || route == "contexts") sound = run_contexts(limit, step) && sound;
+  if (all || route == "races") sound = run_races(limit, step) && sound;
+  if (route == "random") sound = run_random(limit, step) && sound;
+  if (route == "several") sound = run_graph_of_devices(limit, step) && sound;
   // The driver's own account, if it is the fake one.
   if (const auto peak = reinterpret_cast<std::uint64_t (*)(unsigned)>(dlsym(library, "fake_cuda_peak"))) {
     std::printf("driver   gave %llu at most\n", static_cast<unsigned long long>(peak(0)));

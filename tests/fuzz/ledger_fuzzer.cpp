@@ -34,10 +34,9 @@ struct Model {
   };
   struct Pool {
     std::uint64_t used = 0, charged = 0, figure = 0;
-    bool destroyed = false;
   };
   struct Graph {
-    std::uint64_t live = 0, charged = 0;
+    std::uint64_t charged = 0;
     int users = 1;
     bool may_run = false;  // something was instantiated from it
   };
@@ -47,6 +46,9 @@ struct Model {
   std::map<std::uint64_t, int> mappings;
   std::map<std::uint64_t, std::pair<std::uint64_t, int>> parts;  // array, physical
   std::map<std::uint64_t, Pool> pools;
+  std::map<std::uint64_t, Pool> destroyed_pools;                           // under numbers that no handle has
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> frees;  // nodes that free: graph, bytes
+  std::uint64_t leaving = 0;                                               // of graphs that were destroyed
   std::map<std::uint64_t, Graph> graphs;
   std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> nodes;  // graph, bytes
   std::map<std::uint64_t, std::uint64_t> left;                             // by graphs that are gone: bytes
@@ -59,7 +61,12 @@ struct Model {
     for (const auto& [address, block] : blocks) sum += block.pool == 0 ? block.bytes : 0;
     for (const auto& [number, one] : physical) sum += one.bytes;
     for (const auto& [handle, pool] : pools) sum += pool.charged;
+    for (const auto& [number, pool] : destroyed_pools) sum += pool.charged;
     for (const auto& [handle, graph] : graphs) sum += graph.charged;
+    return sum + bytes_left() + leaving;
+  }
+  std::uint64_t bytes_left() const {
+    std::uint64_t sum = 0;
     for (const auto& [address, bytes] : left) sum += bytes;
     return sum;
   }
@@ -68,19 +75,35 @@ struct Model {
   }
   void drop_graph(std::uint64_t graph) {
     if (--graphs.at(graph).users > 0) return;
-    if (graphs.at(graph).may_run)
+    if (graphs.at(graph).may_run) {
+      leaving += graphs.at(graph).charged;
       for (const auto& [address, node] : nodes)
-        if (node.first == graph) left[address] = node.second;
+        if (node.first == graph) {
+          left[address] = node.second;
+          leaving -= node.second;
+        }
+    }
     graphs.erase(graph);
+    std::erase_if(frees, [&](const auto& one) { return one.second.first == graph; });
     std::erase_if(nodes, [&](const auto& node) { return node.second.first == graph; });
   }
   void free_block(std::uint64_t address) {
     const Block block = blocks.at(address);
     blocks.erase(address);
-    if (block.pool == 0 || pools.count(block.pool) == 0) return;
-    Pool& pool = pools.at(block.pool);
-    pool.used -= block.bytes;
-    if (pool.destroyed && pool.used == 0) pools.erase(block.pool);
+    if (block.pool == 0) return;
+    const auto pool = pools.find(block.pool), destroyed = destroyed_pools.find(block.pool);
+    if (pool != pools.end()) pool->second.used -= block.bytes;
+    // One that was charged nothing when it was destroyed had allocations of no bytes alone.
+    if (destroyed != destroyed_pools.end()) destroyed->second.used -= block.bytes;
+  }
+  void destroy_pool(std::uint64_t pool) {
+    const auto found = pools.find(pool);
+    if (found == pools.end()) return;
+    const std::uint64_t number = 1000 + static_cast<std::uint64_t>(++next);
+    if (found->second.charged > 0) destroyed_pools[number] = found->second;
+    pools.erase(found);
+    for (auto& [address, block] : blocks)
+      if (block.pool == pool) block.pool = number;
   }
 };
 
@@ -180,11 +203,13 @@ class Calls {
     if (!known) return;
     require(entry.bytes == (left != model_.left.end() ? left->second : model_.blocks.at(where).bytes));
     if (fails) return ledger_.undo_release(entry);
-    ledger_.finish_release(entry);
-    if (left != model_.left.end())
-      model_.left.erase(left);
-    else
-      model_.free_block(where);
+    if (left == model_.left.end()) {
+      ledger_.finish_release(entry);
+      return model_.free_block(where);
+    }
+    ledger_.finish_release_of_graph(entry);
+    model_.leaving += left->second;
+    model_.left.erase(left);
   }
 
   void create() {
@@ -278,7 +303,6 @@ class Calls {
   void allocate_in_pool() {
     const std::uint64_t pool = 1 + next() % 2, bytes = size(), where = address();
     if (is_taken(where)) return;
-    if (model_.pools.count(pool) != 0 && model_.pools.at(pool).destroyed) return;
     Model::Pool& of = model_.pools[pool];
     const std::uint64_t spare = of.charged - of.used;
     std::uint64_t growth = bytes > spare ? bytes - spare : 0;
@@ -302,13 +326,16 @@ class Calls {
     const auto known = model_.pools.find(pool);
     if (next() % 4 == 0) {
       ledger_.destroy_pool(pool);
-      if (known == model_.pools.end()) return;
-      known->second.destroyed = true;
-      if (known->second.used == 0) model_.pools.erase(known);
+      return model_.destroy_pool(pool);
+    }
+    if (next() % 4 == 0) {
+      ledger_.begin_wait_for_pools(0);
+      ledger_.finish_wait_for_pools(0);
+      std::erase_if(model_.destroyed_pools, [](const auto& one) { return one.second.used == 0; });
+      require(ledger_.has_destroyed_pools() == !model_.destroyed_pools.empty());
       return;
     }
-    // The driver tells nothing of one that is gone.
-    if (known == model_.pools.end() || known->second.destroyed) return;
+    if (known == model_.pools.end()) return;
     Model::Pool& of = known->second;
     const std::uint64_t kept = std::max(of.used, reserved);
     const bool room = kept <= of.charged || fits(kept - of.charged);
@@ -325,16 +352,42 @@ class Calls {
     // One that is only held by what was instantiated from it takes no more nodes.
     if (model_.graphs.count(graph) != 0 && gone_.count(graph) != 0) return;
     Model::Graph& of = model_.graphs[graph];
-    const std::uint64_t spare = of.charged - of.live, growth = bytes > spare ? bytes - spare : 0;
-    std::uint64_t before = 0, after = 0;
-    const bool granted = ledger_.reserve_in_graph(graph, 0, bytes, before, after);
-    require(granted == fits(growth) && before == of.charged);
-    if (!granted) return;
-    of.live += bytes;
+    // Behind some of the nodes that free, of this graph and of others.
+    std::vector<std::uint64_t> before;
+    for (const auto& [node, freed] : model_.frees)
+      if (next() % 2 == 0) before.push_back(node);
+    std::uint64_t growth = bytes;
+    for (const std::uint64_t node : before)
+      if (model_.frees.at(node).first == graph) growth -= std::min(growth, model_.frees.at(node).second);
+    const auto result = ledger_.reserve_in_graph(graph, 0, bytes, before);
+    require(result.granted == fits(growth) && result.before == of.charged);
+    if (!result.granted) return;
+    require(result.after == of.charged + growth);
+    if (next() % 8 == 0) return cancel_node(graph, bytes, result, before);
     of.charged += growth;
-    require(after == of.charged);
+    std::uint64_t taken = bytes - growth;
+    for (const std::uint64_t node : before) {
+      auto& [of_graph, freed] = model_.frees.at(node);
+      const std::uint64_t part = of_graph == graph ? std::min(taken, freed) : 0;
+      freed -= part;
+      taken -= part;
+      if (of_graph == graph) require(ledger_.freed_by_node(graph, 0, node) == freed);
+    }
     ledger_.commit_node(graph, where, 0, bytes);
     model_.nodes[where] = {graph, bytes};
+  }
+  // What it would have taken of others is one of theirs again.
+  void cancel_node(std::uint64_t graph, std::uint64_t bytes, const Ledger::GraphGrowth& growth,
+                   const std::vector<std::uint64_t>& before) {
+    ledger_.cancel_in_graph(graph, 0, bytes, growth, before);
+    std::uint64_t sum = 0, expected = 0;
+    for (auto& [node, freed] : model_.frees) {
+      if (freed.first != graph) continue;
+      expected += freed.second;
+      freed.second = ledger_.freed_by_node(graph, 0, node);
+      sum += freed.second;
+    }
+    require(sum == expected);
   }
   void free_node() {
     const std::uint64_t where = address();
@@ -344,15 +397,15 @@ class Calls {
       return;
     }
     const std::uint64_t graph = 0x50 + next() % 3;
-    require(ledger_.free_node(graph, where) == (graph == known->second.first));
+    const std::uint64_t node = 0x900 + static_cast<std::uint64_t>(++model_.next);
+    require(ledger_.free_node(graph, where, node) == (graph == known->second.first));
     if (graph != known->second.first) return;
-    model_.graphs.at(known->second.first).live -= known->second.second;
+    model_.frees[node] = known->second;
     model_.nodes.erase(known);
   }
   void change_graph() {
     const std::uint64_t graph = 0x50 + next() % 3, exec = 0x70 + next() % 3;
-    Entry freed;
-    switch (next() % 5) {
+    switch (next() % 6) {
       case 0:
         if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0 || model_.execs.count(exec) != 0)
           return;
@@ -363,7 +416,7 @@ class Calls {
         return;
       case 1:
         if (model_.graphs.count(graph) == 0 || gone_.count(graph) != 0) return;
-        require(ledger_.destroy_graph(Space::graph, graph, freed) == (model_.graphs.at(graph).users == 1));
+        require(destroy(Space::graph, graph) == (model_.graphs.at(graph).users == 1));
         gone_[graph] = true;
         model_.drop_graph(graph);
         break;
@@ -371,14 +424,28 @@ class Calls {
         return drop_left();
       case 3:
         return move_graph(graph, 0x50 + next() % 3);
+      case 4: {
+        const std::uint64_t reserved = size(), left = model_.bytes_left();
+        ledger_.settle_leaving_graphs(0, reserved);
+        model_.leaving = std::min(model_.leaving, reserved > left ? reserved - left : 0);
+        return require(ledger_.has_leaving_graphs(0) == (model_.leaving > 0));
+      }
       default:
         if (model_.execs.count(exec) == 0) return;
-        ledger_.destroy_graph(Space::graph_exec, exec, freed);
+        destroy(Space::graph_exec, exec);
         const std::uint64_t of = model_.execs.at(exec);
         model_.execs.erase(exec);
         model_.drop_graph(of);
     }
     std::erase_if(gone_, [&](const auto& one) { return model_.graphs.count(one.first) == 0; });
+  }
+
+  bool destroy(Space space, std::uint64_t handle) {
+    Entry freed;
+    unsigned device = 0;
+    const bool is_gone = ledger_.destroy_graph(space, handle, device, freed);
+    require(!is_gone || !ledger_.destroy_graph(space, handle, ++device, freed));
+    return is_gone;
   }
 
   // As the driver says of each whether it is live.
@@ -394,6 +461,7 @@ class Calls {
         continue;
       }
       require(ledger_.drop_left_by_graph(left.address, left));
+      model_.leaving += left.bytes;
       model_.left.erase(left.address);
     }
     for (const auto& [address, bytes] : model_.left) require(seen.count(address) != 0);
@@ -404,11 +472,12 @@ class Calls {
         model_.graphs.at(child).may_run || model_.graphs.count(parent) == 0 || gone_.count(parent) != 0)
       return;
     ledger_.move_graph(child, parent);
-    model_.graphs.at(parent).live += model_.graphs.at(child).live;
     model_.graphs.at(parent).charged += model_.graphs.at(child).charged;
     model_.graphs.erase(child);
     for (auto& [address, node] : model_.nodes)
       if (node.first == child) node.first = parent;
+    for (auto& [number, freed] : model_.frees)
+      if (freed.first == child) freed.first = parent;
   }
 
   void drop_context() {

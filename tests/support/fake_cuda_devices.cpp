@@ -138,7 +138,72 @@ EXPORTED Result cuCtxGetDevice(Device* device) {
   *device = static_cast<Device>(current_device());
   return kSuccess;
 }
-EXPORTED Result cuCtxSynchronize() { return kSuccess; }
+// While a stream is captured it is an error, which ends the capture.
+EXPORTED Result cuCtxSynchronize() {
+  const std::lock_guard lock(mutex);
+  if (captured_stream != nullptr) {
+    capture_is_invalid = true;
+    return kNoCapture;
+  }
+  finish_pending();
+  return kSuccess;
+}
+
+// --- contexts of a program's own, and green ones, which are parts of a primary one
+
+EXPORTED Result cuCtxCreate_v2(Opaque* context, unsigned, Device device) {
+  const std::lock_guard lock(mutex);
+  auto* const made = new Context{static_cast<unsigned>(device), 1};
+  own_contexts.insert(made);
+  *context = current = made;
+  return kSuccess;
+}
+static Result end_context(Opaque context) {
+  if (own_contexts.erase(context) == 0) return kInvalidContext;
+  drop_context(static_cast<Context*>(context));
+  if (current == context) current = nullptr;
+  return kSuccess;
+}
+EXPORTED Result cuCtxDestroy_v2(Opaque context) {
+  const std::lock_guard lock(mutex);
+  return end_context(context);
+}
+EXPORTED Result cuCtxDetach(Opaque context) {
+  const std::lock_guard lock(mutex);
+  return end_context(context);
+}
+EXPORTED Result cuCtxGetApiVersion(Opaque context, unsigned* version) {
+  const std::lock_guard lock(mutex);
+  *version = 3020;
+  return own_contexts.count(context) != 0 || (context >= primary && context < primary + kMost)
+             ? kSuccess
+             : kInvalidContext;
+}
+EXPORTED Result cuGreenCtxCreate(Opaque* green, Opaque, Device device, unsigned) {
+  const std::lock_guard lock(mutex);
+  primary[device].device = static_cast<unsigned>(device);
+  ++primary[device].users;
+  *green = handle();
+  green_contexts[*green] = new Context{static_cast<unsigned>(device), 1};
+  return kSuccess;
+}
+EXPORTED Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
+  const std::lock_guard lock(mutex);
+  *context = green_contexts[green];
+  return kSuccess;
+}
+// What was made in it lives on in the primary context.
+EXPORTED Result cuGreenCtxDestroy(Opaque green) {
+  const std::lock_guard lock(mutex);
+  Context* const part = green_contexts[green];
+  Context& whole = primary[part->device];
+  for (auto& [pointer, block] : blocks)
+    if (block.context == part) block.context = &whole;
+  green_contexts.erase(green);
+  if (current == part) current = nullptr;
+  if (--whole.users == 0) drop_context(&whole);
+  return kSuccess;
+}
 EXPORTED Result cuModuleLoadData(Opaque* module, const void*) {
   if (while_loading != nullptr) while_loading();
   const std::lock_guard lock(mutex);

@@ -7,20 +7,7 @@
 
 using namespace fake_cuda;
 
-namespace {
-
-Result give(std::uint64_t* pointer, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex);
-  if (current == nullptr) return kInvalidContext;
-  if (bytes == 0) return kInvalidValue;
-  if (!grow(current_device(), bytes)) return kOutOfMemory;
-  *pointer = number(bytes);
-  blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true};
-  return kSuccess;
-}
-
-Result take(std::uint64_t pointer) {
-  const std::lock_guard lock(mutex);
+Result fake_cuda_take(std::uint64_t pointer) {
   const auto found = blocks.find(pointer);
   if (pointer == 0) return kSuccess;
   if (found == blocks.end() || !found->second.is_live) return kInvalidValue;
@@ -31,6 +18,25 @@ Result take(std::uint64_t pointer) {
   give_back(found->second);
   blocks.erase(found);
   return kSuccess;
+}
+
+namespace {
+
+Result give(std::uint64_t* pointer, std::uint64_t bytes) {
+  const Preemption preemption;
+  const std::lock_guard lock(mutex);
+  if (current == nullptr) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  if (!grow(current_device(), bytes)) return kOutOfMemory;
+  *pointer = number(bytes);
+  blocks[*pointer] = {current_device(), bytes, nullptr, nullptr, current, true};
+  return kSuccess;
+}
+
+Result take(std::uint64_t pointer) {
+  const Preemption preemption;
+  const std::lock_guard lock(mutex);
+  return fake_cuda_take(pointer);
 }
 
 std::uint64_t array_bytes(const Array3dDescriptor& shape, unsigned levels) {

@@ -3,31 +3,41 @@
 
 using namespace fake_cuda;
 
-EXPORTED Result cuMemFree_v2(Pointer pointer);
+Result fake_cuda_take(std::uint64_t pointer);  // fake_cuda_memory.cpp; with the lock
 
 namespace {
 
-std::uint64_t add_allocation(Opaque graph, unsigned device, std::uint64_t bytes) {
-  Graph& of = graphs[graph];
-  of.device = device;
-  of.live += bytes;
-  if (of.live > of.peak) of.peak = of.live;
+Opaque add(Opaque graph, const Opaque* dependencies, std::size_t count) {
+  const Opaque node = handle();
+  nodes[node] = {{dependencies, dependencies + count}, graph};
+  return node;
+}
+
+std::uint64_t add_allocation(Opaque graph, Opaque node, unsigned device, std::uint64_t bytes) {
   const std::uint64_t pointer = number(bytes);
+  graphs[graph].allocations[pointer] = {device, bytes, node, nullptr};
   blocks[pointer] = {device, bytes, nullptr, graph, nullptr, false};
   return pointer;
 }
 
-void add_free(Opaque graph, Pointer pointer) {
+void add_free(Opaque graph, Opaque node, Pointer pointer) {
   const auto block = blocks.find(pointer);
   if (block == blocks.end() || block->second.graph != graph) {
     graphs[graph].frees.push_back(pointer);
     return;
   }
-  graphs[graph].live -= block->second.bytes;
+  graphs[graph].allocations[pointer].freed_by = node;
   blocks.erase(block);
 }
 
+// The next node of a stream that is captured.
+Opaque capture() {
+  const std::size_t count = last_captured_node != nullptr ? 1 : 0;
+  return last_captured_node = add(captured_graph, &last_captured_node, count);
+}
+
 Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_handle, Opaque stream) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   // As the real one: with a stream of some context, none need be current.
   const auto of_stream = streams.find(stream);
@@ -36,7 +46,7 @@ Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_h
   const unsigned device = static_cast<Context*>(context)->device;
   if (stream != nullptr && stream == captured_stream) {
     if (capture_is_invalid) return kCaptureInvalidated;
-    *pointer = add_allocation(captured_graph, device, bytes);
+    *pointer = add_allocation(captured_graph, capture(), device, bytes);
     return kSuccess;
   }
   if (pool_handle == nullptr) pool_handle = default_pools[device];
@@ -58,16 +68,21 @@ Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_h
 void drop_graph(Opaque graph) {
   const auto found = graphs.find(graph);
   if (found == graphs.end() || --found->second.users > 0) return;
-  std::uint64_t left = 0;
   for (auto it = blocks.begin(); it != blocks.end();) {
     if (it->second.graph == graph && !it->second.is_live) {
       it = blocks.erase(it);
       continue;
     }
-    if (it->second.graph == graph) left += it->second.bytes;
     ++it;
   }
-  if (found->second.has_run) kept_for_graphs[found->second.device] += found->second.peak - left;
+  for (unsigned device = 0; found->second.has_run && device < kMost; ++device)
+    kept_for_graphs[device] += need_of(found->second, device);
+  // What lives on is not kept, but is its own.
+  if (found->second.has_run)
+    for (const auto& [pointer, block] : blocks)
+      if (block.graph == graph) kept_for_graphs[block.device] -= block.bytes;
+  for (auto it = nodes.begin(); it != nodes.end();)
+    it = it->second.graph == graph ? nodes.erase(it) : std::next(it);
   graphs.erase(found);
 }
 
@@ -83,9 +98,15 @@ EXPORTED Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opa
   return give_from_pool(pointer, bytes, pool, stream);
 }
 EXPORTED Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
-  if (stream == nullptr || stream != captured_stream) return cuMemFree_v2(pointer);
+  const Preemption preemption;
+  if (stream == nullptr || stream != captured_stream) {
+    const std::lock_guard lock(mutex);
+    if (!is_busy) return fake_cuda_take(pointer);
+    pending.emplace_back([pointer] { fake_cuda_take(pointer); });
+    return kSuccess;
+  }
   const std::lock_guard lock(mutex);
-  add_free(captured_graph, pointer);
+  add_free(captured_graph, capture(), pointer);
   return kSuccess;
 }
 EXPORTED Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
@@ -101,6 +122,7 @@ EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) 
   return kSuccess;
 }
 EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   Pool& of = pools[pool];
   const std::uint64_t wanted = of.used > keep ? of.used : keep;
@@ -112,6 +134,7 @@ EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
   return kSuccess;
 }
 EXPORTED Result cuMemPoolDestroy(Opaque pool) {
+  const Preemption preemption;
   cuMemPoolTrimTo(pool, 0);
   const std::lock_guard lock(mutex);
   if (pools[pool].used == 0)
@@ -121,6 +144,7 @@ EXPORTED Result cuMemPoolDestroy(Opaque pool) {
   return kSuccess;
 }
 EXPORTED Result cuMemPoolGetAttribute(Opaque pool, int attribute, void* value) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (attribute != kPoolReservedCurrent) return kInvalidValue;
   *static_cast<std::uint64_t*>(value) = pools[pool].reserved;
@@ -138,13 +162,15 @@ EXPORTED Result cuDeviceGetDefaultMemPool(Opaque* pool, Device device) {
   return cuDeviceGetMemPool(pool, device);
 }
 EXPORTED Result cuStreamGetCaptureInfo_v2(Opaque stream, int* status, std::uint64_t* id, Opaque* graph,
-                                          const Opaque**, std::size_t*) {
+                                          const Opaque** dependencies, std::size_t* count) {
   const std::lock_guard lock(mutex);
   const bool is_captured = stream != nullptr && stream == captured_stream;
   *status = !is_captured ? kCaptureNone : capture_is_invalid ? kCaptureActive + 1 : kCaptureActive;
   if (*status != kCaptureActive) return kSuccess;  // and says nothing more
   *id = 1;
   *graph = captured_graph;
+  if (dependencies != nullptr) *dependencies = &last_captured_node;
+  if (count != nullptr) *count = last_captured_node != nullptr ? 1 : 0;
   return kSuccess;
 }
 EXPORTED Result cuStreamGetCaptureInfo_v2_ptsz(Opaque stream, int* status, std::uint64_t* id, Opaque* graph,
@@ -155,22 +181,40 @@ EXPORTED Result cuStreamGetCaptureInfo_v2_ptsz(Opaque stream, int* status, std::
 EXPORTED Result cuGraphCreate(Opaque* graph, unsigned) {
   const std::lock_guard lock(mutex);
   *graph = handle();
-  graphs[*graph].device = current_device();
+  graphs[*graph];
   return kSuccess;
 }
-EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque*, std::size_t,
-                                       AllocationNode* parameters) {
+EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque* dependencies,
+                                       std::size_t count, AllocationNode* parameters) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
-  *node = handle();
+  *node = add(graph, dependencies, count);
   parameters->address =
-      add_allocation(graph, static_cast<unsigned>(parameters->pool.location.id), parameters->bytes);
+      add_allocation(graph, *node, static_cast<unsigned>(parameters->pool.location.id), parameters->bytes);
   return kSuccess;
 }
-EXPORTED Result cuGraphAddMemFreeNode(Opaque* node, Opaque graph, const Opaque*, std::size_t,
-                                      Pointer pointer) {
+EXPORTED Result cuGraphAddMemFreeNode(Opaque* node, Opaque graph, const Opaque* dependencies,
+                                      std::size_t count, Pointer pointer) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
-  *node = handle();
-  add_free(graph, pointer);
+  *node = add(graph, dependencies, count);
+  add_free(graph, *node, pointer);
+  return kSuccess;
+}
+EXPORTED Result cuGraphAddEmptyNode(Opaque* node, Opaque graph, const Opaque* dependencies,
+                                    std::size_t count) {
+  const std::lock_guard lock(mutex);
+  *node = add(graph, dependencies, count);
+  return kSuccess;
+}
+EXPORTED Result cuGraphNodeGetDependencies(Opaque node, Opaque* dependencies, std::size_t* count) {
+  const std::lock_guard lock(mutex);
+  const auto found = nodes.find(node);
+  if (found == nodes.end()) return kInvalidValue;
+  const std::vector<Opaque>& all = found->second.dependencies;
+  for (std::size_t i = 0; dependencies != nullptr && i < *count && i < all.size(); ++i)
+    dependencies[i] = all[i];
+  if (dependencies == nullptr || *count > all.size()) *count = all.size();
   return kSuccess;
 }
 EXPORTED Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned long long) {
@@ -186,8 +230,9 @@ EXPORTED Result cuStreamBeginCapture_v2(Opaque stream, int) {
   if (stream == nullptr || captured_stream != nullptr) return kInvalidValue;
   captured_stream = stream;
   captured_graph = handle();
+  last_captured_node = nullptr;
   capture_is_invalid = false;
-  graphs[captured_graph].device = current_device();
+  graphs[captured_graph];
   return kSuccess;
 }
 EXPORTED Result cuStreamEndCapture(Opaque stream, Opaque* graph) {
@@ -205,6 +250,7 @@ EXPORTED Result cuStreamEndCapture_ptsz(Opaque stream, Opaque* graph) {
   return cuStreamEndCapture(stream, graph);
 }
 EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   const auto instance = instances.find(exec);
   if (instance == instances.end()) return kInvalidValue;
@@ -212,7 +258,8 @@ EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
   Graph& of = graphs[graph];
   for (const auto& [pointer, block] : blocks)
     if (block.graph == graph && block.is_live) return kInvalidValue;  // to be freed before the next launch
-  if (!of.has_run && !grow(of.device, of.peak)) return kOutOfMemory;
+  for (unsigned device = 0; !of.has_run && device < kMost; ++device)
+    if (!grow(device, need_of(of, device))) return kOutOfMemory;
   of.has_run = true;
   for (auto& [pointer, block] : blocks)
     if (block.graph == graph) block.is_live = true;
@@ -227,17 +274,29 @@ EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
   return kSuccess;
 }
 EXPORTED Result cuGraphExecDestroy(Opaque exec) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
-  drop_graph(instances[exec]);
-  instances.erase(exec);
+  const auto drop = [exec] {
+    drop_graph(instances[exec]);
+    instances.erase(exec);
+  };
+  if (is_busy)
+    pending.emplace_back(drop);
+  else
+    drop();
   return kSuccess;
+}
+EXPORTED void fake_cuda_busy(int is_on) {
+  const std::lock_guard lock(mutex);
+  is_busy = is_on != 0;
+  if (!is_busy) finish_pending();
 }
 EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void* value) {
   const std::lock_guard lock(mutex);
   const auto of_device = static_cast<unsigned>(device);
   std::uint64_t reserved = kept_for_graphs[device];
   for (const auto& [handle_of, graph] : graphs)
-    if (graph.has_run && graph.device == of_device) reserved += graph.peak;
+    if (graph.has_run) reserved += need_of(graph, of_device);
   for (const auto& [pointer, block] : blocks)
     if (block.graph != nullptr && graphs.count(block.graph) == 0 && block.device == of_device)
       reserved += block.bytes;
@@ -245,12 +304,14 @@ EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void*
   return kSuccess;
 }
 EXPORTED Result cuDeviceGraphMemTrim(Device device) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   in_use[device] -= kept_for_graphs[device];
   kept_for_graphs[device] = 0;
   return kSuccess;
 }
 EXPORTED Result cuGraphDestroy(Opaque graph) {
+  const Preemption preemption;
   const std::lock_guard lock(mutex);
   drop_graph(graph);
   return kSuccess;

@@ -5,18 +5,27 @@
 // Environment: FAKE_CUDA_TOTAL (bytes of each device, 64 GiB), FAKE_CUDA_DEVICES (2), FAKE_CUDA_INTEGRATED,
 // FAKE_CUDA_GRANULE (bytes of which fake_cuda_used() counts whole ones, 0), FAKE_CUDA_CONTEXT (bytes of a
 // device's primary context, 0: beside fake_cuda_peak()), CUDA_VISIBLE_DEVICES (numbers of one digit: which
-// are shown, and in which order).
+// are shown, and in which order), FAKE_CUDA_PREEMPT (one call in so many is interrupted for some
+// microseconds, before or after its work, so that threads meet in every order).
+//
+// Between fake_cuda_busy(1) and a call that waits, what is freed in the order of a stream and instances of
+// graphs that are destroyed stay: the device has not come to them.
 //
 // Here is what its parts share: the devices' memory, and who has it. fake_cuda_devices.cpp has devices,
 // contexts and streams, fake_cuda_memory.cpp memory by pointer, handle and array, fake_cuda_pools.cpp pools
 // and graphs, fake_cuda_lookup.cpp the ways to find all that.
 #pragma once
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -58,9 +67,17 @@ struct Pool {
 constexpr std::uint64_t kPoolStep = 32 << 20;  // as on an H200
 // Its nodes have addresses from the beginning, and memory from the first launch on. It keeps that, and what
 // is live when it is destroyed stays until it is freed.
+struct Node {
+  std::vector<Opaque> dependencies;
+  Opaque graph = nullptr;
+};
 struct Graph {
-  std::uint64_t live = 0, peak = 0;  // of its nodes, in their order
-  unsigned device = 0;
+  struct Allocation {
+    unsigned device = 0;
+    std::uint64_t bytes = 0;
+    Opaque made_by = nullptr, freed_by = nullptr;
+  };
+  std::map<std::uint64_t, Allocation> allocations;  // by address, those that a node frees too
   int users = 1;
   bool has_run = false;
   std::vector<std::uint64_t> frees;  // what other graphs made
@@ -81,14 +98,20 @@ inline std::map<std::uint64_t, std::map<unsigned, Handle>> tiles;           // o
 inline std::map<int, Handle> descriptors;
 inline std::map<Opaque, Pool> pools;
 inline std::map<Opaque, Graph> graphs;
+inline std::map<Opaque, Node> nodes;
 inline std::map<Opaque, Opaque> instances;
 inline std::map<Opaque, Opaque> streams;  // and their contexts
 inline Context primary[kMost];
+inline std::set<Opaque> own_contexts;
+inline std::map<Opaque, Context*> green_contexts;
 inline Opaque default_pools[kMost] = {};
 inline thread_local Opaque current = nullptr;
 inline Opaque captured_stream = nullptr, captured_graph = nullptr;
+inline Opaque last_captured_node = nullptr;
 inline bool capture_is_invalid = false;
-inline std::uint64_t kept_for_graphs[kMost] = {};  // that no graph uses, until the device is told to trim
+inline bool is_busy = false;
+inline std::vector<std::function<void()>> pending;  // what the device has yet to come to
+inline std::uint64_t kept_for_graphs[kMost] = {};   // that no graph uses, until the device is told to trim
 inline std::uint64_t queries = 0;
 
 inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
@@ -106,6 +129,69 @@ inline int number_on_machine(int device) {
   return shown() != nullptr && device >= 0 && static_cast<unsigned>(device) < device_count()
              ? shown()[2 * device] - '0'
              : device;
+}
+
+// Where another thread may come in between: at the begin and the end of a call.
+struct Preemption {
+  static void happen() {
+    static const std::uint64_t kOneIn = setting("FAKE_CUDA_PREEMPT", 0);
+    static std::atomic<std::uint64_t> state{88172645463325252u};
+    if (kOneIn == 0) return;
+    std::uint64_t x = state.load(std::memory_order_relaxed);
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    state.store(x, std::memory_order_relaxed);
+    if (x % kOneIn == 0) ::usleep(static_cast<useconds_t>(x / kOneIn % 64));
+  }
+  Preemption() { happen(); }
+  ~Preemption() { happen(); }
+};
+
+inline void finish_pending() {
+  is_busy = false;
+  auto all = std::move(pending);
+  pending.clear();
+  for (const auto& one : all) one();
+}
+
+// Whether the graph orders `later` behind `earlier`.
+inline bool comes_behind(Opaque later, Opaque earlier) {
+  std::vector<Opaque> open{later};
+  std::set<Opaque> seen;
+  while (!open.empty()) {
+    const Opaque node = open.back();
+    open.pop_back();
+    if (node == earlier) return true;
+    for (Opaque const before : nodes[node].dependencies)
+      if (seen.insert(before).second) open.push_back(before);
+  }
+  return false;
+}
+
+// The most that can be live at once on the device: the heaviest set of allocations of which no two are kept
+// apart by the graph's order. By trying all sets, so of 16 at most; of more their sum.
+inline std::uint64_t need_of(const Graph& graph, unsigned device) {
+  std::vector<const Graph::Allocation*> all;
+  std::uint64_t sum = 0;
+  for (const auto& [address, one] : graph.allocations)
+    if (one.device == device) all.push_back(&one), sum += one.bytes;
+  if (all.size() > 16) return sum;
+  std::vector<unsigned> apart(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t j = 0; j < all.size(); ++j)
+      if (all[i]->freed_by != nullptr && comes_behind(all[j]->made_by, all[i]->freed_by))
+        apart[i] |= 1u << j, apart[j] |= 1u << i;
+  std::uint64_t most = 0;
+  for (unsigned set = 0; set < 1u << all.size(); ++set) {
+    std::uint64_t bytes = 0;
+    bool is_possible = true;
+    for (std::size_t i = 0; i < all.size() && is_possible; ++i) {
+      if ((set >> i & 1) == 0) continue;
+      bytes += all[i]->bytes;
+      is_possible = (apart[i] & set) == 0;
+    }
+    if (is_possible && bytes > most) most = bytes;
+  }
+  return most;
 }
 
 inline std::uint64_t number(std::uint64_t bytes) {

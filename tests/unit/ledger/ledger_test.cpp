@@ -285,7 +285,59 @@ TEST_F(LedgerTest, APoolIsChargedForWhatItKeepsUntilItGivesItBack) {
   EXPECT_EQ(charged(), 40u) << "what is in use stays";
   ledger_.destroy_pool(0x99);
   EXPECT_EQ(charged(), 40u);
+  EXPECT_FALSE(ledger_.pool_to_settle(0, place = 0)) << "the driver tells nothing of it any more";
+  ledger_.begin_wait_for_pools(0);
+  ledger_.finish_wait_for_pools(0);
+  EXPECT_EQ(charged(), 40u) << "an allocation of it lives";
   EXPECT_TRUE(release(0x2000));
+  EXPECT_EQ(charged(), 40u) << "freed in the order of a stream, perhaps not yet";
+  ledger_.begin_wait_for_pools(0);
+  ASSERT_TRUE(take(0x3000, 20)) << "another pool of the same handle";
+  ledger_.finish_wait_for_pools(0);
+  EXPECT_EQ(charged(), 50u) << "in the step in which the first was seen to grow";
+  EXPECT_FALSE(ledger_.has_destroyed_pools());
+}
+
+TEST_F(LedgerTest, ADestroyedPoolGoesWhenTheContextThatFreedIsWaitedFor) {
+  limit(100);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  entry.context = 7;
+  ledger_.commit(entry);
+  EXPECT_TRUE(release(0x1000));
+  ledger_.destroy_pool(0x99);
+  ledger_.begin_wait_for_pools(8);
+  ledger_.finish_wait_for_pools(8);
+  EXPECT_EQ(charged(), 60u);
+  ledger_.begin_wait_for_pools(7);
+  ledger_.finish_wait_for_pools(7);
+  EXPECT_EQ(charged(), 0u);
+}
+
+TEST_F(LedgerTest, WhatOthersHoldStaysChargedWhenItIsReleased) {
+  limit(100);
+  ASSERT_TRUE(allocate(0x1000, 60, Kind::device));
+  ledger_.keep_charged(0x1000);
+  EXPECT_TRUE(release(0x1000));
+  EXPECT_EQ(charged(), 60u);
+  EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
+}
+
+TEST_F(LedgerTest, WhatTheProgramHadBeforeIsNotCharged) {
+  limit(100);
+  ledger_.set_integrated(0, true);
+  Entry registered;
+  registered.address = 0x1000;
+  registered.bytes = 900;
+  registered.kind = Kind::pinned_host;
+  ledger_.commit(registered, false);
+  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.figures(0, Kind::pinned_host).live_bytes, 900u);
+  EXPECT_TRUE(release(0x1000));
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -305,6 +357,36 @@ TEST_F(LedgerTest, APoolIsChargedForTheStepsInWhichItGrows) {
   EXPECT_EQ(charged(), 64u);
 }
 
+TEST_F(LedgerTest, WhatIsStillToBeFreedIsNotGivenOutAgain) {
+  limit(100);
+  ledger_.assume_pool_step(1);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 60));
+  Entry entry;
+  entry.address = 0x1000;
+  entry.bytes = 60;
+  entry.kind = Kind::pool;
+  entry.link = 0x99;
+  ledger_.commit(entry);
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 60, true).fits);
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, entry));
+  ledger_.finish_release(entry, true);
+  EXPECT_FALSE(ledger_.has_room_in_pool(0x99, 0, 41)) << "the driver may take as much again";
+  EXPECT_TRUE(ledger_.has_room_in_pool(0x99, 0, 40));
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 0, true).fits);
+  EXPECT_TRUE(ledger_.has_room_in_pool(0x99, 0, 100));
+}
+
+TEST_F(LedgerTest, TheFirstStepOfAPoolIsChargedBeforeItIsSeen) {
+  limit(100);
+  ledger_.assume_pool_step(32);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 3));
+  EXPECT_EQ(charged(), 32u);
+  EXPECT_TRUE(ledger_.settle_pool(0x99, 8, true).fits);
+  EXPECT_EQ(charged(), 8u);
+  ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 6));
+  EXPECT_EQ(charged(), 16u) << "by what was seen";
+}
+
 TEST_F(LedgerTest, WhatAPoolTookBeyondTheLimitIsTold) {
   limit(100);
   ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 90));
@@ -318,41 +400,68 @@ TEST_F(LedgerTest, WhatAPoolTookBeyondTheLimitIsTold) {
 
 TEST_F(LedgerTest, AGraphIsChargedForTheMostThatItsNodesHaveAtOnce) {
   limit(100);
-  std::uint64_t before = 0, after = 0;
-  ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 60, before, after));
-  EXPECT_EQ(after, 60u);
+  const std::uint64_t first[] = {0xf1}, second[] = {0xf2};
+  auto growth = ledger_.reserve_in_graph(3, 0, 60);
+  ASSERT_TRUE(growth.granted);
+  EXPECT_EQ(growth.after, 60u);
   ledger_.commit_node(3, 0x1000, 0, 60);
-  EXPECT_FALSE(ledger_.free_node(4, 0x1000)) << "another graph frees it when that one runs";
-  EXPECT_TRUE(ledger_.free_node(3, 0x1000));
-  EXPECT_FALSE(ledger_.free_node(3, 0x1000));
-  ASSERT_TRUE(ledger_.reserve_in_graph(3, 0, 80, before, after));
-  EXPECT_EQ(before, 60u);
-  EXPECT_EQ(after, 80u);
+  EXPECT_FALSE(ledger_.free_node(4, 0x1000, 0xf1)) << "another graph frees it when that one runs";
+  EXPECT_FALSE(ledger_.has_freed_nodes(3, 0));
+  EXPECT_TRUE(ledger_.free_node(3, 0x1000, 0xf1));
+  EXPECT_FALSE(ledger_.free_node(3, 0x1000, 0xf1));
+  EXPECT_TRUE(ledger_.has_freed_nodes(3, 0));
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 60u);
+  growth = ledger_.reserve_in_graph(3, 0, 80, first);
+  ASSERT_TRUE(growth.granted);
+  EXPECT_EQ(growth.before, 60u);
+  EXPECT_EQ(growth.after, 80u);
   ledger_.commit_node(3, 0x2000, 0, 80);
-  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21, before, after));
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21).granted);
   EXPECT_EQ(charged(), 80u);
-  EXPECT_TRUE(ledger_.free_node(3, 0x2000));
+  EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf2));
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 21).granted) << "a branch that does not come behind it";
+  growth = ledger_.reserve_in_graph(3, 0, 30, second);
+  EXPECT_EQ(growth.after, 80u);
+  ledger_.cancel_in_graph(3, 0, 30, growth, second);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf2), 80u) << "the driver could not add the node";
   ledger_.instantiate(3, 0xe);
   Entry freed;
-  EXPECT_FALSE(ledger_.destroy_graph(Space::graph, 3, freed)) << "what was instantiated holds it";
+  unsigned device = 0;
+  EXPECT_FALSE(ledger_.destroy_graph(Space::graph, 3, device, freed)) << "what was instantiated holds it";
   EXPECT_EQ(charged(), 80u);
-  EXPECT_TRUE(ledger_.destroy_graph(Space::graph_exec, 0xe, freed));
+  EXPECT_TRUE(ledger_.destroy_graph(Space::graph_exec, 0xe, device = 0, freed));
   EXPECT_EQ(freed.charged, 80u);
+  EXPECT_EQ(charged(), 80u) << "until the driver has less for graphs";
+  EXPECT_TRUE(ledger_.has_leaving_graphs(0));
+  ledger_.settle_leaving_graphs(0, 50);
+  EXPECT_EQ(charged(), 50u);
+  ledger_.settle_leaving_graphs(0, 0);
   EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf2), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
 }
 
 class LedgerGraphTest : public LedgerTest {
  protected:
   void SetUp() override { limit(100); }
-  void add_node(std::uint64_t graph, std::uint64_t address, std::uint64_t bytes) {
-    std::uint64_t before = 0, after = 0;
-    ASSERT_TRUE(ledger_.reserve_in_graph(graph, 0, bytes, before, after));
-    ledger_.commit_node(graph, address, 0, bytes);
+  void add_node(std::uint64_t graph, std::uint64_t address, std::uint64_t bytes, unsigned device = 0) {
+    ASSERT_TRUE(ledger_.reserve_in_graph(graph, device, bytes).granted);
+    ledger_.commit_node(graph, address, device, bytes);
   }
+  // And nothing is kept for graphs but what they left.
   bool destroy(Space space, std::uint64_t handle) {
     Entry freed;
-    return ledger_.destroy_graph(space, handle, freed);
+    unsigned device = 0;
+    bool is_gone = false;
+    for (; ledger_.destroy_graph(space, handle, device, freed); ++device) is_gone = true;
+    settle();
+    return is_gone;
+  }
+  void settle() {
+    std::uint64_t bytes = 0;
+    std::size_t place = 0;
+    for (Entry entry; ledger_.next_left_by_graph(0, place, entry); ++place) bytes += entry.bytes;
+    ledger_.settle_leaving_graphs(0, bytes);
   }
   // The addresses of what graphs left.
   std::vector<std::uint64_t> left() {
@@ -375,11 +484,16 @@ TEST_F(LedgerGraphTest, WhatNoNodeFreesStaysUntilItIsFreed) {
   EXPECT_TRUE(destroy(Space::graph_exec, 0xe));
   EXPECT_EQ(charged(), 60u);
   EXPECT_THAT(left(), testing::UnorderedElementsAre(0x1000u, 0x3000u));
-  EXPECT_TRUE(release(0x1000));
+  Entry released;
+  ASSERT_TRUE(ledger_.begin_release(Space::pointer, 0x1000, released));
+  ledger_.finish_release_of_graph(released);
+  EXPECT_EQ(charged(), 60u) << "the driver keeps it for the next graph";
+  settle();
   EXPECT_EQ(charged(), 40u);
   Entry dropped;
   EXPECT_TRUE(ledger_.drop_left_by_graph(0x3000, dropped)) << "the driver says that it is not live";
   EXPECT_FALSE(ledger_.drop_left_by_graph(0x3000, dropped));
+  settle();
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
 }
@@ -406,11 +520,34 @@ TEST_F(LedgerGraphTest, AChildThatWasMovedGoesWithItsParent) {
   EXPECT_EQ(charged(), 0u);
 }
 
+TEST_F(LedgerGraphTest, EachDeviceIsChargedItsOwnNodes) {
+  Limits limits;
+  limits.bytes[0] = limits.bytes[1] = 100;
+  ASSERT_TRUE(ledger_.account().open_private(limits));
+  add_node(3, 0x1000, 40);
+  add_node(3, 0x2000, 70, 1);
+  EXPECT_EQ(charged(), 40u);
+  EXPECT_EQ(ledger_.account().charged_to_this_process(1), 70u);
+  EXPECT_FALSE(ledger_.reserve_in_graph(3, 1, 31).granted);
+  EXPECT_TRUE(ledger_.free_node(3, 0x2000, 0xf1));
+  EXPECT_EQ(ledger_.freed_by_node(3, 1, 0xf1), 70u);
+  EXPECT_EQ(ledger_.freed_by_node(3, 0, 0xf1), 0u) << "no memory of the other device";
+  ledger_.instantiate(3, 0xe);
+  EXPECT_FALSE(destroy(Space::graph_exec, 0xe));
+  EXPECT_TRUE(destroy(Space::graph, 3));
+  ledger_.settle_leaving_graphs(1, 0);
+  EXPECT_EQ(ledger_.account().charged_to_this_process(1), 0u);
+}
+
 TEST_F(LedgerGraphTest, ACaptureIsKnownByItsStream) {
+  EXPECT_FALSE(ledger_.has_captures());
   ledger_.begin_capture(0x70, 3);
+  EXPECT_TRUE(ledger_.has_captures());
   EXPECT_EQ(ledger_.end_capture(0x71), 0u);
+  EXPECT_TRUE(ledger_.has_captures());
   EXPECT_EQ(ledger_.end_capture(0x70), 3u);
   EXPECT_EQ(ledger_.end_capture(0x70), 0u);
+  EXPECT_FALSE(ledger_.has_captures());
 }
 
 TEST_F(LedgerTest, AContextTakesItsMemoryAlong) {

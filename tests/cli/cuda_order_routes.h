@@ -1,0 +1,270 @@
+// What decides about the order of things: threads that share pools and graphs, branches of a graph, work that
+// the device has yet to come to, captures, contexts. The fake driver says what it gave at most.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "cli/cuda_graph_routes.h"
+
+namespace cuda_guest {
+
+// Null where the driver has none, or the fake driver is not there.
+template <class Function>
+Function optional(const char* name) {
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+inline std::uint64_t most_given(unsigned device = 0) {
+  const auto peak = optional<std::uint64_t (*)(unsigned)>("fake_cuda_peak");
+  return peak != nullptr ? peak(device) : 0;
+}
+
+inline bool tell(const char* name, const char* what, bool sound) {
+  std::printf("%-8s %s: %s\n", name, what, sound ? "sound" : "WRONG");
+  return sound;
+}
+
+inline Opaque current_context() {
+  Opaque context = nullptr;
+  check(FIND((Opaque*), "cuCtxGetCurrent", "cuCtxGetCurrent", 4000)(&context), "context");
+  return context;
+}
+
+inline void synchronize() { check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize"); }
+
+// Work that the device is busy with until it is waited for: on a real one a function of the host that sleeps.
+inline void keep_busy(Opaque stream) {
+  if (const auto busy = optional<void (*)(int)>("fake_cuda_busy")) return busy(1);
+  const auto launch = optional<Result (*)(Opaque, void (*)(void*), void*)>("cuLaunchHostFunc");
+  if (launch == nullptr) give_up("the driver has no", "cuLaunchHostFunc", 0);
+  check(launch(
+            stream, [](void*) { ::usleep(300'000); }, nullptr),
+        "host function");
+}
+
+// Plain allocations beside pools and graphs that come and go: nothing may be given beyond the limit at any
+// moment.
+inline bool run_races(std::uint64_t limit, std::uint64_t) {
+  const Opaque context = current_context();
+  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
+  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+  const auto free_in_order = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
+  const auto trim = FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020);
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> turns{0};
+  const auto repeat = [&](auto turn) {
+    return [&, turn] {
+      set(context);
+      for (; !stop; ++turns) turn();
+    };
+  };
+  Opaque shared = nullptr;
+  check(make_pool(shared, 0), "pool");
+  const auto use_shared_pool = [&] {
+    Pointer pointer = 0;
+    if (take_from_pool(shared, limit / 5, pointer) == kSuccess) free_in_order(pointer, nullptr);
+  };
+  const auto trim_shared_pool = [&] { trim(shared, std::size_t{32} << 20); };
+  const auto use_own_pool = [&] {
+    Opaque pool = nullptr;
+    Pointer pointer = 0;
+    check(make_pool(pool, 0), "pool");
+    if (take_from_pool(pool, limit / 5 * 2, pointer) == kSuccess) free_in_order(pointer, nullptr);
+    destroy_pool(pool);
+  };
+  const auto use_graph = [&] {
+    AllocatingGraph graph;
+    Pointer pointer = 0;
+    const bool is_granted = graph.allocate(limit / 5 * 2, pointer) == kSuccess;
+    if (is_granted) graph.free(pointer);
+    graph.instantiate();
+    if (is_granted) graph.launch();
+    graph.destroy();
+  };
+  const auto use_pointer = [&] {
+    Pointer pointer = 0;
+    if (allocate(&pointer, limit / 2) == kSuccess) free(pointer);
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back(repeat(use_shared_pool));
+    threads.emplace_back(repeat(use_own_pool));
+    threads.emplace_back(repeat(use_graph));
+    threads.emplace_back(repeat(use_pointer));
+  }
+  threads.emplace_back(repeat(trim_shared_pool));
+  const char* const milliseconds = std::getenv("GUEST_RACE_MS");
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(milliseconds != nullptr ? std::atoi(milliseconds) : 300));
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  synchronize();
+  destroy_pool(shared);
+  // What a graph had of the last launch is settled at the next look.
+  Plain all;
+  std::uint64_t cost = 0;
+  const bool is_given_back = all.take(limit, cost) == kSuccess;
+  all.free_all();
+  return tell("races", "9 threads on pools, graphs and pointers",
+              turns > 10 && is_given_back && most_given() <= limit);
+}
+
+// Of branches of a graph, which nothing keeps apart, each has memory of its own; what comes behind all of
+// them may take what they freed.
+inline bool run_branches(std::uint64_t limit, std::uint64_t) {
+  AllocatingGraph graph;
+  const std::uint64_t bytes = limit / 5 * 2;
+  std::vector<Opaque> ends;
+  Result results[3];
+  for (Result& result : results) {
+    graph.last = nullptr;
+    Pointer pointer = 0;
+    result = graph.allocate(bytes, pointer);
+    if (result == kSuccess) {
+      graph.free(pointer);
+      ends.push_back(graph.last);
+    }
+  }
+  const bool branches = results[0] == kSuccess && results[1] == kSuccess && results[2] == kOutOfMemory;
+  // In a row behind the first: no more than that.
+  graph.last = ends.empty() ? nullptr : ends.front();
+  Pointer pointer = 0;
+  bool in_a_row = true;
+  for (int i = 0; i < 3 && in_a_row; ++i) {
+    in_a_row = graph.allocate(bytes, pointer) == kSuccess;
+    if (in_a_row) graph.free(pointer);
+  }
+  // Behind both ends, by a node that joins them.
+  const auto join = optional<Result (*)(Opaque*, Opaque, const Opaque*, std::size_t)>("cuGraphAddEmptyNode");
+  if (join != nullptr && ends.size() == 2) {
+    const Opaque both[] = {graph.last, ends[1]};
+    Opaque joined = nullptr;
+    check(join(&joined, graph.graph, both, 2), "empty node");
+    graph.last = joined;
+    in_a_row = in_a_row && graph.allocate(2 * bytes, pointer) == kSuccess;
+    if (in_a_row) graph.free(pointer);
+  }
+  graph.instantiate();
+  graph.launch();
+  graph.destroy();
+  return tell("branches", "two at once, the third refused, a row behind them granted",
+              branches && in_a_row && left() == limit && most_given() <= limit);
+}
+
+// What is destroyed while the device is busy with it is charged until it is gone, and whoever needs the room
+// waits.
+inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
+  const std::uint64_t most = limit / 10 * 9;
+  Plain all;
+  std::uint64_t cost = 0;
+  Opaque stream = nullptr;
+  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+  AllocatingGraph graph;
+  Pointer pointer = 0;
+  check(graph.allocate(most, pointer), "node");
+  graph.free(pointer);
+  graph.instantiate();
+  keep_busy(stream);
+  check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, stream), "launch");
+  graph.destroy();
+  const bool after_graph = all.take(most, cost) == kSuccess;
+  all.free_all();
+  Opaque pool = nullptr;
+  check(make_pool(pool, 0), "pool");
+  check(take_from_pool(pool, limit / 2, pointer), "from pool");
+  keep_busy(nullptr);
+  check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
+  destroy_pool(pool);
+  const bool after_pool = all.take(most, cost) == kSuccess;
+  all.free_all();
+  return tell("inflight", "destroyed while it ran, granted anew when it had ended",
+              after_graph && after_pool && left() == limit && most_given() <= limit);
+}
+
+// Room that a pool has to give back while a stream is captured: nothing is waited for, and the capture goes
+// on.
+inline bool run_capturing(std::uint64_t limit, std::uint64_t) {
+  constexpr int kRelaxed = 2;
+  Opaque pool = nullptr, stream = nullptr, graph = nullptr;
+  Pointer pointer = 0;
+  std::uint64_t cost = 0;
+  check(make_pool(pool, 0), "pool");
+  check(take_from_pool(pool, limit / 2, pointer), "from pool");
+  check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
+  synchronize();
+  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+  check(FIND((Opaque, int), "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010)(stream, kRelaxed),
+        "begin");
+  Plain plain;
+  const bool is_granted = plain.take(limit / 4 * 3, cost) == kSuccess;
+  const bool goes_on =
+      FIND((Opaque, Opaque*), "cuStreamEndCapture", "cuStreamEndCapture", 10000)(stream, &graph) == kSuccess;
+  plain.free_all();
+  if (graph != nullptr)
+    check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
+  destroy_pool(pool);
+  return tell("capturing", "room was made, and the capture went on",
+              is_granted && goes_on && left() == limit && most_given() <= limit);
+}
+
+// A column: each row takes what the driver makes of it, which is charged before it is asked for.
+inline bool run_column(std::uint64_t limit, std::uint64_t) {
+  const auto allocate = FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned),
+                             "cuMemAllocPitch_v2", "cuMemAllocPitch", 3020);
+  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+  Pointer pointer = 0;
+  std::size_t pitch = 0;
+  check(allocate(&pointer, &pitch, 1, 1, 4), "a row");
+  check(free(pointer), "free");
+  const bool is_refused = allocate(&pointer, &pitch, 1, limit / pitch + 1, 4) == kOutOfMemory;
+  const bool is_granted = allocate(&pointer, &pitch, 1, limit / pitch, 4) == kSuccess;
+  if (is_granted) check(free(pointer), "free");
+  return tell("column", "one row too many refused, as many as fit granted",
+              is_refused && is_granted && left() == limit && most_given() <= limit);
+}
+
+// A context takes its memory along, whichever call ends it.
+inline bool run_contexts(std::uint64_t limit, std::uint64_t) {
+  const Opaque before = current_context();
+  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  bool all_granted = true;
+  for (const char* const end : {"cuCtxDetach", "cuCtxDestroy_v2"}) {
+    const auto create = optional<Result (*)(Opaque*, unsigned, Device)>("cuCtxCreate_v2");
+    const auto destroy = optional<Result (*)(Opaque)>(end);
+    if (create == nullptr || destroy == nullptr) continue;
+    for (int i = 0; i < 3; ++i) {
+      Opaque context = nullptr;
+      Plain plain;
+      std::uint64_t cost = 0;
+      check(create(&context, 0, 0), "context");
+      all_granted = plain.take(limit / 2, cost) == kSuccess && all_granted;
+      check(destroy(context), end);
+      check(set(before), "set current");
+    }
+  }
+  return tell("contexts", "memory went with each", all_granted && left() == limit && most_given() <= limit);
+}
+
+// A node on each device: to be run where each has a limit of its own, LIMIT on the first and less than STEP
+// on the second.
+inline bool run_graph_of_devices(std::uint64_t, std::uint64_t step) {
+  AllocatingGraph graph;
+  Pointer pointer = 0;
+  check(graph.allocate(step, pointer), "node");
+  AllocationNode node{};
+  node.pool.type = 1;
+  node.pool.location = {kLocationDevice, 1};
+  node.bytes = step;
+  Opaque made = nullptr;
+  const Result result =
+      FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), "cuGraphAddMemAllocNode",
+           "cuGraphAddMemAllocNode", 11040)(&made, graph.graph, &graph.last, 1, &node);
+  return tell("several", "a graph's node is refused by the limit of its own device", result == kOutOfMemory);
+}
+
+}  // namespace cuda_guest

@@ -1,0 +1,280 @@
+// Any calls in any order, by several threads: what the fake driver gave at most must be within the limit, and
+// when all is given back the whole limit must be to be had again.
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+#include <random>
+
+#include "cli/cuda_order_routes.h"
+
+namespace cuda_guest {
+
+// What one thread has, and its next call.
+class RandomCaller {
+ public:
+  RandomCaller(std::uint64_t seed, std::uint64_t limit) : random_(seed), limit_(limit) {}
+
+  void call() {
+    switch (random_() % 16) {
+      case 0:
+      case 1:
+        return allocate();
+      case 2:
+      case 3:
+        return free_one();
+      case 4:
+        return allocate_rows();
+      case 5:
+        return make_array();
+      case 6:
+        return make_handle();
+      case 7:
+        return make_pool_of_own();
+      case 8:
+      case 9:
+        return allocate_from_pool();
+      case 10:
+      case 11:
+        return free_in_order();
+      case 12:
+        return change_pool();
+      case 13:
+        return build_graph();
+      case 14:
+        return run_or_destroy_graph();
+      default:
+        return be_busy_or_wait();
+    }
+  }
+
+  void give_all_back() {
+    while (!pointers_.empty()) free_one();
+    for (Opaque const array : arrays_) destroy_array_(array);
+    for (const Mapped& one : mapped_) unmap(one);
+    while (!pools_.empty()) {
+      while (!pools_.back().pointers.empty()) free_of(pools_.back());
+      destroy_pool(pools_.back().pool);
+      pools_.pop_back();
+    }
+    while (!graphs_.empty()) destroy_graph();
+  }
+
+ private:
+  struct Pool {
+    Opaque pool = nullptr;
+    std::vector<Pointer> pointers;
+  };
+  struct Mapped {
+    Pointer address = 0;
+    std::size_t bytes = 0;
+  };
+  struct Graph {
+    Opaque graph = nullptr, exec = nullptr;
+  };
+
+  std::uint64_t size() { return 1 + random_() % (random_() % 4 == 0 ? limit_ : limit_ / 16); }
+  template <class All>
+  std::size_t any(const All& all) {
+    return random_() % all.size();
+  }
+  template <class All>
+  auto take_any(All& all) {
+    std::swap(all[any(all)], all.back());
+    auto taken = all.back();
+    all.pop_back();
+    return taken;
+  }
+
+  void allocate() {
+    Pointer pointer = 0;
+    const Result result = random_() % 4 == 0 ? FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged",
+                                                    "cuMemAllocManaged", 6000)(&pointer, size(), 1)
+                                             : FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc",
+                                                    3020)(&pointer, size());
+    if (result == kSuccess) pointers_.push_back(pointer);
+  }
+  void allocate_rows() {
+    Pointer pointer = 0;
+    std::size_t pitch = 0;
+    const std::size_t width = 1 + random_() % 3000;
+    if (FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), "cuMemAllocPitch_v2",
+             "cuMemAllocPitch", 3020)(&pointer, &pitch, width, 1 + size() / width, 4) == kSuccess)
+      pointers_.push_back(pointer);
+  }
+  void free_one() {
+    if (!pointers_.empty())
+      check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(take_any(pointers_)), "free");
+  }
+  void make_array() {
+    if (!arrays_.empty() && random_() % 2 == 0)
+      return check(destroy_array_(take_any(arrays_)), "array destroy");
+    const ArrayDescriptor shape{256, 1 + size() / 1024, 0x20, 1};
+    Opaque array = nullptr;
+    if (FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape) ==
+        kSuccess)
+      arrays_.push_back(array);
+  }
+  void make_handle() {
+    if (!mapped_.empty() && random_() % 2 == 0) return unmap(take_any(mapped_));
+    AllocationProperties properties{};
+    properties.type = 1;
+    properties.location = {kLocationDevice, 0};
+    Handle handle = 0;
+    Mapped one{0, size()};
+    if (FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long), "cuMemCreate",
+             "cuMemCreate", 10020)(&handle, one.bytes, &properties, 0) != kSuccess)
+      return;
+    check(FIND((Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), "cuMemAddressReserve",
+               "cuMemAddressReserve", 10020)(&one.address, one.bytes, 0, 0, 0),
+          "reserve");
+    check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap",
+               10020)(one.address, one.bytes, 0, handle, 0),
+          "map");
+    check(FIND((Handle), "cuMemRelease", "cuMemRelease", 10020)(handle), "release");
+    mapped_.push_back(one);
+  }
+  void unmap(const Mapped& one) {
+    check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(one.address, one.bytes), "unmap");
+    check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(one.address, one.bytes),
+          "address free");
+  }
+  void make_pool_of_own() {
+    constexpr std::size_t kMost = 4;
+    Pool made;
+    if (pools_.size() == kMost) return;
+    check(make_pool(made.pool, 0), "pool");
+    pools_.push_back(made);
+  }
+  void allocate_from_pool() {
+    if (pools_.empty()) return make_pool_of_own();
+    Pool& pool = pools_[any(pools_)];
+    Pointer pointer = 0;
+    if (take_from_pool(pool.pool, size(), pointer) == kSuccess) pool.pointers.push_back(pointer);
+  }
+  void free_of(Pool& pool) {
+    check(
+        FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(take_any(pool.pointers), nullptr),
+        "free in order");
+  }
+  void free_in_order() {
+    if (pools_.empty()) return;
+    Pool& pool = pools_[any(pools_)];
+    if (!pool.pointers.empty()) free_of(pool);
+  }
+  void change_pool() {
+    if (pools_.empty()) return;
+    const std::size_t which = any(pools_);
+    if (random_() % 2 == 0) {
+      check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(pools_[which].pool,
+                                                                                     size()),
+            "trim");
+      return;
+    }
+    std::swap(pools_[which], pools_.back());
+    // Its allocations live on, and are freed by pointer.
+    destroy_pool(pools_.back().pool);
+    pointers_.insert(pointers_.end(), pools_.back().pointers.begin(), pools_.back().pointers.end());
+    pools_.pop_back();
+  }
+  // Up to eight allocations, each behind any of the nodes before, and all but some freed behind any.
+  void build_graph() {
+    constexpr std::size_t kMostGraphs = 3;
+    if (graphs_.size() == kMostGraphs) return destroy_graph();
+    Graph made;
+    check(FIND((Opaque*, unsigned), "cuGraphCreate", "cuGraphCreate", 10000)(&made.graph, 0), "graph");
+    std::vector<Opaque> nodes;
+    const auto behind_any = [&] {
+      std::vector<Opaque> some;
+      for (Opaque const node : nodes)
+        if (random_() % 3 == 0) some.push_back(node);
+      return some;
+    };
+    const std::size_t count = 1 + random_() % 8;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<Opaque> before = behind_any();
+      AllocationNode node{};
+      node.pool.type = 1;
+      node.pool.location = {kLocationDevice, 0};
+      node.bytes = size();
+      Opaque made_node = nullptr;
+      if (FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), "cuGraphAddMemAllocNode",
+               "cuGraphAddMemAllocNode",
+               11040)(&made_node, made.graph, before.data(), before.size(), &node) != kSuccess)
+        continue;
+      nodes.push_back(made_node);
+      // What no node frees would have to be freed after each launch: all is freed here.
+      before = behind_any();
+      before.push_back(made_node);
+      check(FIND((Opaque*, Opaque, const Opaque*, std::size_t, Pointer), "cuGraphAddMemFreeNode",
+                 "cuGraphAddMemFreeNode",
+                 11040)(&made_node, made.graph, before.data(), before.size(), node.address),
+            "free node");
+      nodes.push_back(made_node);
+    }
+    graphs_.push_back(made);
+  }
+  void run_or_destroy_graph() {
+    if (graphs_.empty()) return;
+    Graph& graph = graphs_[any(graphs_)];
+    if (graph.exec == nullptr)
+      return check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
+                        "cuGraphInstantiateWithFlags", 11040)(&graph.exec, graph.graph, 0),
+                   "instantiate");
+    if (random_() % 2 == 0) return destroy_graph();
+    // Its memory was granted when its nodes were added: the launch must get it.
+    check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, nullptr), "launch");
+  }
+  void destroy_graph() {
+    const Graph graph = take_any(graphs_);
+    const auto destroy = [&] {
+      check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph.graph), "graph destroy");
+    };
+    const bool graph_first = random_() % 2 == 0;
+    if (graph_first) destroy();
+    if (graph.exec != nullptr)
+      check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(graph.exec), "exec destroy");
+    if (!graph_first) destroy();
+  }
+  void be_busy_or_wait() {
+    if (random_() % 2 == 0) return synchronize();
+    if (const auto busy = optional<void (*)(int)>("fake_cuda_busy")) busy(1);
+  }
+
+  std::mt19937_64 random_;
+  std::uint64_t limit_;
+  Result (*destroy_array_)(Opaque) = FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
+  std::vector<Pointer> pointers_;
+  std::vector<Opaque> arrays_;
+  std::vector<Mapped> mapped_;
+  std::vector<Pool> pools_;
+  std::vector<Graph> graphs_;
+};
+
+// GUEST_SEED (1), GUEST_CALLS (2000) of each thread, GUEST_THREADS (3).
+inline bool run_random(std::uint64_t limit, std::uint64_t) {
+  const auto setting = [](const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+  };
+  const std::uint64_t seed = setting("GUEST_SEED", 1), calls = setting("GUEST_CALLS", 2000);
+  const Opaque context = current_context();
+  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  std::vector<std::thread> threads;
+  for (std::uint64_t i = 0; i < setting("GUEST_THREADS", 3); ++i)
+    threads.emplace_back([&, i] {
+      set(context);
+      RandomCaller caller(seed * 1000 + i, limit);
+      for (std::uint64_t call = 0; call < calls; ++call) caller.call();
+      caller.give_all_back();
+    });
+  for (std::thread& thread : threads) thread.join();
+  synchronize();
+  Plain all;
+  std::uint64_t cost = 0;
+  const bool is_given_back = all.take(limit, cost) == kSuccess;
+  all.free_all();
+  return tell("random", "any calls", is_given_back && most_given() <= limit);
+}
+
+}  // namespace cuda_guest
