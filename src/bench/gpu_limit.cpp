@@ -1,6 +1,7 @@
 #include "bench/gpu_limit.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 
@@ -148,6 +149,46 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
   if (came_out("refused"))
     limit.type = came_out("escaped") || !every_device_refuses ? LimitType::soft : LimitType::hard;
   return limit;
+}
+
+namespace {
+
+// Puts back what Interrupt::listen() blocks.
+class SignalMask {
+ public:
+  SignalMask() { ::sigprocmask(SIG_SETMASK, nullptr, &before_); }
+  ~SignalMask() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  SignalMask(const SignalMask&) = delete;
+  SignalMask& operator=(const SignalMask&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
+  const SignalMask mask;
+  auto interrupt = Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  std::vector<unsigned> devices;
+  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
+    if (limits.bytes[device] != ledger::kNoLimit) devices.push_back(device);
+  ProvedGpuLimit proved{probe_gpu_limit(limits, devices, *interrupt)};
+  if (interrupt->requested()) proved.interrupted_by = interrupt->signal_number();
+  return proved;
+}
+
+std::string words_for_routes(const Limit& proved) {
+  std::size_t refused = 0;
+  std::string others;
+  for (const LimitRoute& route : proved.routes) {
+    if (route.outcome == "refused") ++refused;
+    if (route.outcome == "escaped") others += fmt::format("{}{}", others.empty() ? "" : ", ", route.name);
+  }
+  return others.empty()
+             ? fmt::format("all {} routes that were tried were refused", refused)
+             : fmt::format("{} of the routes that were tried were refused, not {}", refused, others);
 }
 
 int run_gpu_probe_process() { return serve_helper(probe); }

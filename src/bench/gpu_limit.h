@@ -28,6 +28,16 @@ Result<std::optional<trace::DeviceAccount>> open_device_account(const BenchOptio
 Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>& devices,
                       Interrupt& interrupt);
 
+// The same for every device that has a limit, before a command is started: while it is proved, Ctrl-C and the
+// like are Headroom's, and later the command's.
+struct ProvedGpuLimit {
+  Limit limit;
+  int interrupted_by = 0;  // the signal that ended the proof
+};
+Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits);
+// "all 11 routes that were tried were refused", or which were not.
+std::string words_for_routes(const Limit& proved);
+
 // The child (hidden verb _gpu_probe); returns the exit code.
 int run_gpu_probe_process();
 

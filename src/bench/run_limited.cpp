@@ -33,6 +33,7 @@ std::string words_for_memory(const Limit& proved, const limits::MemoryLimit& lim
 
 std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& account) {
   std::string text;
+  bool was_passed = false;
   if (proved.type == LimitType::unavailable && account.peak(0) == 0 && account.limits().any())
     return "no GPU was limited" + (proved.note.empty() ? "" : ": " + proved.note);
   for (unsigned device = 0; device < ledger::kMostDevices; ++device) {
@@ -40,38 +41,21 @@ std::string words_for_gpus(const Limit& proved, const trace::DeviceAccount& acco
     const std::uint64_t refused = account.refused(device);
     // One limit for all devices: only those that were used have something to tell.
     if (limit == ledger::kNoLimit || (peak == 0 && refused == 0 && device > 0)) continue;
+    was_passed = was_passed || peak > limit;
     text +=
         fmt::format("{}GPU {} peak {} of {}", text.empty() ? "" : "; ", device, amount(peak), amount(limit));
     if (refused > 0)
       text += fmt::format(", {} refused", report::counted(static_cast<std::int64_t>(refused), "request"));
   }
   if (text.empty()) return text;
-  text += fmt::format(" ({}: {}{})", name_of(proved.type), report::words_for(proved.mechanism),
+  // What the probe proved is worth no more than what the command did.
+  text += fmt::format(" ({}: {}{}{})", name_of(was_passed ? LimitType::soft : proved.type),
+                      report::words_for(proved.mechanism), was_passed ? "; more was held at a moment" : "",
                       proved.note.empty() ? "" : "; " + proved.note);
   if (account.out_of_reach() > 0)
     text += fmt::format(", but {} loaded where it does not reach (dlmopen), so more may have been taken",
                         report::counted(account.out_of_reach(), "driver"));
   return text;
-}
-
-// Puts back what Interrupt::listen() blocks.
-class SignalMask {
- public:
-  SignalMask() { ::sigprocmask(SIG_SETMASK, nullptr, &before_); }
-  ~SignalMask() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  SignalMask(const SignalMask&) = delete;
-  SignalMask& operator=(const SignalMask&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-// The devices that have a limit.
-std::vector<unsigned> limited_devices(const ledger::Limits& limits) {
-  std::vector<unsigned> devices;
-  for (unsigned device = 0; device < ledger::kMostDevices; ++device)
-    if (limits.bytes[device] != ledger::kNoLimit) devices.push_back(device);
-  return devices;
 }
 
 Status check(const RunLimitedOptions& options) {
@@ -102,12 +86,10 @@ Result<int> run_limited(const RunLimitedOptions& options) {
     if (!opened) return forward_error(opened);
     account.emplace(std::move(*opened));
     environment = trace::ledger_environment(library, account->limits(), account->file());
-    // While it is proved, Ctrl-C is ours; later it is the command's.
-    const SignalMask mask;
-    auto interrupt = Interrupt::listen();
-    if (!interrupt) return forward_error(interrupt);
-    gpu_proved = probe_gpu_limit(account->limits(), limited_devices(account->limits()), *interrupt);
-    if (interrupt->requested()) return 128 + interrupt->signal_number();
+    auto gpu = prove_gpu_limit(account->limits());
+    if (!gpu) return forward_error(gpu);
+    if (gpu->interrupted_by != 0) return 128 + gpu->interrupted_by;
+    gpu_proved = std::move(gpu->limit);
   }
   std::unique_ptr<limits::MemoryLimit> limit;
   if (options.limit) {

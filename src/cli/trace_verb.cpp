@@ -6,9 +6,12 @@
 #include <array>
 #include <iterator>
 
+#include "base/log.h"
+#include "bench/gpu_limit.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
 #include "trace/device_account.h"
+#include "trace/inherited_limit.h"
 #include "trace/run_trace.h"
 #include "trace/tracer_environment.h"
 
@@ -198,7 +201,19 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
 int run_trace_verb(const std::vector<std::string>& arguments) {
   auto options = trace_options_from(arguments);
   if (!options) return exit_code_of(options.error());
-  return exit_code_of(trace::run_trace(*options));
+  Limit proved;
+  if (options->device_limits.any()) {
+    auto gpu =
+        bench::prove_gpu_limit(trace::smaller_of(options->device_limits, trace::inherited_limit().limits));
+    if (!gpu) return exit_code_of(gpu.error());
+    if (gpu->interrupted_by != 0) return 128 + gpu->interrupted_by;
+    proved = std::move(gpu->limit);
+  }
+  const int code = exit_code_of(trace::run_trace(*options));
+  if (proved.type != LimitType::unavailable)
+    log::info("the limit on GPU memory was {}: {}{}", name_of(proved.type), bench::words_for_routes(proved),
+              proved.note.empty() ? "" : "; " + proved.note);
+  return code;
 }
 
 }  // namespace headroom::cli

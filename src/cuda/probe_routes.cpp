@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <thread>
 
 #include "cuda/driver.h"
 
@@ -20,6 +22,15 @@ struct Calls {
   Code (*cuMemRelease)(std::uint64_t);
   Code (*cuArrayCreate_v2)(Handle*, const void*);
   Code (*cuArrayDestroy)(Handle);
+  Code (*cuArray3DCreate_v2)(Handle*, const void*);
+  Code (*cuMipmappedArrayCreate)(Handle*, const void*, unsigned);
+  Code (*cuMipmappedArrayDestroy)(Handle);
+  Code (*cuMemPoolCreate)(Handle*, const void*);
+  Code (*cuMemPoolDestroy)(Handle);
+  Code (*cuMemAllocFromPoolAsync)(Pointer*, std::size_t, Handle, Handle);
+  Code (*cuGraphCreate)(Handle*, unsigned);
+  Code (*cuGraphDestroy)(Handle);
+  Code (*cuGraphAddMemAllocNode)(Handle*, Handle, const Handle*, std::size_t, void*);
 };
 
 struct AllocationProperties {  // CUmemAllocationProp
@@ -31,6 +42,23 @@ struct ArrayDescriptor {  // CUDA_ARRAY_DESCRIPTOR
   std::size_t width, height;
   int format;
   unsigned channels;
+};
+struct Array3dDescriptor {  // CUDA_ARRAY3D_DESCRIPTOR
+  std::size_t width, height, depth;
+  int format;
+  unsigned channels, flags;
+};
+struct PoolProperties {  // CUmemPoolProps
+  int type, handle_types, location_type, location_id;
+  void* windows;
+  std::size_t max_size;
+  unsigned char reserved[56];
+};
+struct AllocationNode {  // CUDA_MEM_ALLOC_NODE_PARAMS
+  PoolProperties pool;
+  const void* access;
+  std::size_t access_count, bytes;
+  Pointer address;
 };
 constexpr int kPinned = 1, kOnDevice = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
 constexpr unsigned kManagedGlobal = 1;
@@ -51,6 +79,15 @@ Calls find_calls() {
   take("cuMemRelease", calls.cuMemRelease);
   take("cuArrayCreate_v2", calls.cuArrayCreate_v2);
   take("cuArrayDestroy", calls.cuArrayDestroy);
+  take("cuArray3DCreate_v2", calls.cuArray3DCreate_v2);
+  take("cuMipmappedArrayCreate", calls.cuMipmappedArrayCreate);
+  take("cuMipmappedArrayDestroy", calls.cuMipmappedArrayDestroy);
+  take("cuMemPoolCreate", calls.cuMemPoolCreate);
+  take("cuMemPoolDestroy", calls.cuMemPoolDestroy);
+  take("cuMemAllocFromPoolAsync", calls.cuMemAllocFromPoolAsync);
+  take("cuGraphCreate", calls.cuGraphCreate);
+  take("cuGraphDestroy", calls.cuGraphDestroy);
+  take("cuGraphAddMemAllocNode", calls.cuGraphAddMemAllocNode);
   return calls;
 }
 
@@ -112,6 +149,55 @@ std::vector<Way> ways(const Driver& driver, const Calls& more, int device) {
          if (code == kSuccess) give_back = [&more, array] { more.cuArrayDestroy(array); };
          return code;
        }},
+      {"array3d", more.cuArray3DCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
+       [&more](std::size_t bytes, std::function<void()>& give_back) {
+         const Array3dDescriptor shape{256, 64, bytes / 256 / 64 / 4, kFloats, 1, 0};
+         Handle array = nullptr;
+         const Code code = more.cuArray3DCreate_v2(&array, &shape);
+         if (code == kSuccess) give_back = [&more, array] { more.cuArrayDestroy(array); };
+         return code;
+       }},
+      {"mipmap", more.cuMipmappedArrayCreate != nullptr && more.cuMipmappedArrayDestroy != nullptr,
+       [&more](std::size_t bytes, std::function<void()>& give_back) {
+         constexpr unsigned kLevels = 3;
+         const Array3dDescriptor shape{1024, bytes / 1024 / 4, 0, kFloats, 1, 0};
+         Handle array = nullptr;
+         const Code code = more.cuMipmappedArrayCreate(&array, &shape, kLevels);
+         if (code == kSuccess) give_back = [&more, array] { more.cuMipmappedArrayDestroy(array); };
+         return code;
+       }},
+      {"own_pool",
+       more.cuMemPoolCreate != nullptr && more.cuMemPoolDestroy != nullptr &&
+           more.cuMemAllocFromPoolAsync != nullptr && more.cuMemFreeAsync != nullptr,
+       [&more, device](std::size_t bytes, std::function<void()>& give_back) {
+         const PoolProperties properties{kPinned, 0, kOnDevice, device, nullptr, 0, {}};
+         Handle pool = nullptr;
+         Pointer memory = 0;
+         Code code = more.cuMemPoolCreate(&pool, &properties);
+         if (code != kSuccess) return code;
+         code = more.cuMemAllocFromPoolAsync(&memory, bytes, pool, nullptr);
+         if (code != kSuccess) more.cuMemPoolDestroy(pool);
+         if (code == kSuccess)
+           give_back = [&more, memory, pool] {
+             more.cuMemFreeAsync(memory, nullptr);
+             more.cuMemPoolDestroy(pool);
+           };
+         return code;
+       }},
+      // Not launched: what a launch would take is refused when the node is added.
+      {"graph",
+       more.cuGraphCreate != nullptr && more.cuGraphDestroy != nullptr &&
+           more.cuGraphAddMemAllocNode != nullptr,
+       [&more, device](std::size_t bytes, std::function<void()>& give_back) {
+         AllocationNode allocation{{kPinned, 0, kOnDevice, device, nullptr, 0, {}}, nullptr, 0, bytes, 0};
+         Handle graph = nullptr, node = nullptr;
+         Code code = more.cuGraphCreate(&graph, 0);
+         if (code != kSuccess) return code;
+         code = more.cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocation);
+         if (code != kSuccess) more.cuGraphDestroy(graph);
+         if (code == kSuccess) give_back = [&more, graph] { more.cuGraphDestroy(graph); };
+         return code;
+       }},
   };
 }
 
@@ -134,6 +220,39 @@ RouteOutcome try_way(const Driver& driver, const Way& way, Bytes target, Bytes s
   return outcome;
 }
 
+// Threads that race for the last bytes.
+RouteOutcome try_threads(const Driver& driver, Handle context, Bytes target, Bytes step) {
+  constexpr std::size_t kThreads = 4;
+  const Functions& call = driver.call();
+  RouteOutcome outcome;
+  outcome.name = "threads";
+  outcome.is_there = true;
+  std::atomic<std::int64_t> taken{0};
+  std::atomic<Code> stopped_by{kSuccess};
+  std::vector<std::vector<Pointer>> held(kThreads);
+  std::vector<std::thread> threads;
+  for (std::vector<Pointer>& mine : held)
+    threads.emplace_back([&] {
+      call.cuCtxSetCurrent(context);
+      while (taken < target.count) {
+        Pointer memory = 0;
+        const Code code = call.cuMemAlloc_v2(&memory, static_cast<std::size_t>(step.count));
+        if (code != kSuccess) {
+          stopped_by = code;
+          return;
+        }
+        mine.push_back(memory);
+        taken += step.count;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<Pointer>& mine : held)
+    for (const Pointer memory : mine) call.cuMemFree_v2(memory);
+  outcome.taken = Bytes{taken};
+  if (stopped_by != kSuccess) outcome.stopped_by = driver.name_of(stopped_by);
+  return outcome;
+}
+
 }  // namespace
 
 Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Bytes step) {
@@ -152,6 +271,7 @@ Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Byt
   std::vector<RouteOutcome> outcomes;
   for (const Way& way : ways(**driver, calls, device))
     outcomes.push_back(try_way(**driver, way, target, step));
+  outcomes.push_back(try_threads(**driver, context, target, step));
   call.cuDevicePrimaryCtxRelease_v2(device);
   return outcomes;
 }

@@ -383,13 +383,13 @@ void Account::reset_peaks() {
   unlock();
 }
 
-void Account::note_refusal(unsigned device, std::uint64_t bytes) {
+void Account::note_refusal(unsigned device, std::uint64_t bytes, std::uint64_t needed) {
   if (page_ == nullptr || device >= kMostDevices) return;
   bool is_noted = false;
   for (Account* const one : all()) {
     one->lock();
     const unsigned number = one->number_of(device);
-    if (!one->fits(number, bytes) || (!is_noted && one == all_[count_ - 1])) {
+    if (!one->fits(number, needed) || (!is_noted && one == all_[count_ - 1])) {
       ++one->page_->refused[number];
       one->page_->refused_bytes[number] += bytes;
       is_noted = true;

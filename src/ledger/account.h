@@ -110,8 +110,9 @@ class Account {
   void reset_peak_of_this_process(unsigned device);
   std::uint64_t peak(unsigned device);
   void reset_peaks();
-  // Requests that were refused to any process of the account, and their bytes. Noted where there is no room.
-  void note_refusal(unsigned device, std::uint64_t bytes);
+  // Requests that were refused to any process of the account, and their bytes. Noted where there is no room
+  // for what would have been charged (`needed`: of a pool, whole steps).
+  void note_refusal(unsigned device, std::uint64_t bytes, std::uint64_t needed);
   std::uint64_t refused(unsigned device);
   std::uint64_t refused_bytes(unsigned device);
 

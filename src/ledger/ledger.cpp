@@ -20,10 +20,10 @@ bool Ledger::charge(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes)
   return false;
 }
 
-void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
+void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed) {
   const Account::Room room = account_.tightest(device);
   const std::uint64_t own = account_.charged_to_this_process(device);
-  account_.note_refusal(device, bytes);
+  account_.note_refusal(device, bytes, needed > bytes ? needed : bytes);
   const Locked locked(*this);
   KindFigures& figures = of(device, kind);
   ++figures.refused_count;

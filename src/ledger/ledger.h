@@ -50,7 +50,8 @@ class Ledger {
 
   // False: refused; counted, and told by last_refusal_of_this_thread().
   bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
-  void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+  // `needed`: that would have been charged, where it is more than was asked for.
+  void refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, std::uint64_t needed = 0);
   void cancel(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
   // `was_reserved`: reserve() was asked; false for memory that the program had before.
   void commit(Entry entry, bool was_reserved = true);
@@ -99,7 +100,8 @@ class Ledger {
 
   // --- pools: what a pool has of the device is charged, in use or not. That grows in steps (32 MiB on an
   // H200), which the driver's figures show, so a request is charged for the steps that it will take.
-  // Until growth was seen: what a driver is taken to grow by, so that its first step is charged before it is taken.
+  // Until growth was seen: what a driver is taken to grow by, so that its first step is charged before it is
+  // taken.
   void assume_pool_step(std::uint64_t bytes) { pool_step_ = bytes; }
   bool reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);
   bool has_room_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes);

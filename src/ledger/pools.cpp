@@ -42,12 +42,13 @@ bool is_destroyed(const Entry& entry) { return entry.space == Space::pool && ent
 
 bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
   bool granted = false;
+  std::uint64_t more = bytes;
   {
     // The lock is held while the account is asked: two threads must not both take what the pool has left.
     const Locked locked(*this);
     Entry* const entry = find_or_insert(pool_of(pool, device));
     if (entry != nullptr) {
-      const std::uint64_t more = charge_for(*entry, bytes, pool_step_.load());
+      more = charge_for(*entry, bytes, pool_step_.load());
       granted = more == 0 || account_.charge(entry->device, more);
       if (granted) {
         entry->charged += more;
@@ -55,7 +56,7 @@ bool Ledger::reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t 
       }
     }
   }
-  if (!granted) refuse(device, DeviceMemoryKind::pool, bytes);
+  if (!granted) refuse(device, DeviceMemoryKind::pool, bytes, more);
   return granted;
 }
 

@@ -126,8 +126,8 @@ TEST_F(Run, ASmallerLimitInsideIsKeptToo) {
   const CommandResult result = run(words);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
-  // The probe of the limit inside is charged here, too, and what it was refused is told.
-  EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 1.00 GiB, 1 request refused;"));
+  // The probe of the limit inside is charged here, too; what it was refused is not this limit's doing.
+  EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 1.00 GiB;"));
 }
 
 // However a program comes to the driver: by what is behind its library, by a library that is bound to the
@@ -191,6 +191,12 @@ TEST_F(Run, NothingIsRecorded) {
 }
 
 #endif
+
+TEST_F(Run, AGraphIsChargedToEachDeviceThatItHasMemoryOf) {
+  const CommandResult result = guest({"--gpu-limit", "0=1GiB,1=1MiB"}, "several", "1073741824");
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("GPU 1 peak 0 B of 1.0 MiB, 1 request refused")) << result.err;
+}
 
 }  // namespace
 }  // namespace headroom::test

@@ -281,7 +281,7 @@ TEST_F(SharedAccount, PeaksAreOfEachProcessAndOfAll) {
   EXPECT_EQ(one.peak(1), 0U);
   // What is refused is no peak, and is counted for all to see.
   EXPECT_FALSE(one.charge(0, 900));
-  one.note_refusal(0, 900);
+  one.note_refusal(0, 900, 900);
   ASSERT_TRUE(other.open_shared(path().c_str()));
   EXPECT_EQ(other.peak(0), 150U);
   EXPECT_EQ(other.refused(0), 1U);
@@ -329,10 +329,10 @@ TEST(AccountWithinAnother, ARefusalIsNotedWhereThereIsNoRoom) {
   ASSERT_TRUE(outer.open_private(limit_of(1000)));
   ASSERT_TRUE(inner.open_private(limit_of(600)));
   inner.lie_within(outer);
-  inner.note_refusal(0, 700);
+  inner.note_refusal(0, 700, 700);
   EXPECT_EQ(inner.refused(0), 1u);
   EXPECT_EQ(outer.refused(0), 0u);
-  inner.note_refusal(0, 1100);
+  inner.note_refusal(0, 1100, 1100);
   EXPECT_EQ(inner.refused(0), 2u);
   EXPECT_EQ(outer.refused(0), 1u);
 }
@@ -389,7 +389,7 @@ TEST(AccountOfDevices, AreKnownByTheirUuids) {
   EXPECT_EQ(maker.peak(1), 1500u);
   other.discharge(0, 500);
   EXPECT_EQ(maker.charged(1), 1000u);
-  other.note_refusal(1, 5000);
+  other.note_refusal(1, 5000, 5000);
   EXPECT_EQ(maker.refused(0), 1u);
 }
 
