@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "doctor/cure_commands.h"
 #include "doctor/machine/machine_finding.h"
 #include "doctor/new_finding.h"
 
@@ -30,9 +31,7 @@ std::optional<Finding> control_group_thrash(const MachineHistory& history) {
   finding.cures = {{"double the limit, and again until nothing is read again",
                     fmt::format("headroom run --limit {}MiB -- COMMAND", size),
                     {}},
-                   {"likewise of a container",
-                    fmt::format("docker update --memory={0}m --memory-swap={0}m CONTAINER", size),
-                    {}},
+                   {"likewise of a container", docker_update({size, limit, {}}, "CONTAINER"), {}},
                    {"keep fewer models at once within it", "headroom plan BUDGET.toml", {}}};
   return finding;
 }

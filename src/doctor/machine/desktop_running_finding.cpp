@@ -8,7 +8,7 @@
 
 namespace headroom::doctor {
 
-std::optional<Finding> desktop_running(const MachineHistory& history) {
+DesktopProcesses desktop_in(const SystemSample& sample) {
   constexpr std::array kNames{"gnome-shell",
                               "Xorg",
                               "Xwayland",
@@ -31,16 +31,22 @@ std::optional<Finding> desktop_running(const MachineHistory& history) {
                               "gsd-xsettings",
                               "unity-settings-",
                               "compiz"};
-  Bytes sum;
-  std::string names;
-  for (const ProcessSample& process : history.last.processes) {
+  DesktopProcesses desktop;
+  for (const ProcessSample& process : sample.processes) {
     if (!process.rss || std::find(kNames.begin(), kNames.end(), process.name) == kNames.end()) continue;
-    sum += process.pss.value_or(*process.rss);
-    if (names.find(process.name) == names.npos) names += (names.empty() ? "" : ", ") + process.name;
+    desktop.held += process.pss.value_or(*process.rss);
+    if (desktop.names.find(process.name) == std::string::npos)
+      desktop.names += (desktop.names.empty() ? "" : ", ") + process.name;
   }
+  return desktop;
+}
+
+std::optional<Finding> desktop_running(const MachineHistory& history) {
+  if (!history.largest_desktop) return std::nullopt;
+  const SystemSample& sample = history.largest_desktop->sample;
+  const auto [sum, names] = desktop_in(sample);
   constexpr std::int64_t kSmallMachine = 33;  // GiB
-  const bool is_small =
-      history.last.ram_total && history.last.ram_total->count <= gibibytes(kSmallMachine).count;
+  const bool is_small = sample.ram_total && sample.ram_total->count <= gibibytes(kSmallMachine).count;
   if (sum < mebibytes(32) || !is_small) return std::nullopt;
   Finding finding =
       new_finding("desktop-running", Severity::note,

@@ -25,7 +25,10 @@ std::vector<Finding> machine_findings(const MachineHistory& history, const std::
     if (!found) continue;
     if (found->evidence.empty())
       found->evidence.push_back(
-          {"", 0, fmt::format("{} samples over {}", history.samples, format_duration(history.duration()))});
+          {"", 0,
+           history.duration().count <= 0
+               ? "one sample"
+               : fmt::format("{} samples over {}", history.samples, format_duration(history.duration()))});
     for (Evidence& evidence : found->evidence) evidence.file = name;
     findings.push_back(std::move(*found));
   }

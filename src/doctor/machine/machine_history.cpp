@@ -19,12 +19,13 @@ bool is_less(Bytes part, Bytes whole, Bytes other_part, Bytes other_whole) {
 void MachineHistory::add(const SystemSample& sample) {
   const Nanoseconds since = samples > 0 ? sample.time - last_time : Nanoseconds{};
   if (samples > 0 && since.count <= 0) return;
-  if (samples == 0) first_time = sample.time;
+  if (samples == 0) first_time = growing_since = sample.time;
   if (samples == 1) {
     risk_.emplace(since);
     risk_->add(last);  // the first
   }
   if (risk_) risk_->add(sample);
+  start_growth_again(sample, since);
   last_time = sample.time;
   ++samples;
   if (sample.ram_available && sample.ram_total &&
@@ -55,6 +56,7 @@ void MachineHistory::add(const SystemSample& sample) {
   }
   add_times(sample, since);
   add_point(sample);
+  add_moments(sample);
   last = sample;
 }
 
@@ -84,8 +86,57 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
   const double factor = (*risk_)[RiskFigure::fragmentation_factor].value.value_or(0);
   if (factor > kPiecesFactor) in_pieces += since;
   worst_factor = std::max(worst_factor, factor);
-  seconds_left = (*risk_)[RiskFigure::memory_seconds_left];
-  growth_per_hour = (*risk_)[RiskFigure::memory_growth_bytes_per_hour];
+  seconds_left = (*growth_)[RiskFigure::memory_seconds_left];
+  growth_per_hour = (*growth_)[RiskFigure::memory_growth_bytes_per_hour];
+}
+
+// A process that ended gives back at once what it took long to take. A step that releases and takes again
+// falls too, by less and again and again: only a fall by a quarter of what was used, and a twentieth of the
+// memory at least, ends what went on before.
+void MachineHistory::start_growth_again(const SystemSample& sample, Nanoseconds since) {
+  if (samples == 0) return;
+  if (!growth_) {
+    growth_.emplace(since);
+    growth_->add(last);
+  }
+  if (sample.ram_total && sample.ram_available) {
+    const Bytes taken = *sample.ram_total - *sample.ram_available;
+    if (!highest_used_ || taken > *highest_used_) highest_used_ = taken;
+    constexpr std::int64_t kPartOfUsed = 4, kPartOfAll = 20;
+    const Bytes fallen = *highest_used_ - taken;
+    if (fallen.count > highest_used_->count / kPartOfUsed &&
+        fallen.count > sample.ram_total->count / kPartOfAll) {
+      growth_.emplace(since);
+      highest_used_ = taken;
+      growing_since = sample.time;
+      processes.clear();
+    }
+  }
+  growth_->add(sample);
+}
+
+void MachineHistory::add_moments(const SystemSample& sample) {
+  const auto keep = [&](std::optional<Moment>& kept, double held) {
+    if (!kept || held >= kept->most) kept = Moment{sample, duration(), held};
+  };
+  const auto share = [](Bytes part, Bytes whole) {
+    return whole.count > 0 ? static_cast<double>(part.count) / static_cast<double>(whole.count) : 0.0;
+  };
+  constexpr std::size_t kMostGpus = 64;
+  for (const GpuSample& gpu : sample.gpus) {
+    if (!gpu.memory_total || !gpu.memory_used) continue;
+    const std::int64_t index = gpu.index.value_or(0);
+    const double held = share(*gpu.memory_used, *gpu.memory_total);
+    const auto known = fullest_gpus.find(index);
+    if (known == fullest_gpus.end() ? fullest_gpus.size() >= kMostGpus : held < known->second.most) continue;
+    fullest_gpus[index] = Moment{sample, duration(), held};
+  }
+  if (const auto& group = sample.cgroup; group && group->limit && group->anonymous)
+    keep(fullest_group, share(*group->anonymous, *group->limit));
+  if (sample.zram_used && sample.zram_original)
+    keep(largest_zram, static_cast<double>(sample.zram_used->count));
+  if (const Bytes held = desktop_in(sample).held; held.count > 0)
+    keep(largest_desktop, static_cast<double>(held.count));
 }
 
 // A machine that thrashes waits; a group at its limit may read so much from a fast disk, or from the cache of

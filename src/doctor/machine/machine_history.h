@@ -18,6 +18,13 @@ struct ProcessGrowth {
   Bytes first, last;
 };
 
+// What of a desktop's processes is in this sample, and their names.
+struct DesktopProcesses {
+  Bytes held;
+  std::string names;
+};
+DesktopProcesses desktop_in(const SystemSample& sample);
+
 class MachineHistory {
  public:
   void add(const SystemSample& sample);
@@ -25,6 +32,15 @@ class MachineHistory {
   std::int64_t samples = 0;
   Nanoseconds first_time, last_time;
   SystemSample last;
+  // The moments in which a GPU, the control group, zram and a desktop held most: what has ended by the last
+  // sample was there all the same.
+  struct Moment {
+    SystemSample sample;
+    Nanoseconds at;
+    double most = 0;
+  };
+  std::map<std::int64_t, Moment> fullest_gpus;  // by index
+  std::optional<Moment> fullest_group, largest_zram, largest_desktop;
   // The sample in which the least part of the memory was available, and that in which most of the swap was
   // used: with the totals of those samples, which may be of several machines, and the time since the first.
   std::optional<Bytes> lowest_available;
@@ -53,14 +69,21 @@ class MachineHistory {
   std::vector<std::int64_t> at, used;
   analysis::RiskValue seconds_left, growth_per_hour;
 
+  // Since growth is judged: from the last time on that memory fell.
+  Nanoseconds growing_since;
   Nanoseconds duration() const { return last_time - first_time; }
+  Nanoseconds growing_for() const { return last_time - growing_since; }
 
  private:
   void add_times(const SystemSample& sample, Nanoseconds since);
   void add_group_thrash(const SystemSample& sample, Nanoseconds since);
   void add_point(const SystemSample& sample);
+  void add_moments(const SystemSample& sample);
+  // Growth is judged anew once memory fell: what was before has ended.
+  void start_growth_again(const SystemSample& sample, Nanoseconds since);
 
-  std::optional<analysis::MemoryRisk> risk_;
+  std::optional<analysis::MemoryRisk> risk_, growth_;
+  std::optional<Bytes> highest_used_;  // since growth is judged
   std::int64_t stride_ = 1;
 };
 

@@ -12,8 +12,8 @@ namespace headroom::doctor {
 std::optional<Finding> memory_running_out(const MachineHistory& history) {
   const auto &left = history.seconds_left.value, &per_hour = history.growth_per_hour.value;
   constexpr double kSoon = 3600, kLongEnough = 60;
-  const double grown = per_hour.value_or(0) / 3600 * history.duration().seconds();
-  const bool is_much = history.duration().seconds() >= kLongEnough &&
+  const double grown = per_hour.value_or(0) / 3600 * history.growing_for().seconds();
+  const bool is_much = history.growing_for().seconds() >= kLongEnough &&
                        grown > static_cast<double>(share_of(history.last.ram_total, 2));
   if (!left && !is_much) return std::nullopt;
   const std::string memory = history.seconds_left.detail.empty() ? "memory" : history.seconds_left.detail;

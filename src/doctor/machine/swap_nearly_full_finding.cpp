@@ -24,7 +24,7 @@ std::optional<Finding> swap_nearly_full(const MachineHistory& history) {
                      {"swap_bytes", swap->count},
                      {"available_bytes", history.lowest_available->count}};
   finding.cures = {{"see who holds the memory", "headroom top", {}},
-                   make_swap_file("add swap on a disk", total)};
+                   make_swap_file("add swap on a disk", total, SwapFile::another)};
   return finding;
 }
 

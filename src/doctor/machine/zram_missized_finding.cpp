@@ -7,7 +7,8 @@
 namespace headroom::doctor {
 
 std::optional<Finding> zram_missized(const MachineHistory& history) {
-  const SystemSample& last = history.last;
+  if (!history.largest_zram) return std::nullopt;
+  const SystemSample& last = history.largest_zram->sample;
   if (!last.zram_original || !last.zram_used || last.zram_used->count < mebibytes(64).count)
     return std::nullopt;
   const double ratio =
@@ -26,7 +27,8 @@ std::optional<Finding> zram_missized(const MachineHistory& history) {
     finding.figures = {{"original_bytes", last.zram_original->count},
                        {"used_bytes", last.zram_used->count},
                        {"ratio", ratio}};
-    finding.cures = {make_swap_file("swap to a fast disk before zram", last.ram_total, true, last.zram_used),
+    finding.cures = {make_swap_file("swap to a fast disk before zram", last.ram_total,
+                                    SwapFile::before_others, last.zram_used),
                      {"see who was swapped out", "headroom top", {}}};
     return finding;
   }
@@ -39,7 +41,7 @@ std::optional<Finding> zram_missized(const MachineHistory& history) {
   finding.cures = {make_swap_file(
       "swap to a fast disk first, and do without zram from the next start on (on a Jetson: sudo systemctl "
       "disable nvzramconfig)",
-      last.ram_total, true, last.zram_used)};
+      last.ram_total, SwapFile::before_others, last.zram_used)};
   return finding;
 }
 

@@ -287,6 +287,55 @@ TEST(MachineFindings, AGpuThatIsFullIsNamedWithWhoHoldsMost) {
   EXPECT_EQ(findings[0].cures[0].saves, gibibytes(22));
 }
 
+// What was there in the middle of the log is told, and no process of then is to be ended now.
+TEST(MachineFindings, AGpuThatWasFullIsTold) {
+  const auto findings = findings_of(9, [](int i, SystemSample& sample) {
+    GpuSample gpu;
+    gpu.index = 0;
+    gpu.memory_total = gibibytes(24);
+    gpu.memory_used = i == 4 ? mebibytes(24 * 1024 - 100) : gibibytes(2);
+    gpu.processes = {{GpuProcess{12, gibibytes(22), {}, {}}}};
+    sample.gpus = {gpu};
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
+  EXPECT_THAT(findings[0].title, testing::HasSubstr("had 100.0 MiB of 24.00 GiB free"));
+  EXPECT_THAT(findings[0].evidence.at(0).text, testing::HasSubstr("4.000 s after the first"));
+  EXPECT_EQ(findings[0].cures[0].command, "headroom top");
+}
+
+TEST(MachineFindings, AControlGroupThatWasFullIsTold) {
+  const auto findings = findings_of(9, [](int i, SystemSample& sample) {
+    sample.cgroup.emplace();
+    sample.cgroup->limit = mebibytes(1000);
+    sample.cgroup->current = sample.cgroup->anonymous = i == 4 ? mebibytes(990) : mebibytes(100);
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("control-group-nearly-full"));
+  EXPECT_THAT(findings[0].title, testing::HasSubstr("The control group held 990.0 MiB"));
+}
+
+// A process grew until it was killed: nothing goes on.
+TEST(MachineFindings, GrowthThatEndedIsNoForecast) {
+  const auto with_end = [](int seconds) {
+    return findings_of(seconds, [](int i, SystemSample& sample) {
+      sample.swap_total = gibibytes(4);
+      sample.ram_available = i < 290 ? gibibytes(6) - mebibytes(18 * i) : gibibytes(6);
+    });
+  };
+  EXPECT_THAT(ids(with_end(290)), testing::Contains("memory-running-out"));
+  EXPECT_THAT(ids(with_end(310)), testing::Not(testing::Contains("memory-running-out")));
+  EXPECT_THAT(ids(with_end(310)), testing::Not(testing::Contains("memory-grows")));
+}
+
+// The file of the swap that is full may be the usual one.
+TEST(MachineFindings, MoreSwapIsAnotherFile) {
+  const auto findings = findings_of(5, [](int, SystemSample& sample) {
+    sample.ram_available = gibibytes(1);
+    sample.swap_used = gibibytes(4);
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("swap-nearly-full"));
+  EXPECT_THAT(findings[0].cures.at(1).command, testing::HasSubstr("swapon /swapfile.headroom"));
+}
+
 TEST(MachineFindings, NumbersInCuresAreOfTheMachine) {
   const auto findings = findings_of(5, [](int, SystemSample& sample) {
     sample.nvmap_used = gibibytes(1);
@@ -299,7 +348,7 @@ TEST(MachineFindings, NumbersInCuresAreOfTheMachine) {
   });
   ASSERT_THAT(ids(findings), ElementsAre("page-cache-starves-nvmap", "control-group-nearly-full"));
   EXPECT_EQ(findings[0].cures[1].command, "sudo sysctl vm.min_free_kbytes=279620") << "a 30th of 8 GiB";
-  EXPECT_EQ(findings[1].cures[0].command, "docker update --memory=401m --memory-swap=401m CONTAINER");
+  EXPECT_EQ(findings[1].cures[0].command, "docker update --memory=401m --memory-swap=802m CONTAINER");
   const auto low = findings_of(5, [](int, SystemSample& sample) {
     sample.swap_total = Bytes{};
     *sample.ram_available = mebibytes(500);
