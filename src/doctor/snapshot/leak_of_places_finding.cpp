@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "doctor/snapshot/snapshot_finding.h"
 #include "report/snapshot_words.h"
 
@@ -21,6 +22,26 @@ bool is_long_enough(const DeviceAnalysis& device) {
                      [](const analysis::PlaceGrowth& place) {
                        return place.growth == analysis::Growth::leak && place.allocations >= kLeastTimes;
                      });
+}
+
+// What is repeated where the tensors are kept: a word of the places' functions tells it, from the innermost
+// on; else it is the process that keeps them.
+std::string level_of(std::string_view place) {
+  struct Level {
+    std::string_view word, level;
+  };
+  constexpr Level kLevels[] = {{"object", "object"}, {"track", "object"}, {"detection", "object"},
+                               {"video", "video"},   {"clip", "video"},   {"stream", "video"},
+                               {"model", "model"},   {"engine", "model"}, {"checkpoint", "model"}};
+  const std::string text = to_lower(place);
+  std::size_t first = text.npos;
+  std::string_view level = "process";
+  for (const Level& each : kLevels)
+    if (const std::size_t at = text.find(each.word); at < first) {
+      first = at;
+      level = each.level;
+    }
+  return std::string(level);
 }
 
 void call_it_short(const DeviceAnalysis& device, Finding& finding) {
@@ -53,7 +74,10 @@ std::optional<Finding> leak_of_places(const snapshot::Snapshot& snapshot, const 
   for (const analysis::PlaceGrowth& place : leaks.places) {
     if (place.growth != leaks.growth) continue;
     const std::string words = place_words(snapshot, device, place.place);
-    if (finding.evidence.empty()) finding.figures.push_back({"owner", words});
+    if (finding.evidence.empty()) {
+      finding.figures.push_back({"level", level_of(words)});
+      finding.figures.push_back({"owner", words});
+    }
     finding.evidence.push_back(
         {"", 0, fmt::format("{} grew by {}", words, format_bytes({place.late_bytes}))});
     if (!stays && finding.cures.empty())

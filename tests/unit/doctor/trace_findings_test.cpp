@@ -1,4 +1,6 @@
 // What recordings and snapshots tell.
+#include <algorithm>
+
 #include "doctor/recording/recording_findings.h"
 #include "doctor/snapshot/snapshot_findings.h"
 #include "snapshot/snapshot_reader.h"
@@ -162,6 +164,10 @@ TEST(SnapshotFindings, ALeakNeedsMoreThanSomeMilliseconds) {
   EXPECT_EQ(finding.severity, Severity::warning);
   EXPECT_EQ(finding.confidence, Confidence::possible);
   EXPECT_THAT(finding.cause, HasSubstr("a trace of 12.00 ms"));
+  const auto level = std::find_if(finding.figures.begin(), finding.figures.end(),
+                                  [](const Figure& figure) { return figure.name == "level"; });
+  ASSERT_NE(level, finding.figures.end());
+  EXPECT_EQ(std::get<std::string>(level->value), "process");
 }
 
 TEST(SnapshotFindings, OfPyTorchsOwn) {
