@@ -12,10 +12,6 @@ std::optional<LogMessage> read(std::string_view line) {
         (has(line, "STATUS_ALLOC_FAILED") || has(line, "_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED") ||
          has(line, "_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED") || has(line, "CUFFT_ALLOC_FAILED") ||
          has(line, "the resource allocation failed"))) {
-      if (is_prose(line) ||
-          is_source_code(line, library == "CUFFT" ? "CUFFT_ALLOC_FAILED"
-                                                  : std::string(library) + "_STATUS_ALLOC_FAILED"))
-        return std::nullopt;
       message.add("library", library);
       return message;
     }

@@ -10,10 +10,47 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr const char* kHost = "host";
+constexpr const char *kHost = "host", *kPool = "pool";
+
+// llama.cpp's growing pool on the GPU, whose words the CUDA driver's are; the next line tells where, and is
+// put behind it: "CUDA error: out of memory  current device: 0, in function alloc at …/ggml-cuda.cu:514".
+std::optional<LogMessage> read_gpu_pool(std::string_view line) {
+  if (!has(line, "out of memory") || !has(line, "current device: ") || !has(line, "ggml-cuda"))
+    return std::nullopt;
+  LogMessage message;
+  message.add("gpu", integer_after(line, "current device: "));
+  message.part = "gpu pool";
+  return message;
+}
+
+// "ggml_new_object: not enough space in the context's memory pool (needed 337076992, available 268435456)":
+// of a fixed size, which the program computed.
+std::optional<LogMessage> read_pool(std::string_view line) {
+  if (!has(line, "not enough space in the context's memory pool")) return std::nullopt;
+  LogMessage message;
+  message.subject = kPool;
+  message.add("requested_bytes", size_after(line, "(needed "));
+  message.add("available_bytes", size_after(line, ", available "));
+  return message;
+}
 
 std::optional<LogMessage> read_ggml(std::string_view line) {
+  for (const auto& read_form : {read_gpu_pool, read_pool})
+    if (auto message = read_form(line)) return message;
   LogMessage message;
+  // "failed to allocate compute buffers": of llama.cpp's context, behind what ggml said of it, if it did.
+  if (has(line, ": failed to allocate compute buffers") && has(line, "_context")) {
+    message.part = "context";
+    message.is_vague = true;
+    message.add("wanted", "compute buffer");
+    return message;
+  }
+  // On a Mac: "error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)".
+  if (has(line, "kIOGPUCommandBufferCallbackErrorOutOfMemory")) {
+    message.part = "metal";
+    message.add("wanted", "compute buffer");
+    return message;
+  }
   const bool is_buffer =
       (has(line, "alloc_buffer: allocating ") && has(line, "failed")) ||
       has(line, "alloc_buffer: failed to allocate buffer of size ") ||
@@ -46,7 +83,14 @@ std::optional<LogMessage> read_ggml(std::string_view line) {
   if (const auto device = integer_after(line, "on device ")) message.add("gpu", device);
   if (has(line, "ggml_backend_cpu") || has(line, "CPU buffer") || has(line, "ggml_aligned_malloc"))
     message.subject = kHost;
-  message.part = is_buffer ? "buffer" : has(line, "alloc_tensor_range") ? "tensors" : "graph";
+  message.part = has(line, "ErrorOutOfDeviceMemory") ? "vulkan"
+                 : is_buffer                         ? "buffer"
+                 : has(line, "alloc_tensor_range")   ? "tensors"
+                                                     : "graph";
+  if (has(line, "failed to allocate buffer for kv cache") || has(line, "memory for the kv cache")) {
+    message.part = "cache";  // on the GPU or the host, as the line before tells
+    message.is_vague = true;
+  }
   if (has(line, "ggml_gallocr_reserve")) message.add("wanted", "compute buffer");
   if (has(line, "for kv cache") || has(line, "for the kv cache")) message.add("wanted", "key-value cache");
   return message;
@@ -147,9 +191,23 @@ Finding explain(const LogMessage& message) {
   }
   finding.id = "ggml-out-of-memory";
   finding.severity = Severity::severe;
-  finding.title =
-      fmt::format("{} could not allocate a buffer of {} {}", is_of_ollama(message) ? "Ollama (ggml)" : "ggml",
-                  size, message.subject == kHost ? "in the host's memory" : "on the GPU");
+  if (message.subject == kPool) {
+    finding.title = fmt::format("ggml's pool for a graph was too small: {} were needed, it has {}", size,
+                                words_for(message.bytes("available_bytes")));
+    finding.cause =
+        "The program set the pool's size before it knew the graph; more memory would not help it.";
+    finding.confidence = Confidence::likely;
+    finding.cures = {
+        {"use smaller micro-batches, whose graph is smaller", "-ub 128", {}},
+        {"use a build that computes the size (llama.cpp and whisper.cpp since 2023)", "git pull", {}}};
+    return finding;
+  }
+  const std::string wanted = message.text("wanted");
+  const std::string buffer = message.bytes("requested_bytes")        ? "a buffer of " + size
+                             : wanted.empty() || wanted == "weights" ? "a buffer"
+                                                                     : "its " + wanted;
+  finding.title = fmt::format("{} could not allocate {} {}", is_of_ollama(message) ? "Ollama (ggml)" : "ggml",
+                              buffer, message.subject == kHost ? "in the host's memory" : "on the GPU");
   finding.cause = message.text("wanted") == "weights"
                       ? "The model's layers did not fit in what was free."
                       : "A model's layers, its key-value cache or the buffer of a batch did not fit in what "
@@ -166,7 +224,8 @@ LogRule ggml_rule() {
       "ggml",
       {"alloc_tensor_range", "_alloc_buffer:", "ggml_gallocr_reserve", "ggml_cuda_host_malloc",
        "of pinned memory", "failed to allocate buffer for kv cache", "ggml_aligned_malloc", "ggml_vulkan",
-       "ErrorOutOfDeviceMemory", "error loading model: unable to allocate", "memory for the kv cache"},
+       "ErrorOutOfDeviceMemory", "ggml-cuda", "context's memory pool", "failed to allocate compute buffers",
+       "kIOGPUCommandBufferCallback", "error loading model: unable to allocate", "memory for the kv cache"},
       read,
       explain};
   rule.anchors.insert(rule.anchors.end(), ollama_anchors().begin(), ollama_anchors().end());

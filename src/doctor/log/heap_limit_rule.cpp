@@ -18,8 +18,7 @@ std::optional<LogMessage> read(std::string_view line) {
   }
   constexpr std::string_view kNode = "JavaScript heap out of memory";
   if (const std::size_t at = line.find(kNode);
-      at != line.npos && !is_advice(line, kNode) &&
-      !(at > 0 && std::string_view("\"'`").find(line[at - 1]) != std::string_view::npos)) {
+      at != line.npos && !(at > 0 && std::string_view("\"'`").find(line[at - 1]) != std::string_view::npos)) {
     message.add("runtime", "Node.js");
     return message;
   }

@@ -1,6 +1,8 @@
 // A program got no host memory: std::bad_alloc, Python's MemoryError, NumPy, PyTorch's CPU allocator, ENOMEM.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
@@ -30,14 +32,14 @@ bool is_memory_error(std::string_view line) {
                       before.ends_with("] ") || before.ends_with("]: ") ||
                       before.ends_with("| ");  // of ROS 2's launch, of the journal, of docker compose
   if (!begins && !is_logged_as_error(before)) return false;
-  return trim(rest).empty() || (rest.front() == ':' && !is_counter(line, "MemoryError"));
+  return trim(rest).empty() || rest.front() == ':';
 }
 
 // "what():  std::bad_alloc", "Exception during initialization: std::bad_alloc", "caught std::bad_alloc";
 // source code, which logs of compilers quote, has it as a type: "catch (const std::bad_alloc&)".
 bool tells_bad_alloc(std::string_view line) {
   const std::size_t at = line.find("std::bad_alloc");
-  if (at == line.npos || is_prose(line) || is_diagnostic(line) || trim(line).starts_with("Fix")) return false;
+  if (at == line.npos || trim(line).starts_with("Fix")) return false;
   const std::string_view before = line.substr(0, at),
                          rest = line.substr(at + std::string_view("std::bad_alloc").size());
   if (!rest.empty() && std::string_view("&({;>,:").find(rest.front()) != std::string_view::npos &&
@@ -47,6 +49,12 @@ bool tells_bad_alloc(std::string_view line) {
   const std::string_view word = trim(before);
   return word.ends_with(':') || word.ends_with('\'') || word.ends_with('=') || word.ends_with('"') ||
          word.ends_with("caught") || has(before, "xception") || has(before, "rror");
+}
+
+// "xz: (stdin): Cannot allocate memory", as the C library words the error.
+bool ends_in_refusal(std::string_view line) {
+  const std::string_view text = trim(line);
+  return text.ends_with(": Cannot allocate memory") || text.ends_with(": cannot allocate memory");
 }
 
 std::optional<LogMessage> read(std::string_view line) {
@@ -71,11 +79,29 @@ std::optional<LogMessage> read(std::string_view line) {
     message.part = has(line, "throwing an instance") ? "terminate" : has(line, "what()") ? "what" : "";
     return message;
   }
-  if (has(line, "runtime: out of memory") && !is_prose(line)) {
+  // The runtime of a library may say so, too: "cuda_runtime: out of memory".
+  if (is_word(line, "runtime: out of memory")) {
     message.add("requested_bytes", size_after(line, "cannot allocate "));
     message.add("told_by", "Go");
     return message;
   }
+  if (has(line, "out of memory allocating heap arena")) {
+    message.add("told_by", "Go");
+    return message;
+  }
+  // R's, git's and PostgreSQL's: "cannot allocate vector of size 7.5 Gb", "Out of memory, malloc failed
+  // (tried to allocate 524288000 bytes)", "DETAIL:  Failed on request of size 1048576 in memory context".
+  constexpr std::pair<std::string_view, std::string_view> kPrograms[] = {
+      {"annot allocate vector of size ", "R"},
+      {"malloc of size ", "libx264"},
+      {"malloc failed (tried to allocate ", "git"},
+      {"DETAIL:  Failed on request of size ", "PostgreSQL"}};
+  for (const auto& [words, program] : kPrograms)
+    if (const auto size = size_after(line, words); size && (program != "libx264" || has(line, " failed"))) {
+      message.add("requested_bytes", size);
+      message.add("told_by", program);
+      return message;
+    }
   // "memory allocation of 8589934592 bytes failed"
   if (const auto size = size_after(line, "memory allocation of "); size && has(line, " bytes failed")) {
     message.add("requested_bytes", size);
@@ -91,10 +117,9 @@ std::optional<LogMessage> read(std::string_view line) {
     return message;
   }
   const bool refused = has(line, "Cannot allocate memory") || has(line, "cannot allocate memory");
-  const bool is_checked = is_advice(line, "annot allocate memory");
-  if (refused && !is_checked && !has(line, "alling back") &&
+  if (refused && !has(line, "alling back") &&
       (has(line, "Errno 12") || has(line, "mmap") || has(line, "fork") || has(line, "errno=12") ||
-       has(line, "ailed: ") || has(line, "ailed to ") || has(line, "rror: "))) {
+       has(line, "ailed: ") || has(line, "ailed to ") || has(line, "rror: ") || ends_in_refusal(line))) {
     message.add("told_by", "the system");
     return message;
   }
@@ -124,7 +149,7 @@ Finding explain(const LogMessage& message) {
                    {"see which places hold the memory", "headroom trace -- COMMAND", {}}};
   if (message.text("told_by") == "NumPy" || message.text("told_by") == "Python")
     finding.cures.push_back(
-        {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", {}});
+        {"work on smaller pieces, or map the file", "numpy.load(path, mmap_mode='r')", requested});
   if (message.text("told_by") == "a compiler")
     finding.cures = {{"compile one file at a time: each compiler takes one to several GiB",
                       "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND",
@@ -139,7 +164,8 @@ LogRule host_memory_rule() {
   return {"host-memory",
           {"you tried to allocate ", "Unable to allocate ", "MemoryError", "std::bad_alloc",
            "annot allocate memory", "runtime: out of memory", "memory allocation of ",
-           ": out of memory allocating ", "LLVM ERROR: out of memory", "virtual memory exhausted: "},
+           ": out of memory allocating ", "annot allocate vector", "malloc of size ", "malloc failed (tried",
+           "DETAIL:  Failed on request", "LLVM ERROR: out of memory", "virtual memory exhausted: "},
           read,
           explain};
 }

@@ -12,9 +12,8 @@
 #include "base/utf8.h"
 #include "doctor/log/anchor_search.h"
 #include "doctor/log/log_envelope.h"
+#include "doctor/log/log_prose.h"
 #include "doctor/log/log_reader.h"
-#include "doctor/log/log_retry.h"
-#include "doctor/log/ollama_messages.h"
 
 namespace headroom::doctor {
 namespace {
@@ -72,11 +71,17 @@ const LogRule* rule_of(std::string_view line, const WordOwners::Set& owners, Log
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (!owners[WordOwners::of_rule(i)]) continue;
     if (auto read = rules[i].read(line)) {
+      if (is_only_spoken_of(line)) return nullptr;
       message = std::move(*read);
       return &rules[i];
     }
   }
   return nullptr;
+}
+
+const LogRule& rule_of_kernel_kills() {
+  const auto& rules = log_rules();
+  return *std::find_if(rules.begin(), rules.end(), [](const LogRule& rule) { return rule.is_kernel_kill; });
 }
 
 // What another program wrote goes to terminals and into Markdown.
@@ -111,13 +116,25 @@ Result<std::int64_t> LogFindings::read_file(const std::string& path) {
 }
 
 void LogFindings::end_file() {
+  close_report();
   report_ = {};
   context_.clear();
   cut_ = {};
   chosen_.reset();
-  refused_by_driver_.reset();
+  refused_.reset();
+  traceback_ = {};
   waits_for_answer_ = false;
   groups_.end_file();
+}
+
+// A report of the kernel's without a kill in it: its end is not in the log.
+void LogFindings::close_report() {
+  if (!report_.waits_for_kill()) return;
+  const LogRule& rule = rule_of_kernel_kills();
+  LogMessage message;
+  report_.end(message);
+  const LogPlace at{report_begin_.file, report_begin_.line};
+  groups_.add(rule, std::move(message), at, report_begin_.text);
 }
 
 bool LogFindings::read_line(const std::string& file, std::int64_t number, std::string_view line) {
@@ -146,55 +163,67 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
       groups_.went_on();
     waits_for_answer_ = false;
   }
+  const LogPlace at{file, number};
   const WordOwners::Set owners = WordOwners::all().of(line);
+  const bool ends_traceback =
+      (owners[WordOwners::kRetry] || traceback_.is_open()) && traceback_.ends_with(line);
   if (joins(file, number, line)) {
-    if (owners[WordOwners::kRetry]) read_retry({file, number}, line);
+    if (owners[WordOwners::kRetry]) read_retry(at, line);
     return true;
   }
   if (OomReport::begins(line)) {
-    report_.begin();
+    close_report();
+    report_.begin(line);
+    report_begin_ = {file, number, clean(line)};
     return true;
   }
   LogMessage message;
   const LogRule* rule = rule_of(line, owners, message);
-  if (!rule) {
+  if (rule == nullptr) {
     if (report_.is_open()) report_.read(line, number);
   } else if (!rule->context_of.empty()) {
-    LogMessage& known = context_[rule->context_of];
-    for (Figure& figure : message.figures) known.set(std::move(figure));
-    // Ollama tries fewer layers on the GPU until they fit.
-    if (message.part == "started") groups_.answer("ggml", {file, number}, clean(line));
+    read_context(*rule, message, at, line);
   } else {
-    // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the
-    // report.
-    const bool is_kill = !message.event.empty();
-    const auto victim = is_kill && message.bytes("virtual_bytes") ? report_.end(message) : std::nullopt;
-    take_back_chosen(*rule, message, {file, number});
-    if (const auto known = context_.find(rule->name); known != context_.end())
-      message.add_absent(known->second);
-    // A builder that leaves a tactic out goes on.
-    if (rule->name == "tensorrt-tactic" && message.part == "skipped")
-      groups_.answer("tensorrt", {file, number}, clean(line));
-    // TensorFlow's allocator asks the driver for a tenth less, and again; if it gets nothing it says so.
-    const auto refused = rule->name == "tensorflow" && message.part == "device"
-                             ? message.bytes("requested_bytes")
-                             : std::nullopt;
-    const auto before = std::exchange(refused_by_driver_, refused);
-    const bool is_final = rule->name == "ggml" && is_ollama_end(message);
-    const bool is_kept = add(*rule, std::move(message), {file, number}, line);
-    if (is_final) groups_.ended({file, number}, line);
-    if (is_kept && victim) groups_.add_evidence({file, victim->line}, clean(victim->text));
-    if (refused && before && *refused < *before) groups_.answer("tensorflow", {file, number}, clean(line));
+    message.is_final |= ends_traceback;
+    read_message(*rule, std::move(message), at, line);
   }
-  if (owners[WordOwners::kRetry]) read_retry({file, number}, line);
-  return report_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
+  if (owners[WordOwners::kRetry]) read_retry(at, line);
+  return report_.is_open() || traceback_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
+}
+
+void LogFindings::read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                               std::string_view line) {
+  LogMessage& known = context_[rule.context_of];
+  for (const Figure& figure : message.figures) known.set(figure);
+  if (message.answers) groups_.answer(rule.answers, at, clean(line));
+}
+
+void LogFindings::read_message(const LogRule& rule, LogMessage message, const LogPlace& at,
+                               std::string_view line) {
+  if (rule.is_kernel_kill) report_.note_kill(message);
+  // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the report.
+  const bool is_kill = rule.is_kernel_kill && !message.event.empty();
+  const auto victim = is_kill && message.bytes("virtual_bytes") ? report_.end(message) : std::nullopt;
+  take_back_chosen(rule, message, at);
+  if (!rule.figures_for.empty())
+    for (const Figure& figure : message.figures) context_[rule.figures_for].set(figure);
+  if (const auto known = context_.find(rule.name); known != context_.end()) message.add_absent(known->second);
+  if (message.answers) groups_.answer(rule.answers, at, clean(line));
+  const auto size = message.asks_for_less ? message.bytes("requested_bytes") : std::nullopt;
+  const auto before = std::exchange(refused_, size ? std::optional(Refused{&rule, *size}) : std::nullopt);
+  const bool ends_program = message.ends_program;
+  const bool is_kept = add(rule, std::move(message), at, line);
+  if (ends_program) groups_.ended(at, line);
+  if (is_kept && victim) groups_.add_evidence({at.file, victim->line}, clean(victim->text));
+  if (size && before && before->rule == &rule && *size < before->size)
+    groups_.answer(rule.name, at, clean(line));
 }
 
 // "Kill process 2700 (launcher) … or sacrifice child", then "Killed process 2750 (detector)": the launcher
 // lives.
 void LogFindings::take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at) {
   const auto chosen = std::exchange(chosen_, std::nullopt);
-  if (rule.name != "oom-kill") return;
+  if (!rule.is_kernel_kill) return;
   if (message.part == "chosen") {
     message.part.clear();
     chosen_ = Chosen{message.event, message.text("constraint"), at};
@@ -208,21 +237,32 @@ void LogFindings::take_back_chosen(const LogRule& rule, LogMessage& message, con
   if (message.text("constraint").empty()) message.add("constraint", chosen->constraint);
 }
 
-bool LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
-                      int lines) {
-  constexpr int kMostLines = 6;  // PyTorch's longest, broken at 80 columns
+bool LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text) {
   cut_ = {};
-  if (message.may_go_on && lines < kMostLines)
-    cut_ = {&rule, at, std::string(text), lines, message.figures.size()};
+  if (message.may_go_on)
+    cut_ = {&rule, at, at.line, std::string(text), 1, message.figures.size(), message.is_final};
   const bool may_be_taken_back = message.may_go_on || chosen_.has_value();
   return groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
 }
 
+bool LogFindings::add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut) {
+  constexpr int kMostLines = 6;  // PyTorch's longest, broken at 80 columns
+  message.is_final |= cut.is_final;
+  const bool may_go_on = message.may_go_on && cut.lines < kMostLines;
+  if (may_go_on) {
+    cut_ = cut;
+    cut_.rule = &rule;
+    cut_.figures = message.figures.size();
+  }
+  return groups_.add(rule, std::move(message), cut.at, clean_around(rule, cut.text), may_go_on);
+}
+
 // Terminals break words and keep spaces, so they come first; loggers break between words. A line that says by
-// itself what happened is another message.
+// itself what happened is another message. The lines of one record have its number, all of them.
 bool LogFindings::joins(const std::string& file, std::int64_t number, std::string_view line) {
-  const CutMessage cut = std::exchange(cut_, {});
-  if (cut.rule == nullptr || cut.at.file != file || cut.at.line + cut.lines != number) return false;
+  CutMessage cut = std::exchange(cut_, {});
+  const bool is_next = number == cut.last_line || number == cut.last_line + 1;
+  if (cut.rule == nullptr || cut.at.file != file || !is_next) return false;
   if (line.find("ut of memory") != line.npos || cut.text.size() + line.size() > kLongestLogLine) return false;
   const LogRule* best_rule = nullptr;
   LogMessage best;
@@ -240,7 +280,10 @@ bool LogFindings::joins(const std::string& file, std::int64_t number, std::strin
       best_rule != nullptr && (best_rule != cut.rule || best.figures.size() > cut.figures);
   if (!tells_more) return false;
   groups_.take_back();
-  add(*best_rule, std::move(best), cut.at, best_text, cut.lines + 1);
+  cut.last_line = number;
+  ++cut.lines;
+  cut.text = std::move(best_text);
+  add_joined(*best_rule, std::move(best), cut);
   return true;
 }
 
@@ -254,7 +297,9 @@ void LogFindings::read_retry(const LogPlace& at, std::string_view line) {
 }
 
 std::vector<Finding> LogFindings::findings() const {
-  std::vector<Finding> findings = groups_.findings();
+  LogFindings ended = *this;  // whatever comes may still belong to what is open
+  ended.end_file();
+  std::vector<Finding> findings = ended.groups_.findings();
   for (Finding& finding : findings) sort_cures(finding);
   clean_findings(findings);
   sort_findings(findings);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "doctor/log/log_retry.h"
 #include "doctor/log/log_rule.h"
 #include "doctor/log/message_groups.h"
 #include "doctor/log/oom_report.h"
@@ -37,18 +38,26 @@ class LogFindings {
   struct CutMessage {
     const LogRule* rule = nullptr;
     LogPlace at;  // of its first line
+    std::int64_t last_line = 0;
     std::string text;
     int lines = 0;
     std::size_t figures = 0;
+    bool is_final = false;
   };
   // Without what loggers put around it.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
-  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text, int lines = 1);
+  void read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                    std::string_view line);
+  void read_message(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view line);
+  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text);
+  bool add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut);
+  void close_report();
   void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
   bool joins(const std::string& file, std::int64_t number, std::string_view line);
   void read_retry(const LogPlace& at, std::string_view line);
 
   OomReport report_;
+  Evidence report_begin_;
   MessageGroups groups_;
   std::map<std::string_view, LogMessage> context_;  // of the file, by the rule that it goes with
   CutMessage cut_;
@@ -58,7 +67,13 @@ class LogFindings {
     LogPlace at;
   };
   std::optional<Chosen> chosen_;
-  std::optional<Bytes> refused_by_driver_;  // to TensorFlow, by the last message
+  // The last message, where the program asks for less then.
+  struct Refused {
+    const LogRule* rule = nullptr;
+    Bytes size;
+  };
+  std::optional<Refused> refused_;
+  Traceback traceback_;
   bool waits_for_answer_ = false;
 };
 

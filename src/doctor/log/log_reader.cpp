@@ -100,7 +100,8 @@ Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const Anchor
     int code = Z_OK;
     if (got <= 0) {
       if (kept > 0) lines.search({buffer.data(), kept});
-      const std::string why = gzerror(file.get(), &code);
+      std::string why = gzerror(file.get(), &code);
+      if (why.starts_with("<fd:")) why = why.substr(std::min(why.find(": ") + 2, why.size()));
       if (got == 0 && code == Z_OK) return lines.count() + (kept > 0 ? 1 : 0);
       if (code == Z_ERRNO) return input_error(fmt::format("cannot read {}", name), why);
       return input_error(fmt::format("{} was read only in part", name),

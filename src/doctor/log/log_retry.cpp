@@ -11,7 +11,8 @@ const std::vector<std::string_view>& retry_anchors() {
   static const std::vector<std::string_view> kAnchors{
       "ecreasing batch size", "educing batch size",  "educing to batch", "trying batch size",
       "kipping batch",        "recover from OOM",    "etrying",          "using default batch-size",
-      "copy inputs of",       "No executable batch", "process has died", "exited with code "};
+      "copy inputs of",       "No executable batch", "process has died", "exited with code ",
+      "Traceback (most",      "terminate called ",   "(core dumped)",    "alling back"};
   return kAnchors;
 }
 
@@ -24,23 +25,58 @@ bool tells_retry(std::string_view line) {
     return true;
   if (has(line, "copy inputs of") && has(line, "OOM")) return true;
   if (has(line, "kipping batch")) return has(line, "memory") || has(line, "OOM");
-  // Others retry other things, connections above all: this must say with what.
-  constexpr std::string_view kLess[] = {
-      "batch",  "tiled",     "smaller", "reduced", "fewer", "less memory", "CPUExecutionProvider",
-      "on CPU", "on the CPU"};
-  return has(line, "etrying") &&
-         std::any_of(std::begin(kLess), std::end(kLess), [&](auto words) { return has(line, words); });
+  // Others retry other things, connections above all: this must speak of memory, or tell with what less.
+  constexpr std::string_view kOthers[] = {"onnect", "xport",  "pload",     "ownload",
+                                          "http",   "urllib", "span batch"};
+  constexpr std::string_view kLess[] = {"memory",
+                                        "OOM",
+                                        "batch size",
+                                        "batch_size",
+                                        "batch-size",
+                                        "batch=",
+                                        "smaller batch",
+                                        "tiled",
+                                        "smaller image",
+                                        "smaller input",
+                                        "smaller context",
+                                        "half precision",
+                                        "lower precision",
+                                        "float16",
+                                        "fp16",
+                                        "CPUExecutionProvider",
+                                        "on CPU",
+                                        "on the CPU",
+                                        "with fewer layers"};
+  const auto has_it = [&](auto words) { return has(line, words); };
+  return has(line, "etrying") && std::none_of(std::begin(kOthers), std::end(kOthers), has_it) &&
+         std::any_of(std::begin(kLess), std::end(kLess), has_it);
 }
 
 bool tells_giving_up(std::string_view line) { return has(line, "No executable batch size found"); }
 
 bool tells_failure(std::string_view line) {
-  return has(line, "Traceback (most recent call last)") || has(line, "terminate called ") || tells_end(line);
+  return has(line, "Traceback (most recent call last)") || tells_end(line);
 }
 
 bool tells_end(std::string_view line) {
   const auto code = integer_after(line, "exited with code ");
-  return has(line, "process has died") || (code && *code != 0);
+  return has(line, "process has died") || (code && *code != 0) || has(line, "terminate called ") ||
+         has(line, "(core dumped)");
+}
+
+bool Traceback::ends_with(std::string_view line) {
+  constexpr int kMostLines = 1000;  // Python's own limit of calls
+  constexpr std::string_view kFirst = "Traceback (most recent call last)";
+  if (const std::size_t at = line.find(kFirst); at != line.npos) {
+    begin_ = at;
+    lines_ = 1;
+    return false;
+  }
+  if (lines_ == 0) return false;
+  const bool is_inside = line.size() <= begin_ || line[begin_] == ' ' || line[begin_] == '\t';
+  if (is_inside && ++lines_ <= kMostLines) return false;
+  lines_ = 0;
+  return !is_inside;
 }
 
 std::string_view source_of(std::string_view line) {

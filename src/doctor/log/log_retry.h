@@ -15,12 +15,29 @@ bool tells_retry(std::string_view line);
 
 // "No executable batch size found, reached zero.": the last try failed, too.
 bool tells_giving_up(std::string_view line);
-// A program of several ended with a failure, as whoever started it says: ROS 2's launch, docker compose.
-// It ends by an exception.
+
+// An exception is printed, or a program ends.
 bool tells_failure(std::string_view line);
+
+// A program ended with a failure, by its own last words or as whoever started it says: ROS 2's launch, docker
+// compose.
 bool tells_end(std::string_view line);
+
 // Which of several programs a line is of: "detector-1" of "[detector-1] …" (ROS 2's launch) and of
 // "detector-1  | …" (docker compose); empty if the line does not say.
 std::string_view source_of(std::string_view line);
+
+// Python's report of an exception, from its first line to the one that names the exception: what is told
+// there ended what the program was doing, and no later line answers it.
+class Traceback {
+ public:
+  // Looks at each line. True: it is the last one of a report, which names the exception.
+  bool ends_with(std::string_view line);
+  bool is_open() const { return lines_ > 0; }
+
+ private:
+  std::size_t begin_ = 0;  // of its words in the first line; the logger's stand before
+  int lines_ = 0;
+};
 
 }  // namespace headroom::doctor

@@ -20,6 +20,15 @@ struct LogMessage {
   // of another part soon after belongs to the same event.
   std::string part{};
   bool may_go_on = false;  // it looks cut: the next line may have the rest
+  // It does not tell of which of several things it is: it goes with the last message of its rule nearby.
+  bool is_vague = false;
+  bool is_echo = false;       // of a kill that another line tells with more; only alone it is a message
+  bool answers = false;       // the program did without what the rule LogRule::answers told that it lacked
+  bool is_final = false;      // whatever follows, it failed
+  bool ends_program = false;  // and so did all that the program asked for before
+  bool goes_on = false;       // the line itself says that the program goes on without
+  bool asks_for_less =
+      false;  // refused, the program asks again for less: such a message soon after answers it
   // Its requested_bytes is a figure of a few digits, "345.72 MiB": another line of the event may be exact.
   bool is_rounded = false;
   std::vector<Figure> figures;
@@ -49,6 +58,12 @@ struct LogRule {
   bool from_outside = false;  // told of a program by another, a kill: trying again does not answer it
   // What it reads is no finding: its figures go with later messages of this rule in the same file.
   std::string_view context_of{};
+  std::string_view figures_for{};  // likewise, of what is a finding
+  std::string_view answers{};      // whose messages those of its own answer that say so (LogMessage::answers)
+  bool is_kernel_kill = false;     // the kernel's killer: its report of many lines goes with it
+  bool repeats_kills = false;      // tells of what the kernel's killer did, too
+  bool is_of_memory = true;        // what is severe of it is a want of memory
+  bool waits_for_failure = false;  // alone no alarm; severe where something failed for memory near it
 };
 
 // The rules in the order in which they are asked: the first that reads a line has it.

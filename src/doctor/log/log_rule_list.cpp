@@ -15,6 +15,7 @@ const std::vector<LogRule>& log_rules() {
       oom_daemon_rule(),   shell_killed_rule(),     heap_limit_rule(),
       cuda_rule(),         host_memory_rule(),      ggml_context_rule(),
       vllm_context_rule(), shared_memory_rule(),    ollama_context_rule(),
+      gstreamer_rule(),
   };
   return kRules;
 }

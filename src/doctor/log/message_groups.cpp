@@ -32,6 +32,13 @@ bool same_size(const LogMessage& a, const LogMessage& b) {
   return std::abs(difference) <= 0.01 * static_cast<double>(std::max(one->count, other->count));
 }
 
+// More figures, or of two kills the one of the larger victim.
+bool tells_more(const LogMessage& message, const LogMessage& other) {
+  if (message.figures.size() != other.figures.size()) return message.figures.size() > other.figures.size();
+  const auto held = message.bytes("anonymous_bytes"), of_other = other.bytes("anonymous_bytes");
+  return held && of_other && *held > *of_other;
+}
+
 // What another line of the same event tells.
 void add_part(LogMessage& message, const LogMessage& part) {
   if (const auto exact = part.bytes("requested_bytes"); exact && message.is_rounded && !part.is_rounded) {
@@ -43,13 +50,42 @@ void add_part(LogMessage& message, const LogMessage& part) {
 
 }  // namespace
 
+void MessageGroups::set_key(std::size_t group, std::string key) {
+  by_key_.erase(groups_[group].key);
+  by_key_[key] = group;
+  groups_[group].key = std::move(key);
+}
+
+// What does not tell of which it is goes with the last that does, or did not either; and that comes to those
+// before it that did not.
+MessageGroups::Group* MessageGroups::near_group(const LogRule& rule, const LogMessage& message,
+                                                const LogPlace& at, std::string_view source) {
+  Group* last = nullptr;
+  for (Group& group : groups_) {
+    if (group.rule != &rule || group.times == 0 || group.source != source || !is_near(group.last, at))
+      continue;
+    const std::string &subject = message.subject, &known = group.message.subject;
+    const bool goes_with =
+        message.is_vague ? known.starts_with(subject) : group.is_vague && subject.starts_with(known);
+    if (goes_with && (last == nullptr || group.last.line >= last->last.line)) last = &group;
+  }
+  return last;
+}
+
 MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMessage& message,
-                                              std::string_view text) {
+                                              const LogPlace& at, std::string_view text) {
   // Two programs of one log fail for reasons of their own. What is told from outside names its victim.
   const std::string_view source = rule.from_outside ? std::string_view() : source_of(text);
-  const std::string key =
-      fmt::format("{}\n{}\n{}\n{}", rule.name, message.subject, message.text("constraint"), source);
+  std::string key = fmt::format("{}\n{}\n{}\n{}\n{}", rule.name, message.subject, message.text("constraint"),
+                                message.text("control_group"), source);
   auto found = by_key_.find(key);
+  if (message.is_vague || found == by_key_.end()) {
+    if (Group* const near = near_group(rule, message, at, source)) {
+      last_group_ = static_cast<std::size_t>(near - groups_.data());
+      if (!message.is_vague) set_key(last_group_, std::move(key));
+      return near;
+    }
+  }
   if (found == by_key_.end()) {
     const Finding finding = rule.explain(message);
     // What is severe has places of its own: hundreds of warnings must not hide it.
@@ -59,7 +95,10 @@ MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMess
     found = by_key_.emplace(key, groups_.size()).first;
     Group group;
     group.rule = &rule;
-    group.is_failure = finding.severity == Severity::severe && finding.id != "nvmap-permission";
+    group.key = std::move(key);
+    group.source = source;
+    group.is_vague = message.is_vague;
+    group.is_failure = finding.severity == Severity::severe && rule.is_of_memory;
     groups_.push_back(std::move(group));
   }
   last_group_ = found->second;
@@ -74,22 +113,22 @@ bool MessageGroups::is_another_part(const Group& group, const LogMessage& messag
 
 void MessageGroups::count_unanswered(Group& group, const LogPlace& at, std::string_view text) {
   const std::string_view source = source_of(text);
-  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.source))
+  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.unanswered_source))
     group.failed = true;
   if (group.unanswered++ > 0) return;
   group.first_unanswered = at;
-  group.source = source;
+  group.unanswered_source = source;
 }
 
 // An NvMap error alone may be harmless; with a failure near it, it is the same event.
 void MessageGroups::look_beside(Group& group, const LogPlace& at) {
-  if (group.rule->name == "nvmap") {
-    last_nvmap_ = at;
-    nvmap_group_ = last_group_;
+  if (group.rule->waits_for_failure) {
+    last_waiting_ = at;
+    waiting_group_ = last_group_;
     if (last_failure_ && is_near(*last_failure_, at)) group.beside_failure = true;
   } else if (group.is_failure) {
     last_failure_ = at;
-    if (last_nvmap_ && is_near(*last_nvmap_, at)) groups_[nvmap_group_].beside_failure = true;
+    if (last_waiting_ && is_near(*last_waiting_, at)) groups_[waiting_group_].beside_failure = true;
   }
 }
 
@@ -102,24 +141,47 @@ MessageGroups::Group* MessageGroups::recent_group(const LogRule& rule, const std
   return nullptr;
 }
 
+// Another line of the event that the group saw last.
+void MessageGroups::add_line(Group& group, const LogMessage& message, Evidence evidence) {
+  bool is_first = false;
+  if (group.last_message.event == message.event) {
+    group.last_message.add_absent(message);
+    if (group.last_stands) {
+      group.message.add_absent(message);
+    } else if (tells_more(group.last_message, group.message)) {
+      group.message = group.last_message;
+      group.last_stands = is_first = true;
+    }
+  }
+  insert_evidence(group.evidence, std::move(evidence), is_first);
+}
+
+bool MessageGroups::is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const {
+  if (message.event.empty() || !rule.is_kernel_kill) return last_kill_ && is_near(last_kill_->at, at);
+  return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.rule == &rule && group.times > 0 && group.message.text("victim") == message.text("victim") &&
+           is_near(group.last, at);
+  });
+}
+
 bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                         bool may_be_taken_back) {
   before_last_.reset();
   Evidence evidence{at.file, at.line, std::string(text)};
+  if (message.is_echo && is_known_kill(rule, message, at)) return true;
   // A kill is told in two or three lines, of which only one tells whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
     if (may_be_taken_back) before_last_ = *same;
     last_group_ = static_cast<std::size_t>(same - groups_.data());
-    if (same->event == message.event) same->message.add_absent(message);
-    insert_evidence(same->evidence, std::move(evidence), false);
+    add_line(*same, message, std::move(evidence));
     return true;
   }
   // What systemd says of a service that the kernel has just killed a process of.
-  if (rule.name == "oom-daemon" && !message.part.empty() && last_kill_ && is_near(last_kill_->at, at)) {
+  if (rule.repeats_kills && !message.part.empty() && last_kill_ && is_near(last_kill_->at, at)) {
     insert_evidence(groups_[last_kill_->group].evidence, std::move(evidence), false);
     return true;
   }
-  Group* const group = group_of(rule, message, text);
+  Group* const group = group_of(rule, message, at, text);
   if (group == nullptr) {
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
     return false;
@@ -128,27 +190,29 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   if (!message.event.empty()) {
     if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
     recent_.push_back({message.event, last_group_, at});
-    if (rule.name == "oom-kill") last_kill_ = recent_.back();
+    if (rule.is_kernel_kill) last_kill_ = recent_.back();
   }
   look_beside(*group, at);
+  if (message.is_final) group->failed = true;
   const bool is_part = is_another_part(*group, message, at);
+  group->last = at;
   if (is_part) {
     group->parts.push_back(message.part);
-    group->last = at;
     if (group->last_stands) add_part(group->message, message);
     insert_evidence(group->evidence, std::move(evidence), false);
     return true;
   }
   group->parts.clear();
   if (!message.part.empty()) group->parts.push_back(message.part);
-  group->last = at;
-  count_unanswered(*group, at, text);
+  if (message.goes_on)
+    ++group->went_on;
+  else
+    count_unanswered(*group, at, text);
   // The one that tells most stands for all, and its line comes first.
-  group->last_stands = ++group->times == 1 || message.figures.size() > group->message.figures.size();
-  if (group->last_stands) {
-    group->event = message.event;
-    group->message = std::move(message);
-  }
+  group->last_stands = ++group->times == 1 || tells_more(message, group->message);
+  group->is_vague = message.is_vague && (group->times == 1 || group->is_vague);
+  group->last_message = message;
+  if (group->last_stands) group->message = std::move(message);
   insert_evidence(group->evidence, std::move(evidence), group->last_stands);
   return true;
 }
@@ -159,15 +223,18 @@ void MessageGroups::add_evidence(const LogPlace& at, std::string_view text) {
 }
 
 void MessageGroups::take_back() {
-  if (before_last_ && !recent_.empty() && recent_.back().group == last_group_) recent_.pop_back();
-  if (before_last_) groups_[last_group_] = *std::exchange(before_last_, std::nullopt);
+  if (!before_last_) return;
+  if (!recent_.empty() && recent_.back().group == last_group_) recent_.pop_back();
+  Group before = *std::exchange(before_last_, std::nullopt);
+  set_key(last_group_, before.key);
+  groups_[last_group_] = std::move(before);
 }
 
 // Near it, and not of another program.
 bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text) {
   if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
   const std::string_view source = source_of(text);
-  return source.empty() || source == group.source;
+  return source.empty() || source == group.unanswered_source;
 }
 
 void MessageGroups::ended(const LogPlace& at, std::string_view text) {
@@ -217,7 +284,13 @@ Finding MessageGroups::finding_of(const Group& group) {
   finding.times = group.times;
   finding.evidence = group.evidence;
   finding.figures = group.message.figures;
-  if (!group.retry) return finding;
+  if (!group.retry) {
+    if (group.went_on == 0 || group.failed || group.unanswered > 0 || finding.severity != Severity::severe)
+      return finding;
+    finding.severity = Severity::warning;
+    finding.title += "; it went on without";
+    return finding;
+  }
   finding.figures.push_back({"retries", group.retries});
   if (finding.evidence.size() >= kMostEvidence) finding.evidence.pop_back();
   finding.evidence.push_back(*group.retry);
@@ -230,24 +303,26 @@ Finding MessageGroups::finding_of(const Group& group) {
   return finding;
 }
 
+void MessageGroups::make_severe_beside_failure(const Group& group, Finding& finding) const {
+  if (!group.rule->waits_for_failure || !group.beside_failure) return;
+  finding.severity = Severity::severe;
+  finding.confidence = Confidence::likely;
+  finding.cause = "Something ran out of memory near it in the same log, so this is the refusal behind it. " +
+                  finding.cause;
+}
+
 std::vector<Finding> MessageGroups::findings() const {
   std::vector<Finding> findings;
+  std::vector<const Group*> told;
   bool is_any_severe = false;
   for (const Group& group : groups_) {
     if (group.times == 0) continue;  // it was taken back
     findings.push_back(finding_of(group));
+    told.push_back(&group);
     is_any_severe |= group.is_failure && findings.back().severity == Severity::severe;
   }
-  const bool is_same_event = !groups_.empty() && nvmap_group_ < groups_.size() && last_nvmap_ &&
-                             groups_[nvmap_group_].beside_failure && is_any_severe;
-  for (Finding& finding : findings)
-    if (is_same_event && finding.id == "nvmap-allocation-failed") {
-      finding.severity = Severity::severe;
-      finding.confidence = Confidence::likely;
-      finding.cause =
-          "Something ran out of memory near it in the same log, so this is the refusal behind it. " +
-          finding.cause;
-    }
+  for (std::size_t i = 0; is_any_severe && i < findings.size(); ++i)
+    make_severe_beside_failure(*told[i], findings[i]);
   if (left_out_ > 0) {
     Finding rest;
     rest.id = "messages-left-out";

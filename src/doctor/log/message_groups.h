@@ -38,8 +38,7 @@ class MessageGroups {
   bool retry(const LogPlace& at, std::string_view text);
   void went_on();
   void did_not_go_on() { answered_.clear(); }
-  // What is read by one rule tells that a program did without what another rule's last messages say it
-  // lacked.
+  // A program did without what the last messages of this rule told that it lacked.
   void answer(std::string_view rule, const LogPlace& at, std::string_view text);
   // A program ended with a failure, which no later line can answer.
   void ended(const LogPlace& at, std::string_view text);
@@ -54,9 +53,11 @@ class MessageGroups {
  private:
   struct Group {
     const LogRule* rule = nullptr;
-    LogMessage message;
-    std::string event;  // the message's
-    std::int64_t times = 0;
+    std::string key, source;  // in by_key_; which of several programs it is of, where the log tells
+    LogMessage message;       // the one that tells most
+    LogMessage last_message;  // of the last event, as far as its lines were seen
+    bool is_vague = false;    // all of its messages are
+    std::int64_t times = 0, went_on = 0;
     std::vector<Evidence> evidence;
     LogPlace last;
     std::vector<std::string> parts;  // of the last event that were seen
@@ -65,15 +66,21 @@ class MessageGroups {
     // How many were not followed by a retry; once one was not for too long it failed.
     std::int64_t unanswered = 0, retries = 0;
     LogPlace first_unanswered;
-    std::string source;  // which of several programs the unanswered are of, where the log tells
+    std::string unanswered_source;
     bool failed = false;
     std::optional<Evidence> retry;
   };
-  Group* group_of(const LogRule& rule, const LogMessage& message, std::string_view text);
+  Group* group_of(const LogRule& rule, const LogMessage& message, const LogPlace& at, std::string_view text);
+  Group* near_group(const LogRule& rule, const LogMessage& message, const LogPlace& at,
+                    std::string_view source);
+  void set_key(std::size_t group, std::string key);
+  void add_line(Group& group, const LogMessage& message, Evidence evidence);
+  bool is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const;
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
   static bool is_unanswered_by(const Group& group, const LogPlace& at, std::string_view text);
   void look_beside(Group& group, const LogPlace& at);
+  void make_severe_beside_failure(const Group& group, Finding& finding) const;
   static Finding finding_of(const Group& group);
 
   std::vector<Group> groups_;
@@ -92,8 +99,9 @@ class MessageGroups {
   std::optional<Group> before_last_;  // the last group as it was before a message that may be taken back
   std::vector<std::size_t> answered_;
   Evidence answer_;
-  std::optional<LogPlace> last_failure_, last_nvmap_;
-  std::size_t nvmap_group_ = 0;
+  // Of what is no alarm unless something failed near it (LogRule::waits_for_failure).
+  std::optional<LogPlace> last_failure_, last_waiting_;
+  std::size_t waiting_group_ = 0;
   std::size_t severe_groups_ = 0, other_groups_ = 0;
   std::int64_t left_out_ = 0;
   Evidence first_left_out_;

@@ -20,13 +20,19 @@ double factor_of(std::string_view unit) {
   const std::size_t rank = std::string_view("KMGTP").find(static_cast<char>(std::toupper(unit.front())));
   if (rank == std::string_view::npos) return 1;
   const std::string_view rest = unit.substr(1);
-  if (!rest.empty() && rest != "B" && rest != "iB" && rest != "b" && rest != "ib") return 1;
+  if (!rest.empty() && rest != "B" && rest != "iB" && rest != "i" && rest != "b" && rest != "ib") return 1;
   return std::ldexp(1.0, 10 * (static_cast<int>(rank) + 1));
 }
 
 }  // namespace
 
 bool has(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
+
+bool is_word(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == line.npos) return false;
+  return at == 0 || !(line[at - 1] == '_' || std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0);
+}
 
 std::optional<std::string_view> text_after(std::string_view line, std::string_view words) {
   const std::size_t at = line.find(words);
@@ -97,104 +103,6 @@ std::optional<std::int64_t> integer_after(std::string_view line, std::string_vie
   if (std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc{})
     return std::nullopt;
   return number;
-}
-
-bool is_prose(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t");
-  const std::string_view text = begin == line.npos ? std::string_view() : line.substr(begin);
-  // Of lists, headings, source code, tables and quotes; of results of tests; of lists of changes.
-  for (const std::string_view mark :
-       {"* ", "- ", "# ", "## ", "### ", "// ", "| ", "> ", "\"", "ok ", "--", "Fixed", "Fixes", "Changelog"})
-    if (text.starts_with(mark)) return true;
-  return false;
-}
-
-namespace {
-
-// "CUDA out of memory": without the library, an article and a quotation mark before it.
-std::string_view text_before(std::string_view line, std::string_view words) {
-  std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
-  for (const std::string_view word : {"CUDA ", "cuda ", "GPU ", "a ", "an ", "the ", "any "})
-    if (before.ends_with(word)) before.remove_suffix(word.size());
-  if (!before.empty() && std::string_view("\"'`").find(before.back()) != before.npos) before.remove_suffix(1);
-  return before;
-}
-
-bool ends_in_a_count(std::string_view before) {
-  if (before.ends_with("No ") || before.ends_with("no ")) return true;
-  if (before.size() < 2 || before.back() != ' ') return false;
-  before.remove_suffix(1);
-  const std::size_t digits = before.size() - (before.find_last_not_of("0123456789") + 1);
-  return digits > 0 && (digits == before.size() || before[before.size() - digits - 1] == ' ');
-}
-
-}  // namespace
-
-bool is_counter(std::string_view line, std::string_view words) {
-  auto rest = text_after(line, words);
-  if (!rest) return false;
-  // A column's head, or a metric's name.
-  if (rest->starts_with("_total") || rest->starts_with("_count") || rest->starts_with(",")) return true;
-  if (rest->starts_with("\"} ")) return true;  // a label's value
-  for (const std::string_view word :
-       {" errors", " error", " events", " event", " count", " kills", " (count)"})
-    if (rest->starts_with(word)) {
-      if (ends_in_a_count(text_before(line, words))) return true;
-      rest->remove_prefix(word.size());
-      break;
-    }
-  skip_spaces(*rest);
-  for (const std::string_view mark : {"\":", ":", "="})
-    if (rest->starts_with(mark)) {
-      rest->remove_prefix(mark.size());
-      skip_spaces(*rest);
-      // A number and nothing else that could be a message's.
-      const std::size_t end = std::min(rest->find_first_not_of("0123456789"), rest->size());
-      return end > 0 && (end == rest->size() || std::string_view(",;)}] \t").find((*rest)[end]) != line.npos);
-    }
-  return false;
-}
-
-bool is_advice(std::string_view line, std::string_view words) {
-  const std::string_view before = text_before(line, words);
-  for (const std::string_view word :
-       {"avoid ",    "prevent ", "case of ",  "you see ", "you get ",  "if ",    "If ",
-        "against ",  "handle ",  "handling ", "without ", "retry on ", "when ",  "runs ",
-        "Fix ",      "fix ",     "Fixed ",    "fixed ",   "Fixes ",    "fixes ", "hecking for ",
-        "heck for ", "debug ",   "no ",       "No "})
-    if (before.ends_with(word)) return true;
-  // What is there for it, or may be done.
-  const std::string_view rest = text_after(line, words).value_or("");
-  for (const std::string_view word : {" handler", " callback", " gracefully", " can be ", " checks", "? ",
-                                      " is mapped to ", " maps to ", " means "})
-    if (rest.starts_with(word)) return true;
-  return false;
-}
-
-bool is_diagnostic(std::string_view line) {
-  for (const std::string_view kind : {": error: ", ": note: ", ": warning: "}) {
-    const std::size_t end = line.find(kind);
-    if (end == line.npos) continue;
-    const std::size_t colon = line.substr(0, end).rfind(':');
-    if (colon != line.npos && colon + 1 < end &&
-        line.substr(colon + 1, end - colon - 1).find_first_not_of("0123456789") == line.npos)
-      return true;
-  }
-  return false;
-}
-
-bool is_source_code(std::string_view line, std::string_view words) {
-  const std::size_t at = line.find(words);
-  if (at == line.npos) return false;
-  const std::string_view rest = line.substr(at + words.size());
-  if (!rest.empty() && (rest.front() == '_' || std::isalnum(static_cast<unsigned char>(rest.front())) != 0))
-    return true;
-  if (has(line, " warning: ") || has(line, "#define ") || is_diagnostic(line)) return true;
-  std::string_view before = line.substr(0, at);
-  while (before.ends_with(' ') || before.ends_with('(')) before.remove_suffix(1);
-  for (const std::string_view word : {"case", "return", "==", "!=", "::"})
-    if (before.ends_with(word)) return true;
-  return false;
 }
 
 }  // namespace headroom::doctor

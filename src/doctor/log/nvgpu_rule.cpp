@@ -8,9 +8,19 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr const char* kDesktop = "nvidia";
+
 std::optional<LogMessage> read(std::string_view line) {
-  if (!has(line, "nvgpu")) return std::nullopt;
   LogMessage message;
+  // The driver of other GPUs: "NVRM: … Assertion failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)
+  // returned from …", "[drm:nv_drm_gem_alloc_nvkms_memory_ioctl [nvidia_drm]] *ERROR* … Failed to allocate
+  // NVKMS memory".
+  if ((has(line, "NVRM: ") && has(line, "NV_ERR_NO_MEMORY")) ||
+      has(line, "Failed to allocate NVKMS memory")) {
+    message.subject = kDesktop;
+    return message;
+  }
+  if (!has(line, "nvgpu")) return std::nullopt;
   if (has(line, "DMA alloc FAILED")) {
     message.add("requested_bytes", size_after(line, " size="));
     if (has(line, "PHYSICALLY_ADDRESSED")) message.add("contiguous", "yes");
@@ -29,6 +39,14 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "nvgpu-allocation-failed";
   finding.severity = Severity::warning;
+  if (message.subject == kDesktop) {
+    finding.title = "NVIDIA's kernel driver could not get memory";
+    finding.cause = "The GPU's memory, or the host's memory that the driver pins, was full.";
+    finding.confidence = Confidence::possible;
+    finding.cures = {{"see who holds the GPU's memory", "headroom top", {}},
+                     {"see whether programs failed beside it", "journalctl -b | headroom doctor -", {}}};
+    return finding;
+  }
   finding.title = requested
                       ? fmt::format("The GPU's kernel driver could not get {}{}", format_bytes(*requested),
                                     message.text("contiguous").empty() ? "" : " in one piece")
@@ -48,7 +66,7 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule nvgpu_rule() {
-  LogRule rule{"nvgpu", {"nvgpu: ", "nvgpu_"}, read, explain};
+  LogRule rule{"nvgpu", {"nvgpu: ", "nvgpu_", "NV_ERR_NO_MEMORY", "NVKMS memory"}, read, explain};
   rule.from_outside = true;
   return rule;
 }

@@ -26,6 +26,10 @@ Finding explain(const LogMessage&) {
 
 }  // namespace
 
-LogRule nvmap_permission_rule() { return {"nvmap-permission", {"NvRmMemInitNvmap"}, read, explain}; }
+LogRule nvmap_permission_rule() {
+  LogRule rule{"nvmap-permission", {"NvRmMemInitNvmap"}, read, explain};
+  rule.is_of_memory = false;
+  return rule;
+}
 
 }  // namespace headroom::doctor

@@ -47,6 +47,10 @@ Finding explain(const LogMessage& message) {
 
 }  // namespace
 
-LogRule nvmap_rule() { return {"nvmap", {"NvMapMem"}, read, explain}; }
+LogRule nvmap_rule() {
+  LogRule rule{"nvmap", {"NvMapMem"}, read, explain};
+  rule.waits_for_failure = true;
+  return rule;
+}
 
 }  // namespace headroom::doctor

@@ -46,7 +46,7 @@ std::optional<LogMessage> read(std::string_view line) {
     message.add("ram_bytes", logged_size(line, " total="));
     message.add("swap_free_bytes", logged_size(line, " free_swap="));
   } else if (has(line, "msg=\"llama runner started in ")) {
-    message.part = "started";
+    message.answers = true;  // it tries fewer layers on the GPU until they fit
   } else if (!has(line, " OLLAMA_NUM_PARALLEL:")) {
     return std::nullopt;
   }
@@ -64,7 +64,7 @@ LogRule ollama_context_rule() {
                 "_swap=", "OLLAMA_NUM_PARALLEL:", "msg=\"llama runner started in "},
                read,
                explain};
-  rule.context_of = "ggml";
+  rule.context_of = rule.answers = "ggml";
   return rule;
 }
 

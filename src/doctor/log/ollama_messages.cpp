@@ -76,11 +76,10 @@ const std::vector<std::string_view>& ollama_anchors() {
 }
 
 std::optional<LogMessage> read_ollama(std::string_view line) {
-  for (const std::string_view words : {kNeeds, kLayout, kRunner})
-    if (has(line, words) && (is_prose(line) || is_advice(line, words) || is_source_code(line, words)))
-      return std::nullopt;
-  if (auto runner = read_runner(line)) return runner;
-  return read_refusal(line);
+  auto message = read_runner(line);
+  if (!message) message = read_refusal(line);
+  if (message) message->ends_program = true;
+  return message;
 }
 
 bool is_ollama_line(std::string_view line) {
@@ -90,10 +89,6 @@ bool is_ollama_line(std::string_view line) {
 bool is_of_ollama(const LogMessage& message) { return message.text("runtime") == kOllama; }
 
 bool is_ollama_refusal(const LogMessage& message) { return message.subject == kRefusal; }
-
-bool is_ollama_end(const LogMessage& message) {
-  return is_ollama_refusal(message) || message.part == kRunnerEnd;
-}
 
 std::optional<Bytes> logged_size(std::string_view line, std::string_view key) {
   auto value = text_after(line, key);

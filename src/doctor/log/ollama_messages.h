@@ -12,7 +12,7 @@ namespace headroom::doctor {
 
 const std::vector<std::string_view>& ollama_anchors();
 
-// A refusal of Ollama's own, or the end of its runner for want of memory.
+// A refusal of Ollama's own, or the end of its runner for want of memory: a later start is another load.
 std::optional<LogMessage> read_ollama(std::string_view line);
 // Whether the line is Ollama's by what stands around it: the journal's or Docker's name of it, its runner.
 bool is_ollama_line(std::string_view line);
@@ -21,8 +21,6 @@ bool is_ollama_line(std::string_view line);
 bool is_of_ollama(const LogMessage& message);
 // Whether it is a refusal before anything was allocated, which explain_ollama() tells.
 bool is_ollama_refusal(const LogMessage& message);
-// Whether Ollama gave the model up, by a refusal or by its runner's end: a later start is another load.
-bool is_ollama_end(const LogMessage& message);
 Finding explain_ollama(const LogMessage& message);
 
 // How many layers the GPU keeps, and what the others free.

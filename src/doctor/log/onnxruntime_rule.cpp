@@ -1,6 +1,7 @@
 // ONNX Runtime: its arena could not grow, or the host had no memory for a session.
 #include <fmt/format.h>
 
+#include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
@@ -36,6 +37,13 @@ std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "CUDA failure 2: out of memory") || has(line, "cudaErrorMemoryAllocation:out of memory")) {
     message.add("memory", "driver");
     message.add("gpu", integer_after(line, "GPU="));
+    if (has(line, "xception during initialization")) message.add("phase", "load");
+    message.part = part_of(line);
+    return message;
+  }
+  // DirectML's, on Windows: E_OUTOFMEMORY.
+  if (has(line, "8007000E") && (has(line, "onnxruntime") || has(line, "Dml"))) {
+    message.add("memory", "driver");
     message.part = part_of(line);
     return message;
   }
@@ -90,11 +98,23 @@ Finding explain(const LogMessage& message) {
       free ? "The arena's own limit (gpu_mem_limit or arena_cfg) is too small for this input."
            : "The memory was full: by this session's activations, by other sessions, or by an arena that "
              "grew in powers of two.";
+  if (message.text("phase") == "load") {
+    finding.cause = "The weights did not fit beside what was there; nothing was run yet.";
+    finding.cures = {
+        {"see who holds the memory while it happens", "headroom top", {}},
+        {"keep the weights in half precision",
+         "python3 -m onnxruntime.transformers.float16 --input model.onnx --output model_fp16.onnx",
+         {}},
+        {"measure what loading takes, and what running does",
+         "headroom bench --model NAME=model.onnx --source DIR",
+         {}}};
+    return finding;
+  }
   finding.cures = {
       {"give back after a run what it needed no longer (cpu:0 for the CPU's arena)",
        "memory.enable_memory_arena_shrinkage=gpu:0",
        {}},
-      {"use a smaller batch or input", "", {}},
+      half_of_batch(requested),
       {"let the arena grow by what is asked for, not to the next power of two (measure it: it can also grow "
        "more)",
        "arena_extend_strategy=kSameAsRequested",
@@ -109,10 +129,11 @@ Finding explain(const LogMessage& message) {
          "cudnn_conv_algo_search=DEFAULT",
          {}});
   if (free && requested && *free < *requested) {
-    finding.cures.insert(finding.cures.begin(), {fmt::format("raise the arena's limit by {} at least",
-                                                             format_bytes(*requested - *free)),
-                                                 "gpu_mem_limit=BYTES",
-                                                 {}});
+    finding.cures.insert(
+        finding.cures.begin(),
+        {fmt::format("raise the arena's limit by {} at least", format_bytes(*requested - *free)),
+         fmt::format("gpu_mem_limit=BYTES, the present one and {} more", (*requested - *free).count),
+         {}});
     finding.first_cure_meets_cause = true;
   }
   return finding;
@@ -123,7 +144,7 @@ Finding explain(const LogMessage& message) {
 LogRule onnxruntime_rule() {
   return {"onnxruntime",
           {"requested buffer of size", "requested bytes of", "bad allocation", "std::bad_alloc",
-           "CUDA failure 2: out of memory", "cudaErrorMemoryAllocation:out"},
+           "CUDA failure 2: out of memory", "cudaErrorMemoryAllocation:out", "8007000E"},
           read,
           explain};
 }

@@ -9,22 +9,118 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr const char *kOomd = "systemd-oomd", *kEarlyOom = "earlyoom";
+constexpr const char *kOomd = "systemd-oomd", *kEarlyOom = "earlyoom", *kKubernetes = "Kubernetes";
 
-std::optional<LogMessage> read(std::string_view line) {
+// "detector.service: A process of this unit has been killed by the OOM killer.", "session-2.scope: Failed
+// with result 'oom-kill'."
+std::optional<LogMessage> read_systemd(std::string_view line) {
+  if (!has(line, "Failed with result 'oom-kill'") && !has(line, "killed by the OOM killer"))
+    return std::nullopt;
   LogMessage message;
-  if (has(line, "Failed with result 'oom-kill'") || has(line, "killed by the OOM killer")) {
-    const std::size_t end = line.find(".service: ");
-    if (end != line.npos) {
-      const std::size_t begin = line.substr(0, end).rfind(' ');
-      message.subject =
-          line.substr(begin == line.npos ? 0 : begin + 1, end - (begin == line.npos ? 0 : begin + 1));
-    }
-    message.add("unit", message.subject);
-    message.add("who", "systemd");
-    message.part = has(line, "Failed with result") ? "result" : "killed";
+  for (const std::string_view kind : {".service", ".scope", ".slice"}) {
+    const std::size_t end = line.find(std::string(kind) + ": ");
+    if (end == line.npos) continue;
+    // Titles call a service one.
+    const std::string_view before = line.substr(0, end + (kind == ".service" ? 0 : kind.size()));
+    message.subject = before.substr(before.rfind(' ') + 1);
+    break;
+  }
+  message.add("unit", message.subject);
+  message.add("who", "systemd");
+  message.part = has(line, "Failed with result") ? "result" : "killed";
+  return message;
+}
+
+// "reason: OOMKilled", "\"reason\": \"OOMKilled\",", "reason=OOMKilled" and "Reason:       OOMKilled": a key
+// and its value, not words that name it. A metric has the reason as a label, and counts.
+bool is_reason(std::string_view line) {
+  const std::size_t at = line.find("OOMKilled");
+  std::string_view before = line.substr(0, at);
+  const std::string_view rest = line.substr(at + std::string_view("OOMKilled").size());
+  if (before.ends_with('"')) before.remove_suffix(1);
+  before = trim(before);
+  if (!before.ends_with(':') && !before.ends_with('=')) return false;
+  before.remove_suffix(1);
+  if (before.ends_with('"')) before.remove_suffix(1);
+  if (!before.ends_with("eason")) return false;
+  const auto value = rest.starts_with("\"") ? text_after(rest, "} ") : std::nullopt;
+  return !has(line, "{") || !value || !has(line, "_reason{") || trim(*value) == "1";
+}
+
+// "detector-7d9f-abcde     0/1     OOMKilled   3 (25s ago)   2m11s": a row of `kubectl get pods`, or with the
+// namespace before it.
+std::optional<std::string_view> pod_of_row(std::string_view line) {
+  const auto words = split_words(line);
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (words[i] != "OOMKilled") continue;
+    const std::string_view ready = words[i - 1];
+    const std::size_t slash = ready.find('/');
+    const bool is_ready = slash != ready.npos && slash > 0 && slash + 1 < ready.size() &&
+                          ready.find_first_not_of("0123456789/") == ready.npos;
+    if (is_ready) return words[i - 2];
+  }
+  return std::nullopt;
+}
+
+std::optional<LogMessage> read_kubernetes(std::string_view line) {
+  LogMessage message;
+  // kubelet's: "System OOM encountered, victim process: infer, pid: 99123"
+  if (const auto name = text_after(line, "System OOM encountered, victim process: ")) {
+    message.add("who", kKubernetes);
+    message.subject = name->substr(0, name->find(','));
+    message.add("victim", message.subject);
+    message.add("pid", integer_after(line, ", pid: "));
     return message;
   }
+  // "The node was low on resource: memory. Threshold quantity: 100Mi, available: 92112Ki. Container detector
+  // was using 3012340Ki, request is 0, has larger consumption of memory."
+  if (const auto evicted = text_after(line, "The node was low on resource: memory")) {
+    message.add("who", kKubernetes);
+    message.add("eviction", "node");
+    if (const auto container = text_after(*evicted, "Container ")) {
+      message.subject = container->substr(0, container->find(' '));
+      message.add("victim", message.subject);
+    }
+    message.add("threshold_bytes", size_after(*evicted, "Threshold quantity: "));
+    message.add("available_bytes", size_after(*evicted, "available: "));
+    message.add("resident_bytes", size_after(*evicted, " was using "));
+    return message;
+  }
+  // False, with a reason of its own.
+  if (has(line, "OOMKilled=false") || has(line, "OOMKilled: false")) return std::nullopt;
+  const auto pod = has(line, "OOMKilled") ? pod_of_row(line) : std::nullopt;
+  const bool is_told = has(line, "OOMKilled") && is_reason(line);
+  if (!pod && !is_told) return std::nullopt;
+  message.add("who", kKubernetes);
+  if (pod) {
+    message.subject = *pod;
+    message.add("pod", *pod);
+  }
+  return message;
+}
+
+// Slurm's: "Detected 1 oom-kill event(s) in StepId=191.batch cgroup.", "Detected 1 oom_kill event in …".
+std::optional<LogMessage> read_slurm(std::string_view line) {
+  const auto rest = text_after(line, "error: Detected ");
+  const auto count = rest ? integer_after(*rest, "") : std::nullopt;
+  if (!count || *count == 0 || (!has(*rest, " oom-kill event") && !has(*rest, " oom_kill event")))
+    return std::nullopt;
+  LogMessage message;
+  message.add("who", "Slurm");
+  std::string_view step = text_after(*rest, " in ").value_or("");
+  for (const std::string_view word : {"StepId=", "step "})
+    if (step.starts_with(word)) step.remove_prefix(word.size());
+  step = step.substr(0, step.find(' '));
+  if (step.ends_with('.')) step.remove_suffix(1);
+  message.subject = step;
+  message.add("step", step);
+  return message;
+}
+
+std::optional<LogMessage> read(std::string_view line) {
+  for (const auto& read_form : {read_systemd, read_kubernetes, read_slurm})
+    if (auto message = read_form(line)) return message;
+  LogMessage message;
   // "Killed /user.slice/…/app-x.scope due to memory pressure for /user.slice/… being 62.10% > 50.00% for …"
   if (const auto path = text_after(line, "Killed ");
       path && has(line, "systemd-oomd") && has(*path, " due to ")) {
@@ -40,34 +136,49 @@ std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "sending SIG") && has(line, "badness ")) {
     message.add("who", kEarlyOom);
     message.add("pid", integer_after(line, " to process "));
-    if (const auto name = text_after(line, " \""); name && name->find('"') != name->npos)
-      message.add("victim", name->substr(0, name->find('"')));
+    if (const auto name = text_after(line, " \""); name && name->find("\": badness") != name->npos)
+      message.subject = name->substr(0, name->find("\": badness"));
+    message.add("victim", message.subject);
     message.add("resident_bytes", size_after(line, "VmRSS "));
     return message;
   }
-  // kubelet's: "System OOM encountered, victim process: infer, pid: 99123"
-  if (const auto name = text_after(line, "System OOM encountered, victim process: ")) {
-    message.add("who", "Kubernetes");
-    message.add("victim", name->substr(0, name->find(',')));
-    message.add("pid", integer_after(line, ", pid: "));
-    return message;
-  }
-  if (has(line, "container oom ")) {  // docker events
+  // `docker events` and `docker inspect`, its words without quotation marks where a format was asked for.
+  if (has(line, "container oom ") || has(line, "\"OOMKilled\": true") || has(line, "\"OOMKilled\":true") ||
+      has(line, "OOMKilled=true") || has(line, "OOMKilled: true")) {
     message.add("who", "Docker");
-    return message;
-  }
-  if (has(line, "\"OOMKilled\": true") || has(line, "\"OOMKilled\":true")) {
-    message.add("who", "Docker");
-    return message;
-  }
-  // False, with a reason of its own.
-  if (has(line, "\"OOMKilled\"") || has(line, "OOMKilled=false") || has(line, "OOMKilled: false"))
-    return std::nullopt;
-  if (has(line, "OOMKilled") && (has(line, "Reason") || has(line, "reason"))) {
-    message.add("who", "Kubernetes");
     return message;
   }
   return std::nullopt;
+}
+
+// For a regular expression: a name from a log may hold what has a meaning in one, or in a shell.
+std::string escaped(std::string_view name) {
+  std::string text;
+  for (const char letter : name) {
+    if (std::string_view(".[]{}()*+?^$|\\").find(letter) != std::string_view::npos) text += '\\';
+    text += letter;
+  }
+  return text;
+}
+
+// A pod has more names than its container; what it asked for is what the scheduler keeps free for it.
+Finding explain_eviction(const LogMessage& message, Finding finding) {
+  const auto held = message.bytes("resident_bytes"), available = message.bytes("available_bytes");
+  const std::string victim = message.text("victim");
+  finding.title = fmt::format("Kubernetes evicted a pod{}: its node was short of memory",
+                              victim.empty() ? "" : fmt::format(" (container {})", victim));
+  finding.cause = fmt::format("The node had {} available{}. Who used more than it requested goes first.",
+                              words_for(available, "too little"),
+                              held ? fmt::format(", and the container held {}", format_bytes(*held)) : "");
+  finding.confidence = Confidence::certain;
+  const std::string size =
+      held && !is_impossible(*held) ? fmt::format("{}Mi", held->count / 4 * 5 / mebibytes(1).count) : "SIZE";
+  finding.cures = {
+      {"request what it needs, so that it is placed where that is free",
+       fmt::format("kubectl set resources deployment NAME --requests=memory={}", size),
+       {}},
+      {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory", {}}};
+  return finding;
 }
 
 Finding explain(const LogMessage& message) {
@@ -75,16 +186,33 @@ Finding explain(const LogMessage& message) {
   Finding finding;
   finding.id = "process-killed-for-memory";
   finding.severity = Severity::severe;
+  if (!message.text("eviction").empty()) return explain_eviction(message, finding);
   const auto pid = message.number("pid");
+  const std::string pod = message.text("pod"), step = message.text("step");
   const std::string name = !victim.empty() && pid ? fmt::format("{} (process {})", victim, *pid)
+                           : !pod.empty()         ? "A container of the pod " + pod
+                           : !step.empty()        ? "A process of the step " + step
                            : unit.empty()         ? "A process"
-                           : who == kOomd         ? unit
-                                                  : "The service " + unit;
+                           : who == kOomd || unit.ends_with(".scope") || unit.ends_with(".slice")
+                               ? unit
+                               : "The service " + unit;
   finding.title = fmt::format("{} was killed for want of memory (told by {})", name, who);
   finding.cause = "The machine or the control group had no memory left; this line does not tell who held it.";
   finding.confidence = Confidence::possible;
   finding.cures = {{"read the kernel's own report of it", "journalctl -k | headroom doctor -", {}},
                    {"see who holds the memory", "headroom top", {}}};
+  if (!pod.empty())
+    finding.cures.push_back(
+        {"see its limit, and what it was told", fmt::format("kubectl describe pod {}", shell_word(pod)), {}});
+  if (!step.empty()) {
+    finding.cause =
+        "The step reached the memory that its job asked for; this line does not tell who held it.";
+    finding.cures = {{"see how much it held",
+                      fmt::format("sacct -j {} --format=JobID,MaxRSS,ReqMem", shell_word(step)),
+                      {}},
+                     {"ask for more", "sbatch --mem=SIZE SCRIPT", {}},
+                     {"measure what it needs", "headroom trace -- COMMAND", {}}};
+  }
   // These two act before the kernel has to, which writes no report then.
   if (who != kOomd && who != kEarlyOom) return finding;
   finding.cures.erase(finding.cures.begin());
@@ -96,14 +224,15 @@ Finding explain(const LogMessage& message) {
         pressure.empty() ? "" : fmt::format(" ({})", pressure));
     finding.cures.push_back({"let it choose another first",
                              fmt::format("sudo systemctl set-property {} ManagedOOMPreference=avoid",
-                                         unit.empty() ? "UNIT" : unit),
+                                         unit.empty() ? "UNIT" : shell_word(unit)),
                              {}});
   } else {
     finding.cause =
         "Little memory and swap were left: earlyoom ends the largest process before the kernel has to.";
-    finding.cures.push_back({"let it choose another first",
-                             fmt::format("earlyoom --avoid '^{}$'", victim.empty() ? "NAME" : victim),
-                             {}});
+    finding.cures.push_back(
+        {"let it choose another first",
+         "earlyoom --avoid " + shell_word(fmt::format("^{}$", victim.empty() ? "NAME" : escaped(victim))),
+         {}});
   }
   return finding;
 }
@@ -113,10 +242,10 @@ Finding explain(const LogMessage& message) {
 LogRule oom_daemon_rule() {
   LogRule rule{"oom-daemon",
                {"System OOM encountered", "container oom ", "result 'oom-kill'", "by the OOM killer",
-                "systemd-oomd", ": badness ", "OOMKilled"},
+                "systemd-oomd", ": badness ", "OOMKilled", "low on resource: memory", "rror: Detected "},
                read,
                explain};
-  rule.from_outside = true;
+  rule.from_outside = rule.repeats_kills = true;
   return rule;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 // "2343 (python3) total-vm:…": the name may hold brackets and spaces; it is cut at 15 bytes.
 constexpr const char* kChosen = "chosen";
-constexpr const char* kPanic = "panic";
+constexpr const char *kPanic = "panic", *kNobody = "nobody to kill";
 
 bool read_victim(std::string_view text, LogMessage& message) {
   const auto pid = integer_after(text, "");
@@ -50,6 +50,30 @@ std::optional<LogMessage> read_summary(std::string_view line) {
   return message;
 }
 
+// What the kernel says of a kill besides, each alone where a search or a ring buffer cut the rest off:
+// "oom_reaper: reaped process 4242 (python3), now anon-rss:0kB, …", "Tasks in /kubepods/… are going to be
+// killed due to memory.oom.group set", "Out of memory and no killable processes...".
+std::optional<LogMessage> read_beside(std::string_view line) {
+  LogMessage message;
+  message.is_echo = true;
+  if (auto victim = text_after(line, "oom_reaper: reaped process ")) {
+    if (!read_victim(victim->substr(0, victim->find("), now ") + 1), message)) return std::nullopt;
+    message.add("told_by", "oom_reaper");
+    return message;
+  }
+  if (const std::size_t end = line.find(" are going to be killed due to memory.oom.group set");
+      end != line.npos) {
+    const auto group = text_after(line.substr(0, end), "Tasks in ");
+    if (!group) return std::nullopt;
+    message.add("constraint", "control group");
+    message.add("control_group", *group);
+    return message;
+  }
+  if (!has(line, "Out of memory and no killable processes")) return std::nullopt;
+  message.add("constraint", kNobody);
+  return message;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
   if (has(line, "oom-kill:constraint=")) return read_summary(line);
   // "Kernel panic - not syncing: System is deadlocked on memory" since Linux 5.0.
@@ -59,6 +83,7 @@ std::optional<LogMessage> read(std::string_view line) {
     return message;
   }
   if (has(line, "invoked oom-killer")) return std::nullopt;  // the report that follows has it
+  if (auto beside = read_beside(line)) return beside;
   auto victim = text_after(line, "Killed process ");
   if (!victim && has(line, "ut of memory")) victim = text_after(line, "Kill process ");
   LogMessage message;
@@ -90,12 +115,14 @@ std::string_view name_in(std::string_view group) {
   return name;
 }
 
-// By whoever made the group: it would set back what another one set.
-std::vector<Cure> larger_limits(const std::string& group, const std::optional<Bytes>& limit) {
+// By whoever made the group: it would set back what another one set. Its name comes from a log.
+std::vector<Cure> larger_limits(const LogMessage& message) {
+  const std::string group = message.text("control_group");
+  const auto limit = message.bytes("limit_bytes");
   // A quarter more is a first try: how much was missing nobody measured.
   const bool is_known = limit && !is_impossible(*limit);
-  const std::string mib =
-      is_known ? std::to_string(std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count)) : "";
+  const std::int64_t mib =
+      is_known ? std::max<std::int64_t>(1, limit->count / 4 * 5 / mebibytes(1).count) : 0;
   const auto what = [&](std::string_view whose) {
     return is_known ? fmt::format("raise {} limit by a quarter, and watch whether that does", whose)
                     : fmt::format("raise {} limit", whose);
@@ -105,13 +132,18 @@ std::vector<Cure> larger_limits(const std::string& group, const std::optional<By
                         fmt::format("kubectl set resources deployment NAME --limits=memory={}", size("Mi")),
                         {}};
   const auto docker = [&](std::string_view name) {
-    return Cure{what("the container's"),
-                fmt::format("docker update --memory={0} --memory-swap={0} {1}", size("m"), name),
-                {}};
+    if (!is_known)
+      return Cure{what("the container's"),
+                  fmt::format("docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP {}", name),
+                  {}};
+    auto both = message.bytes("memory_and_swap_limit_bytes");
+    if (const auto swap = message.bytes("swap_limit_bytes"); swap && !both) both = *limit + *swap;
+    return Cure{what("the container's"), docker_update({mib, *limit, both}, name), {}};
   };
   const auto unit = [&](std::string_view name) {
-    return Cure{
-        what("the unit's"), fmt::format("sudo systemctl set-property {} MemoryMax={}", name, size("M")), {}};
+    return Cure{what("the unit's"),
+                fmt::format("sudo systemctl set-property {} MemoryMax={}", shell_word(name), size("M")),
+                {}};
   };
   const std::string_view name = name_in(group);
   constexpr std::size_t kContainerId = 64, kShown = 12;
@@ -122,7 +154,8 @@ std::vector<Cure> larger_limits(const std::string& group, const std::optional<By
   if (name.ends_with(".service") || name.ends_with(".scope") || name.ends_with(".slice")) return {unit(name)};
   if (!group.empty())
     return {{what("the group's"),
-             fmt::format("echo {} | sudo tee /sys/fs/cgroup{}/memory.max", size("M"), group),
+             fmt::format("echo {} | sudo tee {}", size("M"),
+                         shell_word(fmt::format("/sys/fs/cgroup{}/memory.max", group))),
              {}}};
   return {docker("CONTAINER"), unit("UNIT")};
 }
@@ -139,13 +172,36 @@ void add_swap(const LogMessage& message, Finding& finding) {
                                  format_bytes(*swapped));
 }
 
+// "python3 (process 2343)"; a log that is cut may not have it.
+std::string victim_words(const LogMessage& message) {
+  const std::string victim = message.text("victim"), invoked_by = message.text("invoked_by");
+  if (!victim.empty()) return fmt::format("{} (process {})", victim, message.number("pid").value_or(0));
+  if (message.text("constraint") == "control group" && invoked_by.empty())
+    return "the processes of a control group";
+  return fmt::format("a process{}, whose name this log does not have",
+                     invoked_by.empty() ? "" : fmt::format(" when {} asked for memory", invoked_by));
+}
+
+Finding explain_nobody(Finding finding) {
+  finding.id = "kernel-oom-kill";
+  finding.title = "The kernel found no process that it may kill when memory ran out";
+  finding.cause =
+      "All processes of the control group, or of the machine, are kept from being killed (oom_score_adj "
+      "-1000): "
+      "whoever asks for memory there waits.";
+  finding.confidence = Confidence::likely;
+  finding.cures = {
+      {"see who holds the memory", "headroom top", {}},
+      {"put a limit on the programs, so that one fails alone", "headroom run --limit SIZE -- COMMAND", {}}};
+  return finding;
+}
+
 Finding explain_group(const LogMessage& message, Finding finding) {
   const auto limit = message.bytes("limit_bytes");
   finding.id = "cgroup-oom-kill";
   finding.title =
-      fmt::format("The kernel killed {} (process {}): its control group's memory limit{} was reached",
-                  message.text("victim"), message.number("pid").value_or(0),
-                  limit ? fmt::format(" of {}", format_bytes(*limit)) : "");
+      fmt::format("The kernel killed {}: its control group's memory limit{} was reached",
+                  victim_words(message), limit ? fmt::format(" of {}", format_bytes(*limit)) : "");
   finding.cause =
       "The group's processes reached its limit: it is smaller than what they need at their worst moment, or "
       "something in it grows for ever.";
@@ -153,15 +209,40 @@ Finding explain_group(const LogMessage& message, Finding finding) {
   finding.confidence = Confidence::likely;
   finding.cures = {
       {"measure what it needs at its worst moment, and see what grew", "headroom trace -- COMMAND", {}}};
-  for (Cure& cure : larger_limits(message.text("control_group"), limit))
-    finding.cures.push_back(std::move(cure));
+  for (Cure& cure : larger_limits(message)) finding.cures.push_back(std::move(cure));
   return finding;
+}
+
+// What belongs to no process comes first where it is much: no process' end would give it back.
+void add_cures(const LogMessage& message, Finding& finding) {
+  const auto hidden = message.bytes("unaccounted_bytes"), total = message.bytes("ram_bytes"),
+             swap = message.bytes("swap_bytes"), swap_free = message.bytes("swap_free_bytes");
+  const bool is_much_hidden = hidden && total && hidden->count > total->count / 10;
+  finding.cures.push_back({"see who holds the memory, the GPU's included", "headroom top",
+                           is_much_hidden ? hidden : std::nullopt});
+  finding.first_cure_meets_cause = is_much_hidden;
+  const std::string largest = message.text("largest_process");
+  if (const auto rss = message.bytes("largest_process_bytes"); rss && !largest.empty())
+    finding.cures.push_back(
+        {fmt::format("make {} smaller, or run it elsewhere: it held most of all processes", largest),
+         "headroom trace -- COMMAND", *rss});
+  finding.cures.push_back({"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}});
+  finding.cures.push_back(
+      {"put a limit on the program, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}});
+  constexpr std::int64_t kPartInUse = 10;
+  if (!swap || swap->count == 0)
+    finding.cures.push_back(make_swap_file("have swap as a reserve", total));
+  else if (swap_free && swap_free->count < swap->count / kPartInUse)
+    finding.cures.push_back(make_swap_file(
+        fmt::format("add swap: all but {} of {} were used", format_bytes(*swap_free), format_bytes(*swap)),
+        total, SwapFile::another));
 }
 
 Finding explain(const LogMessage& message) {
   Finding finding;
   finding.severity = Severity::severe;
   if (message.text("constraint") == "control group") return explain_group(message, finding);
+  if (message.text("constraint") == kNobody) return explain_nobody(finding);
   if (message.text("constraint") == kPanic) {
     finding.id = "kernel-oom-panic";
     finding.title = "The kernel stopped the machine: it was out of memory";
@@ -177,10 +258,11 @@ Finding explain(const LogMessage& message) {
              total = message.bytes("ram_bytes");
   finding.id = "kernel-oom-kill";
   const auto swapped = much_in_swap(message);
-  finding.title = fmt::format("The kernel killed {} (process {}){}{}: the machine was out of memory",
-                              message.text("victim"), message.number("pid").value_or(0),
+  const bool may_be_group = message.text("told_by") == "oom_reaper";
+  finding.title = fmt::format("The kernel killed {}{}{}: {} was out of memory", victim_words(message),
                               held ? fmt::format(", which held {}", format_bytes(*held)) : "",
-                              held && swapped ? fmt::format(" and {} in swap", format_bytes(*swapped)) : "");
+                              held && swapped ? fmt::format(" and {} in swap", format_bytes(*swapped)) : "",
+                              may_be_group ? "the machine, or its control group," : "the machine");
   if (hidden && total && hidden->count > total->count / 10) {
     finding.cause = fmt::format(
         "{} of {} belong to no process, cache or kernel object in the report: that is what the GPU and other "
@@ -200,19 +282,7 @@ Finding explain(const LogMessage& message) {
     finding.confidence = Confidence::possible;
   }
   add_swap(message, finding);
-  finding.cures = {
-      {"see who holds the memory, the GPU's included", "headroom top", {}},
-      {"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}},
-      {"put a limit on the program, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}},
-  };
-  // Where there was swap, its file may be the very one that the command would make.
-  if (message.bytes("swap_bytes").value_or(Bytes{}).count == 0)
-    finding.cures.push_back(make_swap_file("have swap as a reserve", total));
-  const std::string largest = message.text("largest_process");
-  if (const auto rss = message.bytes("largest_process_bytes"); rss && !largest.empty())
-    finding.cures.insert(
-        finding.cures.begin(),
-        {fmt::format("make {} smaller, or run it elsewhere: it held most", largest), "", *rss});
+  add_cures(message, finding);
   return finding;
 }
 
@@ -221,10 +291,11 @@ Finding explain(const LogMessage& message) {
 LogRule oom_kill_rule() {
   LogRule rule{"oom-kill",
                {"oom-kill:constraint=", "Killed process ", "Kill process ", "invoked oom-killer",
-                "not syncing: Out of memory", "deadlocked on memory"},
+                "not syncing: Out of memory", "deadlocked on memory", "oom_reaper: reaped",
+                "memory.oom.group set", "no killable processes"},
                read,
                explain};
-  rule.from_outside = true;
+  rule.from_outside = rule.is_kernel_kill = true;
   return rule;
 }
 

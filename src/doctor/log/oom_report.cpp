@@ -30,9 +30,21 @@ bool is_much_in_swap(Bytes swapped, const std::optional<Bytes>& resident) {
 
 bool OomReport::begins(std::string_view line) { return has(line, "invoked oom-killer"); }
 
-void OomReport::begin() {
+// "python3 invoked oom-killer: gfp_mask=…", behind whatever the log puts there: "[  510.8] ", "host kernel:
+// ".
+void OomReport::begin(std::string_view line) {
   *this = {};
-  open_ = true;
+  open_ = waits_for_kill_ = true;
+  constexpr std::size_t kLongestName = 15;  // the kernel's
+  std::string_view name = trim(line.substr(0, line.find(" invoked oom-killer")));
+  for (const std::string_view end : {"] ", ": "})
+    if (const std::size_t at = name.rfind(end); at != name.npos) name = trim(name.substr(at + end.size()));
+  if (name.size() <= kLongestName) invoked_by_ = name;
+}
+
+void OomReport::note_kill(LogMessage& message) {
+  waits_for_kill_ = false;
+  if (open_ && !group_.empty() && message.text("control_group").empty()) message.add("control_group", group_);
 }
 
 void OomReport::read(std::string_view line, std::int64_t line_number) {
@@ -55,6 +67,12 @@ void OomReport::read(std::string_view line, std::int64_t line_number) {
     read_huge_pages(line);
   } else if (const auto usage = text_after(line, "memory: usage ")) {
     limit_ = size_after(*usage, "limit ");
+  } else if (const auto both = text_after(line, "memory+swap: usage ")) {
+    memory_and_swap_limit_ = size_after(*both, "limit ");
+  } else if (const auto swapped = text_after(line, "swap: usage ")) {
+    group_swap_limit_ = size_after(*swapped, "limit ");
+  } else if (const auto of_group = text_after(line, " killed as a result of limit of ")) {
+    group_ = trim(*of_group);
   } else if (const auto swap = size_after(line, "Total swap = ")) {
     swap_total_ = swap;
   } else if (const auto free = size_after(line, "Free swap  = ")) {
@@ -165,10 +183,17 @@ std::optional<Bytes> OomReport::pages(std::string_view name) const {
 }
 
 std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
-  if (!open_) return std::nullopt;
-  open_ = false;
+  if (!open_ && !waits_for_kill_) return std::nullopt;
+  if (waits_for_kill_) {
+    message.add("invoked_by", invoked_by_);
+    if (limit_) message.add("constraint", "control group");
+    if (!group_.empty()) message.add("control_group", group_);
+  }
+  open_ = waits_for_kill_ = false;
   auto row = add_swap_of_victim(message);
   message.add("limit_bytes", limit_);
+  message.add("memory_and_swap_limit_bytes", memory_and_swap_limit_);
+  message.add("swap_limit_bytes", group_swap_limit_);
   message.add("swap_bytes", swap_total_);
   message.add("swap_free_bytes", swap_free_);
   const auto ram = pages("RAM"), free = pages("free");

@@ -18,8 +18,12 @@ class OomReport {
 
   // Whether the line begins a report; from it on all lines are wanted.
   static bool begins(std::string_view line);
-  void begin();
+  void begin(std::string_view line);
   bool is_open() const { return open_; }
+  // No kill was told since it began.
+  bool waits_for_kill() const { return waits_for_kill_; }
+  // A kill that is told while it is open is of it: it has the group's name where the kernel's line has not.
+  void note_kill(LogMessage& message);
   // A line of the report, or one that came between. The report ends after kMostLines.
   void read(std::string_view line, std::int64_t line_number = 0);
   // The row of a process, as it stands in the log.
@@ -39,10 +43,11 @@ class OomReport {
   std::optional<Row> add_swap_of_victim(LogMessage& message) const;
   std::optional<Bytes> pages(std::string_view name) const;
 
-  bool open_ = false;
+  bool open_ = false, waits_for_kill_ = false;
+  std::string invoked_by_, group_;
   int lines_ = 0;
   std::map<std::string, std::int64_t, std::less<>> pages_;  // by the kernel's own word
-  std::optional<Bytes> limit_, swap_total_, swap_free_;
+  std::optional<Bytes> limit_, memory_and_swap_limit_, group_swap_limit_, swap_total_, swap_free_;
   std::int64_t huge_pages_ = 0;  // bytes, of all sizes and nodes
   std::int64_t page_ = 4096;
   std::int64_t tasks_ = 0, rss_ = 0, largest_ = 0;

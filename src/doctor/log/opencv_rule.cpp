@@ -7,7 +7,17 @@
 namespace headroom::doctor {
 namespace {
 
+constexpr const char* kGpu = "GPU";
+
 std::optional<LogMessage> read(std::string_view line) {
+  // Its GPU modules, in the words of 3 and 4, and of 2: "gpu_mat.cu:116: error: (-217:Gpu API call) out of
+  // memory in function 'allocate'".
+  if (has(line, "Gpu API call) out of memory") || has(line, "Gpu API call (out of memory)")) {
+    LogMessage message;
+    message.subject = kGpu;
+    message.add("memory", kGpu);
+    return message;
+  }
   if (!has(line, "-4:Insufficient memory") && !has(line, "(Insufficient memory)") &&
       !has(line, "OpenCV Error: Insufficient memory") && !has(line, "in function 'OutOfMemoryError'"))
     return std::nullopt;
@@ -32,15 +42,35 @@ Finding explain(const LogMessage& message) {
                       {}}};
     return finding;
   }
+  if (message.subject == kGpu) {
+    finding.title = "OpenCV's GPU module got no GPU memory";
+    finding.cause =
+        "Each cv::cuda::GpuMat has memory of its own, and so has the CUDA context; what else uses the GPU, "
+        "and "
+        "on a Jetson the page cache, left too little.";
+    finding.confidence = Confidence::likely;
+    finding.cures = {{"use matrices again instead of making new ones",
+                      "cv::cuda::setBufferPoolUsage(true); cv::cuda::setBufferPoolConfig(0, 64 << 20, 2);",
+                      {}},
+                     {"see who holds the memory", "headroom top", {}},
+                     {"on a Jetson, give the page cache back before it starts",
+                      "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
+                      {}}};
+    return finding;
+  }
   finding.cause = "A picture, or a batch of them, was larger than the memory that was left.";
   finding.confidence = Confidence::likely;
-  finding.cures = {{"decode at a smaller size", "cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_2)", {}},
+  // Half the width and half the height.
+  const auto saved = requested ? std::optional(Bytes{requested->count / 4 * 3}) : std::nullopt;
+  finding.cures = {{"decode at half the size", "cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_2)", saved},
                    {"keep fewer frames at once", "cv2.VideoCapture.set(cv2.CAP_PROP_BUFFERSIZE, 2)", {}}};
   return finding;
 }
 
 }  // namespace
 
-LogRule opencv_rule() { return {"opencv", {"Insufficient memory", "OutOfMemoryError"}, read, explain}; }
+LogRule opencv_rule() {
+  return {"opencv", {"Insufficient memory", "OutOfMemoryError", "Gpu API call"}, read, explain};
+}
 
 }  // namespace headroom::doctor

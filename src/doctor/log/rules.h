@@ -10,6 +10,7 @@ LogRule cuda_rule();
 LogRule ggml_context_rule();
 LogRule ggml_rule();
 LogRule gpu_listed_rule();
+LogRule gstreamer_rule();
 LogRule heap_limit_rule();
 LogRule host_memory_rule();
 LogRule jetson_utils_rule();

@@ -7,7 +7,6 @@ namespace headroom::doctor {
 namespace {
 
 std::optional<LogMessage> read(std::string_view line) {
-  if (is_prose(line)) return std::nullopt;
   LogMessage message;
   if (has(line, "out of shared memory") && has(line, "dataloader")) {
     message.add("told_by", "PyTorch's DataLoader");

@@ -21,7 +21,17 @@ LogMessage killed(std::string_view command) {
   LogMessage message;
   message.subject = command.substr(0, kLongestCommand);
   message.add("command", message.subject);
+  message.ends_program = true;
   return message;
+}
+
+// As it stands in a command line, where it is whole and holds nothing that a shell would do something with.
+std::string command_or_word(const std::string& command) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+ ";
+  const bool is_plain = !command.starts_with("a ") && command.size() < kLongestCommand &&
+                        command.find_first_not_of(kPlain) == std::string::npos;
+  return is_plain ? command : "COMMAND";
 }
 
 // Of those that start programs: "[ERROR] [detector-1]: process has died [pid 812, exit code -9, cmd '…']",
@@ -122,7 +132,7 @@ Finding explain(const LogMessage& message) {
   finding.cures = {
       {"see whether the kernel did it for want of memory", "journalctl -k | headroom doctor -", {}},
       {"hold it to a limit, so that it alone fails, and with a reason",
-       "headroom run --limit SIZE -- COMMAND",
+       "headroom run --limit SIZE -- " + command_or_word(command),
        {}}};
   if (!message.text("told_by").empty()) {
     finding.cures[1] = {"compile one file at a time: each compiler takes one to several GiB",

@@ -1,5 +1,6 @@
 // "cannot allocate memory in static TLS block": an order of imports that fails on AArch64, and no want of
 // memory.
+#include "base/text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
@@ -10,9 +11,11 @@ std::optional<LogMessage> read(std::string_view line) {
   if (!has(line, "cannot allocate memory in static TLS block")) return std::nullopt;
   LogMessage message;
   if (const std::size_t end = line.find(": cannot allocate"); end != line.npos) {
-    const std::size_t begin = line.substr(0, end).rfind(' ');
-    message.add("library",
-                line.substr(begin == line.npos ? 0 : begin + 1, end - (begin == line.npos ? 0 : begin + 1)));
+    // "ImportError: /usr/lib/…: cannot allocate …": a path may have spaces in it.
+    const std::string_view before = line.substr(0, end);
+    const std::size_t colon = before.rfind(": "), space = before.rfind(' ');
+    const std::size_t begin = colon != before.npos ? colon + 2 : space == before.npos ? 0 : space + 1;
+    message.add("library", before.substr(begin));
   }
   return message;
 }
@@ -28,7 +31,7 @@ Finding explain(const LogMessage& message) {
       "it first.";
   finding.cures = {
       {"load it at the start, or import it first",
-       "LD_PRELOAD=" + (library.empty() ? std::string("/usr/lib/aarch64-linux-gnu/libgomp.so.1") : library),
+       "LD_PRELOAD=" + shell_word(library.empty() ? "/usr/lib/aarch64-linux-gnu/libgomp.so.1" : library),
        {}}};
   return finding;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
@@ -39,9 +40,22 @@ Finding explain(const LogMessage& message) {
     finding.cause = "The workspace was too small for each of its tactics.";
     finding.confidence = Confidence::certain;
   }
-  finding.cures = {{"give the build more workspace, above what the skipped tactics asked for",
-                    "trtexec --onnx=model.onnx --memPoolSize=workspace:MIB",
-                    {}},
+  // Of the tactic that was left out last.
+  const auto requested = message.bytes("requested_bytes"), free = message.bytes("free_bytes");
+  const bool is_known = requested && !is_impossible(*requested);
+  Cure room{"give the build more workspace, above what the skipped tactics asked for",
+            fmt::format("trtexec --onnx=model.onnx --memPoolSize=workspace:{}",
+                        is_known ? std::to_string(mebibytes_above(*requested)) : std::string("MIB")),
+            {}};
+  if (is_known && free && *free < *requested) {
+    finding.cause =
+        fmt::format("The last tactic that was left out asked for {}, and {} of the GPU's memory were free.",
+                    format_bytes(*requested), format_bytes(*free));
+    finding.confidence = Confidence::likely;
+    room = {fmt::format("make room before the build: {} more", format_bytes(*requested - *free)),
+            "headroom top", *requested - *free};
+  }
+  finding.cures = {room,
                    {"build where nothing else uses the GPU", "headroom build-engine model.onnx", {}},
                    {"build with half precision: tactics need half", "trtexec --onnx=model.onnx --fp16", {}}};
   return finding;

@@ -10,12 +10,21 @@
 namespace headroom::doctor {
 namespace {
 
+// Of the builder, which may leave out the tactic that asked, or of an allocator that works for it, too. Who
+// loads or runs an engine has no other tactic.
+bool may_be_builder(std::string_view line) {
+  for (const std::string_view words :
+       {"Requested amount of GPU memory (", "virtualMemoryBuffer", "defaultAllocator", "uilder", "optimizer"})
+    if (has(line, words)) return true;
+  return false;
+}
+
 std::optional<LogMessage> read(std::string_view line) {
-  const bool is_tensorrt = has(line, "TRT") || has(line, "TensorRT") || has(line, "rtSafe") ||
-                           has(line, "virtualMemoryBuffer") || has(line, "Error Code 2: OutOfMemory") ||
-                           has(line, "Requested amount of GPU memory (");
+  const bool is_tensorrt =
+      has(line, "TRT") || has(line, "TensorRT") || has(line, "rtSafe") || has(line, "virtualMemoryBuffer") ||
+      has(line, "Error Code 2: OutOfMemory") || has(line, "Requested amount of GPU memory (") ||
+      has(line, "defaultAllocator.cpp") || has(line, "Error Code 1: Cuda Runtime");  // trtexec's own lines
   if (!is_tensorrt) return std::nullopt;
-  if (is_prose(line) || is_advice(line, "out of memory")) return std::nullopt;
   const bool failed = has(line, "OutOfMemory") || has(line, "(out of memory)") ||
                       has(line, "out of memory") || has(line, "Requested amount of GPU memory");
   if (!failed) return std::nullopt;
@@ -25,6 +34,7 @@ std::optional<LogMessage> read(std::string_view line) {
   if (!requested) requested = size_after(line, "Requested size was ");
   message.add("requested_bytes", requested);
   message.part = requested ? "request" : "error";
+  message.is_final = !may_be_builder(line);
   return message;
 }
 
@@ -47,7 +57,7 @@ Finding explain(const LogMessage& message) {
       {requested ? "build with a workspace of half this request"
                  : "build with a smaller workspace, below what is free",
        "trtexec --onnx=model.onnx --memPoolSize=workspace:" + workspace,
-       {}},
+       requested && !is_impossible(*requested) ? std::optional(Bytes{requested->count / 2}) : std::nullopt},
       {"build with half precision: weights and activations take half",
        "trtexec --onnx=model.onnx --fp16",
        {}},

@@ -27,6 +27,7 @@ std::optional<LogMessage> read(std::string_view line) {
   if (requested && requested->count < kLeastBytes) requested = mebibytes(requested->count);
   message.add("requested_bytes", requested);
   message.part = "skipped";
+  message.answers = true;  // the builder goes on
   if (const auto tactic = integer_after(line, "Skipping tactic ")) message.add("tactic", tactic);
   return message;
 }
@@ -59,10 +60,13 @@ Finding explain(const LogMessage& message) {
 }  // namespace
 
 LogRule tensorrt_tactic_rule() {
-  return {"tensorrt-tactic",
-          {"insufficient memory", "insuficient memory", "insufficient to use tactic", "kipping tactic"},
-          read,
-          explain};
+  LogRule rule{"tensorrt-tactic",
+               {"insufficient memory", "insuficient memory", "insufficient to use tactic", "kipping tactic"},
+               read,
+               explain};
+  rule.answers = "tensorrt";
+  rule.figures_for = "tensorrt-node";
+  return rule;
 }
 
 }  // namespace headroom::doctor

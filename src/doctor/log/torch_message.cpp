@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
@@ -80,10 +81,7 @@ std::optional<LogMessage> read_async(std::string_view line) {
     const std::size_t unit = rest->find("iB");
     return size_after(unit == rest->npos ? *rest : rest->substr(0, unit + 2), ": ");
   };
-  if (const auto gpu = integer_after(line, "Allocation on device ")) {
-    message.add("gpu", gpu);
-    if (*gpu > 0) message.subject = fmt::format("GPU {}", *gpu);
-  }
+  message.add("gpu", integer_after(line, "Allocation on device "));
   message.add("allocated_bytes", figure("Currently allocated"));
   message.add("requested_bytes", figure("Requested "));
   message.add("total_bytes", figure("Device limit"));
@@ -94,8 +92,33 @@ std::optional<LogMessage> read_async(std::string_view line) {
 
 }  // namespace
 
+namespace {
+
+// "torch.OutOfMemoryError: Allocation on device ", and the exception's name alone, of programs that print no
+// more of it.
+std::optional<LogMessage> read_bare(std::string_view line) {
+  std::string_view text = trim(line);
+  constexpr std::string_view kNames[] = {"torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"};
+  const auto rest = text_after(text, "Allocation on device");
+  const bool is_cut = rest && trim(*rest).find_first_not_of("0123456789") == rest->npos;
+  while (text.ends_with(':') || text.ends_with(' ')) text.remove_suffix(1);
+  const bool is_name = std::any_of(std::begin(kNames), std::end(kNames), [text](std::string_view name) {
+    if (!text.ends_with(name)) return false;
+    const std::string_view before = text.substr(0, text.size() - name.size());
+    return before.empty() || before.ends_with("] ") || before.ends_with(": ") || before.ends_with("| ");
+  });
+  if (!is_cut && !is_name) return std::nullopt;
+  LogMessage message;
+  message.part = has(line, "OutOfMemoryError") ? "exception" : "log";
+  if (is_cut) message.add("gpu", integer_after(*rest, ""));
+  return message;
+}
+
+}  // namespace
+
 std::optional<LogMessage> read_torch(std::string_view line) {
   if (has(line, "would exceed allowed memory")) return read_async(line);
+  if (auto bare = read_bare(line)) return bare;
   const auto requested = size_after(line, "ried to allocate ");
   const bool names_itself = has(line, "CUDA out of memory") || has(line, "HIP out of memory") ||
                             has(line, "XPU out of memory") || has(line, "MPS backend out of memory");
@@ -106,11 +129,7 @@ std::optional<LogMessage> read_torch(std::string_view line) {
   if (!(names_itself && requested) && !tells_capacity) return std::nullopt;
   LogMessage message;
   message.add("requested_bytes", requested);
-  if (const auto gpu = integer_after(line, "GPU ")) {
-    message.add("gpu", gpu);
-    // What one GPU lacks is nothing to another; a line that was cut before it is of the usual one.
-    if (*gpu > 0) message.subject = fmt::format("GPU {}", *gpu);
-  }
+  message.add("gpu", integer_after(line, "GPU "));
   if (const std::size_t at = line.find(" total capacity;"); at != line.npos) {  // 1.x: figures before words
     const auto before = [line](std::string_view words) -> std::optional<Bytes> {
       const std::size_t end = line.find(words);
@@ -122,6 +141,9 @@ std::optional<LogMessage> read_torch(std::string_view line) {
     message.add("free_bytes", before(" free"));
     message.add("allocated_bytes", before(" already allocated"));
     message.add("reserved_bytes", before(" reserved in total"));
+    // Up to 1.3: what is reserved and not allocated.
+    message.add("cached_bytes", before(" cached"));
+    message.add("unallocated_bytes", message.bytes("cached_bytes"));
   } else {
     auto total = size_after(line, "total capacity of ");
     if (!total) total = size_after(line, "total capacty of ");  // as 2.0 and 2.1 spell it
@@ -142,7 +164,7 @@ std::optional<LogMessage> read_torch(std::string_view line) {
   const auto allocated = message.bytes("allocated_bytes"), reserved = message.bytes("reserved_bytes");
   if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
     message.add("unallocated_bytes", *reserved - *allocated);
-  message.may_go_on = !has(line, "reserved");  // the last of its figures
+  message.may_go_on = !has(line, "reserved") && !has(line, " cached)");  // the last of its figures
   return message;
 }
 

@@ -131,6 +131,9 @@ std::string words_of(Cause cause, const Figures& figures) {
 // PyTorch up to 2.0, which tells what is "reserved in total", stops at a setting that it does not know. On a
 // Jetson allocations of growing segments are reported to fail at once.
 Cure less_splitting(const LogMessage& message, const Figures& figures) {
+  if (message.bytes("cached_bytes"))
+    return {"give idle blocks back between steps; PyTorch 1.10 and later can keep large ones whole",
+            "torch.cuda.empty_cache()", figures.idle};
   if (!message.bytes("reserved_bytes"))
     return {"let PyTorch grow its segments (not on a Jetson)",
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", figures.idle};
@@ -246,6 +249,21 @@ void add_cures(const LogMessage& message, const Figures& figures, Cause cause, F
   cures.push_back({"see which layer held the memory", "headroom trace -- python3 app.py", {}});
 }
 
+// What one GPU lacks is nothing to another, and two causes have cures of their own.
+std::optional<LogMessage> read(std::string_view line) {
+  auto message = read_torch(line);
+  if (!message) return message;
+  const Figures figures(*message);
+  const Cause cause = cause_of(figures);
+  message->is_vague = cause == Cause::unknown || cause == Cause::cut_off;
+  const std::int64_t gpu = message->number("gpu").value_or(0);
+  if (message->is_vague && gpu == 0) return message;  // one that was cut before it is of the usual GPU
+  message->subject = fmt::format("GPU {} ", gpu);
+  if (!message->is_vague)
+    message->subject += fmt::format("{} {}", static_cast<int>(cause), figures.total.value_or(Bytes{}).count);
+  return message;
+}
+
 Finding explain(const LogMessage& message) {
   const Figures figures(message);
   const Cause cause = cause_of(figures);
@@ -253,11 +271,11 @@ Finding explain(const LogMessage& message) {
   finding.id = "pytorch-out-of-memory";
   finding.severity = Severity::severe;
   const auto gpu = message.number("gpu");
-  finding.title =
-      fmt::format("PyTorch ran out of {} memory: it asked for {}{}{}",
-                  gpu && *gpu > 0 ? fmt::format("GPU {}'s", *gpu) : "GPU", words_for(figures.requested),
-                  figures.free ? fmt::format(", {} were free", format_bytes(*figures.free)) : "",
-                  figures.total ? fmt::format(" of {}", format_bytes(*figures.total)) : "");
+  finding.title = fmt::format("PyTorch ran out of {} memory{}{}{}",
+                              gpu && *gpu > 0 ? fmt::format("GPU {}'s", *gpu) : "GPU",
+                              figures.requested ? ": it asked for " + format_bytes(*figures.requested) : "",
+                              figures.free ? fmt::format(", {} were free", format_bytes(*figures.free)) : "",
+                              figures.total ? fmt::format(" of {}", format_bytes(*figures.total)) : "");
   finding.cause = words_of(cause, figures);
   finding.confidence = cause == Cause::too_large || cause == Cause::own_share ? Confidence::certain
                        : cause == Cause::unknown || cause == Cause::cut_off   ? Confidence::possible
@@ -270,8 +288,9 @@ Finding explain(const LogMessage& message) {
 
 LogRule torch_rule() {
   return {"pytorch",
-          {"ut of memory. Tried", " total capac", "would exceed allowed memory", "MPS backend out of memory"},
-          read_torch,
+          {"ut of memory. Tried", " total capac", "would exceed allowed memory", "MPS backend out of memory",
+           "Allocation on device", "OutOfMemoryError"},
+          read,
           explain};
 }
 

@@ -701,5 +701,224 @@ TEST(LogEvents, HostileFiguresOverflowNothing) {
   ASSERT_EQ(findings.size(), 1U);
 }
 
+// What other programs retry beside a failure answers nothing: an exporter of traces, an upload, a connection.
+TEST(LogRetries, OtherProgramsRetriesAnswerNothing) {
+  for (const std::string retry :
+       {"Transient error Internal Server Error encountered while exporting span batch, retrying in 0.89s.",
+        "urllib3: Retrying upload of smaller chunk", "connection lost, retrying with fewer workers"}) {
+    EXPECT_FALSE(doctor::tells_retry(retry)) << retry;
+    EXPECT_EQ(findings_of({kTorch, retry, "epoch 1"}).at(0).severity, Severity::severe) << retry;
+  }
+  const std::string tiled =
+      "Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.";
+  EXPECT_EQ(findings_of({kTorch, tiled, "epoch 1"}).at(0).severity, Severity::warning);
+}
+
+// An exception that ended a program, or the program's end, is answered by no later line.
+TEST(LogRetries, WhatEndedATracebackOrAProgramIsAnsweredByNothing) {
+  const std::string retry = "Decreasing batch size to: 4.";
+  EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"serve.py\", line 10, in <module>",
+                         "    model(x)", kTorch, retry, "epoch 1"})
+                .at(0)
+                .severity,
+            Severity::severe);
+  EXPECT_EQ(findings_of({"app | Traceback (most recent call last):", "app |   File \"a.py\", line 1",
+                         "app | " + kTorch, "app | " + retry, "app | epoch 1"})
+                .at(0)
+                .severity,
+            Severity::severe);
+  EXPECT_EQ(findings_of({kTorch, "Aborted (core dumped)", retry, "epoch 1"}).at(0).severity,
+            Severity::severe);
+  // What is told behind a traceback of something else is no end of one.
+  EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"a.py\", line 1", "KeyError: 'x'",
+                         kTorch, retry, "epoch 1"})
+                .at(0)
+                .severity,
+            Severity::warning);
+}
+
+TEST(LogRetries, ABuilderOfAnotherEngineDoesNotAnswerTheRuntime) {
+  const std::string skipped =
+      "[W] [TRT] Skipping tactic 3 due to insufficient memory on requested size of 4294967296 detected for "
+      "tactic 0x4.";
+  const auto severity = [&](const std::string& refused) {
+    for (const Finding& finding : findings_of({refused, "building secondary engine", skipped}))
+      if (finding.id == "tensorrt-out-of-memory") return finding.severity;
+    return Severity::benign;
+  };
+  EXPECT_EQ(
+      severity("[TRT] [E] IExecutionContext::createExecutionContext: Error Code 2: OutOfMemory (Requested "
+               "size was 4831838208 bytes.)"),
+      Severity::severe);
+  EXPECT_EQ(
+      severity("WARNING: [TRT]: Requested amount of GPU memory (4294967296 bytes) could not be allocated."),
+      Severity::warning);
+}
+
+TEST(LogEvents, ALineThatTellsItsFallbackIsNoAlarm) {
+  const auto findings = findings_of({"[INFO] Falling back to CPU: CUDA out of memory"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_THAT(findings[0].title, HasSubstr("it went on without"));
+}
+
+TEST(LogEvents, TwoGroupsTwoVictimsAndTwoCausesAreTwoFindings) {
+  const auto kill = [](const std::string& group, int pid) {
+    return fmt::format(
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg={0},task_memcg={0},task=python3,pid={"
+        "1},"
+        "uid=0",
+        group, pid);
+  };
+  EXPECT_EQ(findings_of({kill("/docker/a", 1), kill("/docker/b", 2)}).size(), 2U);
+  const auto earlyoom = [](const std::string& name) {
+    return "sending SIGTERM to process 4321 uid 1000 \"" + name + "\": badness 800, VmRSS 3456 MiB";
+  };
+  EXPECT_EQ(findings_of({earlyoom("python3.10 -m"), earlyoom("Isolated Web Co")}).size(), 2U);
+  const std::string own =
+      "RuntimeError: CUDA out of memory. Tried to allocate 64.00 MiB (GPU 0; 4.00 GiB total capacity; 3.35 "
+      "GiB "
+      "already allocated; 0 bytes free; 3.41 GiB reserved in total by PyTorch)";
+  const std::string other =
+      "RuntimeError: CUDA out of memory. Tried to allocate 8.13 GiB (GPU 0; 10.76 GiB total capacity; 643.57 "
+      "MiB "
+      "already allocated; 8.20 GiB free; 1.00 GiB reserved in total by PyTorch)";
+  EXPECT_EQ(findings_of({own, "x", other}).size(), 2U);
+  EXPECT_EQ(findings_of({own, "x", own}).size(), 1U);
+}
+
+TEST(LogEvents, OfTwoKillsOfOneNameTheLargerStands) {
+  const auto killed = [](int pid, const std::string& size) {
+    return fmt::format(
+        "Out of memory: Killed process {} (python3) total-vm:9000000kB, anon-rss:{}kB, file-rss:0kB", pid,
+        size);
+  };
+  const auto findings = findings_of({killed(100, "10"), killed(200, "8000000")});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 2);
+  EXPECT_EQ(figure(findings[0], "anonymous_bytes"), 8000000LL * 1024);
+}
+
+// A kill, and what the kernel says of it besides.
+TEST(LogEvents, TheReaperAndTheGroupAddNoKill) {
+  const auto findings = findings_of(
+      {"Memory cgroup out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
+       "Tasks in /kubepods/pod1 are going to be killed due to memory.oom.group set",
+       "oom_reaper: reaped process 8 (app), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+}
+
+TEST(LogEvents, AnOldKernelsGroupIsTheReports) {
+  const auto findings = findings_of(
+      {"python3 invoked oom-killer: gfp_mask=0x0", "memory: usage 2097152kB, limit 2097152kB, failcnt 1",
+       "memory+swap: usage 2500000kB, limit 4194304kB, failcnt 0",
+       "Memory cgroup out of memory: Kill process 8 (app) score 1000 or sacrifice child",
+       "Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB"});
+  ASSERT_EQ(findings.size(), 1U);
+  // Two GiB of swap stay beside half a GiB more of memory.
+  EXPECT_THAT(commands_of(findings[0]),
+              testing::Contains("docker update --memory=2560m --memory-swap=4608m CONTAINER"));
+}
+
+// What a log holds is one word of a command, whatever is in it.
+TEST(LogEvents, NamesFromLogsAreQuotedInCommands) {
+  EXPECT_THAT(
+      commands_of(findings_of({"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/a; rm -rf "
+                               "~;#/b,task_memcg=/x,task=evil,pid=77,uid=0"})
+                      .at(0)),
+      testing::Contains("echo SIZE | sudo tee '/sys/fs/cgroup/a; rm -rf ~;#/b/memory.max'"));
+  EXPECT_THAT(
+      commands_of(findings_of({"systemd-oomd[612]: Killed /user.slice/app-a\\x2db-4242.scope due to memory "
+                               "pressure for /user.slice being 62.10% > 50.00% for > 20s"})
+                      .at(0)),
+      testing::Contains("sudo systemctl set-property 'app-a\\x2db-4242.scope' ManagedOOMPreference=avoid"));
+  EXPECT_THAT(
+      commands_of(
+          findings_of({"sending SIGTERM to process 4 uid 1000 \"a'; rm -rf ~; '\": badness 800"}).at(0)),
+      testing::Contains("earlyoom --avoid '^a'\\''; rm -rf ~; '\\''$'"));
+  EXPECT_THAT(
+      commands_of(findings_of({"sending SIGTERM to process 4 uid 1000 \"python3.10\": badness 800"}).at(0)),
+      testing::Contains("earlyoom --avoid '^python3\\.10$'"));
+  EXPECT_THAT(
+      commands_of(
+          findings_of({"ImportError: /opt/x y/libgomp.so.1: cannot allocate memory in static TLS block"})
+              .at(0)),
+      testing::Contains("LD_PRELOAD='/opt/x y/libgomp.so.1'"));
+}
+
+// A record of JSON has several lines and one number.
+TEST(LogEvents, AMessageOfSeveralLinesInOneRecordIsWhole) {
+  const auto findings = findings_of(
+      {R"({"level": "error", "msg": "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated : 14.81 GiB\nRequested : 320.00 MiB\nDevice limit : 15.92 GiB\nFree (according to CUDA): 0 bytes\n"})"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(figure(findings[0], "requested_bytes"), 320 << 20);
+  EXPECT_EQ(figure(findings[0], "free_bytes"), 0);
+}
+
+TEST(LogEvents, WhatPyTorchUpTo13CalledCachedLiesIdle) {
+  const auto findings =
+      findings_of({"RuntimeError: CUDA out of memory. Tried to allocate 32.00 MiB (GPU 0; 7.79 GiB total "
+                   "capacity; 6.04 GiB "
+                   "already allocated; 21.00 MiB free; 1.25 GiB cached)"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].cause, HasSubstr("Fragmentation"));
+  EXPECT_EQ(findings[0].cures.at(0).command, "torch.cuda.empty_cache()");
+}
+
+TEST(LogEvents, ComfyUisShortMessageIsOneFailure) {
+  const auto findings =
+      findings_of({"!!! Exception during processing !!! Allocation on device ",
+                   "Traceback (most recent call last):", "  File \"execution.py\", line 317, in execute",
+                   "torch.OutOfMemoryError: Allocation on device ", "",
+                   "Got an OOM, unloading all loaded models.", "Prompt executed in 12.04 seconds"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(findings[0].times, 1);
+}
+
+TEST(LogEvents, GgmlsCacheIsWhereItsBufferIs) {
+  const auto host =
+      findings_of({"ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size "
+                   "17179869216",
+                   "llama_kv_cache_init: failed to allocate buffer for kv cache"});
+  ASSERT_EQ(host.size(), 1U);
+  EXPECT_EQ(host[0].times, 1);
+  EXPECT_THAT(host[0].title, HasSubstr("in the host's memory"));
+  // Its growing pool speaks in the driver's words.
+  const auto pool =
+      findings_of({"CUDA error: out of memory",
+                   "  current device: 0, in function alloc at ggml/src/ggml-cuda/ggml-cuda.cu:514",
+                   "  cuMemCreate(&handle, reserve_size, &prop, 0)"});
+  ASSERT_EQ(pool.size(), 1U);
+  EXPECT_EQ(pool[0].id, "ggml-out-of-memory");
+}
+
+TEST(LogEvents, TensorRtsTwoErrorsAreOneEvent) {
+  const auto findings = findings_of(
+      {"[E] Error[1]: [defaultAllocator.cpp::allocateAsync::48] Error Code 1: Cuda Runtime (out of memory)",
+       "[E] Error[2]: [executionContext.cpp::ExecutionContext::582] Error Code 2: OutOfMemory (Requested "
+       "size was "
+       "2147483648 bytes.)"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].times, 1);
+  EXPECT_EQ(figure(findings[0], "requested_bytes"), 2147483648);
+}
+
+// More workspace would find no more where the GPU had less.
+TEST(LogEvents, TensorRtsNodeIsToldWhatItsTacticLacked) {
+  const auto findings = findings_of(
+      {"[W] [TRT] Tactic Device request: 4457MB Available: 2895MB. Device memory is insufficient to use "
+       "tactic.",
+       "[W] [TRT] UNSUPPORTED_STATE: Skipping tactic 0 due to insufficient memory on requested size of 4457 "
+       "detected for tactic 0x0000000000000000.",
+       "[E] Error[10]: [optimizer.cpp::computeCosts::3728] Error Code 10: Internal Error (Could not find any "
+       "implementation for node {ForeignNode[/model.22/dfl/Reshape...]}.)"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "tensorrt-no-implementation");
+  EXPECT_EQ(findings[0].cures.at(0).saves, mebibytes(4457 - 2895));
+  EXPECT_THAT(commands_of(findings[0]), testing::Each(testing::Not(HasSubstr("workspace"))));
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -1,0 +1,52 @@
+// GStreamer and DeepStream could not get their buffers.
+#include "doctor/log/message_text.h"
+#include "doctor/log/rules.h"
+
+namespace headroom::doctor {
+namespace {
+
+std::optional<LogMessage> read(std::string_view line) {
+  LogMessage message;
+  // "NvDsInferContext[UID 1]: Error in NvDsInferContextImpl::allocateBuffers() … Failed to allocate cuda
+  // output buffer during context initialization"
+  for (const std::string_view words :
+       {"Failed to allocate cuda output buffer", "Failed to allocate cuda input buffer"})
+    if (has(line, words)) {
+      message.add("told_by", "DeepStream");
+      return message;
+    }
+  if (has(line, "NvBufSurfaceAllocate failed") || has(line, "NvBufSurfaceCreate failed") ||
+      has(line, "nvbufsurface: Failed to allocate buffer")) {
+    message.add("told_by", "NvBufSurface");
+    return message;
+  }
+  if (!has(line, "Failed to allocate required memory")) return std::nullopt;
+  message.add("told_by", "GStreamer");
+  return message;
+}
+
+Finding explain(const LogMessage& message) {
+  Finding finding;
+  finding.id = "gstreamer-allocation-failed";
+  finding.severity = Severity::severe;
+  finding.title = message.text("told_by") + " could not allocate the buffers of a pipeline";
+  finding.cause =
+      "Too little memory for frames at that size and number, or buffers that the driver cannot make: these "
+      "words do not tell which.";
+  finding.confidence = Confidence::possible;
+  finding.cures = {{"see who holds the memory while it starts", "headroom top", {}},
+                   {"keep fewer buffers in the decoder", "nvv4l2decoder num-extra-surfaces=0", {}},
+                   {"use a smaller batch and frame", "nvstreammux batch-size=1 width=1280 height=720", {}}};
+  return finding;
+}
+
+}  // namespace
+
+LogRule gstreamer_rule() {
+  return {"gstreamer",
+          {"Failed to allocate cuda", "NvBufSurface", "nvbufsurface: Failed", "allocate required memory"},
+          read,
+          explain};
+}
+
+}  // namespace headroom::doctor
