@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/result.h"
@@ -15,6 +17,15 @@ struct Examination {
   doctor::LogFindings logs;
   std::vector<Finding> findings;  // of all that is no log
   std::vector<report::ExaminedInput> examined;
+  // By whole path: what is named twice, or by itself and by its folder, or beside a recording, is read once.
+  std::set<std::string> seen;
+
+  // False if it was there before.
+  bool is_new(const std::filesystem::path& path) {
+    std::error_code code;
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(path, code);
+    return code || seen.insert(whole.string()).second;
+  }
 };
 
 // What a file that is neither text nor Headroom's own is: an error where it was named, and left out where it

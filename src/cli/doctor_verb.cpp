@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -16,6 +15,7 @@
 #include "cli/exit_code.h"
 #include "cli/run_inputs.h"
 #include "doctor/log/log_findings.h"
+#include "doctor/next_command.h"
 #include "report/finding_views.h"
 
 namespace headroom::cli {
@@ -60,12 +60,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
     if (!first_error) first_error = std::move(read.error());
   };
   Examination examination;
-  std::set<std::string> seen;  // a file that is named twice, or by itself and by its folder, is one
   const auto read = [&](const std::string& path, IfBinary if_binary) {
-    std::error_code code;
-    const std::filesystem::path whole = std::filesystem::weakly_canonical(path, code);
-    if (path == "-" || code || seen.insert(whole.string()).second)
-      note(read_doctor_input(path, if_binary, examination));
+    if (path == "-" || examination.is_new(path)) note(read_doctor_input(path, if_binary, examination));
   };
   for (const std::string& file : files) {
     std::error_code code;
@@ -79,9 +75,13 @@ Result<int> run(const std::vector<std::string>& arguments) {
       note(forward_error(inside));
       continue;
     }
-    if (inside->left_out > 0)
+    if (inside->left_out > 0) {
       log::warning("{} holds more than {} files; {} were not read", file, FolderInputs::kMostFiles,
                    inside->left_out);
+      examination.examined.push_back({file, "folder",
+                                      fmt::format("it holds more than {} files; {} were not read",
+                                                  FolderInputs::kMostFiles, inside->left_out)});
+    }
     for (const std::string& path : inside->paths) read(path, IfBinary::leave_out);
   }
   if (live) note(examine_machine(values->has("sysroot") ? values->text("sysroot") : "/", examination));
@@ -105,7 +105,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
   else if (values->toggle("markdown"))
     print_output(findings_to_markdown(report));
   else if (!first_error || !report.findings.empty())
-    print_output(findings_to_terminal(report, wants_color(*values)));
+    print_output(findings_to_terminal(report, wants_color(*values)) +
+                 fmt::format("\nNext: {}\n", doctor::next_command(report, tries)));
   if (first_error) return tl::unexpected(std::move(*first_error));
   if (trials.interrupted) {
     log::warning("interrupted; what was not tried before is not told");

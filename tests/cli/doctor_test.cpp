@@ -1,6 +1,8 @@
 // `headroom doctor` as a person and as a CI job uses it.
 #include <fcntl.h>
 
+#include <map>
+
 #include "cli/command.h"
 
 namespace headroom::test {
@@ -9,6 +11,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 using Words = std::vector<std::string>;
 
@@ -42,9 +45,11 @@ TEST_F(Doctor, WithoutIsZero) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, StartsWith("benign: A GPU of 7.44 GiB was listed"));
   write_text(folder_ / "empty.log", "");
-  EXPECT_EQ(run({"empty.log"}).out, "nothing found\n  looked at empty.log: it is empty\n");
+  EXPECT_EQ(run({"empty.log"}).out,
+            "nothing found\n  looked at empty.log: it is empty\n\nNext: headroom doctor --live\n");
   write_text(folder_ / "calm.log", "start\nend");
-  EXPECT_EQ(run({"calm.log"}).out, "nothing found\n  looked at calm.log: a log of 2 lines\n");
+  EXPECT_EQ(run({"calm.log"}).out,
+            "nothing found\n  looked at calm.log: a log of 2 lines\n\nNext: headroom doctor --live\n");
 }
 
 TEST_F(Doctor, WhatIsNoTextIsSaidToBeNone) {
@@ -210,6 +215,30 @@ TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("looked at app.hrec: a recording of headroom trace; no layer repeats in it"),
                     HasSubstr("looked at app.hrec.d/")));
+  // By itself and by its folder it is read once, and of small processes in which leaks could not be told
+  // there is no note.
+  const CommandResult folder = run({".", "app.hrec", "--json"});
+  const auto document = parse_json(folder.out);
+  ASSERT_TRUE(document.has_value());
+  std::map<std::string, int> read;
+  for (const auto& each : (*document)["examined"]) ++read[each["input"].get<std::string>()];
+  for (const auto& [input, times] : read) EXPECT_EQ(times, 1) << input;
+  int notes = 0;
+  for (const auto& finding : (*document)["findings"]) notes += finding["id"] == "leaks-not-judged" ? 1 : 0;
+  EXPECT_LE(notes, 2);
+}
+
+// Every answer ends with what to do next, as it can be run.
+TEST_F(Doctor, TellsTheNextCommand) {
+  write_text(folder_ / "kill.log", "  101 Killed                  python3 main.py\n");
+  EXPECT_THAT(run({"kill.log"}).out, HasSubstr("\n\nNext: journalctl -k | headroom doctor -\n"));
+  EXPECT_THAT(run({"kill.log", "--json"}).out, Not(HasSubstr("Next: ")));
+}
+
+// A path is one word of what is proposed.
+TEST_F(Doctor, APathWithSpacesIsQuotedInHints) {
+  write_text(folder_ / "u 16.log", std::string("\xff\xfe") + "a");
+  EXPECT_THAT(run({"u 16.log"}).err, HasSubstr("iconv -f UTF-16 -t UTF-8 'u 16.log' | headroom doctor -"));
 }
 
 TEST_F(Doctor, LiveLooksAtTheMachine) {
