@@ -81,7 +81,13 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::vector<s
     const std::string name = fmt::format(
         "run {}{}", run.id, run.commit.empty() ? "" : fmt::format(" ({})", begin_of(run.commit, 10)));
     auto result = report::read_report(run.report, fmt::format("{} of the history", name));
-    if (!result) return forward_error(result);
+    // It lies in the history, where nobody mends it.
+    if (!result)
+      return input_error(
+          fmt::format("{} of the history cannot be read", name), result.error().sentence(),
+          fmt::format("headroom history remove {} takes it out; add it again, if its folder is "
+                      "still there",
+                      run.id));
     loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
     const BenchResult& kept = *loaded.results.back();
     analysis::ComparedRun compared{name, &kept, {}};

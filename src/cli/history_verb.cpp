@@ -258,7 +258,13 @@ Result<NewRuns> newest_runs(RunHistory& history) {
     return input_error("there is nothing to compare", "the history has no run", "headroom history add RUN");
   const KeptRun newest = kept->front();
   if (!newest.commit.empty()) {
-    choice = {{}, newest.commit, newest.label, newest.host, {}, {}, {}, {}};
+    // Added under its short SHA and its whole one, it is one commit. Where a short one is of several commits
+    // it is none but itself.
+    const auto forms = history.forms_of_commit(newest.commit);
+    choice = {};
+    choice.commits = forms ? *forms : std::vector{newest.commit};
+    choice.label = newest.label;
+    choice.host = newest.host;
     kept = history.load(choice);
     if (!kept) return forward_error(kept);
   }
@@ -304,9 +310,12 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
   if (values.has("label")) choice.label = label_of(values);
   if (values.has("host")) choice.host = values.text("host");
   if (values.has("commit")) {
-    choice.commit = values.text("commit");
-    if (runs.empty() && choice.but_commit.starts_with(choice.commit))
-      return usage_error(fmt::format("there is nothing to compare {} with", choice.commit),
+    const std::string named = values.text("commit");
+    auto forms = history->forms_of_commit(named);
+    if (!forms) return forward_error(forms);
+    choice.commits = forms->empty() ? std::vector{named} : std::move(*forms);
+    if (runs.empty() && history::is_same_commit(choice.commits.front(), choice.but_commit))
+      return usage_error(fmt::format("there is nothing to compare {} with", named),
                          "it is the newest commit itself", "name an earlier one, or leave --commit out");
     if (!runs.empty()) choice.but_commit.clear();
     choice.until.clear();  // whoever names a commit may mean a later one
@@ -328,7 +337,7 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
             "the history has no other run of these models on {}{}{}{}", choice.host.value_or("a machine"),
             choice.until.empty() ? "" : fmt::format(" made before {}", choice.until),
             choice.label && !choice.label->empty() ? fmt::format(" with the label '{}'", *choice.label) : "",
-            choice.commit.empty() ? "" : " of commit " + choice.commit),
+            choice.commits.empty() ? "" : " of commit " + values.text("commit")),
         "headroom history list shows them; --host, --label and --commit choose");
   auto before = side_of(*kept, choice.models);
   if (!before) return forward_error(before);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/text.h"
 #include "base/timestamp.h"
@@ -28,12 +29,6 @@ KeptRun run_of(const std::vector<Cell>& row) {
           {},
           {},
           {}};
-}
-
-// As the database counts them: UTF-8's first bytes.
-std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
 // A short SHA and the whole one are the same commit.
@@ -64,14 +59,8 @@ std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
     for (const std::string& value : all) places.push_back(place_of(value));
     return fmt::format("{}", fmt::join(places, ", "));
   };
-  if (!choice.commit.empty()) {
-    const std::string whole = place_of(choice.commit), begin = place_of(choice.commit);
-    conditions.push_back(
-        fmt::format("(commit_sha = {0} OR (substr(commit_sha, 1, {1}) = {2} AND NOT EXISTS (SELECT 1 FROM "
-                    "headroom_runs AS same "
-                    "WHERE same.commit_sha = {2})))",
-                    whole, characters(choice.commit), begin));
-  }
+  if (!choice.commits.empty())
+    conditions.push_back(fmt::format("commit_sha IN ({})", list_of(choice.commits)));
   if (choice.label) conditions.push_back(fmt::format("label = {}", place_of(*choice.label)));
   if (choice.host) conditions.push_back(fmt::format("host = {}", place_of(*choice.host)));
   if (!choice.started_at.empty())
@@ -89,9 +78,15 @@ std::string where_of(const RunChoice& choice, std::vector<Cell>& values) {
 }
 
 // By when they were made; in a database that is text of several zones.
-bool was_made_before(const KeptRun& a, const KeptRun& b) {
-  const auto made_a = parse_timestamp(a.started_at), made_b = parse_timestamp(b.started_at);
-  return made_a != made_b ? made_a < made_b : a.id < b.id;
+void sort_by_time(std::vector<KeptRun>& runs) {
+  std::vector<std::pair<std::optional<std::int64_t>, std::size_t>> order;
+  for (std::size_t i = 0; i < runs.size(); ++i) order.emplace_back(parse_timestamp(runs[i].started_at), i);
+  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : runs[a.second].id < runs[b.second].id;
+  });
+  std::vector<KeptRun> sorted;
+  for (const auto& [time, i] : order) sorted.push_back(std::move(runs[i]));
+  runs = std::move(sorted);
 }
 
 }  // namespace
@@ -184,6 +179,25 @@ Result<bool> RunHistory::insert(const KeptRun& run) {
   return true;
 }
 
+Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& named) {
+  auto rows = database_->query("SELECT DISTINCT commit_sha FROM headroom_runs ORDER BY commit_sha");
+  if (!rows) return forward_error(rows);
+  std::vector<std::string> forms, longer;
+  for (const auto& row : *rows) {
+    const std::string kept = text_of(row[0]);
+    if (is_same_commit(kept, named)) forms.push_back(kept);
+    if (kept.starts_with(named)) longer.push_back(kept);
+  }
+  if (forms.empty()) forms = std::move(longer);
+  const bool are_one = std::all_of(forms.begin(), forms.end(), [&](const std::string& a) {
+    return std::all_of(forms.begin(), forms.end(),
+                       [&](const std::string& b) { return is_same_commit(a, b); });
+  });
+  if (are_one) return forms;
+  return usage_error(fmt::format("the commit {} is ambiguous", named),
+                     fmt::format("the history has {}", fmt::join(forms, ", ")), "give more of its name");
+}
+
 Result<std::size_t> RunHistory::add(const std::vector<KeptRun>& runs) {
   if (auto begun = database_->begin_writing(); !begun) return forward_error(begun);
   std::size_t added = 0;
@@ -218,7 +232,7 @@ Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
   for (const auto& row : *rows) runs.push_back(run_of(row));
   if (const auto until = parse_timestamp(choice.until))
     std::erase_if(runs, [&](const KeptRun& run) { return parse_timestamp(run.started_at) > until; });
-  std::sort(runs.begin(), runs.end(), was_made_before);
+  sort_by_time(runs);
   if (choice.last && runs.size() > static_cast<std::size_t>(*choice.last))
     runs.erase(runs.begin(), runs.end() - *choice.last);
   if (runs.empty()) return runs;
@@ -279,7 +293,7 @@ Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, cons
     run.figures.push_back({text_of(row[7]), metric, parse_number<double>(text_of(row[8])).value_or(0)});
     runs.push_back(std::move(run));
   }
-  std::stable_sort(runs.begin(), runs.end(), was_made_before);
+  sort_by_time(runs);
   return runs;
 }
 

@@ -33,7 +33,7 @@ struct KeptRun {
 // Which runs; what is not given is of all.
 struct RunChoice {
   std::optional<std::int64_t> last;  // the newest of them
-  std::string commit;                // that one, or else all that begin with it
+  std::vector<std::string> commits;  // of one of these, as forms_of_commit() names them
   std::optional<std::string> label, host;
   std::vector<std::string> models;  // runs that have a figure of one of them, or none at all (it failed)
   std::string but_commit;  // nor its own shorter or longer form, where both have seven hex digits or more
@@ -50,6 +50,11 @@ class RunHistory {
   // `create`: also where there is none yet. Errors: as open_database(), another schema, or a database that
   // holds something else.
   static Result<RunHistory> open(const std::string& place, bool create);
+
+  // As which names the history keeps a commit: by its own, by shorter and longer forms of its SHA, or, where
+  // it has none of these, by the one that begins so. None where there is no such commit; an error that names
+  // them where there are several.
+  Result<std::vector<std::string>> forms_of_commit(const std::string& named);
 
   // All of them or none; returns how many were not there before.
   Result<std::size_t> add(const std::vector<KeptRun>& runs);

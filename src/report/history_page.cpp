@@ -103,7 +103,8 @@ std::string chart_of(const RunMetric& metric, const HistorySeries& series) {
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{} {}\n{} ({} runs)</title></circle>\n", x, y,
         escaped_html(short_commit(point.commit)), escaped_html(without_fraction(point.started_at)),
         words_for(metric, point.median()), point.values.size());
-    if ((points - 1 - i) % step == 0)  // the last one always
+    // The first and the last always; none so near to the first that they would lie on each other.
+    if (i == 0 || ((points - 1 - i) % step == 0 && i >= step))
       svg += fmt::format("<text x=\"{:.1f}\" y=\"222\" text-anchor=\"middle\">{}</text>\n", x,
                          escaped_html(short_commit(point.commit)));
   }
@@ -115,21 +116,25 @@ constexpr std::string_view kStyle =
     "dark;--text:#222;--back:#fff;--weak:#555;--grid:#ddd;--line:#1565c0;--run:#90b8e0}"
     "@media(prefers-color-scheme:dark){:root{--text:#ddd;--back:#16181c;--weak:#aaa;--grid:#3a3d44;"
     "--line:#6fb1ff;--run:#3d6390}}"
-    "body{font:14px system-ui,sans-serif;max-width:840px;margin:2em auto;color:var(--text);"
+    "body{font:14px system-ui,sans-serif;max-width:840px;margin:2em auto;padding:0 1em;color:var(--text);"
     "background:var(--back)}text{font-size:11px;fill:var(--weak)}.grid{stroke:var(--grid)}"
     "circle{fill:var(--line)}.run{fill:var(--run)}polyline{fill:none;stroke:var(--line);stroke-width:1.5}"
-    "td,th{padding:2px 12px;text-align:right}td:first-child,th:first-child{text-align:left}";
+    "h1,h2,p{overflow-wrap:anywhere}.wide{overflow-x:auto}svg{display:block;width:100%;min-width:640px}"
+    "td,th{padding:2px "
+    "12px;text-align:right;white-space:nowrap}td:first-child,th:first-child{text-align:left}";
 
 }  // namespace
 
 std::string history_plot_to_html(const RunMetric& metric, const std::vector<HistorySeries>& all) {
   std::string page = fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} over commits</title>\n"
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\"><title>{0} over commits</title>\n"
       "<style>{2}</style></head>\n<body><h1>{0}</h1><p>{1}</p>\n",
       metric.name, metric.help, kStyle);
   for (const HistorySeries& series : all) {
     page += fmt::format(
-        "<h2>{}</h2>\n{}<table><tr><th>commit</th><th>started</th><th>runs</th><th>lowest</th>"
+        "<h2>{}</h2>\n<div class=\"wide\">{}</div><div "
+        "class=\"wide\"><table><tr><th>commit</th><th>started</th><th>runs</th><th>lowest</th>"
         "<th>median</th><th>highest</th><th>change</th></tr>\n",
         escaped_html(series.model), chart_of(metric, series));
     std::optional<double> before;
@@ -142,7 +147,7 @@ std::string history_plot_to_html(const RunMetric& metric, const std::vector<Hist
           words_for(metric, point.values.back()), change);
       before = point.median();
     }
-    page += "</table>\n";
+    page += "</table></div>\n";
   }
   return page + "</body></html>\n";
 }

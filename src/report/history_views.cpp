@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 
 #include "analysis/metric_gate.h"
 #include "base/display_width.h"
@@ -55,8 +57,36 @@ double HistoryPoint::median() const {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+namespace {
+
+// The points of a series by their commits: of thousands each run finds its own.
+class PointsByCommit {
+ public:
+  // The place of a commit's point, by whichever of its forms it is known; absent where it has none yet.
+  std::optional<std::size_t> find(const std::string& commit) const {
+    if (commit.empty()) return std::nullopt;  // without a commit each run is a point of its own
+    const auto next = places_.lower_bound(commit);
+    if (next != places_.end() && history::is_same_commit(next->first, commit)) return next->second;
+    for (std::size_t size = commit.size(); size-- > 1;)
+      if (const auto shorter = places_.find(commit.substr(0, size));
+          shorter != places_.end() && history::is_same_commit(shorter->first, commit))
+        return shorter->second;
+    return std::nullopt;
+  }
+  void add(const std::string& commit, std::size_t place) {
+    if (!commit.empty()) places_.emplace(commit, place);
+  }
+
+ private:
+  std::map<std::string, std::size_t> places_;
+};
+
+}  // namespace
+
 std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
   std::vector<HistorySeries> all;
+  std::map<std::string, std::size_t> by_name;
+  std::vector<PointsByCommit> points;  // of each series
   const bool one_host = std::all_of(runs.begin(), runs.end(),
                                     [&](const KeptRun& run) { return run.host == runs.front().host; });
   const bool one_label = std::all_of(runs.begin(), runs.end(),
@@ -67,18 +97,20 @@ std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
       std::string name = figure.model;
       if (!one_host) name += fmt::format(" on {}", run.host);
       if (!one_label) name += run.label.empty() ? ", no label" : fmt::format(", label {}", run.label);
-      auto series = std::find_if(all.begin(), all.end(),
-                                 [&](const HistorySeries& known) { return known.model == name; });
-      if (series == all.end()) series = all.insert(all.end(), {name, {}});
-      // Without a commit each run is a point of its own.
-      auto point = std::find_if(series->points.begin(), series->points.end(), [&](const HistoryPoint& known) {
-        return history::is_same_commit(run.commit, known.commit);
-      });
-      if (point == series->points.end())
-        point = series->points.insert(series->points.end(), {run.commit, run.label, run.started_at, {}});
-      if (run.commit.size() > point->commit.size()) point->commit = run.commit;  // the whole SHA
-      point->values.insert(std::upper_bound(point->values.begin(), point->values.end(), figure.value),
-                           figure.value);
+      const auto [known, is_new] = by_name.emplace(name, all.size());
+      if (is_new) {
+        all.push_back({name, {}});
+        points.emplace_back();
+      }
+      HistorySeries& series = all[known->second];
+      PointsByCommit& places = points[known->second];
+      const std::size_t place = places.find(run.commit).value_or(series.points.size());
+      if (place == series.points.size()) series.points.push_back({run.commit, run.label, run.started_at, {}});
+      places.add(run.commit, place);
+      HistoryPoint& point = series.points[place];
+      if (run.commit.size() > point.commit.size()) point.commit = run.commit;  // the whole SHA
+      point.values.insert(std::upper_bound(point.values.begin(), point.values.end(), figure.value),
+                          figure.value);
     }
   return all;
 }

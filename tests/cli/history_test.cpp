@@ -365,10 +365,16 @@ TEST_P(History, CommitsAreToldApartByTheirWholeNames) {
   EXPECT_EQ(diff["after"], Json::array({"run 3 (v1.2)"}));
   const std::string now = copy("quick", "4", 4);
   EXPECT_EQ(json({"diff", now, "--commit", "v1.2", "--json"})["before"], Json::array({"run 3 (v1.2)"}));
-  EXPECT_EQ(json({"diff", now, "--commit", "v1", "--json"})["before"].size(), 2);
+  const CommandResult ambiguous = run({"diff", now, "--commit", "v1"});
+  EXPECT_EQ(ambiguous.exit_code, 2);
+  EXPECT_THAT(ambiguous.err, HasSubstr("the commit v1 is ambiguous: the history has v1.2, v1.2-rc1"));
+  EXPECT_EQ(json({"diff", now, "--commit", "ba", "--json"})["before"], Json::array({"run 1 (base)"}));
   run({"add", copy("quick", "5", 5), "--commit", "1a2b3c4d"});
   run({"add", copy("quick", "6", 6), "--commit", "1a2b3c4d5e6f"});
-  EXPECT_EQ(json({"diff", "--json"})["before"].size(), 3) << "not those of the same commit, named shorter";
+  const Json newest = json({"diff", "--json"});
+  EXPECT_EQ(newest["before"].size(), 3) << "not those of the same commit, named shorter";
+  EXPECT_EQ(newest["after"].size(), 2) << "which are of the newest commit, too";
+  EXPECT_EQ(json({"diff", now, "--commit", "1a2b3c4d5e", "--json"})["before"].size(), 2);
   EXPECT_THAT(run({"diff", "--last", "1001"}).err, HasSubstr("a side has at most 1000"));
 }
 
