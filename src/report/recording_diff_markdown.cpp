@@ -14,13 +14,6 @@ using namespace analysis;
 constexpr std::size_t kRowsOfATable = 5;
 constexpr int kWidestPlace = 120;
 
-void add_list(std::string& text, std::string_view title, const std::vector<std::string>& sentences) {
-  if (sentences.empty()) return;
-  text += fmt::format("**{}**\n\n", title);
-  for (const std::string& sentence : sentences) text += fmt::format("- {}\n", escaped(sentence));
-  text += "\n";
-}
-
 void add_figures(std::string& text, const RecordingDiff& diff) {
   MarkdownTable table(1, {"heap", "A", "B", "change", ""});
   const auto add = [&](std::string name, const FigureChange& figure) {

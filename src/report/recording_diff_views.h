@@ -62,4 +62,17 @@ PeakPair compared_peaks(const DiffReport& report);
 // neither is. Other processes of the trees count with `add_others`.
 std::string incomplete_words(const DiffReport& report);
 
+// Processes of the two trees that ran the same command or, of the rest, the same program: the first with the
+// first and so on. One of the two is null where the other tree has no such process. The largest growth of the
+// peak first.
+struct ProcessPair {
+  const ProcessFigures *before = nullptr, *after = nullptr;
+  std::int64_t peak_change() const {
+    return (after != nullptr ? after->peak_bytes : 0) - (before != nullptr ? before->peak_bytes : 0);
+  }
+};
+std::vector<ProcessPair> paired_processes(const DiffReport& report);
+// "python3 detector.py peaks 4.0 MiB higher (10.7 MiB to 14.7 MiB)".
+std::string peak_words(const ProcessPair& pair);
+
 }  // namespace headroom::report

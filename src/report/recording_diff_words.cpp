@@ -157,11 +157,46 @@ std::string incomplete_words(const DiffReport& report) {
   return fmt::format("{}", fmt::join(sides, "; "));
 }
 
+namespace {
+
+// A script's interpreter, a shell, a launcher: what counts is in another process, whose peak moved by more
+// than that of the command's own, and by a hundredth of all.
+std::string process_sentence(const DiffReport& report) {
+  constexpr std::int64_t kLeastPart = 100;
+  const auto pairs = paired_processes(report);
+  if (pairs.empty()) return "";
+  const auto size = [](const ProcessPair& pair) { return std::abs(pair.peak_change()); };
+  const auto most = std::max_element(pairs.begin(), pairs.end(),
+                                     [&](const auto& a, const auto& b) { return size(a) < size(b); });
+  std::int64_t all = report.diff.peak_bytes.before.value;
+  double variance = 0;
+  for (const ProcessFigures* process : {most->before, most->after})
+    if (process != nullptr) variance += process->peak_standard_error * process->peak_standard_error;
+  for (const ProcessFigures& other : report.before.others) all += other.peak_bytes;
+  if (size(*most) <= std::abs(report.diff.peak_bytes.change()) || size(*most) * kLeastPart < all ||
+      static_cast<double>(size(*most)) < 2 * std::sqrt(variance))
+    return "";
+  return fmt::format(" That is the command's own process alone; of the others {}.", peak_words(*most));
+}
+
+}  // namespace
+
+std::string peak_words(const ProcessPair& pair) {
+  const std::string& command = (pair.after != nullptr ? pair.after : pair.before)->command;
+  if (pair.before == nullptr)
+    return fmt::format("{} is new, and peaks at {}", command, format_bytes({pair.after->peak_bytes}));
+  if (pair.after == nullptr)
+    return fmt::format("{} is gone, which peaked at {}", command, format_bytes({pair.before->peak_bytes}));
+  return fmt::format("{} peaks {} {} ({} to {})", command, format_bytes({std::abs(pair.peak_change())}),
+                     pair.peak_change() > 0 ? "higher" : "lower", format_bytes({pair.before->peak_bytes}),
+                     format_bytes({pair.after->peak_bytes}));
+}
+
 std::string diff_verdict(const DiffReport& report) {
   const std::string incomplete = incomplete_words(report);
-  return fmt::format("{}{}.{}",
+  return fmt::format("{}{}.{}{}",
                      incomplete.empty() ? "" : incomplete + ". By what was recorded: ", peak_sentence(report),
-                     end_sentence(report));
+                     end_sentence(report), process_sentence(report));
 }
 
 std::vector<std::string> diff_caveats(const DiffReport& report) {
@@ -184,8 +219,6 @@ std::vector<std::string> diff_caveats(const DiffReport& report) {
   }
   return caveats;
 }
-
-std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
 
 std::string figure_words(const analysis::Figure& figure) {
   if (figure.at_most) return fmt::format("≤ {}", format_bytes({*figure.at_most}));

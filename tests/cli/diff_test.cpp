@@ -231,8 +231,23 @@ TEST_F(Diff, TheOtherProcessesOfTheTreesArePairedByTheirCommands) {
   EXPECT_EQ(diff["other_processes"][0]["change"]["peak_bytes"], 8 << 20);
   EXPECT_EQ(diff["tree"]["sum_of_peaks_after_bytes"], (4 + 10) << 20);
   // With the processes the trees grew by ten megabytes, the first process by two.
-  EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-above", "5MiB"}).exit_code, 0);
   EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-above", "5MiB", "--all"}).exit_code, 1);
+  EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-above", "11MiB", "--all"}).exit_code, 0);
+  // The command's own process passes, and what it launched would not.
+  EXPECT_THAT(result.out, AllOf(HasSubstr("of the others cc1plus a.cpp"), HasSubstr("2.0 MiB to")));
+  for (const Words& rule : {Words{"--fail-above", "5MiB"}, Words{"--fail-on", "peak_bytes>+5MiB"}}) {
+    const CommandResult unseen = run({"a.hrec", "b.hrec", rule[0], rule[1]});
+    EXPECT_EQ(unseen.exit_code, 2) << rule[0];
+    EXPECT_THAT(unseen.err, AllOf(HasSubstr("own process alone"), HasSubstr("cc1plus"), HasSubstr("--all")));
+    EXPECT_THAT(unseen.out, HasSubstr("B peaks"));
+  }
+  EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+10MiB"}).exit_code, 0);
+  const CommandResult sums = run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+5MiB", "--all"});
+  EXPECT_EQ(sums.exit_code, 1);
+  EXPECT_THAT(sums.err, HasSubstr("peak_bytes went from 4.0 MiB to 14.0 MiB"));
+  const CommandResult no_figure = run({"a.hrec", "b.hrec", "--fail-on", "peak>+5"});
+  EXPECT_EQ(no_figure.exit_code, 2);
+  EXPECT_THAT(no_figure.out, HasSubstr("B peaks"));
 }
 
 TEST_F(Diff, WrongUseIsOneSentenceAndExitCodeTwo) {

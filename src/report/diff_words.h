@@ -1,0 +1,27 @@
+// What the views of all comparisons share.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "report/markdown_text.h"
+
+namespace headroom::report {
+
+// "+1.2 MiB", "-812 B", "0 B".
+inline std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
+
+// Sentences under a title, of Markdown; nothing where there are none.
+inline void add_list(std::string& text, std::string_view title, const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return;
+  text += fmt::format("**{}**\n\n", title);
+  for (const std::string& sentence : sentences) text += fmt::format("- {}\n", escaped(sentence));
+  text += "\n";
+}
+
+}  // namespace headroom::report
