@@ -27,6 +27,7 @@ import time
 SLOWDOWN = 0.03
 GROWTH = 0.02
 MEMORY = {"load_peak", "run_peak"}
+TAIL = {"p50", "p99", "fps"}
 
 
 def run_bench(arguments, kind, environment):
@@ -91,9 +92,9 @@ def in_turns(runs, kind, size):
     return before, after
 
 
-def differing(document):
+def differing(document, judged=True):
     return {metric["name"] for model in document["models"] for metric in model["metrics"]
-            if metric.get("differs") and metric["judged"]}
+            if metric.get("differs") and metric["judged"] == judged}
 
 
 def spread(folders, share):
@@ -149,20 +150,22 @@ def report(arguments):
           f"{spread(runs['plain'], 0.02):.1%}, the 10th by {spread(runs['plain'], 0.1):.1%}, the median by "
           f"{spread(runs['plain'], 0.5):.0%} (one standard deviation); run peaks of the plain runs: "
           "{:.2f} to {:.2f} MiB.\n".format(*memory_spread(runs["plain"])))
-    print("| drawn | runs a side | false alarms | of them latency | of them memory | 3 % slower found | 2 % larger found |")
-    print("|---|---|---|---|---|---|---|")
+    print("| drawn | runs a side | false alarms | of them latency | p50, p99, fps | memory | rows beside | 3 % slower found | 2 % larger found |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for draw, words in ((shuffled, "shuffled"), (in_turns, "in turns")):
         for size in ([int(part) for part in side.split(":")] * 2 for side in arguments.sides.split(",")):
             size = size[:2]
             if draw is in_turns and size[0] != size[1]:
                 continue
-            found = [differing(compare(arguments, *draw(runs, "plain", size))) for _ in range(arguments.pairs)]
+            same = [compare(arguments, *draw(runs, "plain", size)) for _ in range(arguments.pairs)]
+            found, beside = [differing(one) for one in same], [differing(one, judged=False) for one in same]
             slower = [differing(compare(arguments, *draw(runs, "slow", size))) for _ in range(100)]
             larger = [differing(compare(arguments, *draw(runs, "grown", size))) for _ in range(100)]
             side = size[0] if size[0] == size[1] else f"{size[0]} and {size[1]}"
             print(f"| {words} | {side} | {percent(sum(map(bool, found)), len(found))} | "
-                  f"{sum('latency' in one for one in found)} | {sum(bool(one & MEMORY) for one in found)} | "
-                  f"{percent(sum('latency' in one for one in slower), 100)} | "
+                  f"{sum('latency' in one for one in found)} | {sum(bool(one & TAIL) for one in found)} | "
+                  f"{sum(bool(one & MEMORY) for one in found)} | {percent(sum(map(bool, beside)), len(beside))} | "
+                  f"{percent(sum(bool(one & (TAIL | {'latency'})) for one in slower), 100)} | "
                   f"{percent(sum('run_peak' in one for one in larger), 100)} |", flush=True)
 
 

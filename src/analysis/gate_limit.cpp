@@ -18,6 +18,9 @@ Result<GateLimit> split_rule(std::string_view text) {
   rule.above = text[sign] == '>';
   rule.name = std::string(trim(text.substr(0, sign)));
   std::string_view limit = trim(text.substr(sign + 1));
+  if (limit.starts_with('='))
+    return no_gate_rule(
+        text, fmt::format("there is no {}=: a rule holds beyond its limit, by {}", text[sign], text[sign]));
   const bool is_change = limit.starts_with('+') || limit.starts_with('-');
   rule.direction = limit.starts_with('-') ? -1 : 1;
   if (is_change) limit.remove_prefix(1);

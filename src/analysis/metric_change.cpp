@@ -1,7 +1,9 @@
 #include "analysis/metric_change.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <span>
 #include <string_view>
@@ -22,17 +24,40 @@ constexpr double kErrorOfFewFrames = 0.7;   // a factor of two
 // Runtime's differs by 0.1 to 0.3 % (bench/results/diff_memory_spread.md).
 constexpr double kLibTorchShare = 0.015;
 
-// A run that measures for less than 0.15 s sees one state of the machine: of 50 frames of a millisecond the
-// latency moved by 2.6 to 5.6 %, and of 20 frames of 4 ms, which wait for memory, by 11 % where a neighbour
-// wanted the memory, too; nothing else in the runs told so (bench/results/diff_power.md). Three runs or more
-// show some of it.
-constexpr double kShortRun = 150e6, kShareOfShortRun = 0.12, kShareOfShortRuns = 0.04;
+// A run that measures for less than half a second sees one state of the machine: runs of 0.3 s of models of 3
+// and of 8 ms had one of two speeds, 20 to 30 % apart, when others built beside them, of 50 frames of a
+// millisecond the latency moved by 2.6 to 5.6 %, and of 20 frames of 4 ms, which wait for memory, by 11 %
+// where a neighbour wanted the memory, too; nothing else in the runs told so (bench/results/diff_power.md).
+// Three runs or more show some of it.
+struct ShortRun {
+  double nanoseconds, share;  // what two runs of less than that differ by
+};
+constexpr std::array kShortRuns{ShortRun{150e6, 0.12}, ShortRun{500e6, 0.09}};
+constexpr double kShareOfShortRuns = 0.04;
 
-bool has_short_run(const RunsOfModel& runs) {
-  return std::any_of(runs.models.begin(), runs.models.end(), [](const ComparedModel* run) {
-    const auto& times = run->result->inference;
-    return times && times->mean_ns * static_cast<double>(times->n) < kShortRun;
-  });
+double share_of_short_run(const RunsOfModel& runs) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const ComparedModel* run : runs.models)
+    if (const auto& times = run->result->inference)
+      shortest = std::min(shortest, times->mean_ns * static_cast<double>(times->n));
+  for (const ShortRun& known : kShortRuns)
+    if (shortest < known.nanoseconds)
+      return runs.models.size() < kRunsToKnowTheirSpread ? known.share : kShareOfShortRuns;
+  return 0;
+}
+
+// Of fewer frames than it has parts a percentile is the slowest frame, which is slower the more frames there
+// are: runs of other numbers of them have another tail.
+bool is_tail_of_few(const RunMetric& metric, const RunsOfModel& before, const RunsOfModel& after) {
+  if (metric.tail <= 0) return false;
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (const RunsOfModel* side : {&before, &after})
+    for (const ComparedModel* run : side->models) {
+      const std::int64_t frames = run->result->inference ? run->result->inference->n : 0;
+      fewest = std::min(fewest, frames);
+      most = std::max(most, frames);
+    }
+  return fewest != most && static_cast<double>(fewest) * (1 - metric.percentile) < 1;
 }
 
 // A value of the metric, and what of it are pages of files where the run tells.
@@ -59,12 +84,6 @@ std::vector<Measured> measured_by(const RunMetric& metric, const RunsOfModel& ru
   return values;
 }
 
-double mean_of(std::span<const double> values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
 std::vector<double> values_of(const std::vector<Measured>& measured) {
   std::vector<double> values;
   for (const Measured& one : measured) values.push_back(one.value);
@@ -86,9 +105,8 @@ bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
 double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
   const bool is_run = metric.name == "run_peak" || metric.name == "run_mean";
   if (is_run && runs.models.front()->result->backend == "libtorch") return kLibTorchShare;
-  if (metric.percentile == kUndisturbed && has_short_run(runs))
-    return runs.models.size() < kRunsToKnowTheirSpread ? kShareOfShortRun : kShareOfShortRuns;
-  return metric.run_to_run_share;
+  if (metric.disturbance <= 0) return metric.run_to_run_share;  // of no frames
+  return std::max(metric.run_to_run_share, share_of_short_run(runs));
 }
 
 // How far the run stayed below the processor time that the best of them had, as a logarithm. Where frames are
@@ -120,7 +138,11 @@ double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double va
     const double disturbed =
         metric.disturbance > 0 ? metric.disturbance * disturbance_of(run->figures()).value_or(0) : 0;
     const double waited = metric.disturbance > 0 ? kWaiting * waiting_of(*run, most_processor_time) : 0;
-    squares += sampling * sampling + disturbed * disturbed + waited * waited;
+    const double tail = metric.tail * tail_of(*run->result);
+    const auto& files = run->result->memory.file_backed_peak;
+    const double shared = files && value > 0 ? metric.shared_pages * static_cast<double>(files->count) / value
+                                             : metric.shared_pages;
+    squares += sampling * sampling + disturbed * disturbed + waited * waited + tail * tail + shared * shared;
   }
   const double share = allowed_share(metric, runs);
   const double absolute = value > 0 ? metric.run_to_run / value : 0;
@@ -332,6 +354,18 @@ void compare_values(MetricChange& change, const std::vector<double>& a, const st
 
 }  // namespace
 
+std::vector<MetricValue> values_of_side(const RunsOfModel& runs) {
+  std::vector<MetricValue> values;
+  for (const RunMetric& metric : run_metrics()) {
+    std::vector<double> measured = values_of(measured_by(metric, runs, kUndisturbed));
+    if (measured.empty()) continue;
+    const bool is_memory = metric.unit == MetricUnit::bytes;
+    values.push_back({&metric, is_memory && measured.size() >= kRunsToKnowTheirSpread ? median(measured)
+                                                                                      : mean_of(measured)});
+  }
+  return values;
+}
+
 double sampling_error(const RunMetric& metric, const ComparedModel& run, double undisturbed) {
   if (metric.percentile <= 0 && !metric.is_mean) return 0;
   if (run.frames.empty()) {
@@ -379,8 +413,11 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   change.metric = &metric;
   change.runs_before = a.size();
   change.runs_after = b.size();
-  change.confidence = metric.alpha > 0 ? 1 - metric.alpha / static_cast<double>(models) : kShownConfidence;
-  change.is_judged = metric.alpha > 0;
+  const double alpha = std::min(a.size(), b.size()) < kRunsToKnowTheirSpread ? metric.alpha
+                       : is_tail_of_few(metric, before, after)               ? 0
+                                                                             : metric.alpha_of_runs;
+  change.confidence = alpha > 0 ? 1 - alpha / static_cast<double>(models) : kShownConfidence;
+  change.is_judged = alpha > 0;
   change.has_one_layout = have_one_layout(before, after);
   if (!all_positive(a) || !all_positive(b)) {
     compare_values(change, a, b);

@@ -25,6 +25,9 @@ struct RunsOfModel {
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
                                       const RunsOfModel& after, std::size_t models, double undisturbed);
 
+// Of runs that have nothing to be compared with: of memory of three and more the median, else the mean.
+std::vector<MetricValue> values_of_side(const RunsOfModel& runs);
+
 // One standard error of the metric's logarithm, by the frames of the run that it is of, or as it was kept of
 // a run without frames. 0 of what is no figure of frames. `undisturbed`: the percentile of "latency".
 double sampling_error(const RunMetric& metric, const ComparedModel& run, double undisturbed = kUndisturbed);

@@ -32,6 +32,18 @@ Result<double> amount_of(const RunMetric& metric, const GateLimit& limit) {
   return limit_of(limit, number_of, "a percentage or a number: -5%, 30");
 }
 
+// A slip, or a part of a name: "peak" is run_peak, the first of those that make the verdict.
+std::string close_metric(std::string_view name) {
+  std::string near;
+  double most = -1;
+  for (const RunMetric& metric : run_metrics())
+    if (!name.empty() && metric.name.ends_with(fmt::format("_{}", name)) && metric.alpha > most) {
+      near = metric.name;
+      most = metric.alpha;
+    }
+  return near.empty() ? closest_match(name, run_metric_names()) : near;
+}
+
 Result<GateRule> rule_of(GateLimit limit) {
   GateRule rule;
   std::string_view name = limit.name;
@@ -41,7 +53,7 @@ Result<GateRule> rule_of(GateLimit limit) {
   }
   rule.metric = find_run_metric(name);
   if (rule.metric == nullptr) {
-    const std::string near = closest_match(name, run_metric_names());
+    const std::string near = close_metric(name);
     return no_gate_rule(limit.text,
                         near.empty()
                             ? fmt::format("there is no metric '{}'; `headroom diff --help` lists them", name)
@@ -113,6 +125,13 @@ void check_rule(const GateRule& rule, const ModelComparison& model, const Metric
     findings.push_back({fmt::format("{}, and --fail-on says '{}'", words, rule.limit.text), true});
 }
 
+std::string outcome_words(const SideOutcome& outcome) {
+  std::string words(name_of(outcome.status));
+  if (!outcome.error.empty()) words += ": " + outcome.error;
+  if (outcome.failed < outcome.runs) words += fmt::format("; {} of {} runs", outcome.failed, outcome.runs);
+  return words;
+}
+
 // A model that does not come through in B is nothing that a gate lets pass.
 void check_outcomes(const RunComparison& comparison, std::vector<GateFinding>& findings) {
   for (const ModelComparison& model : comparison.models)
@@ -120,26 +139,57 @@ void check_outcomes(const RunComparison& comparison, std::vector<GateFinding>& f
       findings.push_back({failure_words(model), true});
     else if (model.outcome_before.never_came_through())
       findings.push_back({failure_words(model) + ", so there is nothing to compare it with", false});
-  for (const std::string& name : comparison.only_before)
-    findings.push_back({fmt::format("{} was measured in A and is not in B", name), true});
+  for (const GoneModel& model : comparison.only_before)
+    findings.push_back({gone_words(model), model.is_worse()});
   for (const NewModel& model : comparison.only_after)
     if (model.outcome.failed > 0) findings.push_back({failure_words(model), true});
 }
 
+// The figures of B that there are none of in A to compare with: of models that are new, or came through in B
+// alone. A rule on B's own value holds for them as for all.
+struct ValuesOfB {
+  std::string_view model;
+  const std::vector<MetricValue>* values;
+};
+
+std::vector<ValuesOfB> values_of_b_alone(const GateRule& rule, const RunComparison& comparison) {
+  std::vector<ValuesOfB> found;
+  if (rule.limit.against != GateAgainst::value) return found;
+  for (const ModelComparison& model : comparison.models)
+    if (!model.values_after.empty() && (rule.model.empty() || model.is_called(rule.model)))
+      found.push_back({model.name, &model.values_after});
+  for (const NewModel& model : comparison.only_after)
+    if (rule.model.empty() || model.name == rule.model) found.push_back({model.name, &model.values});
+  return found;
+}
+
+const MetricValue* find_value(const ValuesOfB& of, const RunMetric* metric) {
+  const auto known = std::find_if(of.values->begin(), of.values->end(),
+                                  [&](const MetricValue& value) { return value.metric == metric; });
+  return known == of.values->end() ? nullptr : &*known;
+}
+
+void check_values_of_b(const GateRule& rule, const RunComparison& comparison,
+                       std::vector<GateFinding>& findings) {
+  for (const ValuesOfB& of : values_of_b_alone(rule, comparison))
+    if (const MetricValue* known = find_value(of, rule.metric);
+        known != nullptr && rule.limit.is_beyond(known->value, rule.amount))
+      findings.push_back({fmt::format("{} of {} is {} in B, and --fail-on says '{}'", rule.metric->name,
+                                      of.model, words_for(*rule.metric, known->value), rule.limit.text),
+                          true});
+}
+
 bool is_judgeable(const GateRule& rule, const RunComparison& comparison) {
-  // Of a model that came through in B alone there is no change; its own value would have to be known.
+  const std::vector<ValuesOfB> alone = values_of_b_alone(rule, comparison);
+  if (std::any_of(alone.begin(), alone.end(),
+                  [&](const ValuesOfB& of) { return find_value(of, rule.metric) != nullptr; }))
+    return true;
+  // Of a model that came through in B alone there is no change.
   return std::any_of(comparison.models.begin(), comparison.models.end(), [&](const ModelComparison& model) {
     if (!rule.model.empty() && !model.is_called(rule.model)) return false;
     return model.find(rule.metric->name) != nullptr ||
            (model.outcome_before.never_came_through() && rule.limit.against != GateAgainst::value);
   });
-}
-
-std::string outcome_words(const SideOutcome& outcome) {
-  std::string words(name_of(outcome.status));
-  if (!outcome.error.empty()) words += ": " + outcome.error;
-  if (outcome.failed < outcome.runs) words += fmt::format("; {} of {} runs", outcome.failed, outcome.runs);
-  return words;
 }
 
 }  // namespace
@@ -160,11 +210,22 @@ std::string words_for(const RunMetric& metric, double value) {
 
 std::string failure_words(const ModelComparison& model) {
   const SideOutcome &a = model.outcome_before, &b = model.outcome_after;
+  // What is true of both sides is told once.
+  if (a.failed > 0 && b.failed > 0 && outcome_words(a) == outcome_words(b))
+    return fmt::format("{} failed in A and in B ({})", model.name, outcome_words(a));
   if (a.failed > 0 && b.failed > 0)
     return fmt::format("{} failed in A ({}) and in B ({})", model.name, outcome_words(a), outcome_words(b));
   if (b.failed > 0)
     return fmt::format("{} came through in A and not in B ({})", model.name, outcome_words(b));
   return fmt::format("{} came through in B and not in A ({})", model.name, outcome_words(a));
+}
+
+std::string gone_words(const GoneModel& model) {
+  if (!model.option_left_out.empty())
+    return fmt::format("{} was measured in A, and B was made without {}", model.name, model.option_left_out);
+  if (model.outcome.never_came_through())
+    return fmt::format("{} failed in A ({}) and is not in B", model.name, outcome_words(model.outcome));
+  return fmt::format("{} came through in A and is not in B", model.name);
 }
 
 std::string failure_words(const NewModel& model) {
@@ -192,7 +253,8 @@ namespace {
 
 // Of a rule for one model. A name that neither side has is most often misspelt.
 std::string why_not_of_model(const GateRule& rule, const RunComparison& comparison) {
-  std::vector<std::string> names = comparison.only_before;
+  std::vector<std::string> names;
+  for (const GoneModel& model : comparison.only_before) names.push_back(model.name);
   for (const NewModel& model : comparison.only_after) names.push_back(model.name);
   bool is_known = std::find(names.begin(), names.end(), rule.model) != names.end();
   for (const ModelComparison& model : comparison.models) {
@@ -216,6 +278,7 @@ Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
       if (rule.model.empty() || model.is_called(rule.model))
         if (const MetricChange* change = model.find(rule.metric->name))
           check_rule(rule, model, *change, findings);
+    check_values_of_b(rule, comparison, findings);
     if (!has_failed && !is_judgeable(rule, comparison))  // else it is known why not
       return input_error(fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
                          rule.model.empty()

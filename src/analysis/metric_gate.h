@@ -27,8 +27,9 @@ struct GateFinding {
   bool is_breach = false;  // else: beyond the limit, but within what two runs of one thing differ by
 };
 
-// What is beyond its limit. A model that does not come through in B, or more rarely than in A, or is not in
-// B, is a breach of every gate. An error for a rule of which nothing was measured.
+// What is beyond its limit. A model that does not come through in B, or more rarely than in A, or came
+// through in A and is not in B, is a breach of every gate. A rule on B's own value holds for models that are
+// new in B, too. An error for a rule of which nothing was measured.
 Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
                                             const RunComparison& comparison);
 
@@ -38,5 +39,7 @@ std::string percent_words(double ratio);
 // "det came through in A and not in B (oom: …; 2 of 8 runs)": of a model of which a run failed.
 std::string failure_words(const ModelComparison& model);
 std::string failure_words(const NewModel& model);
+// "det came through in A and is not in B".
+std::string gone_words(const GoneModel& model);
 
 }  // namespace headroom::analysis

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
+#include <unordered_map>
 
 #include "analysis/counted_name.h"
 #include "analysis/metric_change.h"
+#include "analysis/robust_statistics.h"
 #include "analysis/run_facts.h"
 #include "analysis/two_sample.h"
 #include "base/timestamp.h"
@@ -20,10 +23,34 @@ constexpr std::size_t kFramesOfASide = 65'536;  // for the effect size: known to
 // A run's fastest frame of fewer than this says too little of what an undisturbed one takes.
 constexpr std::size_t kFramesToJudge = 10;
 
-const ComparedModel* find_model(const ComparedRun& run, const std::string& name) {
-  const auto found = std::find_if(run.models.begin(), run.models.end(),
-                                  [&](const ComparedModel& model) { return model.result->name == name; });
-  return found == run.models.end() ? nullptr : &*found;
+// A run of a model on one side.
+struct RunOfModel {
+  const ComparedRun* run = nullptr;
+  const ComparedModel* model = nullptr;
+};
+
+// The models of a side by their names: of thousands of them each is asked for several times.
+struct SideByModel {
+  std::vector<std::string> names;                                 // in the order in which they come first
+  std::unordered_map<std::string, std::vector<RunOfModel>> runs;  // of each, in the order of the side
+
+  const std::vector<RunOfModel>& of(const std::string& name) const {
+    static const std::vector<RunOfModel> kNone;
+    const auto found = runs.find(name);
+    return found == runs.end() ? kNone : found->second;
+  }
+  bool has(const std::string& name) const { return runs.contains(name); }
+};
+
+SideByModel by_model(const Side& side) {
+  SideByModel found;
+  for (const ComparedRun& run : side)
+    for (const ComparedModel& model : run.models) {
+      std::vector<RunOfModel>& runs = found.runs[model.result->name];
+      if (runs.empty()) found.names.push_back(model.result->name);
+      if (runs.empty() || runs.back().run != &run) runs.push_back({&run, &model});
+    }
+  return found;
 }
 
 // The runs of a side that a model came through in, in the order in which they were made, and what became of
@@ -41,16 +68,13 @@ std::string layout_of(const ComparedModel& model, const BenchResult& run) {
                      run.host.headroom_version, run.host.hostname);
 }
 
-OneSide side_of(const Side& side, const std::string& name) {
-  std::vector<const ComparedRun*> ordered;
-  for (const ComparedRun& run : side) ordered.push_back(&run);
-  std::stable_sort(ordered.begin(), ordered.end(), [](const ComparedRun* a, const ComparedRun* b) {
-    return parse_timestamp(a->result->started_at) < parse_timestamp(b->result->started_at);
+OneSide side_of(const SideByModel& side, const std::string& name) {
+  std::vector<RunOfModel> ordered = side.of(name);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const RunOfModel& a, const RunOfModel& b) {
+    return parse_timestamp(a.run->result->started_at) < parse_timestamp(b.run->result->started_at);
   });
   OneSide found;
-  for (const ComparedRun* run : ordered) {
-    const ComparedModel* model = find_model(*run, name);
-    if (model == nullptr) continue;
+  for (const auto& [run, model] : ordered) {
     ++found.outcome.runs;
     if (model->result->status == ModelStatus::ok) {
       found.runs.models.push_back(model);
@@ -122,18 +146,38 @@ std::map<std::string, std::int64_t> nodes_of(const LayerMemory& layers) {
 }
 
 // Any run of the model: what it was made with is known of one that failed, too.
-std::vector<const ComparedModel*> all_of(const Side& side, const std::string& name) {
+std::vector<const ComparedModel*> all_of(const SideByModel& side, const std::string& name) {
   std::vector<const ComparedModel*> models;
-  for (const ComparedRun& run : side)
-    if (const ComparedModel* model = find_model(run, name)) models.push_back(model);
+  for (const RunOfModel& run : side.of(name)) models.push_back(run.model);
   return models;
 }
 
+// What most of the runs have: of each name the median over those that were made with --layers.
+using BytesByName = std::map<std::string, std::int64_t>;
+std::optional<BytesByName> median_of(const RunsOfModel& runs, BytesByName (*bytes_of)(const LayerMemory&)) {
+  std::map<std::string, std::vector<double>> values;
+  std::size_t with_layers = 0;
+  for (const ComparedModel* run : runs.models) {
+    if (!run->result->layers) continue;
+    ++with_layers;
+    for (const auto& [name, bytes] : bytes_of(*run->result->layers))
+      values[name].push_back(static_cast<double>(bytes));
+  }
+  if (with_layers == 0) return std::nullopt;
+  BytesByName medians;
+  for (auto& [name, bytes] : values) {
+    bytes.resize(with_layers, 0);  // not there
+    if (const double middle = median(bytes); middle != 0) medians[name] = std::llround(middle);
+  }
+  return medians;
+}
+
 void compare_layers(ModelComparison& model, const RunsOfModel& before, const RunsOfModel& after) {
-  const auto &a = before.models.front()->result->layers, &b = after.models.front()->result->layers;
-  if (!a || !b) return;
-  model.shares = paired(shares_of(*a), shares_of(*b));
-  model.nodes = paired(nodes_of(*a), nodes_of(*b));
+  for (const auto& [changes, bytes_of] :
+       {std::pair{&model.shares, &shares_of}, std::pair{&model.nodes, &nodes_of}}) {
+    const auto a = median_of(before, bytes_of), b = median_of(after, bytes_of);
+    if (a && b) *changes = paired(*a, *b);
+  }
 }
 
 // Why the latency of two sides cannot change the verdict, where it could not.
@@ -199,8 +243,8 @@ struct Named {
   std::string before, after;  // the model's name in A and in B
 };
 
-ModelComparison compare_model(const Named& name, const Side& side_a, const Side& side_b, std::size_t models,
-                              std::vector<std::string>& caveats) {
+ModelComparison compare_model(const Named& name, const SideByModel& side_a, const SideByModel& side_b,
+                              std::size_t models, std::vector<std::string>& caveats) {
   const OneSide before = side_of(side_a, name.before), after = side_of(side_b, name.after);
   ModelComparison model;
   model.name = name.before;
@@ -212,6 +256,7 @@ ModelComparison compare_model(const Named& name, const Side& side_a, const Side&
     caveats.push_back(fmt::format(
         "{} of A is called {} in B: each side has one model, so they are taken for the same, renamed",
         name.before, name.after));
+  if (model.outcome_before.never_came_through()) model.values_after = values_of_side(after.runs);
   if (model.has_no_figures()) return model;
   const UndisturbedLevel level = undisturbed_level(before.runs, after.runs);
   for (const RunMetric& metric : run_metrics()) {
@@ -235,23 +280,34 @@ ModelComparison compare_model(const Named& name, const Side& side_a, const Side&
   return model;
 }
 
-std::vector<std::string> names_of(const Side& side) {
-  std::vector<std::string> names;
-  for (const ComparedRun& run : side)
-    for (const ComparedModel& model : run.models)
-      if (std::find(names.begin(), names.end(), model.result->name) == names.end())
-        names.push_back(model.result->name);
-  return names;
+// "--pipeline" of "(pipeline)" and of "det (in pipeline)", where no run of the side was asked for it.
+std::string option_left_out(const std::string& model, const Side& side) {
+  const auto none_has = [&](auto is_on) {
+    return std::all_of(side.begin(), side.end(), [&](const ComparedRun& run) {
+      return run.result->options && !is_on(*run.result->options);
+    });
+  };
+  const auto is_of = [&](std::string_view word) {
+    return model == fmt::format("({})", word) || model.ends_with(fmt::format(" (in {})", word));
+  };
+  if (is_of("pipeline") && none_has([](const BenchOptions& options) { return options.pipeline; }))
+    return "--pipeline";
+  if (is_of("parallel") && none_has([](const BenchOptions& options) { return options.parallel; }))
+    return "--parallel";
+  if (is_of("pool") && none_has([](const BenchOptions& options) { return options.pool.has_value(); }))
+    return "--pool";
+  return {};
 }
 
 // Runs that lie on one side must be of one thing, or their spread says nothing.
 // Whether they are not.
-bool add_mixture(const Side& side, std::string_view which, std::vector<std::string>& caveats) {
+bool add_mixture(const Side& side, const SideByModel& models, std::string_view which,
+                 std::vector<std::string>& caveats) {
   const std::size_t known = caveats.size();
   for (const std::string& words : mixed_run_facts(side))
     caveats.push_back(fmt::format("the runs of {} are not of one thing: {}", which, words));
-  for (const std::string& name : names_of(side))
-    for (const std::string& words : mixed_model_facts(all_of(side, name)))
+  for (const std::string& name : models.names)
+    for (const std::string& words : mixed_model_facts(all_of(models, name)))
       caveats.push_back(fmt::format("the runs of {} are not of one thing: {}: {}", which, name, words));
   const bool is_mixed = caveats.size() > known;
   for (const ComparedRun& run : side)
@@ -270,26 +326,26 @@ const MetricChange* ModelComparison::find(std::string_view metric) const {
 
 RunComparison compare_runs(const Side& before, const Side& after) {
   RunComparison comparison;
-  const std::vector<std::string> a = names_of(before), b = names_of(after);
+  const SideByModel a = by_model(before), b = by_model(after);
   std::vector<Named> both;
-  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (a.size() == 1 && b.size() == 1) {
-    both.push_back({a.front(), b.front()});
+  if (a.names.size() == 1 && b.names.size() == 1) {
+    both.push_back({a.names.front(), b.names.front()});
   } else {
-    for (const std::string& name : a)
-      if (has(b, name))
+    for (const std::string& name : a.names)
+      if (b.has(name))
         both.push_back({name, name});
       else
-        comparison.only_before.push_back(name);
-    for (const std::string& name : b)
-      if (!has(a, name)) comparison.only_after.push_back({name, side_of(after, name).outcome});
+        comparison.only_before.push_back({name, side_of(a, name).outcome, option_left_out(name, after)});
+    for (const std::string& name : b.names)
+      if (!a.has(name)) {
+        const OneSide side = side_of(b, name);
+        comparison.only_after.push_back({name, side.outcome, values_of_side(side.runs)});
+      }
   }
-  for (const auto& [side, which] : {std::pair(&before, "A"), std::pair(&after, "B")})
-    if (add_mixture(*side, which, comparison.caveats)) comparison.has_mixed_side = true;
+  for (const auto& [side, models, which] : {std::tuple(&before, &a, "A"), std::tuple(&after, &b, "B")})
+    if (add_mixture(*side, *models, which, comparison.caveats)) comparison.has_mixed_side = true;
   for (const Named& name : both)
-    comparison.models.push_back(compare_model(name, before, after, both.size(), comparison.caveats));
+    comparison.models.push_back(compare_model(name, a, b, both.size(), comparison.caveats));
   comparison.facts = run_facts(before, after);
   return comparison;
 }

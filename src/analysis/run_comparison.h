@@ -4,6 +4,7 @@
 // With three runs or more on both sides the runs themselves tell how much two of them differ (Welch's t-test
 // of their figures; where the sides were measured in turns, four times or more, the t-test of the pairs).
 // Only runs that a model came through in have figures: of one that fell they are of a part of its work.
+// Then the latency, the median, the tail and the rate make the verdict together.
 // With fewer the spread from run to run is an allowance, the metric's own, to which the sampling error of a
 // percentile is added: neighbouring frames are alike, so a test that takes the frames for independent finds a
 // change between nearly any two runs.
@@ -90,6 +91,12 @@ struct SideOutcome {
   bool never_came_through() const { return runs > 0 && failed == runs; }
 };
 
+// A figure of one side, of a model that the other side has none of.
+struct MetricValue {
+  const RunMetric* metric = nullptr;
+  double value = 0;
+};
+
 struct ModelComparison {
   std::string name;                   // in A
   std::string name_after;             // in B: another one where each side has one model, which was renamed
@@ -98,9 +105,10 @@ struct ModelComparison {
   std::optional<double> superiority;
   std::int64_t frames_before = 0, frames_after = 0;
   SideOutcome outcome_before, outcome_after;
-  std::vector<FactChange> facts;    // of the model: file, settings, runtime
-  std::vector<LayerChange> shares;  // --layers: kinds of memory, the largest change first
-  std::vector<LayerChange> nodes;   // and nodes, by their activations and parameters
+  std::vector<FactChange> facts;          // of the model: file, settings, runtime
+  std::vector<LayerChange> shares;        // --layers: kinds of memory, the largest change first
+  std::vector<LayerChange> nodes;         // and nodes, by their activations and parameters
+  std::vector<MetricValue> values_after;  // of B, where A never came through
 
   const MetricChange* find(std::string_view metric) const;
   bool is_called(std::string_view called) const { return called == name || called == name_after; }
@@ -121,11 +129,21 @@ struct ModelComparison {
 struct NewModel {
   std::string name;
   SideOutcome outcome;
+  std::vector<MetricValue> values;  // of the runs that it came through
+};
+
+struct GoneModel {
+  std::string name;
+  SideOutcome outcome;  // in A
+  // Of several models at once, which B was not asked to measure: "--pipeline". Then it is gone by request.
+  std::string option_left_out;
+
+  bool is_worse() const { return option_left_out.empty() && !outcome.never_came_through(); }
 };
 
 struct RunComparison {
   std::vector<ModelComparison> models;
-  std::vector<std::string> only_before;  // models
+  std::vector<GoneModel> only_before;
   std::vector<NewModel> only_after;
   std::vector<FactChange> facts;     // of the machine and of the run
   std::vector<std::string> caveats;  // why less can be told than one would think

@@ -119,15 +119,25 @@ std::string threshold_words(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : std::string("none");
 }
 
+// A model that failed left no fingerprint. What its file is called is known all the same (the folder is that
+// of a checkout), and its size to the byte: one may be quantised otherwise and be as large but for one.
+void add_file_facts(FactsOf<ComparedModel>& facts) {
+  facts.add_known("model file", [](const ComparedModel& model) {
+    return std::filesystem::path(model.result->path).filename().string();
+  });
+  facts.add("size of the model file", [](const ComparedModel& model) -> std::optional<std::string> {
+    const auto& size = model.result->file_size;
+    if (!size) return std::nullopt;
+    return size->count < 1024 ? format_bytes(*size) : fmt::format("{} B", size->count);
+  });
+}
+
 std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool by_fingerprint) {
   FactsOf<ComparedModel> facts(models);
   if (by_fingerprint)
     facts.add_known("model file", [](const ComparedModel& model) { return model.fingerprint; });
   else
-    facts.add("size of the model file", [](const ComparedModel& model) -> std::optional<std::string> {
-      if (!model.result->file_size) return std::nullopt;
-      return format_bytes(*model.result->file_size);
-    });
+    add_file_facts(facts);
   facts.add_known("runtime", [](const ComparedModel& model) { return model.result->backend; });
   facts.add_known("version of the runtime",
                   [](const ComparedModel& model) { return model.result->backend_version; });

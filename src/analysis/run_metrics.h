@@ -36,7 +36,8 @@ struct RunMetric {
   // Absent where the run did not measure it.
   std::optional<double> (*value)(const MeasuredFigures& run);
 
-  // How much of the false alarms is its own, of 0.05 for all; 0: it is shown and changes no verdict.
+  // How much of the false alarms is its own, of 0.05 for all, where an allowance stands for what runs differ
+  // by; 0: it is shown and changes no verdict.
   double alpha = 0;
   // What two runs of the same thing differ by (one standard deviation): a share of the value, and an absolute
   // part. Used where too few runs were given to tell; bench/results/diff_power.md is where they are from.
@@ -48,14 +49,26 @@ struct RunMetric {
   // What a disturbed run adds to that: this much of the distance, as a logarithm, from the undisturbed
   // latency to the median.
   double disturbance = 0;
+  // And a run with a long tail: this much of the distance, as a logarithm, from the median to the 99th
+  // percentile. Where others want the processors now and then, their turns are the tail of one run and not of
+  // the next.
+  double tail = 0;
+  // Of proportional shares: this much of the pages of files, which count by how many processes map them.
+  double shared_pages = 0;
   bool more_is_better = false;
   bool holds_file_pages = false;  // resident memory, in which pages of files are counted
   bool is_mean = false;           // of the frames' inference
+  // The same of 0.05 where the runs themselves tell what they differ by: then a tail and a rate are judged,
+  // too, of which an allowance would have to be so wide that it says nothing.
+  double alpha_of_runs = 0;
 };
 
 // ln(median / undisturbed) of the inference: 0.03 on a machine that is idle but for the run, 1 where others
 // want its cores. Absent without frames.
 std::optional<double> disturbance_of(const MeasuredFigures& run);
+
+// ln(99th percentile / median) of the inference; 0 where it is not known.
+double tail_of(const ModelResult& model);
 
 std::span<const RunMetric> run_metrics();
 // nullptr if there is none of that name.

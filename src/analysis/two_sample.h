@@ -12,6 +12,9 @@ namespace headroom::analysis {
 double student_cdf(double t, double degrees);
 double student_quantile(double p, double degrees);
 
+// The mean of one value at least.
+double mean_of(std::span<const double> values);
+
 // The standard error of the p-quantile's logarithm, by a moving-block bootstrap: neighbours are like each
 // other (a frame after a slow one is often slow), so whole blocks of √n of them are drawn. The same of the
 // same values, every time. 0 of fewer than two values, or where one is not positive.
@@ -30,11 +33,26 @@ struct Difference {
   double p = 1;  // of a difference as large where there is none
 };
 
-// Welch's t-test of the means of two series of at least kLeastOfSeries values each, in order, whose
-// neighbours may be alike: as many values count as their lag-1 correlation leaves independent, n·(1 − r)/(1 +
-// r), where r is cleared of its bias in short series, (n·r + 1)/(n − 3) (Kendall).
+// What can be told of a series of at least kLeastOfSeries values, in order, whose neighbours may be alike.
+enum class SeriesShape {
+  level,  // it moves about one value, quickly enough for its mean to be known
+  trend,  // it rises or falls, and moves quickly about a line
+  slow,   // it moves as slowly as the series is long, or in a step: what it will be next is not known
+};
 inline constexpr std::size_t kLeastOfSeries = 5;
+SeriesShape shape_of_series(std::span<const double> series);
+// By least squares, from one value to the next.
+double slope_of_series(std::span<const double> series);
+
+// Welch's t-test of the means of two series that are level: as many values count as their lag-1 correlation
+// leaves independent, n·(1 − r)/(1 + r), where r is cleared of its bias in short series, (n·r + 1)/(n − 3)
+// (Kendall). No farther than from the lowest of one to the highest of the other.
 Difference welch_of_series(std::span<const double> a, std::span<const double> b, double confidence);
+// The difference of the slopes of two series, by least squares, in the unit of the values over that of the
+// steps from one value to the next. What their residuals have in common with the next one counts as above.
+Difference slopes_of_series(std::span<const double> a, double step_a, std::span<const double> b,
+                            double step_b, double confidence);
+
 // The one of two that reaches farther from its estimate.
 Difference wider(const Difference& one, const Difference& other);
 

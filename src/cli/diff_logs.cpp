@@ -56,13 +56,16 @@ std::string counted(std::int64_t count, std::string_view noun) {
 
 void add_problems(const ReadLog& log, const std::string& name, std::vector<std::string>& problems) {
   const std::int64_t samples = log.figures.samples();
-  if (log.condition.is_damaged)
-    problems.push_back(fmt::format("{} is damaged: what follows its {} cannot be unpacked", name,
-                                   counted(samples, "sample")));
+  // The last line of a log that is cut off is in pieces, and of a packed one the rest cannot be unpacked:
+  // that is one thing.
+  const std::int64_t lines_of_the_end = log.condition.is_cut ? 1 : 0;
   if (log.condition.is_cut)
     problems.push_back(
         fmt::format("{} is cut off: its end is missing behind {}", name, counted(samples, "sample")));
-  if (log.unread_lines > 0)
+  else if (log.condition.is_damaged)
+    problems.push_back(fmt::format("{} is damaged: what follows its {} cannot be unpacked", name,
+                                   counted(samples, "sample")));
+  if (log.unread_lines > lines_of_the_end)
     problems.push_back(fmt::format("{} is damaged: {} of its {} {} no sample", name, log.unread_lines,
                                    counted(samples + log.unread_lines, "line"),
                                    log.unread_lines == 1 ? "is" : "are"));
@@ -88,14 +91,20 @@ std::string figure_of(const std::string& gated) {
   return gated.starts_with("max:") ? gated.substr(4) : gated;
 }
 
-// Why a gate that found nothing cannot say that there is nothing.
+// Why a gate that found nothing cannot say that there is nothing. Of a mean that has a trend or moves slowly
+// no change can be told; its value in B can.
 std::string not_judged_words(const std::vector<analysis::FigureRule>& rules, const ReadLog& a,
-                             const ReadLog& b, const std::vector<std::string>& problems) {
+                             const ReadLog& b, const report::SeriesDiffReport& report) {
   if (rules.empty()) return {};
-  if (!problems.empty()) return fmt::format("{}", fmt::join(problems, "; "));
-  for (const analysis::FigureRule& rule : rules)
+  if (!report.problems.empty()) return fmt::format("{}", fmt::join(report.problems, "; "));
+  for (const analysis::FigureRule& rule : rules) {
+    if (rule.limit.against != analysis::GateAgainst::value)
+      for (const analysis::SeriesChange& change : report.changes)
+        if (change.name == rule.limit.name && change.doubt != analysis::SeriesDoubt::none)
+          return report::doubt_words(change);
     if (const std::string figure = figure_of(rule.limit.name); !has_enough(a, b, figure))
       return fmt::format("{} has fewer than {} samples in a log", figure, analysis::kLeastOfSeries);
+  }
   return {};
 }
 
@@ -134,7 +143,7 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   if (gate) {
     report.gate = *gate;
     // What is beyond a limit for fewer samples is chance as well as a change.
-    report.not_judged = not_judged_words(*rules, *a, *b, report.problems);
+    report.not_judged = not_judged_words(*rules, *a, *b, report);
     if (has_breach(report.gate) && report.has_enough) report.not_judged.clear();
   }
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
@@ -147,7 +156,9 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   if (!gate) return forward_error(gate);
   if (!report.not_judged.empty())
     return input_error("the gate cannot be judged", report.not_judged,
-                       "log again with headroom watch, and end it with Ctrl-C or --duration");
+                       report.problems.empty()
+                           ? "log for longer, or judge the largest value: --fail-on 'max:FIGURE>+5%'"
+                           : "log again with headroom watch, and end it with Ctrl-C or --duration");
   return exit_by(report.gate);
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "analysis/combined_results.h"
 #include "base/files.h"
@@ -32,10 +34,14 @@ struct FolderOfRuns {
   std::vector<std::string> left_out;  // folders without a report, and why
 };
 
-// Whether it holds a report; an error where that cannot be told (of another user, a broken disk).
+// Whether it holds a report; an error where that cannot be told (of another user, a broken disk), or where it
+// is no file: a pipe of that name would be waited for.
 Result<bool> has_report(const fs::path& folder) {
   std::error_code code;
   const bool has = fs::exists(folder / "report.json", code);
+  if (has && !fs::is_regular_file(folder / "report.json", code))
+    return input_error(fmt::format("cannot read {}", (folder / "report.json").string()), "it is no file",
+                       "name a run folder of headroom bench");
   if (code)
     return input_error(fmt::format("cannot open {}", (folder / "report.json").string()), code.message(),
                        "check its permissions");
@@ -65,7 +71,26 @@ Result<FolderOfRuns> runs_in(const fs::path& folder) {
   return found;
 }
 
-// The first bytes tell; a document is parsed only to tell a report from a footprint.
+// A log is a sample a line. A report has such samples, too, and where its keys are in another order
+// (jq --sort-keys) they come first: so the whole first line is asked.
+bool is_log_line(const fs::path& path) {
+  constexpr std::size_t kLongestLine = 4 << 20;
+  std::ifstream stream(path, std::ios::binary);
+  std::string line;
+  for (char c = 0; line.size() < kLongestLine && stream.get(c) && c != '\n';) line += c;
+  const auto sample = parse_json(line);
+  return sample && sample->is_object() && sample->contains("time_ns") && !sample->contains("run_name");
+}
+
+bool is_whole_report(const fs::path& path) {
+  const auto text = read_file(path, kLargestReport);
+  if (!text) return false;
+  const auto document = parse_json(*text);
+  return document && document->is_object() && document->contains("run_name") &&
+         document->contains("schema_version");
+}
+
+// The first bytes tell, as Headroom writes them; else the document does.
 Result<InputKind> kind_of_file(const fs::path& path) {
   if (is_recording(path) || path.extension() == ".hrec") return InputKind::recording;
   std::ifstream stream(path, std::ios::binary);
@@ -76,47 +101,48 @@ Result<InputKind> kind_of_file(const fs::path& path) {
   const auto has_key = [&](std::string_view key) {
     return begin.find(fmt::format("\"{}\"", key)) != std::string::npos;
   };
-  if (has_key("time_ns") && !has_key("run_name")) return InputKind::watch_log;
+  if (has_key("model_fingerprint") && has_key("runtime_bytes")) return InputKind::footprint;
+  if (has_key("schema_version") && has_key("run_name")) return InputKind::run;
   if (begin.starts_with("time_seconds,"))
     return input_error(fmt::format("{} cannot be compared", path.string()),
                        "it is a log of headroom watch in the form of a table (.csv)",
                        "log to FILE.jsonl: headroom watch --output FILE.jsonl");
-  if (has_key("model_fingerprint") && has_key("runtime_bytes")) return InputKind::footprint;
-  if (has_key("schema_version") && has_key("run_name")) return InputKind::run;
+  if (is_log_line(path)) return InputKind::watch_log;
+  if (trim(begin).starts_with('{') && is_whole_report(path)) return InputKind::run;
+  if (has_key("time_ns")) return InputKind::watch_log;  // of which a part is damaged
   return input_error(fmt::format("{} is nothing that can be compared", path.string()),
                      begin.empty() ? "it is empty" : "it is of no kind that Headroom knows",
                      std::string(kWhatIsCompared));
 }
 
-struct Footprints {
-  std::string of(const std::string& model) const {
-    for (const auto& [name, fingerprint] : known)
-      if (name == model) return fingerprint;
-    return {};
-  }
-  std::vector<std::pair<std::string, std::string>> known;
-};
+bool is_file(const fs::path& path) {
+  std::error_code code;
+  return fs::is_regular_file(path, code);
+}
+
+// By the model's name.
+using Fingerprints = std::unordered_map<std::string, std::string>;
 
 // What has no footprint, or a damaged one, has no fingerprint; the comparison goes on.
-Footprints fingerprints_in(const fs::path& run) {
-  Footprints footprints;
+Fingerprints fingerprints_in(const fs::path& run) {
+  Fingerprints known;
   std::error_code code;
   for (fs::directory_iterator entry(run / "footprints", code), end; !code && entry != end;
        entry.increment(code)) {
+    if (!is_file(entry->path())) continue;
     const auto text = read_file(entry->path(), kLargestFootprint);
     if (!text) continue;
     const auto document = parse_json(*text);
     if (!document) continue;
     const auto footprint = report::footprint_from_json(*document);
-    if (footprint) footprints.known.emplace_back(footprint->name, footprint->model_fingerprint);
+    if (footprint) known.emplace(footprint->name, footprint->model_fingerprint);
   }
-  return footprints;
+  return known;
 }
 
 Result<std::vector<FrameTimes>> frames_of(const fs::path& run, const std::string& model) {
   const fs::path file = run / "frames" / (file_name_of(model) + ".csv");
-  std::error_code code;
-  if (!fs::exists(file, code)) return std::vector<FrameTimes>();
+  if (!is_file(file)) return std::vector<FrameTimes>();
   const auto text = read_file(file, kLargestFrames);
   if (!text) return tl::unexpected(text.error());
   return report::read_frame_times(*text, file.string());
@@ -142,12 +168,14 @@ Status load_run(const fs::path& file, const std::string& name, LoadedSide& loade
   loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
   const BenchResult& kept = *loaded.results.back();
   analysis::ComparedRun run{name, &kept, {}};
-  const Footprints footprints = fingerprints_in(file.parent_path());
+  const Fingerprints fingerprints = fingerprints_in(file.parent_path());
   for (const ModelResult& model : kept.models) {
     auto frames = frames_of(file.parent_path(), model.name);
     if (!frames) return forward_error(frames);
     if (auto fine = check_count(*frames, model, file.parent_path()); !fine) return fine;
-    run.models.push_back({&model, std::move(*frames), footprints.of(model.name)});
+    const auto known = fingerprints.find(model.name);
+    run.models.push_back(
+        {&model, std::move(*frames), known == fingerprints.end() ? std::string() : known->second});
   }
   // A copy, of a folder that was fetched or saved twice, would count as a run that differs by nothing.
   std::string key = key_of(kept);
@@ -246,6 +274,9 @@ Status check_figures(const BenchResult& run, const std::string& name, Sizes size
   };
   for (const ModelResult& model : run.models) {
     const ModelMemory& memory = model.memory;
+    // What a model adds may be hidden in what the runtime gave back, but its highest moment is above nothing.
+    if (sizes == Sizes::over_the_runtime && memory.run_peak && memory.run_peak->count <= 0)
+      return refuse(model, "run_peak_bytes", fmt::format("{}", memory.run_peak->count));
     for (const auto& [figure, bytes] :
          {std::pair{"runtime_bytes", memory.runtime}, std::pair{"loaded_bytes", memory.loaded},
           std::pair{"load_peak_bytes", memory.load_peak}, std::pair{"run_mean_bytes", memory.run_mean},
@@ -255,7 +286,9 @@ Status check_figures(const BenchResult& run, const std::string& name, Sizes size
       if (bytes && (bytes->count < least || bytes->count > kMost))
         return refuse(model, figure, fmt::format("{}", bytes->count));
     for (const analysis::RunMetric& metric : analysis::run_metrics())
-      if (const auto value = metric.value({model, {}}); value && !(std::abs(*value) <= double{kMost}))
+      if (const auto value = metric.value({model, {}});
+          value && (!(std::abs(*value) <= double{kMost}) ||
+                    (metric.unit != analysis::MetricUnit::bytes && *value < 0)))
         return refuse(model, metric.name, fmt::format("{}", *value));
   }
   return {};
@@ -263,14 +296,13 @@ Status check_figures(const BenchResult& run, const std::string& name, Sizes size
 
 // headroom bench refuses them; a report that was put together by other means may have them.
 Status check_model_names(const BenchResult& run, const std::string& name) {
-  for (std::size_t i = 0; i < run.models.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (run.models[i].name == run.models[j].name)
-        return input_error(
-            fmt::format("{} cannot be compared", name),
-            fmt::format("two of its models are named '{}', so neither can be told from the other",
-                        run.models[i].name),
-            "give each model its own name and measure again");
+  std::set<std::string_view> names;
+  for (const ModelResult& model : run.models)
+    if (!names.insert(model.name).second)
+      return input_error(
+          fmt::format("{} cannot be compared", name),
+          fmt::format("two of its models are named '{}', so neither can be told from the other", model.name),
+          "give each model its own name and measure again");
   return {};
 }
 
@@ -289,6 +321,7 @@ std::vector<std::string> LoadedSide::names() const {
 // A run that is named twice, or by a link such as runs/latest, too, is one: its noise would count as none.
 Result<LoadedSide> load_runs(const std::vector<std::string>& runs) {
   LoadedSide loaded;
+  std::optional<Error> unreadable;
   std::set<fs::path> seen;
   const auto is_new = [&](const fs::path& report) {
     std::error_code code;
@@ -318,10 +351,15 @@ Result<LoadedSide> load_runs(const std::vector<std::string>& runs) {
                          fmt::format("a side has at most {}", kMostRuns), "name those that are meant");
     for (const fs::path& folder : folders) {
       if (!is_new(folder / "report.json")) continue;
-      if (auto read = load_run(folder / "report.json", folder.string(), loaded); !read)
-        return forward_error(read);
+      if (auto read = load_run(folder / "report.json", folder.string(), loaded); !read) {
+        // One of many that cannot be read is named, and takes nothing from the others.
+        if (*is_run) return forward_error(read);
+        loaded.left_out.push_back(read.error().sentence());
+        if (!unreadable) unreadable = std::move(read.error());
+      }
     }
   }
+  if (loaded.side.empty() && unreadable) return tl::unexpected(std::move(*unreadable));
   return loaded;
 }
 
@@ -334,6 +372,14 @@ Result<LoadedSide> load_footprints(const std::vector<std::string>& files) {
     if (!document) return forward_error(document);
     auto footprint = report::footprint_from_json(*document, file);
     if (!footprint) return forward_error(footprint);
+    // One that is named twice, and a copy of another, differ by nothing, and are no second run.
+    if (const auto same = std::find(loaded.keys.begin(), loaded.keys.end(), hash_of(*text));
+        same != loaded.keys.end()) {
+      loaded.left_out.push_back(
+          fmt::format("{} is a copy of {}", file, loaded.side[same - loaded.keys.begin()].name));
+      continue;
+    }
+    loaded.keys.push_back(hash_of(*text));
     auto result = std::make_unique<BenchResult>();
     result->complete = true;
     result->host.hostname = footprint->host;

@@ -59,6 +59,15 @@ Json metric_json(const MetricChange& change) {
   return json;
 }
 
+// Of B alone: there is nothing that it could have changed from.
+Json values_json(const std::vector<MetricValue>& values) {
+  Json json = Json::array();
+  for (const MetricValue& known : values)
+    json.push_back({{"name", known.metric->name},
+                    {with_unit("after", known.metric->unit), number(*known.metric, known.value)}});
+  return json;
+}
+
 Json facts_json(const std::vector<FactChange>& facts) {
   Json json = Json::array();
   for (const FactChange& fact : facts)
@@ -95,6 +104,7 @@ Json model_json(const ModelComparison& model) {
   json["frames_before"] = model.frames_before;
   json["frames_after"] = model.frames_after;
   set_if(json, "latency_superiority", model.superiority);
+  if (!model.values_after.empty()) json["values_after"] = values_json(model.values_after);
   json["facts"] = facts_json(model.facts);
   json["memory_kinds"] = layers_json(model.shares);
   json["memory_nodes"] = layers_json(model.nodes);
@@ -132,9 +142,16 @@ Json run_diff_to_json(const RunDiffReport& report) {
   json["after"] = report.after;
   json["models"] = Json::array();
   for (const ModelComparison& model : comparison.models) json["models"].push_back(model_json(model));
-  json["only_before"] = comparison.only_before;
+  json["only_before"] = Json::array();
+  for (const GoneModel& model : comparison.only_before) json["only_before"].push_back(model.name);
   json["only_after"] = Json::array();
   for (const NewModel& model : comparison.only_after) json["only_after"].push_back(model.name);
+  json["new_models"] = Json::array();
+  for (const NewModel& model : comparison.only_after)
+    json["new_models"].push_back({{"name", model.name},
+                                  {"runs_after", model.outcome.runs},
+                                  {"failed_after", model.outcome.failed},
+                                  {"values_after", values_json(model.values)}});
   json["facts"] = facts_json(comparison.facts);
   json["caveats"] = comparison.caveats;
   json["breaches"] = Json::array();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/display_width.h"
+#include "report/diff_words.h"
 #include "report/markdown_text.h"
 #include "report/run_diff_views.h"
 #include "report/run_diff_words.h"
@@ -47,8 +48,6 @@ std::string spread_note(const ModelComparison& model) {
   return "";
 }
 
-std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
-
 std::string runs_words(const std::vector<std::string>& runs) {
   if (runs.size() == 1) return runs.front();
   return fmt::format("{} and {} more", runs.front(), runs.size() - 1);
@@ -66,7 +65,7 @@ class Screen {
     text_ += fmt::format("\nA  {}\nB  {}\n", harmless(runs_words(report_.before)),
                          harmless(runs_words(report_.after)));
     for (const ModelComparison& model : report_.comparison.models) draw_model(model);
-    for (const NewModel& model : report_.comparison.only_after) paragraph(model.name + " is new in B.");
+    for (const NewModel& model : report_.comparison.only_after) paragraph(harmless(new_model_words(model)));
     draw_list("What the runs differ in", fact_lines(report_.comparison));
     draw_list("To be known", report_.comparison.caveats);
     return std::move(text_);
@@ -153,13 +152,6 @@ void add_layers(std::string& text, const char* title, const std::vector<LayerCha
   text += table.text();
 }
 
-void add_list(std::string& text, std::string_view title, const std::vector<std::string>& lines) {
-  if (lines.empty()) return;
-  text += fmt::format("**{}**\n\n", title);
-  for (const std::string& line : lines) text += fmt::format("- {}\n", escaped(line));
-  text += "\n";
-}
-
 }  // namespace
 
 std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int width) {
@@ -172,6 +164,7 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
   if (!verdict.cause.empty()) text += escaped(verdict.cause) + "\n\n";
   std::vector<std::string> breaches;
   for (const GateFinding& finding : report.gate) breaches.push_back(finding.sentence);
+  if (!report.not_judged.empty()) breaches.push_back(report.not_judged);
   add_list(text, "Gate", breaches);
   for (const ModelComparison& model : report.comparison.models) {
     MarkdownTable table(1, {model.name.empty() ? "figure" : escaped(model.name), "A", "B", "change", ""});
@@ -186,8 +179,7 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
     add_layers(text, "memory by kind", model.shares, report.top);
     add_layers(text, "memory by node", model.nodes, report.top);
   }
-  for (const NewModel& model : report.comparison.only_after)
-    text += escaped(model.name) + " is new in B.\n\n";
+  for (const NewModel& model : report.comparison.only_after) text += escaped(new_model_words(model)) + "\n\n";
   add_list(text, "What the runs differ in", fact_lines(report.comparison));
   add_list(text, "To be known", report.comparison.caveats);
   text += fmt::format("A: {}  \nB: {}\n", code(runs_words(report.before)), code(runs_words(report.after)));

@@ -71,7 +71,7 @@ std::string joined(const std::vector<std::string>& parts, std::string_view betwe
 // What such a comparison could have missed: half the width of the widest interval of a metric.
 std::string reach_words(const RunComparison& comparison) {
   std::vector<std::string> reaches;
-  for (const std::string_view name : {std::string_view("latency"), std::string_view("run_peak")}) {
+  for (const std::string_view name : {"latency", "p50", "p99", "run_peak"}) {
     double widest = 0;
     for (const ModelComparison& model : comparison.models)
       if (const MetricChange* change = model.find(name); change != nullptr && change->has_ratio)
@@ -84,6 +84,36 @@ std::string reach_words(const RunComparison& comparison) {
   return joined(reaches, ", ");
 }
 
+// Rows that are told as changed and make no verdict: each by its own interval of 99 %. Those whose kind,
+// memory or time, has made the verdict say nothing more.
+std::vector<std::string> changes_beside(const RunComparison& comparison) {
+  std::vector<std::string> words;
+  for (const ModelComparison& model : comparison.models) {
+    const auto is_told = [&](bool of_memory) {
+      return std::any_of(model.metrics.begin(), model.metrics.end(), [&](const MetricChange& change) {
+        return change.is_judged && change.differs && (change.metric->unit == MetricUnit::bytes) == of_memory;
+      });
+    };
+    for (const MetricChange& change : model.metrics) {
+      const std::string_view name = change.metric->name;
+      // Findings have a sentence of their own, and a file is what the models are made of.
+      if (change.is_judged || !change.differs || name == "detections" || name == "file_size") continue;
+      if (is_told(change.metric->unit == MetricUnit::bytes)) continue;
+      if (const MetricChange* fps = model.find("fps"); name == "mean" && fps != nullptr && fps->differs)
+        continue;
+      words.push_back(change_words(model, change, comparison.models.size() > 1));
+    }
+  }
+  return words;
+}
+
+std::string words_beside(const std::vector<std::string>& changes) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> shown(changes.begin(), changes.begin() + std::min(changes.size(), kShown));
+  if (changes.size() > kShown) shown.push_back(fmt::format("and {} more", changes.size() - kShown));
+  return joined(shown, "; ");
+}
+
 // What became of the models themselves, before any figure of theirs.
 struct Outcomes {
   std::vector<std::string> worse, better, unknown;
@@ -91,13 +121,20 @@ struct Outcomes {
 
 Outcomes outcomes_of(const RunComparison& comparison) {
   Outcomes outcomes;
+  std::vector<std::string> left_out;
   for (const ModelComparison& model : comparison.models) {
     if (model.outcome_before.failed == 0 && model.outcome_after.failed == 0) continue;
     auto& of_kind = model.fell() ? outcomes.worse : model.recovered() ? outcomes.better : outcomes.unknown;
     of_kind.push_back(failure_words(model));
   }
-  for (const std::string& name : comparison.only_before)
-    outcomes.worse.push_back(fmt::format("{} is not in B", name));
+  for (const GoneModel& model : comparison.only_before) {
+    if (model.option_left_out.empty())
+      (model.is_worse() ? outcomes.worse : outcomes.unknown).push_back(gone_words(model));
+    else if (std::find(left_out.begin(), left_out.end(), model.option_left_out) == left_out.end())
+      left_out.push_back(model.option_left_out);
+  }
+  for (const std::string& option : left_out)
+    outcomes.unknown.push_back(fmt::format("B was made without {}, so nothing of it is compared", option));
   for (const NewModel& model : comparison.only_after)
     if (model.outcome.failed > 0) outcomes.worse.push_back(failure_words(model));
   return outcomes;
@@ -130,9 +167,8 @@ std::vector<FactChange> all_facts(const RunComparison& comparison) {
   // What B has no figures of because it was not asked for them.
   const auto is_of_absent = [&](const FactChange& fact) {
     return fact.what.starts_with("--") &&
-           std::any_of(
-               comparison.only_before.begin(), comparison.only_before.end(),
-               [&](const std::string& name) { return name.find(fact.what.substr(2)) != std::string::npos; });
+           std::any_of(comparison.only_before.begin(), comparison.only_before.end(),
+                       [&](const GoneModel& model) { return model.option_left_out == fact.what; });
   };
   std::stable_partition(facts.begin(), facts.end(), is_of_absent);
   if (is_of_memory)
@@ -164,7 +200,24 @@ std::string cause_of(const RunComparison& comparison, bool changed, bool is_unex
       facts.size() > words.size() ? fmt::format("; and {} more", facts.size() - words.size()) : "");
 }
 
+// With fewer runs a tail and a rate are no part of the verdict.
+std::string advice_for(const RunComparison& comparison) {
+  for (const ModelComparison& model : comparison.models)
+    for (const MetricChange& change : model.metrics)
+      if (change.spread_was_measured)
+        return "Of as many figures as are shown one may do so by chance: more runs a side tell.";
+  return "Three runs or more a side, made in turns, tell: then p50, p99 and fps make the verdict, too.";
+}
+
 }  // namespace
+
+std::string new_model_words(const NewModel& model) {
+  std::vector<std::string> figures;
+  for (const MetricValue& known : model.values)
+    if (std::find(kAlwaysShown.begin(), kAlwaysShown.end(), known.metric->name) != kAlwaysShown.end())
+      figures.push_back(fmt::format("{} {}", known.metric->name, words_for(*known.metric, known.value)));
+  return fmt::format("{} is new in B{}{}.", model.name, figures.empty() ? "" : ": ", joined(figures, ", "));
+}
 
 RunDiffVerdict verdict_of(const RunComparison& comparison) {
   const Outcomes outcomes = outcomes_of(comparison);
@@ -174,26 +227,41 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
   // Where each model failed on a side there is no figure to be alike.
   const bool has_figures = std::any_of(comparison.models.begin(), comparison.models.end(),
                                        [](const ModelComparison& model) { return !model.metrics.empty(); });
+  const bool has_failures =
+      std::any_of(comparison.models.begin(), comparison.models.end(), [](const ModelComparison& model) {
+        return model.outcome_before.failed + model.outcome_after.failed > 0;
+      });
+  const std::vector<std::string> beside = changes_beside(comparison);
   RunDiffVerdict verdict;
-  verdict.tone = !outcomes.worse.empty() ? RunDiffTone::worse
-                 : worse && better       ? RunDiffTone::mixed
-                 : worse                 ? RunDiffTone::worse
-                 : better                ? RunDiffTone::better
-                 : has_figures           ? RunDiffTone::same
-                                         : RunDiffTone::unknown;
+  verdict.tone = !outcomes.worse.empty()         ? RunDiffTone::worse
+                 : worse && better               ? RunDiffTone::mixed
+                 : worse                         ? RunDiffTone::worse
+                 : better                        ? RunDiffTone::better
+                 : has_figures && beside.empty() ? RunDiffTone::same
+                                                 : RunDiffTone::unknown;
   std::vector<std::string> sentences;
   if (!outcomes.worse.empty())
     sentences.push_back(fmt::format("B is worse: {}.", joined(outcomes.worse, "; ")));
   if (!outcomes.better.empty())
     sentences.push_back(fmt::format("B is better: {}.", joined(outcomes.better, "; ")));
   if (!outcomes.unknown.empty()) sentences.push_back(joined(outcomes.unknown, "; ") + ".");
+  const std::string reach = reach_words(comparison);
   if (!found.changes.empty()) {
     sentences.push_back(
         fmt::format("B is {}: {}.", joined(found.adjectives, " and "), joined(found.changes, "; ")));
+    if (!beside.empty())
+      sentences.push_back(
+          fmt::format("Beside what makes this verdict differ (99 % each): {}.", words_beside(beside)));
+  } else if (!beside.empty()) {
+    sentences.push_back(fmt::format(
+        "What makes the verdict did not change by more than runs of one thing "
+        "differ by{}, but beside it differ (99 % each): {}. {}",
+        reach.empty() ? "" : fmt::format(" ({})", reach), words_beside(beside), advice_for(comparison)));
   } else if (has_figures && !worse && !better) {
-    const std::string reach = reach_words(comparison);
     sentences.push_back(fmt::format("{} nothing changed by more than runs of one thing differ by{}.",
-                                    outcomes.unknown.empty() ? "B is as A:" : "In the runs that came through",
+                                    outcomes.unknown.empty() ? "B is as A:"
+                                    : has_failures           ? "In the runs that came through"
+                                                             : "Of what both measured",
                                     reach.empty() ? "" : fmt::format(" ({})", reach)));
   } else if (comparison.models.empty()) {
     sentences.emplace_back("A and B have no model in common.");
@@ -201,8 +269,8 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
   const std::string detections = detection_words(comparison);
   verdict.sentence = joined(sentences, " ") + detections;
   // A failure has its error beside it: only figures are left unexplained.
-  verdict.cause = cause_of(comparison, worse || better || !detections.empty(),
-                           !found.changes.empty() || !detections.empty());
+  const bool moved = !found.changes.empty() || !beside.empty() || !detections.empty();
+  verdict.cause = cause_of(comparison, worse || better || moved, moved);
   return verdict;
 }
 

@@ -9,7 +9,8 @@
 
 namespace headroom::report {
 
-enum class RunDiffTone { worse, mixed, better, same, unknown };  // unknown: nothing could be compared
+// unknown: nothing could be compared, or what differs makes no verdict.
+enum class RunDiffTone { worse, mixed, better, same, unknown };
 
 struct RunDiffVerdict {
   RunDiffTone tone = RunDiffTone::same;
@@ -23,6 +24,8 @@ RunDiffVerdict verdict_of(const analysis::RunComparison& comparison);
 std::string interval_words(const analysis::MetricChange& change);
 // "a frame of B takes longer than one of A in 83 % of pairs"; empty without frames.
 std::string superiority_words(const analysis::ModelComparison& model);
+// "det is new in B: run_peak 50.0 MiB, latency 2.1 ms."
+std::string new_model_words(const analysis::NewModel& model);
 // Facts of model and run: "settings: threads=1 … → threads=2 …".
 std::vector<std::string> fact_lines(const analysis::RunComparison& comparison);
 // Worth a line of a table: a change, what is judged, or a figure that everybody looks for.

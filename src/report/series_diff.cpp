@@ -4,6 +4,7 @@
 
 #include "analysis/two_sample.h"
 #include "base/display_width.h"
+#include "report/diff_words.h"
 #include "report/markdown_text.h"
 #include "report/run_diff_views.h"
 #include "report/series_diff_views.h"
@@ -19,26 +20,64 @@ std::string share_words(const SeriesChange& change) {
   return change.mean_before == 0 ? "" : fmt::format("{:+.1f} %", 100 * change.change() / change.mean_before);
 }
 
+std::string moved_words(const SeriesChange& change, double rise) {
+  return fmt::format("{} by {}", rise < 0 ? "falls" : "rises", words_for_metric(change.name, std::abs(rise)));
+}
+
 std::string change_words(const SeriesChange& change) {
-  return fmt::format("{} {} to {}", title_of_metric(change.name),
-                     words_for_metric(change.name, change.mean_before),
-                     words_for_metric(change.name, change.mean_after));
+  const std::string means = fmt::format("{} {} to {}", title_of_metric(change.name),
+                                        words_for_metric(change.name, change.mean_before),
+                                        words_for_metric(change.name, change.mean_after));
+  if (!change.is_of_trend) return means;
+  return fmt::format("{} (a trend: it {} within B, and {} within A)", means,
+                     moved_words(change, change.rise_after), moved_words(change, change.rise_before));
+}
+
+struct Told {
+  std::size_t differ = 0, doubtful = 0;
+  std::vector<std::string> changes, doubts;  // the first three of each
+};
+
+Told told_by(const SeriesDiffReport& report) {
+  constexpr std::size_t kShown = 3;
+  Told told;
+  for (const SeriesChange& change : report.changes) {
+    if (change.differs && ++told.differ <= kShown) told.changes.push_back(change_words(change));
+    if (change.doubt != analysis::SeriesDoubt::none && ++told.doubtful <= kShown)
+      told.doubts.push_back(doubt_words(change));
+  }
+  return told;
+}
+
+std::string listed(const std::vector<std::string>& words, std::size_t all) {
+  return fmt::format("{}{}", fmt::join(words, "; "),
+                     all > words.size() ? fmt::format("; and {} more", all - words.size()) : "");
 }
 
 std::string comparison_words(const SeriesDiffReport& report) {
-  std::vector<std::string> words;
-  std::size_t all = 0;
-  for (const SeriesChange& change : report.changes)
-    if (change.differs && ++all <= 3) words.push_back(change_words(change));
+  const Told told = told_by(report);
   if (report.changes.empty()) return "A and B have no figure in common.";
   if (!report.has_enough)
     return fmt::format("That is too little to tell whether anything changed: {} samples or more a log do.",
                        analysis::kLeastOfSeries);
-  if (all == 0)
-    return fmt::format("B is as A: none of {} figures differs by more than it moves by itself.",
-                       report.changes.size());
-  return fmt::format("{} of {} figures differ, on the mean: {}{}.", all, report.changes.size(),
-                     fmt::join(words, "; "), all > words.size() ? "; …" : "");
+  const std::string doubts =
+      told.doubtful == 0 ? "" : fmt::format("Cannot be told: {}.", listed(told.doubts, told.doubtful));
+  if (told.differ > 0)
+    return fmt::format("{} of {} figures differ, on the mean: {}.{}{}", told.differ, report.changes.size(),
+                       listed(told.changes, told.differ), doubts.empty() ? "" : " ", doubts);
+  if (told.doubtful == report.changes.size()) return doubts;
+  if (told.doubtful > 0)
+    return fmt::format("{} Of the other {} figures none differs by more than it moves by itself.", doubts,
+                       report.changes.size() - told.doubtful);
+  return fmt::format("B is as A: none of {} figures differs by more than it moves by itself.",
+                     report.changes.size());
+}
+
+std::string_view outcome_of(const SeriesDiffReport& report) {
+  const Told told = told_by(report);
+  if (told.differ > 0) return "differs";
+  const bool is_known = report.has_enough && !report.changes.empty() && told.doubtful == 0;
+  return is_known && report.problems.empty() ? "same" : "unknown";
 }
 
 // What is wrong with the logs comes first: what follows stands on a part of them.
@@ -60,16 +99,38 @@ std::vector<std::string> row_of(const SeriesChange& change) {
           share_words(change),
           words_for_metric(change.name, change.max_before),
           words_for_metric(change.name, change.max_after),
-          change.differs ? "differs" : ""};
+          change.is_of_trend                            ? "trend differs"
+          : change.differs                              ? "differs"
+          : change.doubt != analysis::SeriesDoubt::none ? "cannot be told"
+                                                        : ""};
 }
 
 const std::vector<std::string> kTitles{"FIGURE", "MEAN A", "MEAN B", "CHANGE", "MAX A", "MAX B", ""};
 
 }  // namespace
 
+std::string doubt_words(const SeriesChange& change) {
+  const std::string title = title_of_metric(change.name);
+  switch (change.doubt) {
+    case analysis::SeriesDoubt::few_samples:
+      return fmt::format("{} has fewer than {} samples in a log", title, analysis::kLeastOfSeries);
+    case analysis::SeriesDoubt::trend:
+      return fmt::format("{} has a trend (it {} within A, and {} within B)", title,
+                         moved_words(change, change.rise_before), moved_words(change, change.rise_after));
+    case analysis::SeriesDoubt::slow:
+    case analysis::SeriesDoubt::none:
+      break;
+  }
+  return fmt::format("{} moves too slowly, or in a step ({} to {} on the mean)", title,
+                     words_for_metric(change.name, change.mean_before),
+                     words_for_metric(change.name, change.mean_after));
+}
+
 std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width) {
   std::string text =
-      painted(wrap(verdict_of(report), width, 0), report.problems.empty() ? kBold : kYellow, color) + "\n\n";
+      painted(wrap(verdict_of(report), width, 0),
+              report.problems.empty() && outcome_of(report) != "unknown" ? kBold : kYellow, color) +
+      "\n\n";
   text +=
       fmt::format("A  {}\nB  {}\n\n", log_words(report.before, report.a), log_words(report.after, report.b));
   std::vector<Column> columns;
@@ -90,10 +151,10 @@ std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, 
 
 std::string series_diff_to_markdown(const SeriesDiffReport& report) {
   std::string text = fmt::format("**{}**\n\n", escaped(verdict_of(report)));
-  if (!report.gate.empty()) text += "**Gate**\n\n";
-  for (const analysis::GateFinding& finding : report.gate)
-    text += fmt::format("- {}\n", escaped(finding.sentence));
-  if (!report.gate.empty()) text += "\n";
+  std::vector<std::string> gate;
+  for (const analysis::GateFinding& finding : report.gate) gate.push_back(finding.sentence);
+  if (!report.not_judged.empty()) gate.push_back(report.not_judged);
+  add_list(text, "Gate", gate);
   MarkdownTable table(1, {"figure", "mean A", "mean B", "change", "max A", "max B", ""});
   for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
     auto cells = row_of(report.changes[row]);
@@ -110,22 +171,29 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
   json["schema_version"] = kRunDiffSchemaVersion;
   json["kind"] = "watch_logs";
   json["verdict"] = verdict_of(report);
+  json["outcome"] = outcome_of(report);
   json["problems"] = report.problems;
   for (const auto& [key, file, log] :
        {std::tuple{"before", &report.before, &report.a}, std::tuple{"after", &report.after, &report.b}})
     json[key] = {
         {"file", *file}, {"samples", log->samples()}, {"duration_seconds", log->duration().seconds()}};
   json["figures"] = Json::array();
-  for (const SeriesChange& change : report.changes)
-    json["figures"].push_back({{"name", change.name},
-                               {"mean_before", change.mean_before},
-                               {"mean_after", change.mean_after},
-                               {"max_before", change.max_before},
-                               {"max_after", change.max_after},
-                               {"change", change.change()},
-                               {"change_low", change.low},
-                               {"change_high", change.high},
-                               {"differs", change.differs}});
+  for (const SeriesChange& change : report.changes) {
+    Json figure{{"name", change.name},
+                {"mean_before", change.mean_before},
+                {"mean_after", change.mean_after},
+                {"max_before", change.max_before},
+                {"max_after", change.max_after},
+                {"change", change.change()},
+                {"change_low", change.low},
+                {"change_high", change.high},
+                {"rise_before", change.rise_before},
+                {"rise_after", change.rise_after},
+                {"differs", change.differs}};
+    if (change.is_of_trend) figure["trend_differs"] = true;
+    if (change.doubt != analysis::SeriesDoubt::none) figure["cannot_be_told"] = name_of(change.doubt);
+    json["figures"].push_back(std::move(figure));
+  }
   json["breaches"] = Json::array();
   json["within_noise"] = Json::array();
   for (const analysis::GateFinding& finding : report.gate)

@@ -24,6 +24,8 @@ struct SeriesDiffReport {
 
 std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width);
 std::string series_diff_to_markdown(const SeriesDiffReport& report);
+// Why a figure is not known to be as it was: "RAM used has a trend (it rises by …)". Of one with a doubt.
+std::string doubt_words(const analysis::SeriesChange& change);
 Json series_diff_to_json(const SeriesDiffReport& report);
 
 }  // namespace headroom::report

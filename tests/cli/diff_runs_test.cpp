@@ -1,6 +1,9 @@
 // `headroom diff` of runs of headroom bench, as a person and as a CI job uses it.
 #include <fmt/format.h>
 
+#include <sys/stat.h>
+
+#include <cmath>
 #include <limits>
 
 #include "base/subprocess.h"
@@ -248,7 +251,8 @@ TEST_F(ChangedRuns, WhatFailedIsNotAsItWas) {
                               Not(HasSubstr("Nothing that the runs record explains it"))));
   const CommandResult both = run({"failed", "failed", "--fail-on", "run_peak>+5%"});
   EXPECT_EQ(both.exit_code, 1);
-  EXPECT_THAT(both.out, AllOf(StartsWith("m failed in A (oom"), Not(HasSubstr("is as A"))));
+  EXPECT_THAT(both.out, AllOf(StartsWith("m failed in A and in B (oom: the kernel killed it)."),
+                              Not(HasSubstr("is as A"))));
   const auto document = parse_json(run({"failed", "failed", "--json"}).out);
   ASSERT_TRUE(document.has_value());
   EXPECT_EQ(get_text(*document, "outcome"), "unknown");
@@ -317,10 +321,13 @@ TEST_F(ChangedRuns, APhaseThatWasNotAskedForIsTheCause) {
                           {"models", Json::array()}};
   });
   const Json diff = *parse_json(run({"piped", "quick", "--json"}).out);
-  EXPECT_EQ(get_text(diff, "verdict"), "B is worse: (pipeline) is not in B.");
+  // And it is no worse for it.
   EXPECT_THAT(
-      get_text(diff, "cause"),
-      HasSubstr("the likeliest cause first: --pipeline (on to off); --warmup (5 to 10); kernel (6.0 to"));
+      get_text(diff, "verdict"),
+      StartsWith("B was made without --pipeline, so nothing of it is compared. Of what both measured"));
+  EXPECT_EQ(get_text(diff, "outcome"), "same");
+  EXPECT_THAT(get_text(diff, "cause"),
+              HasSubstr("--pipeline (on to off); --warmup (5 to 10); kernel (6.0 to"));
 }
 
 TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {
@@ -335,6 +342,54 @@ TEST_F(ChangedRuns, FiguresThatNothingCanHaveAreRefused) {
 }
 
 // A name that would steer the terminal, and one model that was renamed.
+// Of single runs a row makes no verdict; that nothing changed is not said beside one that differs.
+TEST_F(ChangedRuns, WhatDiffersBesideTheVerdictIsTold) {
+  change("slow_to_load", [](Json& report) { report["models"][0]["model_load_time_ns"] = 3'600'000'000'000; });
+  const Json diff = *parse_json(run({"quick", "slow_to_load", "--json"}).out);
+  EXPECT_THAT(get_text(diff, "verdict"),
+              AllOf(HasSubstr("beside it differ (99 % each): load_time"), Not(HasSubstr("nothing changed"))));
+  EXPECT_EQ(get_text(diff, "outcome"), "unknown");
+}
+
+TEST_F(ChangedRuns, AValueOfBHoldsForANewModel) {
+  change("two", [](Json& report) {
+    Json other = report["models"][0];
+    other["name"] = "other";
+    other["memory"]["run_peak_bytes"] = std::int64_t{900} << 20;
+    report["models"].push_back(other);
+  });
+  const CommandResult breach = run({"quick", "two", "--fail-on", "run_peak>512MiB"});
+  EXPECT_EQ(breach.exit_code, 1);
+  EXPECT_THAT(breach.err, HasSubstr("run_peak of other is 900.0 MiB in B"));
+  EXPECT_THAT(breach.out, HasSubstr("other is new in B: "));
+  EXPECT_EQ(run({"quick", "two", "--fail-on", "run_peak>1GiB"}).exit_code, 0);
+  const auto document = parse_json(run({"quick", "two", "--json"}).out);
+  EXPECT_THAT(undocumented_keys(*document, "diff.md"), testing::IsEmpty());
+  EXPECT_THAT(run({"quick", "two", "--markdown", "--fail-on", "gpu_run_peak>+5%"}).out,
+              HasSubstr("**Gate**\n\n- --fail-on 'gpu_run_peak>+5%' cannot be judged"));
+}
+
+// Sorted keys, as jq -S writes them; a report that was cut off; a pipe of its name.
+TEST_F(ChangedRuns, FilesAreWhatTheyHoldAndOneBadRunIsLeftOut) {
+  const fs::path root = bench_->path();
+  Json report = *parse_json(read_text(root / "quick/report.json"));
+  write_text(root / "sorted.json", report.dump(1));
+  EXPECT_THAT(run({"sorted.json", "quick"}).out, Not(HasSubstr("is nothing that")));
+  for (const char* name : {"folder/good", "folder/cut", "folder/pipe"}) fs::create_directories(root / name);
+  fs::copy(root / "slow/report.json", root / "folder/good/report.json");
+  write_text(root / "folder/cut/report.json", report.dump().substr(0, 500));
+  ASSERT_EQ(::mkfifo((root / "folder/pipe/report.json").c_str(), 0600), 0);
+  const CommandResult result = run({"folder", "quick"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("folder/cut"), HasSubstr("folder/pipe/report.json")));
+  EXPECT_EQ(run({"folder/cut", "quick"}).exit_code, 2);
+  EXPECT_THAT(run({"folder/pipe", "quick"}).err, HasSubstr("it is no file"));
+  fs::remove_all(root / "folder/good");
+  EXPECT_EQ(run({"folder", "quick"}).exit_code, 2) << "none is left";
+  change("backwards", [](Json& changed) { changed["models"][0]["fps"] = -3; });
+  EXPECT_THAT(run({"quick", "backwards"}).err, HasSubstr("fps of the model 'm' is -3"));
+}
+
 TEST_F(ChangedRuns, ARenamedModelIsToldAndExplainsNothing) {
   change("renamed", [](Json& report) { report["models"][0]["name"] = "n\033[31m"; });
   const CommandResult result = run({"quick", "renamed", "--fail-on", "n\033[31m:run_peak>+5%"});
@@ -475,8 +530,49 @@ TEST(DiffLogs, PartsOfLogsAreToldAndPassNoGate) {
     EXPECT_EQ(gate.exit_code, 2) << log;
     EXPECT_THAT(gate.err, AllOf(HasSubstr("the gate cannot be judged"), HasSubstr(log)));
   }
+  EXPECT_THAT(diff({"a.jsonl", "one.jsonl", "--fail-on", "cpu_percent>+5%", "--markdown"}).out,
+              HasSubstr("**Gate**\n\n- B"));
   EXPECT_THAT(diff({"one.jsonl", "one.jsonl"}).out, Not(HasSubstr("B is as A:")));
   EXPECT_EQ(diff({"a.jsonl", "cut.jsonl", "--fail-on", "cpu_percent>10"}).exit_code, 1);
+}
+
+// A plain leak, and a step: the first differs by its trend, of the second nothing can be told, and no gate on
+// it passes.
+TEST(DiffLogs, ATrendIsComparedAndWhatMovesSlowlyIsTold) {
+  TemporaryFolder folder;
+  const auto log = [&](const char* name, double rise, double step) {
+    std::string text;
+    for (int i = 0; i < 600; ++i)
+      text += fmt::format(
+          "{{\"time_ns\": {}, \"ram_used_bytes\": {}}}\n", i * 1'000'000'000LL,
+          std::llround((1 << 30) + i * 7919 % 101 * 4096 + rise * i / 600 + (i < 300 ? 0 : step)));
+    write_text(folder.path() / name, text);
+  };
+  log("flat.jsonl", 0, 0);
+  log("leak.jsonl", 1 << 30, 0);
+  log("step.jsonl", 0, 900 << 20);
+  CommandOptions options;
+  options.folder = folder.path();
+  const auto diff = [&](Words words) {
+    words.insert(words.begin(), {"diff", "flat.jsonl"});
+    return run_headroom(words, options);
+  };
+  const CommandResult leak = diff({"leak.jsonl", "--fail-on", "ram_used_bytes>+5%"});
+  EXPECT_EQ(leak.exit_code, 1) << leak.err;
+  EXPECT_THAT(leak.out, AllOf(StartsWith("1 of 1 figures differ"), HasSubstr("(a trend: it")));
+  const CommandResult step = diff({"step.jsonl", "--fail-on", "ram_used_bytes>+5%"});
+  EXPECT_EQ(step.exit_code, 2);
+  EXPECT_THAT(step.out, StartsWith("Cannot be told: RAM used moves too slowly, or in a step"));
+  EXPECT_THAT(step.err, HasSubstr("moves too slowly"));
+  EXPECT_EQ(diff({"step.jsonl", "--fail-on", "max:ram_used_bytes>+5%"}).exit_code, 1);
+  EXPECT_EQ(diff({"step.jsonl", "--fail-on", "ram_used_bytes>8GiB"}).exit_code, 0);
+  for (const auto& [name, outcome] :
+       {std::pair{"leak.jsonl", "differs"}, {"step.jsonl", "unknown"}, {"flat.jsonl", "same"}}) {
+    const auto document = parse_json(diff({name, "--json"}).out);
+    ASSERT_TRUE(document.has_value());
+    EXPECT_EQ(get_text(*document, "outcome"), outcome);
+    EXPECT_THAT(undocumented_keys(*document, "diff.md"), testing::IsEmpty());
+  }
 }
 
 // gzip itself packs the log; a third of it is cut off.
@@ -495,8 +591,9 @@ TEST(DiffLogs, ACutPackedLogIsTold) {
   CommandOptions options;
   options.folder = folder.path();
   EXPECT_THAT(run_headroom({"diff", "a.jsonl", "a.jsonl.gz"}, options).out, StartsWith("B is as A"));
-  EXPECT_THAT(run_headroom({"diff", "a.jsonl", "cut.jsonl.gz"}, options).out,
-              StartsWith("B (cut.jsonl.gz) is cut off: its end is missing behind "));
+  const std::string cut = run_headroom({"diff", "a.jsonl", "cut.jsonl.gz"}, options).out;
+  EXPECT_THAT(cut, StartsWith("B (cut.jsonl.gz) is cut off: its end is missing behind "));
+  EXPECT_THAT(cut, Not(HasSubstr("damaged"))) << "told once";
   EXPECT_EQ(
       run_headroom({"diff", "a.jsonl", "cut.jsonl.gz", "--fail-on", "cpu_percent>+50%"}, options).exit_code,
       2);

@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "analysis/series_comparison.h"
+
 namespace headroom::analysis {
 namespace {
 
@@ -166,6 +168,99 @@ TEST(WelchOfSeries, KnowsThatNeighboursAreAlike) {
   const std::vector<double> same(10, 3.0), other(10, 4.0);
   EXPECT_EQ(welch_of_series(same, same, 0.95).p, 1);
   EXPECT_EQ(welch_of_series(same, other, 0.95).low, 1);
+}
+
+// The samples of a log: of one figure, a second each.
+LogFigures log_of(const std::vector<double>& values) {
+  LogFigures log;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    SystemSample sample;
+    sample.time = {static_cast<std::int64_t>(i) * 1'000'000'000};
+    sample.ram_used = Bytes{std::llround(values[i])};
+    log.add(sample);
+  }
+  return log;
+}
+
+SeriesChange compared(const std::vector<double>& a, const std::vector<double>& b) {
+  return compare_series(log_of(a), log_of(b)).front();
+}
+
+constexpr double kGiB = 1 << 30, kMiB = 1 << 20;
+
+class CompareSeries : public testing::Test {
+ protected:
+  // A GiB and what it moves by; from the middle on `step` more, and `rise` more from the first to the last.
+  std::vector<double> values(double rise, double step) {
+    std::vector<double> made;
+    for (int i = 0; i < 600; ++i)
+      made.push_back(kGiB + kMiB * normal_(random_) + rise * i / 600 + (i < 300 ? 0 : step));
+    return made;
+  }
+  std::mt19937 random_{5};
+  std::normal_distribution<double> normal_;
+};
+
+TEST_F(CompareSeries, ALeakIsATrendThatDiffers) {
+  const SeriesChange leak = compared(values(0, 0), values(kGiB, 0));
+  EXPECT_TRUE(leak.differs);
+  EXPECT_TRUE(leak.is_of_trend);
+  EXPECT_NEAR(leak.rise_after, kGiB, 0.06 * kGiB);
+  EXPECT_NEAR(leak.rise_before, 0, 5 * kMiB);
+  EXPECT_EQ(leak.low, leak.change());
+  EXPECT_FALSE(compared(values(0, 0), values(0, 0)).differs);
+  EXPECT_EQ(compared(values(0, 0), values(0, 0)).doubt, SeriesDoubt::none);
+}
+
+TEST_F(CompareSeries, WhatCannotBeToldIsNoSameness) {
+  const SeriesChange step = compared(values(0, 0), values(0, 900 * kMiB));
+  EXPECT_FALSE(step.differs);
+  EXPECT_EQ(step.doubt, SeriesDoubt::slow);
+  // No farther than the logs went.
+  EXPECT_GT(step.low, -0.1 * kGiB);
+  EXPECT_LT(step.high, kGiB);
+  const SeriesChange both = compared(values(kGiB, 0), values(kGiB, 0));
+  EXPECT_FALSE(both.differs);
+  EXPECT_NE(both.doubt, SeriesDoubt::none);
+  // Within 2 % nothing is a change, however slowly it moves.
+  EXPECT_EQ(compared(values(0, 0), values(0, 10 * kMiB)).doubt, SeriesDoubt::none);
+  EXPECT_EQ(compared(values(0, 0), values(10 * kMiB, 0)).doubt, SeriesDoubt::none);
+}
+
+TEST_F(CompareSeries, WhatLiesFarApartDiffersHoweverSlowlyItMoves) {
+  std::vector<double> far = values(0, 20 * kMiB);
+  for (double& value : far) value += kGiB;
+  EXPECT_TRUE(compared(values(0, 20 * kMiB), far).differs);
+}
+
+// From noise to a walk that never comes back: hardly any pair of one thing is told as changed.
+TEST_F(CompareSeries, SlowSeriesAreNotTakenForChanges) {
+  constexpr int kTrials = 300;
+  for (const double alike : {0.0, 0.9, 0.99, 0.999, 1.0}) {
+    int alarms = 0, doubts = 0;
+    const auto walk = [&] {
+      std::vector<double> made;
+      double value = alike < 1 ? normal_(random_) : 0;
+      for (int i = 0; i < 300; ++i) {
+        made.push_back(kGiB * (1 + 0.2 * value));
+        value = alike < 1 ? alike * value + std::sqrt(1 - alike * alike) * normal_(random_)
+                          : value + normal_(random_) / 17;
+      }
+      return made;
+    };
+    for (int i = 0; i < kTrials; ++i) {
+      const SeriesChange found = compared(walk(), walk());
+      alarms += found.differs ? 1 : 0;
+      doubts += found.doubt != SeriesDoubt::none ? 1 : 0;
+    }
+    EXPECT_LE(alarms, kTrials * 5 / 100) << alike;
+    if (alike == 0) {
+      EXPECT_LE(doubts, kTrials * 2 / 100);
+    }
+    if (alike >= 0.99) {
+      EXPECT_GE(doubts, kTrials * 80 / 100) << alike;
+    }
+  }
 }
 
 TEST(Wider, IsTheOneThatReachesFarther) {
