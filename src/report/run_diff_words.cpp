@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "analysis/metric_gate.h"
 #include "report/words.h"
@@ -28,6 +29,7 @@ std::string_view words_of_change(const MetricChange& change) {
     case MetricUnit::nanoseconds:
       return more ? "slower" : "faster";
     case MetricUnit::per_second:
+      return more ? "faster" : "slower";
     case MetricUnit::count:
       break;
   }
@@ -50,17 +52,29 @@ struct Found {
   std::vector<std::string> adjectives, changes;
 };
 
+// As a share, either way; of what was nothing before more than any.
+double size_of(const MetricChange& change) {
+  if (!change.has_ratio) return std::numeric_limits<double>::infinity();
+  return std::abs(std::log(change.ratio));
+}
+
+// Of each model the largest first.
 Found judged_changes(const RunComparison& comparison) {
   Found found;
-  for (const ModelComparison& model : comparison.models)
-    for (const MetricChange& change : model.metrics) {
-      if (!change.is_judged || !change.differs) continue;
-      (change.is_worse() ? found.worse : found.better) = true;
-      const std::string adjective(words_of_change(change));
+  for (const ModelComparison& model : comparison.models) {
+    std::vector<const MetricChange*> changes;
+    for (const MetricChange& change : model.metrics)
+      if (change.is_judged && change.differs) changes.push_back(&change);
+    std::stable_sort(changes.begin(), changes.end(),
+                     [](const MetricChange* a, const MetricChange* b) { return size_of(*a) > size_of(*b); });
+    for (const MetricChange* change : changes) {
+      (change->is_worse() ? found.worse : found.better) = true;
+      const std::string adjective(words_of_change(*change));
       if (std::find(found.adjectives.begin(), found.adjectives.end(), adjective) == found.adjectives.end())
         found.adjectives.push_back(adjective);
-      found.changes.push_back(change_words(model, change, comparison.models.size() > 1));
+      found.changes.push_back(change_words(model, *change, comparison.models.size() > 1));
     }
+  }
   return found;
 }
 
@@ -104,6 +118,20 @@ std::vector<std::string> changes_beside(const RunComparison& comparison) {
       words.push_back(change_words(model, change, comparison.models.size() > 1));
     }
   }
+  return words;
+}
+
+// The middle frame or the rate moved by much, and so few or so disturbed runs cannot tell whether that is a
+// change: no reason to say that nothing did.
+std::vector<std::string> open_questions(const RunComparison& comparison) {
+  constexpr double kMuch = 0.25;
+  std::vector<std::string> words;
+  for (const ModelComparison& model : comparison.models)
+    for (const std::string_view name : {"p50", "fps"})
+      if (const MetricChange* change = model.find(name); change != nullptr && change->has_ratio &&
+                                                         !change->differs && !change->is_judged &&
+                                                         size_of(*change) > kMuch)
+        words.push_back(change_words(model, *change, comparison.models.size() > 1));
   return words;
 }
 
@@ -231,14 +259,14 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
       std::any_of(comparison.models.begin(), comparison.models.end(), [](const ModelComparison& model) {
         return model.outcome_before.failed + model.outcome_after.failed > 0;
       });
-  const std::vector<std::string> beside = changes_beside(comparison);
+  const std::vector<std::string> beside = changes_beside(comparison), open = open_questions(comparison);
   RunDiffVerdict verdict;
-  verdict.tone = !outcomes.worse.empty()         ? RunDiffTone::worse
-                 : worse && better               ? RunDiffTone::mixed
-                 : worse                         ? RunDiffTone::worse
-                 : better                        ? RunDiffTone::better
-                 : has_figures && beside.empty() ? RunDiffTone::same
-                                                 : RunDiffTone::unknown;
+  verdict.tone = !outcomes.worse.empty()                         ? RunDiffTone::worse
+                 : worse && better                               ? RunDiffTone::mixed
+                 : worse                                         ? RunDiffTone::worse
+                 : better                                        ? RunDiffTone::better
+                 : has_figures && beside.empty() && open.empty() ? RunDiffTone::same
+                                                                 : RunDiffTone::unknown;
   std::vector<std::string> sentences;
   if (!outcomes.worse.empty())
     sentences.push_back(fmt::format("B is worse: {}.", joined(outcomes.worse, "; ")));
@@ -257,6 +285,11 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
         "What makes the verdict did not change by more than runs of one thing "
         "differ by{}, but beside it differ (99 % each): {}. {}",
         reach.empty() ? "" : fmt::format(" ({})", reach), words_beside(beside), advice_for(comparison)));
+  } else if (has_figures && !worse && !better && !open.empty()) {
+    sentences.push_back(fmt::format(
+        "What makes the verdict did not change by more than runs of one thing differ by{}, but "
+        "these runs cannot tell whether the rest did: {}. {}",
+        reach.empty() ? "" : fmt::format(" ({})", reach), words_beside(open), advice_for(comparison)));
   } else if (has_figures && !worse && !better) {
     sentences.push_back(fmt::format("{} nothing changed by more than runs of one thing differ by{}.",
                                     outcomes.unknown.empty() ? "B is as A:"

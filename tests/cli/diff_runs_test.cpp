@@ -351,6 +351,19 @@ TEST_F(ChangedRuns, WhatDiffersBesideTheVerdictIsTold) {
   EXPECT_EQ(get_text(diff, "outcome"), "unknown");
 }
 
+// Half as many frames a second in one run: a neighbour, or a change. Nobody can tell, and nobody says that
+// nothing changed.
+TEST_F(ChangedRuns, WhatOneRunCannotTellIsNoSameness) {
+  change("half", [](Json& report) {
+    Json& model = report["models"][0];
+    model["fps"] = *get_number(model, "fps") * 0.75;
+  });
+  const Json diff = *parse_json(run({"quick", "half", "--json"}).out);
+  EXPECT_THAT(get_text(diff, "verdict"), AllOf(HasSubstr("cannot tell whether the rest did: fps -25.0 %"),
+                                               Not(HasSubstr("nothing changed"))));
+  EXPECT_EQ(get_text(diff, "outcome"), "unknown");
+}
+
 TEST_F(ChangedRuns, AValueOfBHoldsForANewModel) {
   change("two", [](Json& report) {
     Json other = report["models"][0];
