@@ -1,6 +1,7 @@
 // ONNX Runtime: its arena could not grow, or the host had no memory for a session.
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
@@ -76,7 +77,8 @@ Finding explain(const LogMessage& message) {
          {}},
         {"keep no re-packed copies of the weights (slower runs)", "session.disable_prepacking=1", {}},
         {"measure what loading takes, and what running does",
-         "headroom bench --model NAME=model.onnx --source DIR",
+         fmt::format("headroom bench --model NAME={} --source DIR",
+                     model.empty() ? "model.onnx" : shell_word(model)),
          {}}};
     return finding;
   }

@@ -213,6 +213,16 @@ Finding explain_group(const LogMessage& message, Finding finding) {
   return finding;
 }
 
+// What a reserve of 15 %, the other processes and what belongs to none leave to the one that held most;
+// nothing where the report does not have all of that.
+std::optional<Bytes> room_for_largest(const LogMessage& message) {
+  const auto total = message.bytes("ram_bytes"), all = message.bytes("processes_rss_bytes"),
+             largest = message.bytes("largest_process_bytes"), hidden = message.bytes("unaccounted_bytes");
+  if (!total || !all || !largest || !hidden || is_impossible(*total)) return std::nullopt;
+  const Bytes room = Bytes{total->count / 100 * 85} - (*all - *largest) - *hidden;
+  return room >= mebibytes(1) && room < *total ? std::optional(room) : std::nullopt;
+}
+
 // What belongs to no process comes first where it is much: no process' end would give it back.
 void add_cures(const LogMessage& message, Finding& finding) {
   const auto hidden = message.bytes("unaccounted_bytes"), total = message.bytes("ram_bytes"),
@@ -227,8 +237,15 @@ void add_cures(const LogMessage& message, Finding& finding) {
         {fmt::format("make {} smaller, or run it elsewhere: it held most of all processes", largest),
          "headroom trace -- COMMAND", *rss});
   finding.cures.push_back({"plan what runs together, with a reserve", "headroom plan BUDGET.toml", {}});
+  const auto room = room_for_largest(message);
   finding.cures.push_back(
-      {"put a limit on the program, so that it fails alone", "headroom run --limit SIZE -- COMMAND", {}});
+      {room ? fmt::format(
+                  "put a limit on {}, so that it fails alone: this much is left to it with a reserve of 15 %",
+                  largest)
+            : "put a limit on the program, so that it fails alone",
+       fmt::format("headroom run --limit {} -- COMMAND",
+                   room ? fmt::format("{}MiB", room->count / mebibytes(1).count) : "SIZE"),
+       {}});
   constexpr std::int64_t kPartInUse = 10;
   if (!swap || swap->count == 0)
     finding.cures.push_back(make_swap_file("have swap as a reserve", total));

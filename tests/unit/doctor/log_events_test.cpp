@@ -847,6 +847,23 @@ TEST(LogEvents, NamesFromLogsAreQuotedInCommands) {
       testing::Contains("LD_PRELOAD='/opt/x y/libgomp.so.1'"));
 }
 
+// RAM less a reserve of 15 %, the other processes and what belongs to none.
+TEST(LogEvents, TheLimitOfWhoHeldMostIsWhatTheOthersLeave) {
+  const auto findings = findings_of(
+      {"python3 invoked oom-killer: gfp_mask=0x0", "active_anon:0 inactive_anon:180000 isolated_anon:0",
+       " active_file:0 inactive_file:0 isolated_file:0", " unevictable:0 dirty:0 writeback:0",
+       " slab_reclaimable:0 slab_unreclaimable:0", " free:20000 free_pcp:0 free_cma:0", "1000000 pages RAM",
+       "0 pages reserved",
+       "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+       "[   4242]  1000  4242  5000000   150000  4096000        0             0 python3",
+       "[   4300]  1000  4300   200000    30000   204800        0             0 gnome-shell",
+       "Out of memory: Killed process 4242 (python3) total-vm:20000000kB, anon-rss:600000kB, file-rss:0kB"});
+  ASSERT_EQ(findings.size(), 1U);
+  // Of 850,000 pages 30,000 are the others' and 800,000 nobody's.
+  EXPECT_THAT(commands_of(findings[0]), testing::Contains("headroom run --limit 78MiB -- COMMAND"));
+  EXPECT_EQ(findings[0].cures.at(0).saves, Bytes{800'000LL * 4096});
+}
+
 // A record of JSON has several lines and one number.
 TEST(LogEvents, AMessageOfSeveralLinesInOneRecordIsWhole) {
   const auto findings = findings_of(
