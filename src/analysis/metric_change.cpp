@@ -202,7 +202,9 @@ class LogComparison {
   Difference difference(const std::vector<double>& a, const std::vector<double>& b) const {
     const std::vector<double> logs_a = logs_of(a), logs_b = logs_of(b);
     const double middle_a = middle_of(a), middle_b = middle_of(b);
-    if (change_.was_paired) return paired(logs_a, logs_b, change_.confidence);
+    if (change_.was_paired)
+      return ranks_can_tell(a.size(), change_.confidence) ? signed_ranks(logs_a, logs_b, change_.confidence)
+                                                          : paired(logs_a, logs_b, change_.confidence);
     const double most = most_processor_time(before_, after_);
     const double of_a = allowed_error(*change_.metric, before_, middle_a, undisturbed_, most);
     const double of_b = allowed_error(*change_.metric, after_, middle_b, undisturbed_, most);

@@ -65,6 +65,13 @@ Difference pooled(std::span<const double> a, std::span<const double> b, double c
 // The t-test of pairs, a[i] with b[i], of which there are two at least: what both of a pair have in common,
 // such as the machine's speed at that moment, is no part of it.
 Difference paired(std::span<const double> a, std::span<const double> b, double confidence);
+// The same pairs by Wilcoxon's signed ranks, with the interval of Walsh's averages, widened to the mean
+// difference: a pair of which one met a neighbour is one pair, however far apart it lies, and not the spread
+// of all. Exact up to 50 pairs.
+Difference signed_ranks(std::span<const double> a, std::span<const double> b, double confidence);
+// Whether so many pairs can have that confidence at all: with seven that all differ in one direction chance
+// has 2 in 128.
+bool ranks_can_tell(std::size_t pairs, double confidence);
 // The difference of the medians of two groups of at least two values each, with the spread of one value by
 // the median distance between two of a group, and Student's t for how little few values know of it: of both
 // groups' distances together and of each group's own, the wider; at least what `least_spread` makes of it.

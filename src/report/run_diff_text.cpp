@@ -42,7 +42,7 @@ std::string spread_note(const ModelComparison& model) {
       return found->spread_was_measured
                  ? fmt::format("Intervals by the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
-                               found->was_paired ? "made in turns: t of the pairs" : "Welch's t")
+                               found->was_paired ? "made in turns: by the pairs" : "Welch's t")
                  : "Intervals by an allowance for what two runs differ by; with three runs or more on both "
                    "sides, made in turns, the runs themselves tell (docs/diff.md).";
   return "";

@@ -72,6 +72,43 @@ TEST(Paired, LeavesOutWhatPairsHaveInCommon) {
   EXPECT_LT(welch(a, b, 0.95).low, 0);
 }
 
+// By hand: one of eight differences is negative, and has the first rank, so 2 of 256 arrangements are as far
+// out on its side, and p = 4/256. P(sum ≤ 3) = 5/256 and P(sum ≤ 4) = 7/256, so the interval of 95 % leaves
+// out three of the 36 averages at each end: the fourth is 0.8 of -0.4, 0.2, 0.35, and 6.6 of 7.7, 7.15, 6.6.
+TEST(SignedRanks, AgreesWithAWorkedExample) {
+  const std::vector<double> a(8, 0), b{1.1, 2.2, 3.3, -0.4, 5.5, 6.6, 7.7, 0.8};
+  const Difference found = signed_ranks(a, b, 0.95);
+  EXPECT_NEAR(found.p, 0.015625, 1e-9);
+  EXPECT_NEAR(found.low, 0.8, 1e-9);
+  EXPECT_NEAR(found.high, 6.6, 1e-9);
+  EXPECT_TRUE(ranks_can_tell(8, 0.99));
+  EXPECT_FALSE(ranks_can_tell(7, 0.99));
+}
+
+TEST(SignedRanks, HaveTheFalseAlarmsThatTheyPromiseAndSeeBeyondANeighbour) {
+  std::mt19937 random(19);
+  std::normal_distribution<double> normal;
+  std::bernoulli_distribution meets_a_neighbour(0.2);
+  constexpr int kTrials = 1000;
+  for (const std::size_t pairs : {8, 20, 60}) {
+    int alarms = 0, found = 0, found_by_t = 0;
+    for (int i = 0; i < kTrials; ++i) {
+      std::vector<double> a, b, slower;
+      for (std::size_t k = 0; k < pairs; ++k) {
+        a.push_back(0.01 * normal(random) + (meets_a_neighbour(random) ? 0.3 : 0));
+        b.push_back(0.01 * normal(random) + (meets_a_neighbour(random) ? 0.3 : 0));
+        slower.push_back(b.back() + 0.03);
+      }
+      const auto tells = [](const Difference& one) { return one.low > 0 || one.high < 0 ? 1 : 0; };
+      alarms += tells(signed_ranks(a, b, 0.9875));
+      found += tells(signed_ranks(a, slower, 0.9875));
+      found_by_t += tells(paired(a, slower, 0.9875));
+    }
+    EXPECT_LE(alarms, kTrials * 18 / 1000) << pairs;
+    EXPECT_GE(found, found_by_t) << pairs;
+  }
+}
+
 TEST(BetweenMedians, IsNotMovedByOneValueThatIsFarOff) {
   const std::vector<double> a{1.00, 1.01, 0.99, 1.00, 9.00}, b{1.50, 1.51, 1.49, 1.50, 1.50};
   const Difference found = between_medians(a, b, 0.001, 0.95);
