@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "base/display_width.h"
 #include "base/text.h"
@@ -172,10 +173,37 @@ class Screen {
     if (left > 0) line(fmt::format("  and {} more that changed", grouped(left)));
   }
 
+  // Two places that differ only in callers which the screen has no room for would be "new" and "gone" under
+  // one name: they are one row.
+  std::vector<MappedDiffRow> by_shown_name(const std::vector<MappedDiffRow>& rows) const {
+    constexpr int kFigures = 37;  // columns before the name
+    std::vector<MappedDiffRow> merged;
+    std::map<std::string, std::size_t> places;
+    for (const MappedDiffRow& row : rows) {
+      const auto [place, is_new] =
+          places.emplace(name_of_row(row, std::max(kShortestPlace, width_ - kFigures)), merged.size());
+      if (is_new) {
+        merged.push_back(row);
+        continue;
+      }
+      MappedDiffRow& one = merged[place->second];
+      one.in_before = one.in_before || row.in_before;
+      one.in_after = one.in_after || row.in_after;
+      one.at_peak_before += row.at_peak_before;
+      one.at_peak_after += row.at_peak_after;
+      one.end_before += row.end_before;
+      one.end_after += row.end_after;
+    }
+    std::stable_sort(merged.begin(), merged.end(), [](const MappedDiffRow& a, const MappedDiffRow& b) {
+      return std::pair(a.peak_change(), a.end_change()) > std::pair(b.peak_change(), b.end_change());
+    });
+    return merged;
+  }
+
   // What the program mapped itself: the rows that changed by a mebibyte or as much as was asked for.
   void mapped(DiffBy by, std::size_t rows) {
     constexpr std::int64_t kMuch = 1 << 20;
-    const auto& all = report_.diff.mapped_by(by);
+    const std::vector<MappedDiffRow> all = by_shown_name(report_.diff.mapped_by(by));
     const std::int64_t at_least = report_.choice.at_least.value_or(kMuch);
     const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
     if (chosen.empty()) return;

@@ -246,6 +246,21 @@ TEST(RecordingDiffTerminal, FitsTheScreenAndSteersNoTerminal) {
   EXPECT_THAT(diff_to_terminal(comparison.report(), true, 80), StartsWith("\033[31m"));
 }
 
+// The same place by what a narrow screen shows of it, called from elsewhere: neither new nor gone.
+TEST(RecordingDiffTerminal, MappedPlacesOfOneShownNameAreOneRow) {
+  const auto mapped_from = [](std::uint64_t caller) {
+    return [caller](RecordingBuilder& builder) {
+      builder.module("/opt/app/bin/detector", std::string(20, '\x11'), kBase, kBase + 0x100000, kBase);
+      builder.allocate(0, 10, 0x10000, 4096, {kBase + 0x3031});
+      builder.map(0, 20, 0x10000000, 4 << 20, {kBase + 0x1011, kBase + 0x2021, kBase + caller});
+    };
+  };
+  const Comparison comparison(mapped_from(0x2055), mapped_from(0x4041));
+  EXPECT_THAT(diff_to_terminal(comparison.report(), false, 200), HasSubstr("Mapped by the program itself"));
+  EXPECT_THAT(diff_to_terminal(comparison.report(), false, 70),
+              testing::Not(HasSubstr("Mapped by the program itself")));
+}
+
 TEST(CompareTrees, TheSumsOfThePeaksCountWithAll) {
   const Comparison comparison(Model{}, kGrown);
   DiffReport report = comparison.report();
