@@ -113,7 +113,9 @@ double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
 // longer than what a scheduler gives in one go, all of them wait, and the fastest one tells nothing of it: of
 // runs of a model of 60 ms that had 28 to 98 % of a core the fastest frames differed by a factor of 1.7
 // (bench/results/diff_power.md).
-constexpr double kWaiting = 0.5, kMostWaiting = 0.7;  // of that, in the latency; twice as long
+// That share of it is in the latency. Runs that had 12 % of a core were six times as slow as those that had
+// all of one, so it counts up to seven times as long.
+constexpr double kWaiting = 0.5, kMostWaiting = 2;
 constexpr double kComputes = 30;  // percent of a core: below it the others wait for what else they do
 double waiting_of(const ComparedModel& run, double most_processor_time) {
   const double had = run.result->cpu_percent.value_or(0);
