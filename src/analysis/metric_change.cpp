@@ -1,7 +1,6 @@
 #include "analysis/metric_change.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -24,26 +23,21 @@ constexpr double kErrorOfFewFrames = 0.7;   // a factor of two
 // Runtime's differs by 0.1 to 0.3 % (bench/results/diff_memory_spread.md).
 constexpr double kLibTorchShare = 0.015;
 
-// A run that measures for less than half a second sees one state of the machine: runs of 0.3 s of models of 3
-// and of 8 ms had one of two speeds, 20 to 30 % apart, when others built beside them, of 50 frames of a
-// millisecond the latency moved by 2.6 to 5.6 %, and of 20 frames of 4 ms, which wait for memory, by 11 %
-// where a neighbour wanted the memory, too; nothing else in the runs told so (bench/results/diff_power.md).
-// Three runs or more show some of it.
-struct ShortRun {
-  double nanoseconds, share;  // what two runs of less than that differ by
-};
-constexpr std::array kShortRuns{ShortRun{150e6, 0.12}, ShortRun{500e6, 0.09}};
-constexpr double kShareOfShortRuns = 0.04;
+// A run sees one state of the machine, however even its frames are: runs of 0.3 to 3 s of four models had one
+// of two speeds, 20 to 30 % apart, when others built beside them, and had the processor all the time. Of 20
+// frames of 4 ms, which wait for memory, it was more. Nothing else in the runs told so
+// (bench/results/diff_power.md). Three runs or more show most of it, but where they are short not all.
+constexpr double kShareOfOneRun = 0.09, kShareOfVeryShortRun = 0.12, kShareOfShortRuns = 0.04;
+constexpr double kVeryShort = 150e6, kShort = 500e6;
 
-double share_of_short_run(const RunsOfModel& runs) {
+double share_by_state_of_machine(const RunsOfModel& runs) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const ComparedModel* run : runs.models)
     if (const auto& times = run->result->inference)
       shortest = std::min(shortest, times->mean_ns * static_cast<double>(times->n));
-  for (const ShortRun& known : kShortRuns)
-    if (shortest < known.nanoseconds)
-      return runs.models.size() < kRunsToKnowTheirSpread ? known.share : kShareOfShortRuns;
-  return 0;
+  if (runs.models.size() < kRunsToKnowTheirSpread)
+    return shortest < kVeryShort ? kShareOfVeryShortRun : kShareOfOneRun;
+  return shortest < kShort ? kShareOfShortRuns : 0;
 }
 
 // Of fewer frames than it has parts a percentile is the slowest frame, which is slower the more frames there
@@ -106,7 +100,7 @@ double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
   const bool is_run = metric.name == "run_peak" || metric.name == "run_mean";
   if (is_run && runs.models.front()->result->backend == "libtorch") return kLibTorchShare;
   if (metric.disturbance <= 0) return metric.run_to_run_share;  // of no frames
-  return std::max(metric.run_to_run_share, share_of_short_run(runs));
+  return std::max(metric.run_to_run_share, share_by_state_of_machine(runs));
 }
 
 // How far the run stayed below the processor time that the best of them had, as a logarithm. Where frames are
