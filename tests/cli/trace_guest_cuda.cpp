@@ -1,7 +1,7 @@
 // A program that takes GPU memory by every route until it is refused, frees it, and takes it again. Run
 // against the fake driver of tests/support, or against a real one.
 //
-//   trace_guest_cuda WAY ROUTE LIMIT STEP
+//   trace_guest_cuda WAY ROUTE[,ROUTE…] LIMIT STEP
 //
 // WAY is how it finds the driver's functions: dlsym, proc (cuGetProcAddress_v2), first (cuGetProcAddress of
 // CUDA 11), ptsz (for the per-thread default stream), linked (the program needs the library itself). LIMIT is
@@ -12,6 +12,7 @@
 //   trace_guest_cuda owner FUNCTION 1 1
 //
 // prints the library that has this function for the program.
+#include <execinfo.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -331,8 +332,17 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
 
 }  // namespace
 
+// Where it crashed: no debugger stands between a program and a real driver.
+void tell_crash(int number) {
+  void* frames[64];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), STDERR_FILENO);
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
 int main(int count, char** arguments) {
   if (count < 5) return 2;
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) ::signal(number, tell_crash);
   way = arguments[1];
   const std::string route = arguments[2];
   const char* const self = arguments[0];
@@ -351,23 +361,27 @@ int main(int count, char** arguments) {
   if (route == "export") return export_memory(step);
   if (route == "descriptor") return hold_by_descriptor(limit, step);
   const bool all = route == "all";
+  // Several are separated by commas.
+  const auto is_asked_for = [&](const std::string& name) {
+    return all || ("," + route + ",").find("," + name + ",") != std::string::npos;
+  };
   bool sound = true;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a forked child must not print it again
   // Before there is a context: none survives a fork.
-  if (all || route == "fork") {
+  if (is_asked_for("fork")) {
     const Child child = start([&](int input, int output) { return hold(limit / 2, step, input, output); });
     sound = share_with("fork", child, limit, step, false) && sound;
   }
-  if (all || route == "process") {
+  if (is_asked_for("process")) {
     const Child child =
         start([&](int input, int output) { return become(self, "hold", limit / 2, step, input, output); });
     sound = share_with("process", child, limit, step, true) && sound;
   }
-  if (all || route == "ipc") sound = run_ipc(self, limit, step) && sound;
-  if (all || route == "shared") sound = run_shareable(self, limit, step) && sound;
+  if (is_asked_for("ipc")) sound = run_ipc(self, limit, step) && sound;
+  if (is_asked_for("shared")) sound = run_shareable(self, limit, step) && sound;
   start_context();
   const auto try_route = [&](const char* name, Route&& one) {
-    if (all || route == name) sound = run(name, one, limit, step) && sound;
+    if (is_asked_for(name)) sound = run(name, one, limit, step) && sound;
   };
   try_route("plain", Plain());
   try_route("pitch", Pitch());
@@ -380,7 +394,7 @@ int main(int count, char** arguments) {
   try_route("pool", Async(true));
   try_route("pools", ManyPools());
   Opaque managed = nullptr;
-  if (!all && route != "mpool") {
+  if (!is_asked_for("mpool")) {
   } else if (make_pool(managed, 0, true) == kSuccess) {
     destroy_pool(managed);
     try_route("mpool", Async(true, 0, true));
@@ -388,7 +402,7 @@ int main(int count, char** arguments) {
     std::printf("mpool    the driver has no pools of managed memory: not tried\n");
   }
   try_route("virtual", Virtual());
-  if (!all && route != "sparse") {
+  if (!is_asked_for("sparse")) {
   } else if (SparseArray().is_there(step)) {
     try_route("sparse", SparseArray());
   } else {
@@ -397,17 +411,17 @@ int main(int count, char** arguments) {
   try_route("graph", GraphNodes(true));
   try_route("unrun", GraphNodes(false));
   try_route("capture", FailedCapture());
-  if (all || route == "lives") sound = run_graph_lives(limit, step) && sound;
-  if (all || route == "host") sound = run_host(limit, step) && sound;
-  if (all || route == "threads") sound = run_threads(limit, step) && sound;
-  if (all || route == "devices") sound = run_devices(limit, step) && sound;
-  if (all || route == "versions") sound = run_versions(limit, step) && sound;
-  if (all || route == "branches") sound = run_branches(limit, step) && sound;
-  if (all || route == "inflight") sound = run_in_flight(limit, step) && sound;
-  if (all || route == "capturing") sound = run_capturing(limit, step) && sound;
-  if (all || route == "column") sound = run_column(limit, step) && sound;
-  if (all || route == "contexts") sound = run_contexts(limit, step) && sound;
-  if (all || route == "races") sound = run_races(limit, step) && sound;
+  if (is_asked_for("lives")) sound = run_graph_lives(limit, step) && sound;
+  if (is_asked_for("host")) sound = run_host(limit, step) && sound;
+  if (is_asked_for("threads")) sound = run_threads(limit, step) && sound;
+  if (is_asked_for("devices")) sound = run_devices(limit, step) && sound;
+  if (is_asked_for("versions")) sound = run_versions(limit, step) && sound;
+  if (is_asked_for("branches")) sound = run_branches(limit, step) && sound;
+  if (is_asked_for("inflight")) sound = run_in_flight(limit, step) && sound;
+  if (is_asked_for("capturing")) sound = run_capturing(limit, step) && sound;
+  if (is_asked_for("column")) sound = run_column(limit, step) && sound;
+  if (is_asked_for("contexts")) sound = run_contexts(limit, step) && sound;
+  if (is_asked_for("races")) sound = run_races(limit, step) && sound;
   if (route == "random") sound = run_random(limit, step) && sound;
   if (route == "several") sound = run_graph_of_devices(limit, step) && sound;
   // The driver's own account, if it is the fake one.

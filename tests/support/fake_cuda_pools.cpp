@@ -7,6 +7,16 @@ Result fake_cuda_take(std::uint64_t pointer);  // fake_cuda_memory.cpp; with the
 
 namespace {
 
+// The real driver crashes with a handle of something that is gone.
+Pool& known_pool(Opaque pool) {
+  const auto found = pools.find(pool);
+  if (found == pools.end() || found->second.is_destroyed) {
+    std::fprintf(stderr, "fake CUDA driver: a pool that is not there was named\n");
+    std::abort();
+  }
+  return found->second;
+}
+
 Opaque add(Opaque graph, const Opaque* dependencies, std::size_t count) {
   const Opaque node = handle();
   nodes[node] = {{dependencies, dependencies + count}, graph};
@@ -54,7 +64,7 @@ Result give_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_h
     pool_handle = default_pools[device] = handle();
     pools[pool_handle].device = device;
   }
-  Pool& pool = pools[pool_handle];
+  Pool& pool = known_pool(pool_handle);
   const std::uint64_t missing = pool.used + bytes > pool.reserved ? pool.used + bytes - pool.reserved : 0;
   const std::uint64_t growth = (missing + kPoolStep - 1) / kPoolStep * kPoolStep;
   if (!grow(pool.device, growth)) return kOutOfMemory;
@@ -124,7 +134,7 @@ EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) 
 EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  Pool& of = pools[pool];
+  Pool& of = known_pool(pool);
   const std::uint64_t wanted = of.used > keep ? of.used : keep;
   const std::uint64_t left = (wanted + kPoolStep - 1) / kPoolStep * kPoolStep;
   if (left < of.reserved) {
@@ -147,7 +157,7 @@ EXPORTED Result cuMemPoolGetAttribute(Opaque pool, int attribute, void* value) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
   if (attribute != kPoolReservedCurrent) return kInvalidValue;
-  *static_cast<std::uint64_t*>(value) = pools[pool].reserved;
+  *static_cast<std::uint64_t*>(value) = known_pool(pool).reserved;
   return kSuccess;
 }
 EXPORTED Result cuDeviceGetMemPool(Opaque* pool, Device device) {

@@ -22,6 +22,9 @@ void add_leaner_settings(Finding& finding, const ModelResult& model) {
   if (!is_on_cpu(model)) {
     add("choose convolutions that need little workspace", "workspace=small");
     add("choose convolutions by rules: the search takes workspace, too", "convolutions=heuristic");
+    if (is_onnxruntime(model))
+      add("let the arena grow by what is asked for, not to the next power of two",
+          "extend=same_as_requested");
     return;
   }
   if (model.backend == "libtorch") return;  // it has none of these
