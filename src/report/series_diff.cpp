@@ -25,9 +25,9 @@ std::string moved_words(const SeriesChange& change, double rise) {
 }
 
 std::string change_words(const SeriesChange& change) {
-  const std::string means = fmt::format("{} {} to {}", title_of_metric(change.name),
-                                        words_for_metric(change.name, change.mean_before),
-                                        words_for_metric(change.name, change.mean_after));
+  std::string means = fmt::format("{} {} to {}", title_of_metric(change.name),
+                                  words_for_metric(change.name, change.mean_before),
+                                  words_for_metric(change.name, change.mean_after));
   if (!change.is_of_trend) return means;
   return fmt::format("{} (a trend: it {} within B, and {} within A)", means,
                      moved_words(change, change.rise_after), moved_words(change, change.rise_before));
@@ -60,7 +60,7 @@ std::string comparison_words(const SeriesDiffReport& report) {
   if (!report.has_enough)
     return fmt::format("That is too little to tell whether anything changed: {} samples or more a log do.",
                        analysis::kLeastOfSeries);
-  const std::string doubts =
+  std::string doubts =
       told.doubtful == 0 ? "" : fmt::format("Cannot be told: {}.", listed(told.doubts, told.doubtful));
   if (told.differ > 0)
     return fmt::format("{} of {} figures differ, on the mean: {}.{}{}", told.differ, report.changes.size(),
