@@ -66,9 +66,8 @@ ledger::Limits nothing_of_what_is_limited(const ledger::Limits& limits) {
     if (limit != ledger::kNoLimit) limit = 0;
   constexpr char kWhy[] =
       "headroom: the account of the GPU memory limit cannot be opened by this process (another user, or "
-      "another "
-      "/dev/shm), so its requests for GPU memory are refused; run the whole command as one user in one "
-      "container\n";
+      "another /dev/shm), so its requests for GPU memory are refused; run the whole command as one user "
+      "in one container\n";
   if (limits.any()) {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kWhy, sizeof kWhy - 1);
   }
