@@ -300,18 +300,28 @@ std::string begin_of_input() {
 }
 
 // A copy of standard input that can be read again, where it begins as a log of headroom watch does; nothing
-// where it does not. A packed one is a log like any other: its first bytes do not tell.
-std::optional<UniqueFd> watch_log_on_input() {
+// where it does not. A packed one is a log like any other: its first bytes do not tell. The copy is memory,
+// of which the machine may have little, so a large one is refused.
+Result<std::optional<UniqueFd>> watch_log_on_input() {
+  constexpr std::size_t kMost = std::size_t{256} << 20;
+  const auto refuse = [](std::string why) {
+    return input_error("cannot read the log of headroom watch on standard input", std::move(why),
+                       "give it as a file: headroom doctor LOG.jsonl");
+  };
   if (!begins_as_watch_log(begin_of_input())) return std::nullopt;
   UniqueFd copy(::memfd_create("watch.jsonl", MFD_CLOEXEC));
+  if (!copy) return refuse(errno_text(errno));
   std::string buffer(1 << 16, '\0');
-  for (;;) {
+  for (std::size_t taken = 0;;) {
     const ssize_t got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    if (!copy || !write_all(copy.get(), {buffer.data(), static_cast<std::size_t>(got)})) return std::nullopt;
+    if (got < 0) return refuse(errno_text(errno));
+    if (got == 0) return copy;
+    taken += static_cast<std::size_t>(got);
+    if (taken > kMost) return refuse("it is larger than 256 MiB");
+    if (auto written = write_all(copy.get(), {buffer.data(), static_cast<std::size_t>(got)}); !written)
+      return refuse(written.error().why);
   }
-  return copy;
 }
 
 Status read_as_log(const std::string& path, Examination& examination) {
@@ -327,9 +337,10 @@ Status read_as_log(const std::string& path, Examination& examination) {
 
 Status read_doctor_input(const std::string& path, IfBinary if_binary, Examination& examination) {
   if (path == "-") {
-    const auto watch_log = watch_log_on_input();
-    if (!watch_log) return read_as_log(path, examination);
-    return keep(read_watch_log(fmt::format("/proc/self/fd/{}", watch_log->get()), examination.findings,
+    auto watch_log = watch_log_on_input();
+    if (!watch_log) return forward_error(watch_log);
+    if (!*watch_log) return read_as_log(path, examination);
+    return keep(read_watch_log(fmt::format("/proc/self/fd/{}", (*watch_log)->get()), examination.findings,
                                "standard input"),
                 "standard input", "watch log", examination);
   }

@@ -228,6 +228,36 @@ TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   EXPECT_LE(notes, 2);
 }
 
+// On standard input a log of headroom watch is one, by a pipe and from a file; what is not is read as a log,
+// from its first line on.
+TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
+  CommandOptions options;
+  options.binary = "/bin/sh";
+  options.folder = folder_.path();
+  const std::string doctor = std::string(HEADROOM_BINARY_DIR) + "/bin/headroom doctor - ";
+  const auto shell = [&](const std::string& line) { return run_headroom({"-c", line}, options); };
+  write_text(
+      folder_ / "watch.jsonl",
+      R"({"time_ns":0,"ram_total_bytes":8000000000,"ram_available_bytes":300000000,"swap_total_bytes":0})"
+      "\n"
+      R"({"time_ns":1000000000,"ram_total_bytes":8000000000,"ram_available_bytes":300000000})"
+      "\n");
+  for (const std::string& line : {"cat watch.jsonl | " + doctor, doctor + "< watch.jsonl"}) {
+    const CommandResult result = shell(line);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out,
+                AllOf(HasSubstr("[no-swap-no-reserve]\n  seen: standard input: 286.1 MiB available"),
+                      HasSubstr("looked at standard input: a log of headroom watch, 2 samples")))
+        << line;
+  }
+  for (const std::string& line : {"cat oom.log | " + doctor, doctor + "< oom.log"})
+    EXPECT_THAT(shell(line).out, HasSubstr("looked at standard input: a log of 2 lines")) << line;
+  // More than the machine should hold in memory; the shell's `yes` ends with the reader.
+  const CommandResult large = shell("yes \"$(head -1 watch.jsonl)\" | " + doctor);
+  EXPECT_EQ(large.exit_code, 2);
+  EXPECT_THAT(large.err, HasSubstr("it is larger than 256 MiB; give it as a file: headroom doctor LOG.jsonl"));
+}
+
 // Every answer ends with what to do next, as it can be run.
 TEST_F(Doctor, TellsTheNextCommand) {
   write_text(folder_ / "kill.log", "  101 Killed                  python3 main.py\n");

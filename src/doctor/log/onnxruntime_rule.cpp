@@ -102,14 +102,15 @@ Finding explain(const LogMessage& message) {
              "grew in powers of two.";
   if (message.text("phase") == "load") {
     finding.cause = "The weights did not fit beside what was there; nothing was run yet.";
-    finding.cures = {
-        {"see who holds the memory while it happens", "headroom top", {}},
-        {"keep the weights in half precision",
-         "python3 -m onnxruntime.transformers.float16 --input model.onnx --output model_fp16.onnx",
-         {}},
-        {"measure what loading takes, and what running does",
-         "headroom bench --model NAME=model.onnx --source DIR",
-         {}}};
+    finding.cures = {{"see who holds the memory while it happens", "headroom top", {}},
+                     {"keep the weights in half precision",
+                      "python3 -c \"import onnx, onnxruntime.transformers.float16 as half; "
+                      "onnx.save(half.convert_float_to_float16(onnx.load('model.onnx'), keep_io_types=True), "
+                      "'model_fp16.onnx')\"",
+                      {}},
+                     {"measure what loading takes, and what running does",
+                      "headroom bench --model NAME=model.onnx --source DIR",
+                      {}}};
     return finding;
   }
   finding.cures = {

@@ -187,8 +187,7 @@ Finding explain_nobody(Finding finding) {
   finding.title = "The kernel found no process that it may kill when memory ran out";
   finding.cause =
       "All processes of the control group, or of the machine, are kept from being killed (oom_score_adj "
-      "-1000): "
-      "whoever asks for memory there waits.";
+      "-1000): whoever asks for memory there waits.";
   finding.confidence = Confidence::likely;
   finding.cures = {
       {"see who holds the memory", "headroom top", {}},

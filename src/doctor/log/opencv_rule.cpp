@@ -46,8 +46,7 @@ Finding explain(const LogMessage& message) {
     finding.title = "OpenCV's GPU module got no GPU memory";
     finding.cause =
         "Each cv::cuda::GpuMat has memory of its own, and so has the CUDA context; what else uses the GPU, "
-        "and "
-        "on a Jetson the page cache, left too little.";
+        "and on a Jetson the page cache, left too little.";
     finding.confidence = Confidence::likely;
     finding.cures = {{"use matrices again instead of making new ones",
                       "cv::cuda::setBufferPoolUsage(true); cv::cuda::setBufferPoolConfig(0, 64 << 20, 2);",

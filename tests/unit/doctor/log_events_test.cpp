@@ -1,5 +1,5 @@
-// What several lines tell of one thing: retries that a program survived, messages that are broken over lines,
-// figures that were printed before, and what was near in the same file.
+// What several lines tell of one thing: messages that are broken over lines, figures that were printed
+// before, and what was near in the same file.
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -7,6 +7,7 @@
 #include "doctor/log/log_findings.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
+#include "log_lines.h"
 #include "support/test_support.h"
 
 namespace headroom::test {
@@ -14,90 +15,6 @@ namespace {
 
 using doctor::LogFindings;
 using testing::HasSubstr;
-
-std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
-  LogFindings logs;
-  std::int64_t number = 0;
-  for (const std::string& line : lines) logs.read_line("log", ++number, line);
-  return logs.findings();
-}
-
-std::int64_t figure(const Finding& finding, std::string_view name) {
-  for (const Figure& each : finding.figures)
-    if (each.name == name && std::holds_alternative<std::int64_t>(each.value))
-      return std::get<std::int64_t>(each.value);
-  return -1;
-}
-
-std::vector<std::string> commands_of(const Finding& finding) {
-  std::vector<std::string> commands;
-  for (const Cure& cure : finding.cures) commands.push_back(cure.command);
-  return commands;
-}
-
-const std::string kTorch =
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 324.00 MiB. GPU 0 has a total capacity of "
-    "7.63 GiB of which 91.25 MiB is free. Including non-PyTorch memory, this process has 7.52 GiB memory in "
-    "use. Of the allocated memory 7.29 GiB is allocated by PyTorch, and 74.34 MiB is reserved by PyTorch but "
-    "unallocated.";
-
-TEST(LogRetries, WhatAProgramSurvivedIsNoAlarm) {
-  // Ultralytics, PyTorch Lightning, fairseq, Accelerate, as they print it.
-  const std::string itself = "CUDA out of memory with batch=16. Reducing to batch=8 and retrying (1/3).";
-  const std::vector<std::vector<std::string>> kSurvived{
-      {itself, "Epoch 1/100"},
-      {kTorch, "Batch size 16 failed, trying batch size 8", "", "Finished batch size finder"},
-      {kTorch, "| WARNING: attempting to recover from OOM in forward/backward pass", "| epoch 001"},
-      {kTorch, "Decreasing batch size to: 8.", kTorch, "Decreasing batch size to: 4.", "epoch 1"}};
-  for (const auto& lines : kSurvived) {
-    const auto findings = findings_of(lines);
-    ASSERT_EQ(findings.size(), 1U) << lines[0];
-    EXPECT_EQ(findings[0].severity, Severity::warning) << lines[0];
-    EXPECT_THAT(findings[0].title, HasSubstr("tried again with less and went on"));
-    EXPECT_GE(figure(findings[0], "retries"), 1);
-    EXPECT_TRUE(doctor::tells_retry(findings[0].evidence.back().text)) << findings[0].evidence.back().text;
-  }
-}
-
-TEST(LogRetries, WhatItDidNotSurviveIsOne) {
-  const std::string retry = "Decreasing batch size to: 4.";
-  const std::vector<std::string> kFailed[] = {
-      {kTorch, retry},                     // the log ends with it: nobody knows
-      {kTorch, retry, "epoch 1", kTorch},  // again, and nothing after it
-      {kTorch, "Retrying connection to 10.0.0.1", "epoch 1"},
-      {kTorch, retry, "epoch 1", "RuntimeError: No executable batch size found, reached zero."}};
-  for (const auto& lines : kFailed) {
-    const auto findings = findings_of(lines);
-    ASSERT_EQ(findings.size(), 1U) << lines.back();
-    EXPECT_EQ(findings[0].severity, Severity::severe) << lines.back();
-  }
-}
-
-TEST(LogRetries, ARetryLongAfterAnswersNothing) {
-  LogFindings logs;
-  logs.read_line("log", 1, kTorch);
-  logs.read_line("log", doctor::MessageGroups::kNear + 2, "Decreasing batch size to: 4.");
-  logs.read_line("log", doctor::MessageGroups::kNear + 3, "epoch 1");
-  ASSERT_EQ(logs.findings().size(), 1U);
-  EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
-}
-
-TEST(LogRetries, AnotherFilesRetryAnswersNothing) {
-  LogFindings logs;
-  logs.read_line("a", 1, kTorch);
-  logs.end_file();
-  logs.read_line("b", 2, "Decreasing batch size to: 4.");
-  logs.read_line("b", 3, "epoch 1");
-  EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
-}
-
-TEST(LogRetries, AKillIsAnsweredByNone) {
-  const auto findings =
-      findings_of({"Out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
-                   "Decreasing batch size to: 4.", "epoch 1"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].severity, Severity::severe);
-}
 
 TEST(LogEvents, AMessageBrokenAnywhereIsOneWithAllItsFigures) {
   const auto whole = findings_of({kTorch});
@@ -259,39 +176,6 @@ TEST(LogEvents, OllamasCuresAreItsOwnSettings) {
               testing::Contains("/set parameter num_ctx 1024  # API: \"options\": {\"num_ctx\": 1024}"));
   EXPECT_THAT(commands, testing::Contains("OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=q8_0 ollama serve"));
   EXPECT_THAT(commands, testing::Each(testing::Not(testing::HasSubstr("-ngl"))));
-}
-
-// Since 0.11 it allocates before it loads, and tries fewer layers until they fit.
-TEST(LogRetries, OllamasFewerLayersThatFitAreNoAlarm) {
-  const std::vector<std::string> refused{
-      "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3840.00 MiB on device 0: cudaMalloc failed: "
-      "out "
-      "of memory",
-      "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 4026531840"};
-  const std::string again =
-      "time=2025-12-02T17:06:41.503-05:00 level=INFO source=runner.go:1271 msg=load "
-      "request=\"{Operation:alloc LoraPath:[] Parallel:1 BatchSize:512 FlashAttention:false KvSize:4096 "
-      "KvCacheType: NumThreads:8 GPULayers:30[ID:GPU-f8 Layers:30(10..39)] UseMmap:false}\"";
-  const std::string started =
-      "time=2025-12-02T17:06:43.450-05:00 level=INFO source=server.go:1289 msg=\"llama runner started in "
-      "3.24 "
-      "seconds\"";
-  const std::string terminated =
-      "Error: llama runner process has terminated: cudaMalloc failed: out of memory";
-  const auto survived = findings_of({refused[0], refused[1], again, started});
-  ASSERT_EQ(survived.size(), 1U);
-  EXPECT_EQ(survived[0].severity, Severity::warning);
-  EXPECT_EQ(survived[0].evidence.back().line, 4);
-  EXPECT_EQ(findings_of({refused[0], refused[1], again}).at(0).severity, Severity::severe);
-  // What starts then is another model.
-  EXPECT_EQ(findings_of({refused[0], refused[1], terminated, again, started}).at(0).severity,
-            Severity::severe);
-  EXPECT_EQ(
-      findings_of({"Error: model requires more system memory (9.2 GiB) than is available (5.4 GiB)", started})
-          .at(0)
-          .severity,
-      Severity::severe);
-  EXPECT_TRUE(findings_of({started}).empty());
 }
 
 TEST(LogEvents, OllamasRefusalIsOneEventWithTheHostsFigures) {
@@ -461,44 +345,6 @@ TEST(LogEvents, TheKernelsReportInTheJournalsJsonKeepsItsFigures) {
     EXPECT_EQ(wrapped[i].title, plain[i].title);
     EXPECT_EQ(wrapped[i].figures.size(), plain[i].figures.size());
   }
-}
-
-// What another program retries, or retries without less memory, answers nothing.
-TEST(LogEvents, OnlyTheProgramsOwnRetryAnswers) {
-  const std::string died =
-      "[detector-1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
-  const auto severity = [&](const std::vector<std::string>& after) {
-    std::vector<std::string> lines{died};
-    lines.insert(lines.end(), after.begin(), after.end());
-    lines.emplace_back("[nav-2] a line follows");
-    return findings_of(lines).at(0).severity;
-  };
-  EXPECT_EQ(severity({"[detector-1] Retrying with a smaller batch"}), Severity::warning);
-  EXPECT_EQ(severity({"Retrying with a smaller batch"}), Severity::warning);
-  EXPECT_EQ(severity({"[nav-2] Retrying with a smaller batch"}), Severity::severe);
-  EXPECT_EQ(severity({"[INFO] [nav-2]: Retrying connection to memory_store in 5 s"}), Severity::severe);
-  EXPECT_EQ(severity({"camera: Retrying with lower latency profile"}), Severity::severe);
-  EXPECT_EQ(severity({"uploader: Skipping batch upload, offline"}), Severity::severe);
-  EXPECT_EQ(severity({"| WARNING: ran out of memory, skipping batch"}), Severity::warning);
-  // It is too late.
-  EXPECT_EQ(severity({"[ERROR] [detector-1]: process has died [pid 812, exit code 1, cmd 'detector']",
-                      "Retrying with a smaller batch"}),
-            Severity::severe);
-  EXPECT_EQ(severity({"[ERROR] [nav-2]: process has died [pid 813, exit code 1, cmd 'nav']",
-                      "[detector-1] Retrying with a smaller batch"}),
-            Severity::warning);
-  EXPECT_EQ(severity({"nav-2 exited with code 0", "[detector-1] Retrying with a smaller batch"}),
-            Severity::warning);
-  // The second try failed, too.
-  EXPECT_EQ(severity({"[detector-1] Retrying with a smaller batch",
-                      "[detector-1] Traceback (most recent call last):"}),
-            Severity::severe);
-  // Of a message without a name, which is of another program.
-  EXPECT_EQ(findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
-                         "[nav-2] Retrying with a smaller batch", "a line follows"})
-                .at(0)
-                .severity,
-            Severity::severe);
 }
 
 // Nodes of one launch that fail for reasons of their own are two findings.
@@ -699,67 +545,6 @@ TEST(LogEvents, HostileFiguresOverflowNothing) {
                    " is free. Process 1 has " + most + " memory in use. Of the allocated memory " + most +
                    " is allocated by PyTorch, and " + most + " is reserved by PyTorch but unallocated."});
   ASSERT_EQ(findings.size(), 1U);
-}
-
-// What other programs retry beside a failure answers nothing: an exporter of traces, an upload, a connection.
-TEST(LogRetries, OtherProgramsRetriesAnswerNothing) {
-  for (const std::string retry :
-       {"Transient error Internal Server Error encountered while exporting span batch, retrying in 0.89s.",
-        "urllib3: Retrying upload of smaller chunk", "connection lost, retrying with fewer workers"}) {
-    EXPECT_FALSE(doctor::tells_retry(retry)) << retry;
-    EXPECT_EQ(findings_of({kTorch, retry, "epoch 1"}).at(0).severity, Severity::severe) << retry;
-  }
-  const std::string tiled =
-      "Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.";
-  EXPECT_EQ(findings_of({kTorch, tiled, "epoch 1"}).at(0).severity, Severity::warning);
-}
-
-// An exception that ended a program, or the program's end, is answered by no later line.
-TEST(LogRetries, WhatEndedATracebackOrAProgramIsAnsweredByNothing) {
-  const std::string retry = "Decreasing batch size to: 4.";
-  EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"serve.py\", line 10, in <module>",
-                         "    model(x)", kTorch, retry, "epoch 1"})
-                .at(0)
-                .severity,
-            Severity::severe);
-  EXPECT_EQ(findings_of({"app | Traceback (most recent call last):", "app |   File \"a.py\", line 1",
-                         "app | " + kTorch, "app | " + retry, "app | epoch 1"})
-                .at(0)
-                .severity,
-            Severity::severe);
-  EXPECT_EQ(findings_of({kTorch, "Aborted (core dumped)", retry, "epoch 1"}).at(0).severity,
-            Severity::severe);
-  // What is told behind a traceback of something else is no end of one.
-  EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"a.py\", line 1", "KeyError: 'x'",
-                         kTorch, retry, "epoch 1"})
-                .at(0)
-                .severity,
-            Severity::warning);
-}
-
-TEST(LogRetries, ABuilderOfAnotherEngineDoesNotAnswerTheRuntime) {
-  const std::string skipped =
-      "[W] [TRT] Skipping tactic 3 due to insufficient memory on requested size of 4294967296 detected for "
-      "tactic 0x4.";
-  const auto severity = [&](const std::string& refused) {
-    for (const Finding& finding : findings_of({refused, "building secondary engine", skipped}))
-      if (finding.id == "tensorrt-out-of-memory") return finding.severity;
-    return Severity::benign;
-  };
-  EXPECT_EQ(
-      severity("[TRT] [E] IExecutionContext::createExecutionContext: Error Code 2: OutOfMemory (Requested "
-               "size was 4831838208 bytes.)"),
-      Severity::severe);
-  EXPECT_EQ(
-      severity("WARNING: [TRT]: Requested amount of GPU memory (4294967296 bytes) could not be allocated."),
-      Severity::warning);
-}
-
-TEST(LogEvents, ALineThatTellsItsFallbackIsNoAlarm) {
-  const auto findings = findings_of({"[INFO] Falling back to CPU: CUDA out of memory"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].severity, Severity::warning);
-  EXPECT_THAT(findings[0].title, HasSubstr("it went on without"));
 }
 
 TEST(LogEvents, TwoGroupsTwoVictimsAndTwoCausesAreTwoFindings) {

@@ -1,0 +1,213 @@
+// What --fail-on makes of a change between runs.
+#include "analysis/metric_gate.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/figure_gate.h"
+#include "runs_of_a_model.h"
+
+namespace headroom::analysis {
+namespace {
+
+using testing::HasSubstr;
+
+class Gate : public testing::Test {
+ protected:
+  Gate() {
+    for (unsigned i = 0; i < 3; ++i) {
+      a.add(1'000'000 + i * 500, 100 << 20, i);
+      b.add(1'100'000 + i * 500, 120 << 20, 10 + i);
+    }
+  }
+  std::vector<GateFinding> check(std::string_view rules) {
+    auto parsed = parse_gate(rules);
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
+    auto found = check_gate(*parsed, compare_runs(a.side, b.side));
+    EXPECT_TRUE(found.has_value()) << found.error().sentence();
+    return *found;
+  }
+  Runs a, b;
+};
+
+TEST_F(Gate, NamesTheBreach) {
+  const auto found = check("run_peak>+5%, latency>+20%,fps<-5%");
+  ASSERT_EQ(found.size(), 2);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence,
+            "run_peak of det went from 100.0 MiB to 120.0 MiB (+20.0 %), and --fail-on says 'run_peak>+5%'");
+  EXPECT_THAT(found[1].sentence, HasSubstr("'fps<-5%'"));
+}
+
+TEST_F(Gate, TakesChangesAndValuesInUnits) {
+  EXPECT_EQ(check("run_peak>+10MiB").size(), 1);
+  EXPECT_EQ(check("run_peak>+30MiB").size(), 0);
+  EXPECT_EQ(check("run_peak>110MiB").size(), 1);
+  EXPECT_EQ(check("latency>+50us").size(), 1);
+  EXPECT_EQ(check("p99>2ms").size(), 0);
+  EXPECT_EQ(check("det:p50>1ms").size(), 1);
+}
+
+TEST_F(Gate, BeyondTheLimitByChanceIsNoBreach) {
+  Runs before, after;
+  before.add(1'000'000, 100 << 20, 1);
+  after.add(1'020'000, 100 << 20, 2);
+  auto found = check_gate(*parse_gate("latency>+1%"), compare_runs(before.side, after.side));
+  ASSERT_EQ(found->size(), 1);
+  EXPECT_FALSE(found->front().is_breach);
+  EXPECT_THAT(found->front().sentence, HasSubstr("not failed"));
+}
+
+TEST_F(Gate, AModelThatFellFailsEveryGate) {
+  b.results[1].models[0].status = ModelStatus::oom;
+  b.results[1].models[0].error = "the kernel killed it";
+  const auto found = check("load_time>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_THAT(found[0].sentence, HasSubstr("the kernel killed it; 1 of 3 runs"));
+}
+
+TEST_F(Gate, AModelThatNeverComesThroughPassesNoGate) {
+  for (Runs* runs : {&a, &b})
+    for (BenchResult& result : runs->results) result.models[0].status = ModelStatus::oom;
+  const auto found = check("run_peak>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence, "det failed in A and in B (oom)");
+}
+
+// A change that mends a model has nothing to be held against.
+TEST_F(Gate, AModelThatComesThroughAgainIsNoBreach) {
+  for (BenchResult& result : a.results) result.models[0].status = ModelStatus::oom;
+  const auto found = check("run_peak>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_THAT(found[0].sentence, HasSubstr("came through in B and not in A"));
+  // Its own value is known.
+  EXPECT_EQ(check("run_peak>512MiB").size(), 1);
+  const auto breach = check("run_peak>100MiB");
+  ASSERT_EQ(breach.size(), 2);
+  EXPECT_TRUE(breach[1].is_breach);
+  EXPECT_EQ(breach[1].sentence, "run_peak of det is 120.0 MiB in B, and --fail-on says 'run_peak>100MiB'");
+}
+
+// Nothing that it could have changed from, and a value all the same.
+TEST_F(Gate, AValueOfBHoldsForNewModelsToo) {
+  ModelResult other = b.results[0].models[0];
+  other.name = "other";
+  other.memory.run_peak = Bytes{900 << 20};
+  b.side[0].models.push_back({&other, {}, ""});
+  const auto breach = check("run_peak>512MiB");
+  ASSERT_EQ(breach.size(), 1);
+  EXPECT_EQ(breach[0].sentence, "run_peak of other is 900.0 MiB in B, and --fail-on says 'run_peak>512MiB'");
+  EXPECT_EQ(check("other:run_peak>512MiB").size(), 1);
+  EXPECT_TRUE(check("other:run_peak>1GiB").empty());
+  EXPECT_TRUE(check("run_peak>+50%").empty());
+  EXPECT_FALSE(check_gate(*parse_gate("other:run_peak>+5%"), compare_runs(a.side, b.side)).has_value());
+}
+
+// It was no use in A either.
+TEST_F(Gate, AModelThatFailedAndIsGoneIsNoBreach) {
+  ModelResult other = a.results[0].models[0];
+  other.name = "other";
+  a.side[0].models.push_back({&other, {}, ""});
+  EXPECT_EQ(check("run_peak>+50%")[0].sentence, "other came through in A and is not in B");
+  EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
+  other.status = ModelStatus::oom;
+  const auto found = check("run_peak>+50%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence, "other failed in A (oom) and is not in B");
+}
+
+TEST_F(Gate, WhatWasNotAskedForIsNoBreach) {
+  ModelResult all = a.results[0].models[0];
+  all.name = "(pipeline)";
+  a.side[0].models.push_back({&all, {}, ""});
+  for (BenchResult& result : b.results) result.options.emplace();
+  EXPECT_EQ(compare_runs(a.side, b.side).only_before[0].option_left_out, "--pipeline");
+  const auto found = check("run_peak>+50%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_FALSE(check_gate(*parse_gate("(pipeline):fps<-5%"), compare_runs(a.side, b.side)).has_value());
+  for (BenchResult& result : b.results) result.options->pipeline = true;
+  EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
+}
+
+TEST_F(Gate, ANewModelThatFailedFailsEveryGate) {
+  ModelResult other = b.results[0].models[0];
+  other.name = "other";
+  other.status = ModelStatus::crashed;
+  b.side[0].models.push_back({&other, {}, ""});
+  const auto found = check("run_peak>+50%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence, "other is new in B and failed there (crashed)");
+}
+
+TEST_F(Gate, AnyGrowthOfNothingIsBeyondEveryShare) {
+  for (BenchResult& result : a.results) result.models[0].memory.run_peak = Bytes{0};
+  const auto found = check("run_peak>+500%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_THAT(found[0].sentence, HasSubstr("went from 0 B to 120.0 MiB, and"));
+  EXPECT_TRUE(check("run_peak<-5%").empty());
+}
+
+TEST_F(Gate, WhatWasNotMeasuredCannotBeJudged) {
+  const auto found = check_gate(*parse_gate("gpu_run_peak>+5%"), compare_runs(a.side, b.side));
+  ASSERT_FALSE(found.has_value());
+  EXPECT_THAT(found.error().sentence(), HasSubstr("gpu_run_peak was not measured"));
+}
+
+TEST(FigureGate, JudgesFiguresByTheirNames) {
+  const std::vector<GatedFigure> figures{{"peak_bytes", 100 << 20, 120 << 20, 20 << 20, 20 << 20},
+                                         {"cpu_percent", 20, 22, -1, 5},
+                                         {"leaked_bytes", 0, 4096, 4096, 4096}};
+  const auto words = [](const std::string&, double value) { return std::to_string(static_cast<int>(value)); };
+  const auto check = [&](std::string_view rules) {
+    auto parsed = parse_figure_gate(rules);
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
+    return check_figure_gate(*parsed, figures, words);
+  };
+  const auto breach = check("peak_bytes>+5%, peak_bytes>+30MiB, peak_bytes>110MiB, leaked_bytes>+500%");
+  ASSERT_EQ(breach->size(), 3);
+  EXPECT_TRUE((*breach)[0].is_breach);
+  EXPECT_THAT((*breach)[0].sentence, HasSubstr("--fail-on says 'peak_bytes>+5%'"));
+  EXPECT_THAT((*breach)[1].sentence, HasSubstr("is 125829120 in B"));
+  EXPECT_THAT((*breach)[2].sentence, HasSubstr("leaked_bytes went from 0 to 4096"));
+  const auto noise = check("cpu_percent>+5%");
+  ASSERT_EQ(noise->size(), 1);
+  EXPECT_FALSE(noise->front().is_breach);
+  EXPECT_TRUE(check("cpu_percent>+2,cpu_percent<20")->empty());
+  EXPECT_THAT(check("peak_byte>+5").error().sentence(), HasSubstr("did you mean peak_bytes?"));
+  EXPECT_THAT(parse_figure_gate("peak_bytes>+5").error().sentence(),
+              HasSubstr("'5' is not a percentage or a size"));
+  EXPECT_THAT(parse_figure_gate("cpu_percent>80%").error().sentence(), HasSubstr("needs a sign"));
+}
+
+TEST(ParseGate, SaysWhatIsWrongInOneSentence) {
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"", "empty"},
+      {"run_peak", "neither > nor <"},
+      {"runpeak>+5%", "did you mean run_peak?"},
+      {"nonsense>+5%", "there is no metric 'nonsense'"},
+      {"peak>+5%", "did you mean run_peak?"},
+      {"p99>=+10%", "there is no >=: a rule holds beyond its limit, by >"},
+      {"run_peak>5%", "needs a sign"},
+      {"run_peak>+5", "'5' is not a percentage or a size"},
+      {"p99>+5", "'5' is not a percentage or a time"},
+      {"fps<x", "'x' is not a percentage or a number"},
+      {"run_peak>+5%,,p99>+1%", "empty"},
+      {"run_peak>+-5%", "'-5%' is not"},
+      {"run_peak>+nan%", "is not"}};
+  for (const auto& [rules, words] : wrong) {
+    const auto parsed = parse_gate(rules);
+    ASSERT_FALSE(parsed.has_value()) << rules;
+    EXPECT_THAT(parsed.error().sentence(), HasSubstr(words)) << rules;
+    EXPECT_EQ(parsed.error().kind, ErrorKind::usage);
+  }
+}
+
+}  // namespace
+}  // namespace headroom::analysis

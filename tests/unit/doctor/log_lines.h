@@ -1,0 +1,41 @@
+// What the doctor finds in lines of a log that a test makes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "doctor/log/log_findings.h"
+#include "model/finding.h"
+
+namespace headroom::test {
+
+inline std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
+  doctor::LogFindings logs;
+  std::int64_t number = 0;
+  for (const std::string& line : lines) logs.read_line("log", ++number, line);
+  return logs.findings();
+}
+
+inline std::int64_t figure(const Finding& finding, std::string_view name) {
+  for (const Figure& each : finding.figures)
+    if (each.name == name && std::holds_alternative<std::int64_t>(each.value))
+      return std::get<std::int64_t>(each.value);
+  return -1;
+}
+
+inline std::vector<std::string> commands_of(const Finding& finding) {
+  std::vector<std::string> commands;
+  for (const Cure& cure : finding.cures) commands.push_back(cure.command);
+  return commands;
+}
+
+inline const std::string kTorch =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 324.00 MiB. GPU 0 has a total capacity of "
+    "7.63 GiB of which 91.25 MiB is free. Including non-PyTorch memory, this process has 7.52 GiB memory in "
+    "use. Of the allocated memory 7.29 GiB is allocated by PyTorch, and 74.34 MiB is reserved by PyTorch but "
+    "unallocated.";
+
+}  // namespace headroom::test
