@@ -255,7 +255,8 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
   // More than the machine should hold in memory; the shell's `yes` ends with the reader.
   const CommandResult large = shell("yes \"$(head -1 watch.jsonl)\" | " + doctor);
   EXPECT_EQ(large.exit_code, 2);
-  EXPECT_THAT(large.err, HasSubstr("it is larger than 256 MiB; give it as a file: headroom doctor LOG.jsonl"));
+  EXPECT_THAT(large.err,
+              HasSubstr("it is larger than 256 MiB; give it as a file: headroom doctor LOG.jsonl"));
 }
 
 // Every answer ends with what to do next, as it can be run.
