@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "analysis/robust_statistics.h"
+#include "analysis/turns_of_runs.h"
 #include "analysis/two_sample.h"
 
 namespace headroom::analysis {
@@ -332,6 +333,30 @@ void widen_by_step(MetricChange& change, const LogComparison& comparison, std::v
   }
 }
 
+bool is_change(const MetricChange& change) {
+  const bool is_certain = change.low > 1 || change.high < 1;
+  return is_certain && change.before != change.after &&
+         std::abs(change.ratio - 1) >= change.metric->least_share &&
+         std::abs(change.change()) >= change.metric->least;
+}
+
+// Of runs in step the latency is that of the turns: what the machine did to a frame it did to the one beside
+// it, too.
+bool compare_turns(MetricChange& change, const RunsOfModel& before, const RunsOfModel& after) {
+  const auto by_turns = change_by_turns(before, after, change.confidence);
+  if (!by_turns) return false;
+  change.was_in_step = true;
+  change.spread_was_measured = by_turns->spread_was_measured;
+  change.before = by_turns->before;
+  change.after = by_turns->after;
+  change.ratio = std::exp(by_turns->difference.estimate);
+  change.low = std::exp(by_turns->difference.low);
+  change.high = std::exp(by_turns->difference.high);
+  change.p = by_turns->difference.p;
+  change.differs = is_change(change);
+  return true;
+}
+
 // The interval of a difference of values that may be 0 or less.
 void compare_values(MetricChange& change, const std::vector<double>& a, const std::vector<double>& b) {
   change.has_ratio = false;
@@ -417,6 +442,7 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   change.confidence = alpha > 0 ? 1 - alpha / static_cast<double>(models) : kShownConfidence;
   change.is_judged = alpha > 0;
   change.has_one_layout = have_one_layout(before, after);
+  if (metric.percentile == kUndisturbed && compare_turns(change, before, after)) return change;
   if (!all_positive(a) || !all_positive(b)) {
     compare_values(change, a, b);
     return change;
@@ -438,10 +464,7 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
     if (change.file_pages != 0 && !without.a.empty())
       widen_by_step(change, comparison, without.a, without.b, before, after);
   }
-  const bool is_certain = change.low > 1 || change.high < 1;
-  change.differs = is_certain && change.before != change.after &&
-                   std::abs(change.ratio - 1) >= metric.least_share &&
-                   std::abs(change.change()) >= metric.least;
+  change.differs = is_change(change);
   return change;
 }
 

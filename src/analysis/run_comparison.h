@@ -49,12 +49,14 @@ struct MetricChange {
   // A value may be 0 or less (detections; what stays over the bare runtime): then there is no ratio, and the
   // interval is of the difference.
   bool has_ratio = true;
-  double ratio = 1, low = 1, high = 1;  // after / before, and its interval
+  // after / before, and its interval. Of runs in step the median of the turns' own ratios.
+  double ratio = 1, low = 1, high = 1;
   double low_change = 0, high_change = 0;
   double confidence = 0.95;          // of the interval
   double p = 1;                      // of such a change where there is none
   bool spread_was_measured = false;  // by the runs; else allowed for
   bool was_paired = false;           // run by run, as they were made in turns
+  bool was_in_step = false;          // turn by turn: then the values are medians over the turns
   bool is_judged = false;            // it makes the verdict
   bool differs = false;              // it is a change, and no run-to-run noise
   // Of resident memory: it would be a change, were it not for pages of files, of which B has this much more.

@@ -233,6 +233,7 @@ void add_options(FactsOf<BenchResult>& facts) {
   toggle("--tune", &BenchOptions::tune);
   toggle("--layers", &BenchOptions::layers);
   toggle("--skip-inference", &BenchOptions::skip_inference);
+  of_options("--in-step", [](const BenchOptions& options) { return options.in_step.empty() ? "off" : "on"; });
   of_options("--imgsz", [](const BenchOptions& options) { return fmt::format("{}", options.image_size); });
   of_options("--warmup",
              [](const BenchOptions& options) { return fmt::format("{}", options.warmup_frames); });

@@ -118,6 +118,28 @@ Difference tested(double estimate, double error, double degrees, double confiden
   return difference;
 }
 
+// The standard error of a statistic of values whose neighbours are alike, by moving blocks of √n of them; two
+// values or more. `statistic` may put the values in another order.
+template <class Value, class Statistic>
+double block_bootstrap_error(std::span<const Value> in_order, Statistic statistic) {
+  const std::size_t n = in_order.size();
+  const auto block = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(n))));
+  std::minstd_rand random(1);
+  std::uniform_int_distribution<std::size_t> begin(0, n - block);
+  std::vector<Value> drawn;
+  std::vector<double> found;
+  const auto resamples = std::clamp<std::size_t>(kMostDrawn / n, 20, kResamples);
+  for (std::size_t i = 0; i < resamples; ++i) {
+    drawn.clear();
+    while (drawn.size() < n) {
+      const auto from = in_order.begin() + static_cast<std::ptrdiff_t>(begin(random));
+      drawn.insert(drawn.end(), from, from + static_cast<std::ptrdiff_t>(std::min(block, n - drawn.size())));
+    }
+    found.push_back(statistic(drawn));
+  }
+  return std::sqrt(squared_error(found, mean_of(found)) * static_cast<double>(found.size()));
+}
+
 }  // namespace
 
 double student_cdf(double t, double degrees) {
@@ -146,25 +168,17 @@ double mean_of(std::span<const double> values) {
 double log_quantile_error(std::span<const std::int64_t> in_order, double p) {
   const std::size_t n = in_order.size();
   if (n < 2 || *std::min_element(in_order.begin(), in_order.end()) <= 0) return 0;
-  const auto block = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(n))));
-  std::minstd_rand random(1);
-  std::uniform_int_distribution<std::size_t> begin(0, n - block);
-  std::vector<std::int64_t> drawn;
-  std::vector<double> logs;
   const std::size_t rank = nearest_rank_index(n, p);
-  const auto resamples = std::clamp<std::size_t>(kMostDrawn / n, 20, kResamples);
-  for (std::size_t i = 0; i < resamples; ++i) {
-    drawn.clear();
-    while (drawn.size() < n) {
-      const auto from = in_order.begin() + static_cast<std::ptrdiff_t>(begin(random));
-      drawn.insert(drawn.end(), from, from + static_cast<std::ptrdiff_t>(std::min(block, n - drawn.size())));
-    }
+  return block_bootstrap_error(in_order, [rank](std::vector<std::int64_t>& drawn) {
     const auto at = drawn.begin() + static_cast<std::ptrdiff_t>(rank);
     std::nth_element(drawn.begin(), at, drawn.end());
-    logs.push_back(std::log(static_cast<double>(*at)));
-  }
-  const double mean = mean_of(logs);
-  return std::sqrt(squared_error(logs, mean) * static_cast<double>(logs.size()));
+    return std::log(static_cast<double>(*at));
+  });
+}
+
+double median_error(std::span<const double> in_order) {
+  if (in_order.size() < 2) return 0;
+  return block_bootstrap_error(in_order, [](std::vector<double>& drawn) { return median(drawn); });
 }
 
 double log_mean_error(std::span<const std::int64_t> in_order) {

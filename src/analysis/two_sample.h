@@ -20,6 +20,9 @@ double mean_of(std::span<const double> values);
 // same values, every time. 0 of fewer than two values, or where one is not positive.
 double log_quantile_error(std::span<const std::int64_t> in_order, double p);
 
+// The same of the median of any values: no logarithm.
+double median_error(std::span<const double> in_order);
+
 // The same of the mean's logarithm, by the means of blocks of √n.
 double log_mean_error(std::span<const std::int64_t> in_order);
 

@@ -77,6 +77,22 @@ bool needs_shares(const BenchContext& context, const limits::MemoryLimit& limit)
   return context.options.parallel && !limit.account().peak;
 }
 
+// Its latencies are not those of a run alone, and where the other run left earlier not all had a turn.
+void tell_of_turns(ModelResult& result, const WorkerAccount& account, const std::string& id) {
+  if (account.in_step && account.in_step->frames > 0)
+    result.in_step = InStep{id, account.in_step->frames, account.in_step->one_processor};
+  if (result.status != ModelStatus::ok) return;
+  const std::int64_t had = result.in_step ? result.in_step->frames : 0;
+  if (had < result.frames)
+    result.warnings.push_back(fmt::format(
+        "{} of its {} frames were measured in step: the other run of --in-step had no more of them, or ended",
+        had, result.frames));
+  if (had > 0)
+    result.warnings.emplace_back(
+        "its frames took turns with those of another run (--in-step): compare the two by 'headroom diff'; "
+        "alone a frame may take less, as it finds its data in the processor's caches");
+}
+
 constexpr double kNoisyCv = 0.025;
 constexpr std::int64_t kFewestForCv = 10;  // below, one slow frame decides
 
@@ -101,7 +117,15 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
                              limit->get(), context.options.parallel ? frame_takers(context) : 1);
   MeasuredModel measured;
   measured.samples_path = plan.samples_path = context.run_folder / (file_name_of(model.name) + ".samples");
+  const bool in_step = context.partner != nullptr && context.partner->is_common(model.name);
+  std::optional<UniqueFd> turns;
+  if (in_step) turns = context.partner->begin_model(context.interrupt);
+  if (turns) {
+    plan.turns_fd = turns->get();
+    plan.job.turns = WorkerTurns{context.partner->is_first()};
+  }
   auto run = WorkerRun::start(plan);
+  turns.reset();  // else the other worker would not see that this one is gone
   if (!run) return forward_error(run);
   measured.interrupted =
       !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
@@ -111,6 +135,7 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
                  {needs_shares(context, **limit), {}});
   measured.result = (*run)->result();
   complete(measured.result, model, context.options);
+  if (in_step) tell_of_turns(measured.result, (*run)->account(), context.partner->id());
   add_warnings(context, measured.result);
   measured.class_names = model.class_names;
   measured.frames_held = (*run)->account().frames_held;

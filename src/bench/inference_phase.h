@@ -12,6 +12,7 @@
 #include "bench/kept_frames.h"
 #include "bench/metrics_recorder.h"
 #include "bench/prepared_data.h"
+#include "bench/step_partner.h"
 #include "bench/worker_run.h"
 #include "model/bench_options.h"
 #include "model/bench_result.h"
@@ -28,6 +29,7 @@ struct BenchContext {
   trace::DeviceAccount* device_account;  // nullptr: no model runs on a GPU
   Interrupt& interrupt;
   MetricsRecorder& metrics;
+  StepPartner* partner;  // nullptr: no other run takes turns with this one
   // A line of progress: label, fraction in [0, 1] or negative, detail.
   std::function<void(const std::string&, double, const std::string&)> progress;
   // What a model that is being measured has shown so far, every few seconds.

@@ -31,6 +31,28 @@ Status warm_on_blank(Worker& worker, LoadedModel& model) {
   return {};
 }
 
+// Where one thread is all that computes: then two workers that take turns can have one processor.
+bool computes_in_one_thread(const WorkerJob& job) {
+  return std::all_of(job.models.begin(), job.models.end(), [](const WorkerModel& model) {
+    return model.settings.device == "cpu" && model.settings.threads == 1;
+  });
+}
+
+// Before a frame that is measured.
+void take_turn(Worker& worker) {
+  if (worker.turns) worker.turns->next();
+}
+
+void end_turns(Worker& worker) {
+  if (!worker.turns) return;
+  worker.turns->end();
+  Json event;
+  event["event"] = "in_step";
+  event["frames"] = worker.turns->frames();
+  event["one_processor"] = worker.turns->on_one_processor();
+  worker.events.send(event);
+}
+
 // Waits until all workers of a parallel run are warm, and says when the measured run begins.
 Status begin_measuring(Worker& worker, Nanoseconds warmup_time) {
   worker.events.mark(Phase::warm);
@@ -41,6 +63,7 @@ Status begin_measuring(Worker& worker, Nanoseconds warmup_time) {
     char byte = 0;
     if (::read(kGateFd, &byte, 1) != 1) return internal_error("the run was called off before it started");
   }
+  if (worker.turns) worker.turns->begin(computes_in_one_thread(worker.job));
   Json event;
   event["event"] = "measuring";
   event["time_ns"] = monotonic_now().count;
@@ -111,6 +134,7 @@ Status run_unmeasured(Worker& worker, const FrameWalk& walk, std::int64_t runs) 
 Status measure_window(Worker& worker, FrameWalk& walk) {
   for (const media::FrameSlot& slot : walk.slots()) {
     const FrameView frame = walk.view(slot);
+    take_turn(worker);
     for (std::size_t m = 0; m < worker.models.size(); ++m) {
       FrameTimes times;
       times.decode = {slot.decode_ns};
@@ -202,12 +226,14 @@ Status run_on_made_up_inputs(Worker& worker) {
   for (LoadedModel& model : worker.models)
     if (auto warmed = warm_on_blank(worker, model); !warmed) return warmed;
   if (auto begun = begin_measuring(worker, monotonic_now() - started); !begun) return begun;
-  for (std::int64_t i = 0; i < worker.job.max_frames; ++i)
+  for (std::int64_t i = 0; i < worker.job.max_frames; ++i) {
+    take_turn(worker);
     for (std::size_t m = 0; m < worker.models.size(); ++m) {
       FrameTimes times;
       if (auto ran = worker.models[m].process_blank(times); !ran) return ran;
       worker.events.record(m, times);
     }
+  }
   worker.events.mark(Phase::running);
   if (auto cleaned = clean_models(worker); !cleaned) return cleaned;
   send_cleanup(worker, "video", "made-up inputs");
@@ -236,6 +262,7 @@ Status run_inference(Worker& worker) {
   if (needs_frames) worker.ring->touch_pages();
   auto ran = needs_frames ? run_on_frames(worker) : run_on_made_up_inputs(worker);
   if (!ran) return ran;
+  end_turns(worker);
   if (worker.job.wait_for_gate)
     if (auto kept = keep_busy(worker); !kept) return kept;
   worker.models.clear();

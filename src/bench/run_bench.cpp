@@ -25,6 +25,7 @@
 #include "bench/run_preparation.h"
 #include "bench/run_verdict.h"
 #include "bench/setup_results.h"
+#include "bench/step_partner.h"
 #include "bench/worker_surroundings.h"
 #include "report/report_json.h"
 #include "report/views.h"
@@ -73,6 +74,54 @@ int exit_code(const Run& run) {
   return 0;
 }
 
+// Two runs that take turns with a model alone would disturb each other in all else that is timed.
+Status check_in_step(const BenchOptions& options) {
+  if (options.in_step.empty()) return {};
+  if (auto sound = check_step_name(options.in_step); !sound) return sound;
+  const char* other = options.parallel         ? "--parallel"
+                      : options.pipeline       ? "--pipeline"
+                      : options.pool           ? "--pool"
+                      : options.tune           ? "--tune"
+                      : options.skip_inference ? "--skip-inference"
+                                               : nullptr;
+  if (other == nullptr) return {};
+  return usage_error(fmt::format("--in-step and {} cannot be had together", other),
+                     "only a model that is measured alone takes turns",
+                     fmt::format("run {} on its own", other));
+}
+
+// The models that will be measured.
+std::vector<std::string> models_to_measure(const Run& run) {
+  std::vector<std::string> names;
+  for (const PreparedModel& model : run.prepared.models)
+    if (model.status == ModelStatus::ok) names.push_back(model.name);
+  return names;
+}
+
+// The setup; with --in-step the other run is there before it, and knows after it what both will measure.
+Status prepare_with_partner(Run& run, std::optional<StepPartner>& partner) {
+  if (!run.options.in_step.empty()) {
+    step(run, fmt::format("waiting for the other run of --in-step {}", run.options.in_step));
+    auto met = StepPartner::meet(run.options.in_step, run.options.timeout, run.interrupt);
+    if (!met) return forward_error(met);
+    partner.emplace(std::move(*met));
+  }
+  if (auto prepared = prepare(run); !prepared) return prepared;
+  if (!partner) return {};
+  const std::vector<std::string> models = models_to_measure(run);
+  if (models.empty()) {  // which the report says; the other run sees that this one is gone
+    partner.reset();
+    return {};
+  }
+  if (auto agreed = partner->agree(models, run.interrupt); !agreed) return agreed;
+  if (partner->why_alone().empty()) return {};
+  const std::string warning = partner->why_alone() + "; this one is measured alone";
+  log::warning("{}", warning);
+  run.result.warnings.push_back(warning);
+  partner.reset();
+  return {};
+}
+
 Status check_options(const BenchOptions& options) {
   const bool shares_a_camera = options.parallel && options.models.size() > 1 && options.source &&
                                options.source->kind == SourceKind::camera;
@@ -83,6 +132,7 @@ Status check_options(const BenchOptions& options) {
     return usage_error("--gpu-mem-limit bounds nothing here", "no model runs on a GPU",
                        "give --device cuda:N too, or --mem-limit for the machine's memory");
   if (auto sound = check_pool(options); !sound) return sound;
+  if (auto sound = check_in_step(options); !sound) return sound;
   return options.layers ? check_layer_tracing() : Status{};
 }
 
@@ -120,7 +170,8 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   // From here on the report says what the limit is worth, and which models were to be measured.
   run.result.models = models_not_reached(options);
   save_reports(run);
-  if (auto prepared = prepare(run); !prepared) {
+  std::optional<StepPartner> partner;
+  if (auto prepared = prepare_with_partner(run, partner); !prepared) {
     run.interrupted = was_interrupted(prepared.error());
     const ErrorKind kind = prepared.error().kind;
     if (!run.interrupted && (kind == ErrorKind::usage || kind == ErrorKind::input)) {
@@ -148,6 +199,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
                              run.device_account ? &*run.device_account : nullptr,
                              run.interrupt,
                              run.metrics,
+                             partner ? &*partner : nullptr,
                              [&](const std::string& label, double fraction, const std::string& detail) {
                                if (!options.quiet) run.progress_line.update(label, fraction, detail);
                              },

@@ -127,6 +127,9 @@ void take_event(WorkerAccount& account, const Json& event) {
     account.warmup_time = get_nanoseconds(event, "warmup_ns");
   } else if (kind == "decoder") {
     account.awaits_decoder = get_bool(event, "awaited").value_or(false);
+  } else if (kind == "in_step") {
+    account.in_step = InStep{
+        {}, get_integer(event, "frames").value_or(0), get_bool(event, "one_processor").value_or(false)};
   } else if (kind == "waiting") {
     account.waits_for_gate = true;
   } else if (kind == "error") {

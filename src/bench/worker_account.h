@@ -70,6 +70,7 @@ struct WorkerAccount {
   std::optional<bool> fixed_addresses, telemetry;  // of the process; of its runtime, where that has any
   std::optional<Nanoseconds> measuring_since, cpu_time_then;
   std::int64_t frames_held = 0, skipped_frames = 0;
+  std::optional<InStep> in_step;  // without the id, which the conductor knows
   bool waits_for_gate = false, awaits_decoder = false, is_done = false;
   bool peak_reset_works = true;
   ModelStatus status = ModelStatus::ok;  // by its own word, or by its end (WorkerRun)

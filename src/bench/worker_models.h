@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "bench/device_watch.h"
+#include "bench/frame_turns.h"
 #include "bench/loaded_model.h"
 #include "bench/worker_events.h"
 #include "bench/worker_protocol.h"
@@ -22,6 +23,7 @@ struct Worker {
   std::optional<media::FrameRing> ring;
   std::vector<inference::Backend> backends;  // by name; usually one
   std::vector<LoadedModel> models;
+  std::optional<FrameTurns> turns;  // with another run's worker
 };
 
 // Loads the libraries of all runtimes that the job needs, and makes its devices ready. Ends the phase

@@ -4,7 +4,8 @@
 //
 // A worker's descriptors: 0 job, 1 and 2 log, 3 events, 4 socket to the decoder, 5 frame ring (memfd),
 // 6 gate (only with `wait_for_gate`: one byte starts the measured run; its end lets a worker go that has
-// measured its frames and has kept the device busy for the others since).
+// measured its frames and has kept the device busy for the others since), 7 turns (only with `turns`,
+// frame_turns.h).
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ inline constexpr int kEventsFd = 3;
 inline constexpr int kDecoderFd = 4;
 inline constexpr int kFrameRingFd = 5;
 inline constexpr int kGateFd = 6;
+inline constexpr int kTurnsFd = 7;
 
 enum class WorkerKind {
   setup,      // load and warm on dummy inputs; proves that the model works and says what it is
@@ -58,6 +60,11 @@ struct WorkerPool {
   std::int64_t threads = 1;  // that ask for models at the same time
 };
 
+// Its frames are measured in turns with those of another run's worker.
+struct WorkerTurns {
+  bool first = false;  // has the first turn
+};
+
 // What the worker must know of a sequence; the decoder knows the rest.
 struct WorkerSequence {
   std::string name;
@@ -77,6 +84,7 @@ struct WorkerJob {
   bool use_frames = false;  // descriptors 4 and 5 are there
   bool wait_for_gate = false;
   std::optional<WorkerPool> pool{};
+  std::optional<WorkerTurns> turns{};
 };
 
 nlohmann::ordered_json to_json(const std::vector<TensorSpec>& tensors);

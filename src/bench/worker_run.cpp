@@ -99,6 +99,7 @@ Result<std::unique_ptr<WorkerRun>> WorkerRun::start(const WorkerPlan& plan) {
   options.stdout_fd = log_pipe->write_end.get();
   options.stderr_fd = log_pipe->write_end.get();
   options.inherited = {{events->write_end.get(), kEventsFd}, {gate->read_end.get(), kGateFd}};
+  if (plan.turns_fd >= 0) options.inherited.emplace_back(plan.turns_fd, kTurnsFd);
   if (plan.decoder) {
     options.inherited.emplace_back(worker_socket.get(), kDecoderFd);
     options.inherited.emplace_back(run->ring_->fd(), kFrameRingFd);

@@ -41,6 +41,7 @@ struct WorkerPlan {
   Nanoseconds timeout{120'000'000'000};                               // without a sign of life
   std::filesystem::path samples_path = {};  // where what is to be drawn goes as it comes (sample_lines.h)
   std::filesystem::path run_folder = {};    // for the times of many frames (kept_frames.h)
+  int turns_fd = -1;  // with the job's turns; stays the caller's, who closes it once the worker has it
 };
 
 class WorkerRun {

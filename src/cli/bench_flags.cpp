@@ -171,6 +171,8 @@ std::vector<Flag> phase_flags() {
       toggle("layers", "also trace each model: its memory by kind and by layer", group),
       toggle("aslr", "leave address space layout randomization on: each run is another layout of the heap",
              group),
+      value("in-step", FlagKind::text, "NAME",
+            "take turns, frame by frame, with the other run of that name: for headroom diff", group),
       toggle("skip-setup", "use what an earlier setup prepared", group),
       toggle("skip-inference", "only set up", group),
       also(value("prepared-dir", FlagKind::text, "DIR", "where the setup phase leaves its data", group,
@@ -374,6 +376,7 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   options.pipeline = values.toggle("pipeline");
   options.layers = values.toggle("layers");
   options.aslr = values.toggle("aslr");
+  text("in-step", options.in_step);
   if (values.has("pool")) options.pool = *parse_size(values.text("pool"));
   if (values.has("pool-threads")) options.pool_threads = values.integer("pool-threads");
   options.skip_setup = values.toggle("skip-setup");

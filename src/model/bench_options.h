@@ -71,7 +71,8 @@ struct BenchOptions {
   std::optional<Bytes> pool;  // also all models in one process, whose memory a pool keeps inside this
   std::optional<std::int64_t> pool_threads;  // that ask the pool for models at the same time; absent: one
   bool layers = false;
-  bool aslr = false;  // processes at random addresses, as the kernel has it
+  std::string in_step;  // by this name another run takes turns with this one, frame by frame; empty: none
+  bool aslr = false;    // processes at random addresses, as the kernel has it
   bool skip_setup = false;
   bool skip_inference = false;
 

@@ -113,6 +113,15 @@ struct TuneTrial {
   friend bool operator==(const TuneTrial&, const TuneTrial&) = default;
 };
 
+// A model whose frames were measured in turns with those of another run (--in-step): a frame of the one and a
+// frame of the other.
+struct InStep {
+  std::string id;           // of the two runs: the same in both, and in no others
+  std::int64_t frames = 0;  // the first so many of the run; the other run may have had fewer
+  bool one_processor = false;
+  friend bool operator==(const InStep&, const InStep&) = default;
+};
+
 struct ModelResult {
   std::string name, path, backend, backend_version, task;
   std::string input;  // "float32[1,3,640,640]"
@@ -143,6 +152,7 @@ struct ModelResult {
   std::vector<TuneTrial> trials;                     // empty without --tune
   std::optional<RuntimeSettings> smallest_settings;  // within 5 % of the fastest
   std::optional<LayerMemory> layers;                 // --layers
+  std::optional<InStep> in_step = {};                // --in-step
   std::vector<std::string> warnings;
   std::vector<std::string> annotated_images;  // paths inside the run folder
   friend bool operator==(const ModelResult&, const ModelResult&) = default;

@@ -162,6 +162,12 @@ void describe(auto& field, a<NodePlacement> auto& placement) {
   field.unless_zero("on_cpu_kinds", placement.on_cpu_kinds);
 }
 
+void describe(auto& field, a<InStep> auto& in_step) {
+  field("id", in_step.id);
+  field("frames", in_step.frames);
+  field("one_processor", in_step.one_processor);
+}
+
 void describe(auto& field, a<ModelResult> auto& model) {
   field("name", model.name);
   field("path", model.path);
@@ -205,6 +211,7 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("memory_series", model.memory_series);
   field("cleanups", model.cleanups);
   field("layers", model.layers);
+  field("in_step", model.in_step);
   field("warnings", model.warnings);
   field("annotated_images", model.annotated_images);
 }
@@ -395,6 +402,7 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("pool_threads", options.pool_threads);
   field("layers", options.layers);
   field("aslr", options.aslr);
+  field.unless_zero("in_step", options.in_step);
   field("skip_setup", options.skip_setup);
   field("skip_inference", options.skip_inference);
   field("prepared_dir", options.prepared_dir);

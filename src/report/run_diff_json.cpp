@@ -48,7 +48,10 @@ Json metric_json(const MetricChange& change) {
   }
   json["confidence"] = change.confidence;
   json["p"] = change.p;
-  json["spread"] = change.was_paired ? "paired" : change.spread_was_measured ? "measured" : "allowed";
+  json["spread"] = change.was_in_step           ? "in_step"
+                   : change.was_paired          ? "paired"
+                   : change.spread_was_measured ? "measured"
+                                                : "allowed";
   json["runs_before"] = change.runs_before;
   json["runs_after"] = change.runs_after;
   json["judged"] = change.is_judged;

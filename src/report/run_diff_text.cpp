@@ -39,7 +39,9 @@ std::string_view mark_of(const MetricChange& change) {
 std::string spread_note(const ModelComparison& model) {
   for (const std::string_view name : {"latency", "run_peak"})
     if (const MetricChange* found = model.find(name))
-      return found->spread_was_measured
+      return found->was_in_step ? fmt::format("Latency by the turns of {} pair{} of runs in step.",
+                                              found->runs_before, found->runs_before == 1 ? "" : "s")
+             : found->spread_was_measured
                  ? fmt::format("Intervals by the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
                                found->was_paired ? "made in turns: by the pairs" : "Welch's t")

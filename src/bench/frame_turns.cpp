@@ -1,0 +1,80 @@
+#include "bench/frame_turns.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace headroom::bench {
+namespace {
+
+constexpr int kWaitsEveryMs = 250;
+constexpr std::int32_t kNoProcessor = -1;
+
+struct TurnsHello {
+  std::int32_t processor;  // that the first would go on with; of the second only whether it would follow
+};
+
+}  // namespace
+
+bool FrameTurns::wait_until_readable() const {
+  for (;;) {
+    pollfd end{fd_.get(), POLLIN, 0};
+    const int ready = ::poll(&end, 1, kWaitsEveryMs);
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+    waits_();
+  }
+}
+
+bool FrameTurns::send(const void* bytes, std::size_t size) {
+  if (!fd_) return false;
+  ssize_t sent = 0;
+  do sent = ::send(fd_.get(), bytes, size, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  if (sent != static_cast<ssize_t>(size)) fd_.reset();
+  return static_cast<bool>(fd_);
+}
+
+bool FrameTurns::receive(void* bytes, std::size_t size) {
+  if (!fd_) return false;
+  const bool is_there =
+      wait_until_readable() && ::recv(fd_.get(), bytes, size, 0) == static_cast<ssize_t>(size);
+  if (!is_there) fd_.reset();
+  return is_there;
+}
+
+void FrameTurns::share_processor(bool computes_in_one_thread) {
+  TurnsHello own{computes_in_one_thread ? ::sched_getcpu() : kNoProcessor}, theirs{kNoProcessor};
+  if (!send(&own, sizeof own) || !receive(&theirs, sizeof theirs)) return;
+  if (own.processor < 0 || theirs.processor < 0) return;
+  cpu_set_t before, common;
+  CPU_ZERO(&common);
+  CPU_SET(static_cast<std::size_t>(first_ ? own.processor : theirs.processor), &common);
+  // A container's set of processors may not have it; then both stay where they may be.
+  const bool moved = ::sched_getaffinity(0, sizeof before, &before) == 0 &&
+                     ::sched_setaffinity(0, sizeof common, &common) == 0;
+  char went = moved ? 1 : 0, partner_went = 0;
+  on_one_processor_ = send(&went, 1) && receive(&partner_went, 1) && moved && partner_went == 1;
+  if (moved && !on_one_processor_) ::sched_setaffinity(0, sizeof before, &before);
+}
+
+void FrameTurns::begin(bool computes_in_one_thread) { share_processor(computes_in_one_thread); }
+
+void FrameTurns::next() {
+  char turn = 0;
+  const bool takes_first = first_ && !has_begun_;
+  if (has_begun_ && !send(&turn, 1)) return;
+  has_begun_ = true;
+  if (!takes_first && !receive(&turn, 1)) return;
+  if (fd_) ++frames_;
+}
+
+void FrameTurns::end() {
+  char turn = 0;
+  if (send(&turn, 1) && first_) receive(&turn, 1);
+  fd_.reset();
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,50 @@
+// A worker's side of `headroom bench --in-step`: two workers, of two runs, measure their frames by turns, one
+// frame of the one and one of the other. Whoever has the turn is at work; the other one sleeps. So what the
+// machine does to one frame (its clock, its neighbours) it does to the frame beside it, too.
+//
+// What they say to each other, on a SOCK_SEQPACKET pair: when each is warm a TurnsHello, then a byte each
+// (whether it went to the common processor), then the turn: a byte that goes to and fro. A partner that dies
+// or is done closes its end, and the other goes on alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/files.h"
+
+namespace headroom::bench {
+
+class FrameTurns {
+ public:
+  // `first` has the first turn. `waits` is called four times a second while it is the partner's turn.
+  FrameTurns(UniqueFd fd, bool first, std::function<void()> waits)
+      : fd_(std::move(fd)), first_(first), waits_(std::move(waits)) {}
+
+  // Waits until the partner is warm, too. Where both compute in their calling thread alone they go to one
+  // processor: two of them are seldom equally fast (one thread of a core whose other thread is busy), and
+  // what a run of a second differed by because of that was 0.9 %, and 0.6 % on one
+  // (bench/results/diff_in_step.md).
+  void begin(bool computes_in_one_thread);
+  // Hands the turn over and waits for it to come back. Returns at once where there is no partner any more.
+  void next();
+  // After the last frame: the partner has the turn from now on. The first one waits for the frame that the
+  // partner still owes it, so that both end at one moment.
+  void end();
+
+  // Frames that had a turn, so far: those before the partner went away.
+  std::int64_t frames() const { return frames_; }
+  bool on_one_processor() const { return on_one_processor_; }
+
+ private:
+  bool wait_until_readable() const;
+  bool send(const void* bytes, std::size_t size);
+  bool receive(void* bytes, std::size_t size);
+  void share_processor(bool computes_in_one_thread);
+
+  UniqueFd fd_;
+  bool first_, has_begun_ = false, on_one_processor_ = false;
+  std::function<void()> waits_;
+  std::int64_t frames_ = 0;
+};
+
+}  // namespace headroom::bench

@@ -1,0 +1,136 @@
+// Two benches that measure by turns, frame by frame, and what headroom diff makes of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kFaceModel = "models/face_detection_front_128x128_barracuda.onnx";
+
+std::string own_name(const char* of) { return std::string("cli-") + of + "-" + std::to_string(::getpid()); }
+
+std::future<CommandResult> start(Bench& bench, std::vector<std::string> arguments,
+                                 CommandOptions options = {}) {
+  return std::async(std::launch::async, [&bench, arguments = std::move(arguments), options] {
+    return bench.run(arguments, options);
+  });
+}
+
+std::vector<std::string> misbehaving(Bench& bench, const std::string& commands, const std::string& name) {
+  return {"--backend", "misbehaving", "--model", "m=" + bench.model("m", commands), "--warmup", "1",
+          "--in-step", name,          "--quiet"};
+}
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(BenchInStep, TwoRunsAreMeasuredInTurnsAndComparedByThem) {
+  const auto face = dependency_file(kFaceModel);
+  if (!face) GTEST_SKIP() << absent_message("the face model");
+  Bench a, b;
+  const std::vector<std::string> arguments{
+      "--model", "face=" + face->string(), "--task", "none",      "--threads",
+      "1",       "--max-frames",           "120",    "--in-step", own_name("pair")};
+  auto one = start(a, arguments), two = start(b, arguments);
+  const CommandResult first = one.get(), second = two.get();
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(first.err, HasSubstr("waiting for the other run"));
+  const Json of_a = model_of(a.report(), "face")["in_step"], of_b = model_of(b.report(), "face")["in_step"];
+  EXPECT_EQ(of_a["id"], of_b["id"]);
+  EXPECT_EQ(of_a["frames"], 120);
+  EXPECT_EQ(of_b["frames"], 120);
+  EXPECT_EQ(of_a["one_processor"], of_b["one_processor"]);
+  EXPECT_THAT(model_of(a.report(), "face")["warnings"].dump(),
+              HasSubstr("took turns with those of another run"));
+  EXPECT_EQ(a.report()["options"]["in_step"], own_name("pair"));
+  const CommandResult diff =
+      run_headroom({"diff", "--json", a.run_folder().string(), b.run_folder().string()});
+  ASSERT_EQ(diff.exit_code, 0) << diff.err;
+  for (const Json& metric : (*parse_json(diff.out, "diff"))["models"][0]["metrics"])
+    EXPECT_EQ(metric["spread"] == "in_step", metric["name"] == "latency") << metric.dump();
+  const CommandResult screen = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
+  EXPECT_THAT(screen.out, HasSubstr("by the turns of 1 pair of runs in step"));
+}
+
+TEST(BenchInStep, WhoHasFewerFramesLeavesTheOtherToGoOn) {
+  Bench a, b;
+  const std::string name = own_name("fewer");
+  auto one = start(a, with(misbehaving(a, "", name), {"--max-frames", "40"}));
+  auto two = start(b, with(misbehaving(b, "", name), {"--max-frames", "90"}));
+  EXPECT_EQ(one.get().exit_code, 0);
+  EXPECT_EQ(two.get().exit_code, 0);
+  EXPECT_EQ(model_of(a.report(), "m")["in_step"]["frames"], 40);
+  const Json longer = model_of(b.report(), "m");
+  EXPECT_EQ(longer["frames"], 90);
+  EXPECT_LE(longer["in_step"]["frames"], 41);
+  EXPECT_THAT(longer["warnings"].dump(), HasSubstr("of its 90 frames were measured in step"));
+}
+
+TEST(BenchInStep, APartnerThatCrashesIsNotWaitedFor) {
+  Bench a, b;
+  const std::string name = own_name("crash");
+  auto one = start(a, with(misbehaving(a, "run crash_after 12\n", name), {"--max-frames", "60"}));
+  auto two = start(b, with(misbehaving(b, "", name), {"--max-frames", "60"}));
+  EXPECT_EQ(one.get().exit_code, 1);
+  EXPECT_EQ(two.get().exit_code, 0);
+  EXPECT_EQ(model_of(b.report(), "m")["status"], "ok");
+  EXPECT_EQ(model_of(b.report(), "m")["frames"], 60);
+}
+
+TEST(BenchInStep, APartnerWithoutAModelThatWorksLeavesTheOtherAlone) {
+  Bench a, b;
+  const std::string name = own_name("fails");
+  auto one = start(a, misbehaving(a, "load fail\n", name));
+  auto two = start(b, misbehaving(b, "", name));
+  EXPECT_EQ(one.get().exit_code, 1);
+  const CommandResult left = two.get();
+  EXPECT_EQ(left.exit_code, 0) << left.err;
+  EXPECT_THAT(b.report()["warnings"].dump(),
+              HasSubstr("ended before anything was measured; this one is measured alone"));
+  EXPECT_FALSE(model_of(b.report(), "m").contains("in_step"));
+  const CommandResult diff = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
+  EXPECT_THAT(diff.out, HasSubstr("B is better"));
+}
+
+TEST(BenchInStep, WaitsForAPartnerUntilItsTimeoutOrAnInterrupt) {
+  Bench a;
+  const CommandResult alone = a.run(with(misbehaving(a, "", own_name("alone")), {"--timeout", "1s"}));
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("no other run of that name came within 1.000 s"));
+  EXPECT_TRUE(a.run_folder().empty());
+  CommandOptions options;
+  options.while_running = [calls = 0](int pid) mutable {
+    if (++calls < 25) return true;  // half a second
+    ::kill(pid, SIGINT);
+    return false;
+  };
+  const CommandResult stopped = a.run(misbehaving(a, "", own_name("stopped")), options);
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+}
+
+TEST(BenchInStep, IsForModelsThatAreMeasuredAlone) {
+  Bench a;
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--parallel"}, {"--pipeline"}, {"--tune"}, {"--pool", "64MiB"}, {"--skip-inference"}}) {
+    const CommandResult refused = a.run(with(misbehaving(a, "", "x"), more));
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("--in-step and " + more[0] + " cannot be had together"));
+  }
+  const CommandResult odd = a.run(misbehaving(a, "", "a/b"));
+  EXPECT_EQ(odd.exit_code, 2);
+  EXPECT_THAT(odd.err, HasSubstr("is no name for two runs"));
+}
+
+}  // namespace
+}  // namespace headroom::test

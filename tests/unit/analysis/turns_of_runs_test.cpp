@@ -1,0 +1,115 @@
+// Runs that were measured in step are compared turn by turn.
+#include "analysis/turns_of_runs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "runs_of_a_model.h"
+
+namespace headroom::analysis {
+namespace {
+
+// `pairs` of runs in step on a machine whose state moves what both of a turn take by a factor of up to two,
+// for some fifty turns at a time. A frame of B takes `ratio` times one of A, and a little noise of its own.
+struct InStepRuns {
+  Runs a, b;
+
+  InStepRuns(int pairs, double ratio, std::size_t frames, bool one_processor, unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> own(0, 0.02);
+    std::uniform_real_distribution<double> state(1, 2);
+    for (int pair = 0; pair < pairs; ++pair) {
+      a.add(3'000'000, 50 << 20, seed);
+      b.add(3'000'000, 50 << 20, seed);
+      double speed = 1;
+      std::vector<FrameTimes>&before = a.side.back().models[0].frames,
+      &after = b.side.back().models[0].frames;
+      before.assign(frames, {});
+      after.assign(frames, {});
+      for (std::size_t i = 0; i < frames; ++i) {
+        if (random() % 50 == 0) speed = state(random);
+        before[i].inference = {std::llround(3e6 * speed * std::exp(own(random)))};
+        after[i].inference = {std::llround(3e6 * ratio * speed * std::exp(own(random)))};
+      }
+      for (Runs* side : {&a, &b})
+        side->results.back().models[0].in_step =
+            InStep{std::to_string(pair), static_cast<std::int64_t>(frames), one_processor};
+    }
+  }
+  MetricChange latency() const { return *compare_runs(a.side, b.side).models[0].find("latency"); }
+};
+
+TEST(TurnsOfRuns, OnePairTellsThreePercentOnAMachineThatMovesByAFactorOfTwo) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const MetricChange slower = InStepRuns(1, 1.03, 1000, true, seed).latency();
+    EXPECT_TRUE(slower.was_in_step && slower.is_judged && slower.differs && slower.is_worse());
+    EXPECT_NEAR(slower.ratio, 1.03, 0.005);
+    EXPECT_FALSE(slower.spread_was_measured);
+    EXPECT_FALSE(InStepRuns(1, 1, 1000, true, seed).latency().differs);
+  }
+}
+
+TEST(TurnsOfRuns, ShortRunsAndTwoProcessorsTellLess) {
+  const auto reach = [](const MetricChange& change) { return std::log(change.high / change.low) / 2; };
+  const double longer = reach(InStepRuns(1, 1, 1000, true, 1).latency());
+  EXPECT_GT(reach(InStepRuns(1, 1, 100, true, 1).latency()), 1.3 * longer);
+  EXPECT_GT(reach(InStepRuns(1, 1, 1000, false, 1).latency()), 1.3 * longer);
+  EXPECT_LT(longer, 0.018);
+}
+
+TEST(TurnsOfRuns, ThreePairsAndMoreTellTheirOwnSpread) {
+  const MetricChange five = InStepRuns(5, 1.03, 300, true, 7).latency();
+  EXPECT_TRUE(five.was_in_step && five.spread_was_measured && five.differs);
+  EXPECT_EQ(five.runs_before, 5);
+  // Three lie close together, as they are made here: the allowance holds.
+  const MetricChange three = InStepRuns(3, 1.005, 300, true, 7).latency();
+  EXPECT_FALSE(three.differs);
+}
+
+TEST(TurnsOfRuns, ARunWithoutItsPartnerIsComparedAsAnyOther) {
+  InStepRuns runs(1, 1.03, 1000, true, 3);
+  runs.b.results[0].models[0].in_step->id = "another";
+  EXPECT_FALSE(runs.latency().was_in_step);
+  runs.b.results[0].models[0].in_step.reset();
+  EXPECT_FALSE(runs.latency().was_in_step);
+  InStepRuns few(1, 1.03, 1000, true, 3);
+  few.b.results[0].models[0].in_step->frames = 29;  // the rest was measured alone
+  EXPECT_FALSE(few.latency().was_in_step);
+  few.b.results[0].models[0].in_step->frames = -5;  // as a damaged report has it
+  EXPECT_FALSE(few.latency().was_in_step);
+}
+
+TEST(TurnsOfRuns, OnlyTheTurnsCount) {
+  InStepRuns runs(1, 1, 400, true, 3);
+  // The other run left; what this one measured alone was faster.
+  runs.b.results[0].models[0].in_step->frames = 200;
+  auto& frames = runs.b.side[0].models[0].frames;
+  for (std::size_t i = 200; i < frames.size(); ++i) frames[i].inference = {1'000'000};
+  const MetricChange latency = runs.latency();
+  EXPECT_TRUE(latency.was_in_step);
+  EXPECT_FALSE(latency.differs);
+  EXPECT_NEAR(latency.ratio, 1, 0.01);
+}
+
+TEST(TurnsOfRuns, WhetherTheyWereInStepIsAFactOfTheRuns) {
+  InStepRuns runs(1, 1, 100, true, 3);
+  runs.a.results[0].options.emplace();
+  runs.b.results[0].options.emplace().in_step = "ci";
+  const RunComparison found = compare_runs(runs.a.side, runs.b.side);
+  ASSERT_EQ(found.facts.size(), 1);
+  EXPECT_EQ(found.facts[0].what, "--in-step");
+}
+
+TEST(MedianError, IsThatOfTheMedian) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> value(0, 1);
+  std::vector<double> values;
+  for (int i = 0; i < 1000; ++i) values.push_back(value(random));
+  EXPECT_NEAR(median_error(values), 1.2533 / std::sqrt(1000), 0.01);  // √(π/2)/√n of a normal distribution
+  EXPECT_EQ(median_error(std::vector<double>{1}), 0);
+}
+
+}  // namespace
+}  // namespace headroom::analysis
