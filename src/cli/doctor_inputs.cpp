@@ -299,16 +299,33 @@ std::string begin_of_input() {
   return begin;
 }
 
-// A copy of standard input that can be read again, where it begins as a log of headroom watch does; nothing
-// where it does not. A packed one is a log like any other: its first bytes do not tell. The copy is memory,
-// of which the machine may have little, so a large one is refused.
+// What the first bytes of a gzip file unpack to; of anything else nothing.
+std::string unpacked(std::string_view begin) {
+  constexpr int kGzip = 16 + MAX_WBITS;
+  z_stream stream{};
+  if (inflateInit2(&stream, kGzip) != Z_OK) return {};
+  std::string packed(begin), text(4096, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(text.data());
+  stream.avail_out = static_cast<uInt>(text.size());
+  inflate(&stream, Z_SYNC_FLUSH);  // the rest is not there: what came out by then counts
+  text.resize(text.size() - stream.avail_out);
+  inflateEnd(&stream);
+  return text;
+}
+
+// A copy of standard input that can be read again, where it begins as a log of headroom watch does, packed or
+// not; nothing where it does not. The copy is memory, of which the machine may have little, so a large one is
+// refused.
 Result<std::optional<UniqueFd>> watch_log_on_input() {
   constexpr std::size_t kMost = std::size_t{256} << 20;
   const auto refuse = [](std::string why) {
     return input_error("cannot read the log of headroom watch on standard input", std::move(why),
                        "give it as a file: headroom doctor LOG.jsonl");
   };
-  if (!begins_as_watch_log(begin_of_input())) return std::nullopt;
+  const std::string begin = begin_of_input();
+  if (!begins_as_watch_log(begin) && !begins_as_watch_log(unpacked(begin))) return std::nullopt;
   UniqueFd copy(::memfd_create("watch.jsonl", MFD_CLOEXEC));
   if (!copy) return refuse(errno_text(errno));
   std::string buffer(1 << 16, '\0');

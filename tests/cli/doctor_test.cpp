@@ -228,8 +228,8 @@ TEST_F(Doctor, RecordingsOfTheOtherProcessesAreReadToo) {
   EXPECT_LE(notes, 2);
 }
 
-// On standard input a log of headroom watch is one, by a pipe and from a file; what is not is read as a log,
-// from its first line on.
+// On standard input a log of headroom watch is one, by a pipe and from a file, packed or not; what is not is
+// read as a log, from its first line on.
 TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
   CommandOptions options;
   options.binary = "/bin/sh";
@@ -242,7 +242,8 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
       "\n"
       R"({"time_ns":1000000000,"ram_total_bytes":8000000000,"ram_available_bytes":300000000})"
       "\n");
-  for (const std::string& line : {"cat watch.jsonl | " + doctor, doctor + "< watch.jsonl"}) {
+  for (const std::string& line :
+       {"cat watch.jsonl | " + doctor, doctor + "< watch.jsonl", "gzip -c watch.jsonl | " + doctor}) {
     const CommandResult result = shell(line);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out,
@@ -250,7 +251,8 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
                       HasSubstr("looked at standard input: a log of headroom watch, 2 samples")))
         << line;
   }
-  for (const std::string& line : {"cat oom.log | " + doctor, doctor + "< oom.log"})
+  for (const std::string& line :
+       {"cat oom.log | " + doctor, doctor + "< oom.log", "gzip -c oom.log | " + doctor})
     EXPECT_THAT(shell(line).out, HasSubstr("looked at standard input: a log of 2 lines")) << line;
   // More than the machine should hold in memory; the shell's `yes` ends with the reader.
   const CommandResult large = shell("yes \"$(head -1 watch.jsonl)\" | " + doctor);
