@@ -348,8 +348,8 @@ bool compare_turns(MetricChange& change, const RunsOfModel& before, const RunsOf
   change.was_in_step = true;
   change.spread_was_measured = by_turns->spread_was_measured;
   change.before = by_turns->before;
-  change.after = by_turns->after;
   change.ratio = std::exp(by_turns->difference.estimate);
+  change.after = change.before * change.ratio;
   change.low = std::exp(by_turns->difference.low);
   change.high = std::exp(by_turns->difference.high);
   change.p = by_turns->difference.p;

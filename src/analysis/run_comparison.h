@@ -56,7 +56,7 @@ struct MetricChange {
   double p = 1;                      // of such a change where there is none
   bool spread_was_measured = false;  // by the runs; else allowed for
   bool was_paired = false;           // run by run, as they were made in turns
-  bool was_in_step = false;          // turn by turn: then the values are medians over the turns
+  bool was_in_step = false;          // turn by turn: `after` is the median of `before` by the turns' ratio
   bool is_judged = false;            // it makes the verdict
   bool differs = false;              // it is a change, and no run-to-run noise
   // Of resident memory: it would be a change, were it not for pages of files, of which B has this much more.

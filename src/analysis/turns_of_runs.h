@@ -14,8 +14,8 @@ namespace headroom::analysis {
 // The change of `latency` by the turns: of each pair of runs the median of ln(B / A) over its turns.
 struct ChangeByTurns {
   std::size_t pairs = 0;
-  double before = 0, after = 0;  // ns: the medians over the turns; of several pairs their geometric means
-  Difference difference;         // of the logarithms
+  double before = 0;      // ns: the median of A over the turns; of several pairs the geometric mean of theirs
+  Difference difference;  // of the logarithms
   // The pairs themselves tell what they differ by, as there are three or more; else that is allowed for.
   bool spread_was_measured = false;
 };

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kWaitsEveryMs = 250;
 constexpr std::int32_t kNoProcessor = -1;
+// The partner may load for as long as it may be silent, and then each of its warm-up frames may take as long.
+constexpr std::int64_t kTurnsUntilWarm = 10;
 
 struct TurnsHello {
   std::int32_t processor;  // that the first would go on with; of the second only whether it would follow
@@ -18,12 +20,19 @@ struct TurnsHello {
 
 }  // namespace
 
-bool FrameTurns::wait_until_readable() const {
+void FrameTurns::leave() {
+  fd_.reset();
+  if (before_) ::sched_setaffinity(0, sizeof *before_, &*before_);
+  before_.reset();
+}
+
+bool FrameTurns::wait_until_readable(Nanoseconds timeout) const {
+  const Nanoseconds deadline = monotonic_now() + timeout;
   for (;;) {
     pollfd end{fd_.get(), POLLIN, 0};
     const int ready = ::poll(&end, 1, kWaitsEveryMs);
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
+    if ((ready < 0 && errno != EINTR) || monotonic_now() > deadline) return false;
     waits_();
   }
 }
@@ -33,31 +42,38 @@ bool FrameTurns::send(const void* bytes, std::size_t size) {
   ssize_t sent = 0;
   do sent = ::send(fd_.get(), bytes, size, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
-  if (sent != static_cast<ssize_t>(size)) fd_.reset();
+  if (sent != static_cast<ssize_t>(size)) leave();
   return static_cast<bool>(fd_);
 }
 
-bool FrameTurns::receive(void* bytes, std::size_t size) {
+bool FrameTurns::receive(void* bytes, std::size_t size, Nanoseconds timeout) {
   if (!fd_) return false;
-  const bool is_there =
-      wait_until_readable() && ::recv(fd_.get(), bytes, size, 0) == static_cast<ssize_t>(size);
-  if (!is_there) fd_.reset();
-  return is_there;
+  ssize_t got = -1;
+  if (wait_until_readable(timeout)) {
+    do got = ::recv(fd_.get(), bytes, size, 0);
+    while (got < 0 && errno == EINTR);
+  }
+  if (got != static_cast<ssize_t>(size)) leave();
+  return static_cast<bool>(fd_);
 }
 
 void FrameTurns::share_processor(bool computes_in_one_thread) {
   TurnsHello own{computes_in_one_thread ? ::sched_getcpu() : kNoProcessor}, theirs{kNoProcessor};
-  if (!send(&own, sizeof own) || !receive(&theirs, sizeof theirs)) return;
+  if (!send(&own, sizeof own) || !receive(&theirs, sizeof theirs, {kTurnsUntilWarm * timeout_.count})) return;
   if (own.processor < 0 || theirs.processor < 0) return;
-  cpu_set_t before, common;
+  cpu_set_t common;
   CPU_ZERO(&common);
   CPU_SET(static_cast<std::size_t>(first_ ? own.processor : theirs.processor), &common);
   // A container's set of processors may not have it; then both stay where they may be.
-  const bool moved = ::sched_getaffinity(0, sizeof before, &before) == 0 &&
+  before_.emplace();
+  const bool moved = ::sched_getaffinity(0, sizeof *before_, &*before_) == 0 &&
                      ::sched_setaffinity(0, sizeof common, &common) == 0;
+  if (!moved) before_.reset();
   char went = moved ? 1 : 0, partner_went = 0;
-  on_one_processor_ = send(&went, 1) && receive(&partner_went, 1) && moved && partner_went == 1;
-  if (moved && !on_one_processor_) ::sched_setaffinity(0, sizeof before, &before);
+  on_one_processor_ = send(&went, 1) && receive(&partner_went, 1, timeout_) && moved && partner_went == 1;
+  if (on_one_processor_ || !before_) return;
+  ::sched_setaffinity(0, sizeof *before_, &*before_);
+  before_.reset();
 }
 
 void FrameTurns::begin(bool computes_in_one_thread) { share_processor(computes_in_one_thread); }
@@ -67,14 +83,14 @@ void FrameTurns::next() {
   const bool takes_first = first_ && !has_begun_;
   if (has_begun_ && !send(&turn, 1)) return;
   has_begun_ = true;
-  if (!takes_first && !receive(&turn, 1)) return;
+  if (!takes_first && !receive(&turn, 1, timeout_)) return;
   if (fd_) ++frames_;
 }
 
 void FrameTurns::end() {
   char turn = 0;
-  if (send(&turn, 1) && first_) receive(&turn, 1);
-  fd_.reset();
+  if (send(&turn, 1) && first_) receive(&turn, 1, timeout_);
+  leave();
 }
 
 }  // namespace headroom::bench

@@ -87,10 +87,14 @@ void tell_of_turns(ModelResult& result, const WorkerAccount& account, const std:
     result.warnings.push_back(fmt::format(
         "{} of its {} frames were measured in step: the other run of --in-step had no more of them, or ended",
         had, result.frames));
-  if (had > 0)
-    result.warnings.emplace_back(
-        "its frames took turns with those of another run (--in-step): compare the two by 'headroom diff'; "
-        "alone a frame may take less, as it finds its data in the processor's caches");
+  if (had == 0) return;
+  result.cpu_percent.reset();  // of a time in which it mostly waited
+  result.warnings.push_back(fmt::format(
+      "its frames took turns with those of another run (--in-step): compare the two by 'headroom diff'; "
+      "alone a frame may take less, as it finds its data in the processor's caches{}",
+      result.in_step->one_processor ? ""
+                                    : "; threads of a runtime may spin on in the other's turns, so with "
+                                      "--threads 1 the two tell more"));
 }
 
 constexpr double kNoisyCv = 0.025;
@@ -119,10 +123,10 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
   measured.samples_path = plan.samples_path = context.run_folder / (file_name_of(model.name) + ".samples");
   const bool in_step = context.partner != nullptr && context.partner->is_common(model.name);
   std::optional<UniqueFd> turns;
-  if (in_step) turns = context.partner->begin_model(context.interrupt);
+  if (in_step) turns = context.partner->begin_model(model.name, context.interrupt);
   if (turns) {
     plan.turns_fd = turns->get();
-    plan.job.turns = WorkerTurns{context.partner->is_first()};
+    plan.job.turns = WorkerTurns{context.partner->is_first(), context.options.timeout};
   }
   auto run = WorkerRun::start(plan);
   turns.reset();  // else the other worker would not see that this one is gone
@@ -135,7 +139,10 @@ Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedM
                  {needs_shares(context, **limit), {}});
   measured.result = (*run)->result();
   complete(measured.result, model, context.options);
-  if (in_step) tell_of_turns(measured.result, (*run)->account(), context.partner->id());
+  if (in_step) tell_of_turns(measured.result, (*run)->account(), context.partner->id_of(model.name));
+  if (context.partner != nullptr && !in_step)
+    measured.result.warnings.emplace_back(
+        "it has no partner in the other run of --in-step, which may have been at work beside it");
   add_warnings(context, measured.result);
   measured.class_names = model.class_names;
   measured.frames_held = (*run)->account().frames_held;

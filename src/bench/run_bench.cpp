@@ -113,9 +113,10 @@ Status prepare_with_partner(Run& run, std::optional<StepPartner>& partner) {
     partner.reset();
     return {};
   }
+  step(run, "waiting for the setup of the other run");
   if (auto agreed = partner->agree(models, run.interrupt); !agreed) return agreed;
   if (partner->why_alone().empty()) return {};
-  const std::string warning = partner->why_alone() + "; this one is measured alone";
+  const std::string warning = partner->why_alone() + "; this one is measured without turns";
   log::warning("{}", warning);
   run.result.warnings.push_back(warning);
   partner.reset();

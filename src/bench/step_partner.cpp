@@ -1,5 +1,6 @@
 #include "bench/step_partner.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -81,7 +82,9 @@ Result<Meeting> accept_partner(UniqueFd listener, const std::string& name, Nanos
     if (awaited == Awaited::interrupted) return stopped();
     if (awaited == Awaited::late) return nobody_came(name, timeout);
     UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (fd && is_own_user(fd.get())) return Meeting{std::move(fd), true};
+    // Whoever waits behind this one is not met, which it sees by the end of its connection.
+    if (fd && is_own_user(fd.get()) && ::send(fd.get(), "m", 1, MSG_NOSIGNAL) == 1)
+      return Meeting{std::move(fd), true};
   }
 }
 
@@ -105,7 +108,8 @@ Result<StepPartner> StepPartner::meet(const std::string& name, Nanoseconds timeo
   // Whoever comes first listens; the other connects. Between two tries the listener may have found another
   // partner, and be gone.
   for (;;) {
-    UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    // Not blocking: where others wait already a connection would wait, too, deaf to signals.
+    UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return internal_error("cannot wait for the other run", errno_text(errno));
     if (::bind(fd.get(), address, place.size) == 0) {
       auto met = accept_partner(std::move(fd), name, timeout, deadline, interrupt);
@@ -113,8 +117,15 @@ Result<StepPartner> StepPartner::meet(const std::string& name, Nanoseconds timeo
       return StepPartner(std::move(met->fd), true, name);
     }
     if (errno != EADDRINUSE) return internal_error("cannot wait for the other run", errno_text(errno));
-    if (::connect(fd.get(), address, place.size) == 0 && is_own_user(fd.get()))
-      return StepPartner(std::move(fd), false, name);
+    if (::connect(fd.get(), address, place.size) == 0 && is_own_user(fd.get())) {
+      const Awaited awaited = await(fd.get(), interrupt, deadline);
+      if (awaited == Awaited::interrupted) return stopped();
+      char met = 0;
+      if (awaited == Awaited::ready && ::recv(fd.get(), &met, 1, 0) == 1) {
+        ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
+        return StepPartner(std::move(fd), false, name);
+      }
+    }
     if (interrupt.requested()) return stopped();
     if (monotonic_now() >= deadline) return nobody_came(name, timeout);
     ::usleep(static_cast<useconds_t>(kTryAgain.count / 1000));
@@ -165,42 +176,88 @@ Status StepPartner::agree(const std::vector<std::string>& models, Interrupt& int
   return {};
 }
 
-bool StepPartner::is_common(const std::string& model) const {
-  return std::find(common_.begin(), common_.end(), model) != common_.end();
+std::optional<std::size_t> StepPartner::place_of(const std::string& model) const {
+  const auto found = std::find(common_.begin(), common_.end(), model);
+  if (found == common_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - common_.begin());
 }
 
-// The first makes the pair and sends an end of it: a descriptor beside one byte.
-std::optional<UniqueFd> StepPartner::begin_model(Interrupt& interrupt) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = room.data();
-  message.msg_controllen = room.size();
+std::string StepPartner::id_of(const std::string& model) const {
+  return fmt::format("{}-{}", id_, place_of(model).value_or(0));
+}
+
+namespace {
+
+// What the first says of a pair: which of the common models it is for.
+using Place = std::uint32_t;
+
+// A descriptor beside the place.
+class PairMessage {
+ public:
+  explicit PairMessage(Place place) : place_(place) {
+    message_.msg_iov = &data_;
+    message_.msg_iovlen = 1;
+    message_.msg_control = room_.data();
+    message_.msg_controllen = room_.size();
+  }
+  PairMessage(const PairMessage&) = delete;
+  PairMessage& operator=(const PairMessage&) = delete;
+
+  bool send(int to, int fd) {
+    cmsghdr* control = CMSG_FIRSTHDR(&message_);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
+    return ::sendmsg(to, &message_, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof place_);
+  }
+  // Absent at the end of the connection, and of anything else than such a message.
+  std::optional<UniqueFd> receive(int from) {
+    if (::recvmsg(from, &message_, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof place_))
+      return std::nullopt;
+    const cmsghdr* control = CMSG_FIRSTHDR(&message_);
+    int fd = -1;
+    if (control == nullptr || control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof fd))
+      return std::nullopt;
+    std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
+    return UniqueFd(fd);
+  }
+  Place place() const { return place_; }
+
+ private:
+  Place place_;
+  iovec data_{&place_, sizeof place_};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room_{};
+  msghdr message_{};
+};
+
+}  // namespace
+
+std::optional<UniqueFd> StepPartner::begin_model(const std::string& model, Interrupt& interrupt) {
+  const auto place = place_of(model);
+  if (!place) return std::nullopt;
   if (first_) {
     int ends[2] = {-1, -1};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
     UniqueFd own(ends[0]);
     const UniqueFd theirs(ends[1]);
-    cmsghdr* control = CMSG_FIRSTHDR(&message);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = theirs.get();
-    std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
-    if (::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) != 1) return std::nullopt;
+    if (!PairMessage(static_cast<Place>(*place)).send(fd_.get(), theirs.get())) return std::nullopt;
     return own;
   }
-  if (await(fd_.get(), interrupt, {}) != Awaited::ready) return std::nullopt;
-  if (::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC) != 1) return std::nullopt;
-  const cmsghdr* control = CMSG_FIRSTHDR(&message);
-  if (control == nullptr || control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof(int)))
-    return std::nullopt;
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
-  return UniqueFd(fd);
+  // A model that could not be begun on one side is passed over on the other: a pair of an earlier one is
+  // dropped, one of a later one is kept for it.
+  while (!next_ || next_->first < *place) {
+    next_.reset();
+    if (await(fd_.get(), interrupt, {}) != Awaited::ready) return std::nullopt;
+    PairMessage message(0);
+    auto fd = message.receive(fd_.get());
+    if (!fd) return std::nullopt;
+    next_.emplace(message.place(), std::move(*fd));
+  }
+  if (next_->first > *place) return std::nullopt;
+  UniqueFd own = std::move(next_->second);
+  next_.reset();
+  return own;
 }
 
 }  // namespace headroom::bench

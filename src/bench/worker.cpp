@@ -120,7 +120,7 @@ int run_worker() {
   Worker worker;
   worker.job = std::move(*job);
   if (worker.job.turns)
-    worker.turns.emplace(UniqueFd(kTurnsFd), worker.job.turns->first,
+    worker.turns.emplace(UniqueFd(kTurnsFd), worker.job.turns->first, worker.job.turns->timeout,
                          [&events = worker.events] { events.alive(); });
   use_small_stacks_under_a_data_limit();
   report_refusals_at_terminate(worker.events);

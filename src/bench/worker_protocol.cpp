@@ -80,7 +80,10 @@ Json to_json(const WorkerJob& job) {
   }
   object["use_frames"] = job.use_frames;
   object["wait_for_gate"] = job.wait_for_gate;
-  if (job.turns) object["turns"]["first"] = job.turns->first;
+  if (job.turns) {
+    object["turns"]["first"] = job.turns->first;
+    object["turns"]["timeout_ns"] = job.turns->timeout.count;
+  }
   if (job.pool) {
     object["pool"]["budget_bytes"] = job.pool->budget.count;
     object["pool"]["load_timeout_ns"] = job.pool->load_timeout.count;
@@ -137,7 +140,9 @@ Result<WorkerJob> worker_job_from_json(const Json& document) {
   }
   job.use_frames = get_bool(document, "use_frames").value_or(false);
   job.wait_for_gate = get_bool(document, "wait_for_gate").value_or(false);
-  if (const auto first = get_bool(get_member(document, "turns"), "first")) job.turns = WorkerTurns{*first};
+  const Json& turns = get_member(document, "turns");
+  if (const auto first = get_bool(turns, "first"))
+    job.turns = WorkerTurns{*first, get_nanoseconds(turns, "timeout_ns").value_or(WorkerTurns{}.timeout)};
   const Json& pool = get_member(document, "pool");
   if (const auto budget = get_bytes(pool, "budget_bytes"))
     job.pool = WorkerPool{*budget, get_nanoseconds(pool, "load_timeout_ns").value_or(Nanoseconds{}),

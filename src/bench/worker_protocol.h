@@ -62,7 +62,8 @@ struct WorkerPool {
 
 // Its frames are measured in turns with those of another run's worker.
 struct WorkerTurns {
-  bool first = false;  // has the first turn
+  bool first = false;                    // has the first turn
+  Nanoseconds timeout{120'000'000'000};  // of a turn: then the other one is given up
 };
 
 // What the worker must know of a sequence; the decoder knows the rest.

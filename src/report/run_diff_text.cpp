@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/display_width.h"
 #include "report/diff_words.h"
@@ -36,11 +37,19 @@ std::string_view mark_of(const MetricChange& change) {
   return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
 }
 
+std::string in_step_note(const MetricChange& latency) {
+  constexpr double kWide = 1.03;  // a factor to either side
+  return fmt::format("Latency by the turns of {} pair{} of runs in step.{}", latency.runs_before,
+                     latency.runs_before == 1 ? "" : "s",
+                     std::sqrt(latency.high / latency.low) > kWide
+                         ? " More frames (--max-frames), one thread (--threads 1) or more pairs tell more."
+                         : "");
+}
+
 std::string spread_note(const ModelComparison& model) {
   for (const std::string_view name : {"latency", "run_peak"})
     if (const MetricChange* found = model.find(name))
-      return found->was_in_step ? fmt::format("Latency by the turns of {} pair{} of runs in step.",
-                                              found->runs_before, found->runs_before == 1 ? "" : "s")
+      return found->was_in_step ? in_step_note(*found)
              : found->spread_was_measured
                  ? fmt::format("Intervals by the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,

@@ -97,7 +97,7 @@ TEST(BenchInStep, APartnerWithoutAModelThatWorksLeavesTheOtherAlone) {
   const CommandResult left = two.get();
   EXPECT_EQ(left.exit_code, 0) << left.err;
   EXPECT_THAT(b.report()["warnings"].dump(),
-              HasSubstr("ended before anything was measured; this one is measured alone"));
+              HasSubstr("ended before anything was measured; this one is measured without turns"));
   EXPECT_FALSE(model_of(b.report(), "m").contains("in_step"));
   const CommandResult diff = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
   EXPECT_THAT(diff.out, HasSubstr("B is better"));

@@ -81,6 +81,24 @@ TEST(TurnsOfRuns, ARunWithoutItsPartnerIsComparedAsAnyOther) {
   EXPECT_FALSE(few.latency().was_in_step);
 }
 
+// Half of the frames are fast and half are slow: a few more slow ones in B move its median, though nearly all
+// of its frames take less than those of A beside them. Ratio, values and direction agree.
+TEST(TurnsOfRuns, FramesOfTwoKindsHaveOneDirection) {
+  InStepRuns runs(1, 1, 1000, true, 3);
+  auto &before = runs.a.side[0].models[0].frames, &after = runs.b.side[0].models[0].frames;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool slow = i % 100 < 49;
+    before[i].inference = {slow ? 20'000'000 : 10'000'000};
+    after[i].inference = {i % 100 == 50 || i % 100 == 51 ? 20'000'000 : before[i].inference.count * 95 / 100};
+  }
+  const MetricChange latency = runs.latency();
+  EXPECT_TRUE(latency.differs);
+  EXPECT_FALSE(latency.is_worse());
+  EXPECT_NEAR(latency.ratio, 0.95, 1e-9);
+  EXPECT_NEAR(latency.after / latency.before, latency.ratio, 1e-9);
+  EXPECT_LT(latency.change(), 0);
+}
+
 TEST(TurnsOfRuns, OnlyTheTurnsCount) {
   InStepRuns runs(1, 1, 400, true, 3);
   // The other run left; what this one measured alone was faster.

@@ -13,6 +13,8 @@
 namespace headroom::bench {
 namespace {
 
+constexpr Nanoseconds kTimeout{60'000'000'000}, kShort{50'000'000};
+
 struct Ends {
   UniqueFd first, second;
 };
@@ -29,7 +31,7 @@ struct Workers {
   std::atomic<int> at_work{0}, together{0}, waits{0};
 
   std::int64_t work(UniqueFd fd, bool first, int frames, bool one_thread = false) {
-    FrameTurns turns(std::move(fd), first, [this] { ++waits; });
+    FrameTurns turns(std::move(fd), first, kTimeout, [this] { ++waits; });
     turns.begin(one_thread);
     for (int i = 0; i < frames; ++i) {
       turns.next();
@@ -81,11 +83,11 @@ TEST(FrameTurns, WhoHasMoreFramesGoesOnAlone) {
 TEST(FrameTurns, APartnerThatDiesIsNotWaitedFor) {
   auto [first, second] = connected();
   std::jthread dies([fd = std::move(second)]() mutable {
-    FrameTurns turns(std::move(fd), false, [] {});
+    FrameTurns turns(std::move(fd), false, kTimeout, [] {});
     turns.begin(false);
     turns.next();
   });
-  FrameTurns turns(std::move(first), true, [] {});
+  FrameTurns turns(std::move(first), true, kTimeout, [] {});
   turns.begin(false);
   for (int i = 0; i < 10; ++i) turns.next();
   turns.end();
@@ -96,11 +98,26 @@ TEST(FrameTurns, APartnerThatDiesIsNotWaitedFor) {
 TEST(FrameTurns, APartnerThatNeverBeginsLetsTheOtherGoOn) {
   auto [first, second] = connected();
   second.reset();
-  FrameTurns turns(std::move(first), false, [] {});
+  FrameTurns turns(std::move(first), false, kTimeout, [] {});
   turns.begin(true);
   turns.next();
   EXPECT_EQ(turns.frames(), 0);
   EXPECT_FALSE(turns.on_one_processor());
+}
+
+// It is there and never takes its turn, as a process that was stopped.
+TEST(FrameTurns, APartnerThatIsStoppedIsGivenUpAfterTheTimeout) {
+  auto [first, second] = connected();
+  std::jthread stopped([fd = std::move(second)]() mutable {
+    FrameTurns turns(std::move(fd), false, kTimeout, [] {});
+    turns.begin(false);
+    turns.next();
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  });
+  FrameTurns turns(std::move(first), true, kShort, [] {});
+  turns.begin(false);
+  for (int i = 0; i < 10; ++i) turns.next();
+  EXPECT_EQ(turns.frames(), 1);
 }
 
 TEST(FrameTurns, SaysThatItLivesWhileItWaits) {
@@ -118,15 +135,19 @@ TEST(FrameTurns, SaysThatItLivesWhileItWaits) {
 TEST(FrameTurns, OneProcessorIsForBothOrForNone) {
   for (const bool other_has_one_thread : {true, false}) {
     auto [first, second] = connected();
-    cpu_set_t of_first, of_second;
+    cpu_set_t of_first, of_second, own;
+    ::sched_getaffinity(0, sizeof own, &own);
     bool shared_first = false, shared_second = false;
-    const auto work = [](UniqueFd fd, bool is_first, bool one_thread, cpu_set_t& set, bool& shared) {
-      FrameTurns turns(std::move(fd), is_first, [] {});
+    const auto work = [&own](UniqueFd fd, bool is_first, bool one_thread, cpu_set_t& set, bool& shared) {
+      FrameTurns turns(std::move(fd), is_first, kTimeout, [] {});
       turns.begin(one_thread);
       ::sched_getaffinity(0, sizeof set, &set);
       shared = turns.on_one_processor();
       turns.next();
       turns.end();
+      cpu_set_t after;  // whoever is alone may be where it was before
+      ::sched_getaffinity(0, sizeof after, &after);
+      EXPECT_TRUE(CPU_EQUAL(&after, &own));
     };
     {
       std::jthread a(
@@ -135,8 +156,6 @@ TEST(FrameTurns, OneProcessorIsForBothOrForNone) {
         work(std::move(fd), false, other_has_one_thread, of_second, shared_second);
       });
     }
-    cpu_set_t own;
-    ::sched_getaffinity(0, sizeof own, &own);
     EXPECT_EQ(shared_first, other_has_one_thread);
     EXPECT_EQ(shared_second, other_has_one_thread);
     EXPECT_TRUE(CPU_EQUAL(&of_first, &of_second));

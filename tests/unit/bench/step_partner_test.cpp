@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <future>
+#include <thread>
 
 namespace headroom::bench {
 namespace {
@@ -35,7 +37,8 @@ std::future<Met> run(const std::string& name, std::vector<std::string> models, I
     }
     met.partner.emplace(std::move(*found));
     met.agreed = met.partner->agree(models, interrupt);
-    if (met.agreed && met.partner->why_alone().empty()) met.turns = met.partner->begin_model(interrupt);
+    if (met.agreed && met.partner->why_alone().empty())
+      met.turns = met.partner->begin_model(models.front(), interrupt);
     return met;
   });
 }
@@ -53,8 +56,8 @@ TEST_F(StepPartners, TwoOfANameGetThePairAndAnId) {
   ASSERT_TRUE(a.agreed) << a.agreed.error().sentence();
   ASSERT_TRUE(b.agreed) << b.agreed.error().sentence();
   EXPECT_NE(a.partner->is_first(), b.partner->is_first());
-  EXPECT_EQ(a.partner->id(), b.partner->id());
-  EXPECT_EQ(a.partner->id().size(), 16);
+  EXPECT_EQ(a.partner->id_of("seg"), b.partner->id_of("seg"));
+  EXPECT_NE(a.partner->id_of("seg"), a.partner->id_of("det"));
   EXPECT_TRUE(a.partner->is_common("det") && b.partner->is_common("seg"));
   EXPECT_FALSE(b.partner->is_common("only here"));
   ASSERT_TRUE(a.turns && b.turns);
@@ -62,6 +65,49 @@ TEST_F(StepPartners, TwoOfANameGetThePairAndAnId) {
   char byte = 0;
   EXPECT_EQ(::read(b.turns->get(), &byte, 1), 1);
   EXPECT_EQ(byte, 'x');
+}
+
+// A model that could not be begun on one side is passed over on the other, and the next ones are paired
+// right.
+TEST_F(StepPartners, AModelThatOneSideCannotBeginIsPassedOver) {
+  for (const bool first_leaves_out : {true, false}) {
+    const std::string name = own_name("passed-over");
+    const std::vector<std::string> models{"a", "b", "c"};
+    auto one = run(name, models, *interrupt_), two = run(name, models, *other_interrupt_);
+    Met both[2] = {one.get(), two.get()};
+    Met& first = both[0].partner->is_first() ? both[0] : both[1];
+    Met& second = both[0].partner->is_first() ? both[1] : both[0];
+    Met& leaves_out = first_leaves_out ? first : second;
+    std::optional<UniqueFd> of_first[2], of_second[2];
+    for (int i = 0; i < 2; ++i)
+      if (i == 1 || &leaves_out != &first)
+        of_first[i] = first.partner->begin_model(models[i + 1], *interrupt_);
+    for (int i = 0; i < 2; ++i)
+      if (i == 1 || &leaves_out != &second)
+        of_second[i] = second.partner->begin_model(models[i + 1], *interrupt_);
+    EXPECT_FALSE(first_leaves_out && of_second[0]);  // alone
+    ASSERT_TRUE(of_first[1] && of_second[1]);
+    ASSERT_EQ(::write(of_first[1]->get(), "c", 1), 1);
+    char byte = 0;
+    EXPECT_EQ(::read(of_second[1]->get(), &byte, 1), 1);
+    EXPECT_EQ(byte, 'c');
+  }
+}
+
+// A third of the name is not taken for a partner of either: it waits for one of its own.
+TEST_F(StepPartners, AThirdWaitsForAPartnerOfItsOwn) {
+  const std::string name = own_name("third");
+  auto third_interrupt = Interrupt::listen();
+  std::vector<std::future<bool>> meet;
+  for (Interrupt* interrupt : {&*interrupt_, &*other_interrupt_, &*third_interrupt})
+    meet.push_back(std::async(std::launch::async, [&name, interrupt] {
+      const auto met = StepPartner::meet(name, Nanoseconds{1'500'000'000}, *interrupt);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1600));  // who met stays
+      return met.has_value();
+    }));
+  int met = 0;
+  for (auto& one : meet) met += one.get() ? 1 : 0;
+  EXPECT_EQ(met, 2);
 }
 
 TEST_F(StepPartners, OneModelEachIsTheSameOneRenamed) {
