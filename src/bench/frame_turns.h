@@ -31,7 +31,7 @@ class FrameTurns {
 
   // Waits until the partner is warm, too. Where both compute in their calling thread alone they go to one
   // processor: two of them are seldom equally fast (one thread of a core whose other thread is busy), and
-  // what a run of a second differed by because of that was 0.9 %, and 0.6 % on one
+  // what runs of three seconds differed by was 0.9 %, and 0.55 % on one
   // (bench/results/diff_in_step.md).
   void begin(bool computes_in_one_thread);
   // Hands the turn over and waits for it to come back. Returns at once where there is no partner any more.
