@@ -211,9 +211,9 @@ double worst_disturbance(const RunsOfModel& runs) {
 std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& before,
                                const RunsOfModel& after) {
   constexpr double kDisturbed = 1.5, kWide = 1.25;
-  const MetricChange* p50 = model.find("p50");
   if (const MetricChange* latency = model.find("latency"); latency != nullptr && latency->was_in_step)
-    return {};
+    return {};  // the turns tell
+  const MetricChange* p50 = model.find("p50");
   if (p50 == nullptr || !p50->has_ratio || p50->low <= 0 || std::sqrt(p50->high / p50->low) < kWide)
     return {};
   const double a = worst_disturbance(before), b = worst_disturbance(after);

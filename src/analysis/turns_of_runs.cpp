@@ -99,7 +99,6 @@ std::optional<ChangeByTurns> change_by_turns(const RunsOfModel& before, const Ru
     medians_before.push_back(log_median(pair.before));
   }
   ChangeByTurns change;
-  change.pairs = pairs.size();
   change.before = std::exp(mean_of(medians_before));
   const auto n = static_cast<double>(pairs.size());
   const Difference allowed = known_error(mean_of(ratios), std::sqrt(squares) / n, confidence);

@@ -13,7 +13,6 @@ namespace headroom::analysis {
 
 // The change of `latency` by the turns: of each pair of runs the median of ln(B / A) over its turns.
 struct ChangeByTurns {
-  std::size_t pairs = 0;
   double before = 0;      // ns: the median of A over the turns; of several pairs the geometric mean of theirs
   Difference difference;  // of the logarithms
   // The pairs themselves tell what they differ by, as there are three or more; else that is allowed for.

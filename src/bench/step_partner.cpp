@@ -13,11 +13,11 @@
 #include <random>
 
 #include "base/json.h"
+#include "base/plain_name.h"
 
 namespace headroom::bench {
 namespace {
 
-constexpr std::size_t kLongestName = 64;
 constexpr int kStepProtocol = 1;
 constexpr std::size_t kLargestHello = 64 << 10;  // names of models
 constexpr Nanoseconds kTryAgain{20'000'000};
@@ -91,14 +91,9 @@ Result<Meeting> accept_partner(UniqueFd listener, const std::string& name, Nanos
 }  // namespace
 
 Status check_step_name(const std::string& name) {
-  const bool sound =
-      !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char letter) {
-        return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-               (letter >= '0' && letter <= '9') || letter == '.' || letter == '-' || letter == '_';
-      });
-  if (sound) return {};
+  if (is_plain_name(name)) return {};
   return usage_error(fmt::format("--in-step {} is no name for two runs", name), "",
-                     fmt::format("use letters, digits and .-_, {} at most", kLongestName));
+                     fmt::format("take up to {} letters, digits, '.', '_' and '-'", kLongestPlainName));
 }
 
 Result<StepPartner> StepPartner::meet(const std::string& name, Nanoseconds timeout, Interrupt& interrupt) {

@@ -16,7 +16,7 @@
 
 namespace headroom::bench {
 
-// Letters, digits and ".-_", 64 at most; else usage.
+// A plain name (base/plain_name.h); else usage.
 Status check_step_name(const std::string& name);
 
 class StepPartner {

@@ -200,13 +200,20 @@ bool begins_as_watch_log(std::string_view begin) {
   return begin.starts_with('{') && begin.find("\"ram_total_bytes\"") != begin.npos;
 }
 
-// Of what gzip packed, whatever its name is.
-std::string unpacked_begin(const fs::path& file) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> packed(gzopen(file.c_str(), "rb"), gzclose);
-  std::string begin(4096, '\0');
-  const int got = packed ? gzread(packed.get(), begin.data(), static_cast<unsigned>(begin.size())) : 0;
-  begin.resize(static_cast<std::size_t>(std::max(got, 0)));
-  return begin;
+// What the first bytes of a gzip file unpack to; of anything else nothing.
+std::string unpacked(std::string_view begin) {
+  constexpr int kGzip = 16 + MAX_WBITS;
+  z_stream stream{};
+  if (inflateInit2(&stream, kGzip) != Z_OK) return {};
+  std::string packed(begin), text(4096, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(text.data());
+  stream.avail_out = static_cast<uInt>(text.size());
+  inflate(&stream, Z_SYNC_FLUSH);  // the rest is not there: what came out by then counts
+  text.resize(text.size() - stream.avail_out);
+  inflateEnd(&stream);
+  return text;
 }
 
 // What Headroom and PyTorch write.
@@ -220,8 +227,7 @@ std::optional<Kind> known_kind(const fs::path& file, const std::string& begin) {
     if (begins_as_watch_log(begin)) return Kind{"watch log", read_watch_log};
   }
   // A packed log of headroom watch; other packed lines of JSON are a log like any other.
-  if (begin.starts_with("\x1f\x8b") && begins_as_watch_log(unpacked_begin(file)) &&
-      tui::ReplayLog::open(file))
+  if (begins_as_watch_log(unpacked(begin)) && tui::ReplayLog::open(file))
     return Kind{"watch log", read_watch_log};
   return std::nullopt;
 }
@@ -297,22 +303,6 @@ std::string begin_of_input() {
   }
   begin.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   return begin;
-}
-
-// What the first bytes of a gzip file unpack to; of anything else nothing.
-std::string unpacked(std::string_view begin) {
-  constexpr int kGzip = 16 + MAX_WBITS;
-  z_stream stream{};
-  if (inflateInit2(&stream, kGzip) != Z_OK) return {};
-  std::string packed(begin), text(4096, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(text.data());
-  stream.avail_out = static_cast<uInt>(text.size());
-  inflate(&stream, Z_SYNC_FLUSH);  // the rest is not there: what came out by then counts
-  text.resize(text.size() - stream.avail_out);
-  inflateEnd(&stream);
-  return text;
 }
 
 // A copy of standard input that can be read again, where it begins as a log of headroom watch does, packed or

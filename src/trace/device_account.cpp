@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/plain_name.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cuda/device_uuids.h"
@@ -159,14 +160,9 @@ Result<Limits> parse_device_limits(const std::string& text) {
 }
 
 Status check_share_name(const std::string& name) {
-  constexpr std::size_t kLongest = 64;
-  const bool is_plain =
-      !name.empty() && name.size() <= kLongest &&
-      name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-          std::string::npos;
-  if (is_plain) return {};
+  if (is_plain_name(name)) return {};
   return usage_error(fmt::format("--share {} is no name for an account", name), "",
-                     fmt::format("take up to {} letters, digits, '.', '_' and '-'", kLongest));
+                     fmt::format("take up to {} letters, digits, '.', '_' and '-'", kLongestPlainName));
 }
 
 Result<DeviceAccount> DeviceAccount::open(const Limits& limits, const std::string& name,

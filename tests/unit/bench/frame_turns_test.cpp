@@ -6,14 +6,14 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 
 namespace headroom::bench {
 namespace {
 
-constexpr Nanoseconds kTimeout{60'000'000'000}, kShort{50'000'000};
+constexpr Nanoseconds kTimeout{60'000'000'000}, kShort{500'000'000};
 
 struct Ends {
   UniqueFd first, second;
@@ -108,15 +108,17 @@ TEST(FrameTurns, APartnerThatNeverBeginsLetsTheOtherGoOn) {
 // It is there and never takes its turn, as a process that was stopped.
 TEST(FrameTurns, APartnerThatIsStoppedIsGivenUpAfterTheTimeout) {
   auto [first, second] = connected();
-  std::jthread stopped([fd = std::move(second)]() mutable {
+  std::promise<void> given_up;
+  std::jthread stopped([fd = std::move(second), until = given_up.get_future()]() mutable {
     FrameTurns turns(std::move(fd), false, kTimeout, [] {});
     turns.begin(false);
     turns.next();
-    std::this_thread::sleep_for(std::chrono::seconds(2));
+    until.wait();
   });
   FrameTurns turns(std::move(first), true, kShort, [] {});
   turns.begin(false);
   for (int i = 0; i < 10; ++i) turns.next();
+  given_up.set_value();
   EXPECT_EQ(turns.frames(), 1);
 }
 
@@ -124,11 +126,10 @@ TEST(FrameTurns, SaysThatItLivesWhileItWaits) {
   Workers workers;
   auto [first, second] = connected();
   std::jthread late([&, fd = std::move(first)]() mutable {
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    while (workers.waits == 0) std::this_thread::yield();
     workers.work(std::move(fd), true, 1);
   });
-  workers.work(std::move(second), false, 1);
-  EXPECT_GE(workers.waits, 1);
+  EXPECT_EQ(workers.work(std::move(second), false, 1), 1);
 }
 
 // Both where one thread is all that computes, else neither.

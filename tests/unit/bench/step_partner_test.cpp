@@ -6,10 +6,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <future>
-#include <thread>
+#include <vector>
 
 namespace headroom::bench {
 namespace {
@@ -97,17 +98,25 @@ TEST_F(StepPartners, AModelThatOneSideCannotBeginIsPassedOver) {
 // A third of the name is not taken for a partner of either: it waits for one of its own.
 TEST_F(StepPartners, AThirdWaitsForAPartnerOfItsOwn) {
   const std::string name = own_name("third");
-  auto third_interrupt = Interrupt::listen();
-  std::vector<std::future<bool>> meet;
-  for (Interrupt* interrupt : {&*interrupt_, &*other_interrupt_, &*third_interrupt})
-    meet.push_back(std::async(std::launch::async, [&name, interrupt] {
-      const auto met = StepPartner::meet(name, Nanoseconds{1'500'000'000}, *interrupt);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1600));  // who met stays
-      return met.has_value();
-    }));
-  int met = 0;
-  for (auto& one : meet) met += one.get() ? 1 : 0;
-  EXPECT_EQ(met, 2);
+  using Meeting = std::future<Result<StepPartner>>;
+  const auto meets = [&] {
+    return std::async(std::launch::async, [&] { return StepPartner::meet(name, kLong, *interrupt_); });
+  };
+  std::vector<Meeting> waiting;
+  for (int i = 0; i < 3; ++i) waiting.push_back(meets());
+  std::vector<Result<StepPartner>> met;  // who met stays
+  const auto take_those_who_met = [&] {
+    std::erase_if(waiting, [&](Meeting& meeting) {
+      if (meeting.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) return false;
+      met.push_back(meeting.get());
+      return true;
+    });
+  };
+  while (met.size() < 2) take_those_who_met();
+  waiting.push_back(meets());
+  while (!waiting.empty()) take_those_who_met();
+  EXPECT_TRUE(std::all_of(met.begin(), met.end(), [](const auto& one) { return one.has_value(); }));
+  EXPECT_EQ(std::count_if(met.begin(), met.end(), [](const auto& one) { return one && one->is_first(); }), 2);
 }
 
 TEST_F(StepPartners, OneModelEachIsTheSameOneRenamed) {
