@@ -10,6 +10,7 @@ level=${1:-build}
 # package=upstream version; what it is for
 build_packages=(
   g++=4:12.2 cmake=3.25 ninja-build=1.11 make=4.3 git=1:2.39 ca-certificates= xz-utils=5.4 openssl=3.0   # tools
+  python3=3.11                                                                                            # sorts sources into batches
   libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                          # base
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
   libncurses-dev=6.4                                                                                      # screen
@@ -22,7 +23,7 @@ build_packages=(
   opencv-doc=4.6                                                                                          # the demo's pictures
 )
 test_packages=(
-  libgtest-dev=1.12 libgmock-dev=1.12 googletest=1.12 libbenchmark-dev=1.7 python3=3.11 python3-jsonschema=4.10
+  libgtest-dev=1.12 libgmock-dev=1.12 googletest=1.12 libbenchmark-dev=1.7 python3-jsonschema=4.10
   clang=1:14.0 clang-format=1:14.0 clang-tidy=1:14.0 libclang-rt-14-dev=1:14.0   # lint and fuzzers
   g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                   # Jetson's machine
   chromium=                                                                      # the report page

@@ -324,7 +324,7 @@ void make_paths_absolute(FlagValues& values) {
     auto model = parse_model(value);
     if (!model) return value;
     model->path = absolute(model->path);
-    return to_text(*model);
+    return words_of(*model);
   });
   for (std::size_t i = 0; i < kModelSlots.size(); ++i) change(fmt::format("model{}", i), absolute);
   change("source", [&](const std::string& value) {

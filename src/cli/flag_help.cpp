@@ -159,7 +159,7 @@ std::string verb_names(const std::vector<const Verb*>& verbs) {
   return names;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return result + "'";
@@ -197,7 +197,7 @@ std::string bash_completion(const std::vector<const Verb*>& verbs) {
 
 std::string zsh_completion(const std::vector<const Verb*>& verbs) {
   std::string text = "#compdef headroom\n_headroom() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(";
-  for (const Verb* verb : verbs) text += fmt::format("{} ", quoted(verb->name + ":" + verb->summary));
+  for (const Verb* verb : verbs) text += fmt::format("{} ", in_quotes(verb->name + ":" + verb->summary));
   text += ")\n    _describe verb verbs\n    return\n  fi\n  case $words[2] in\n";
   for (const Verb* verb : verbs) {
     text += fmt::format("    {}) _arguments -s", verb->name);
@@ -213,7 +213,7 @@ std::string zsh_completion(const std::vector<const Verb*>& verbs) {
         spec += ":file:_files";
       else if (flag.kind != FlagKind::toggle)
         spec += ":value:";
-      text += " " + quoted(spec);
+      text += " " + in_quotes(spec);
     }
     text += " '*:file:_files' ;;\n";
   }
@@ -224,10 +224,10 @@ std::string fish_completion(const std::vector<const Verb*>& verbs) {
   std::string text;
   for (const Verb* verb : verbs) {
     text += fmt::format("complete -c headroom -n __fish_use_subcommand -f -a {} -d {}\n", verb->name,
-                        quoted(verb->summary));
+                        in_quotes(verb->summary));
     for (const Flag& flag : verb->flags) {
       text += fmt::format("complete -c headroom -n '__fish_seen_subcommand_from {}' -l {} -d {}", verb->name,
-                          flag.name, quoted(flag.help));
+                          flag.name, in_quotes(flag.help));
       if (!flag.choices.empty())
         text += fmt::format(" -x -a '{}'", fmt::join(flag.choices, " "));
       else if (flag.kind != FlagKind::toggle)

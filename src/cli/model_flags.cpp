@@ -169,7 +169,7 @@ Result<ModelSpec> parse_model(std::string_view text) {
   return spec;
 }
 
-std::string to_text(const ModelSpec& model) {
+std::string words_of(const ModelSpec& model) {
   std::string text = fmt::format("{}={}", model.name, model.path);
   if (!model.backend.empty()) text += ",backend=" + model.backend;
   if (!model.task.empty()) text += ",task=" + model.task;

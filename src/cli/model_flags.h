@@ -15,7 +15,7 @@ namespace headroom::cli {
 Result<ModelSpec> parse_model(std::string_view text);
 
 // The same again: "NAME=PATH,conf=0.6".
-std::string to_text(const ModelSpec& model);
+std::string words_of(const ModelSpec& model);
 
 // A name is shown in tables and becomes part of file names: letters, digits, spaces, '.', '_' and '-'.
 Status check_model_name(std::string_view name);

@@ -53,10 +53,10 @@ TEST_F(ModelFlags, SettingsBehindThePath) {
   EXPECT_EQ(parse_model("m=x,task=y/m.onnx")->path, "x,task=y/m.onnx") << "part of a path";
   EXPECT_EQ(parse_model("m=a.onnx")->every, 1);
   EXPECT_EQ(parse_model("m=a.onnx,every=5")->every, 5);
-  EXPECT_EQ(to_text(*parse_model("m=a.onnx,every=5")), "m=a.onnx,every=5");
+  EXPECT_EQ(words_of(*parse_model("m=a.onnx,every=5")), "m=a.onnx,every=5");
   EXPECT_FALSE(parse_model("m=a.onnx")->isolated);
   EXPECT_FALSE(parse_model("m=a.onnx,isolated=off")->isolated);
-  EXPECT_EQ(to_text(*parse_model("m=a.onnx,isolated=on")), "m=a.onnx,isolated=on");
+  EXPECT_EQ(words_of(*parse_model("m=a.onnx,isolated=on")), "m=a.onnx,isolated=on");
   EXPECT_EQ(
       error_of("m=a.onnx,isolated=yes"),
       "isolated 'yes' of a model is neither on nor off; isolated=on gives it a process of its own in --pool");
@@ -72,7 +72,7 @@ TEST_F(ModelFlags, SettingsOfTheRuntimeBehindThePath) {
   ASSERT_TRUE(model) << model.error().sentence();
   EXPECT_EQ(model->path, "a.onnx");
   EXPECT_EQ(model->settings, "arena=off,prepack=off,threads=2");
-  EXPECT_EQ(to_text(*model), "m=a.onnx,conf=0.6,arena=off,prepack=off,threads=2");
+  EXPECT_EQ(words_of(*model), "m=a.onnx,conf=0.6,arena=off,prepack=off,threads=2");
   EXPECT_THAT(error_of("m=a.onnx,arena=maybe"), testing::StartsWith("arena=maybe of a model is no setting"));
 }
 

@@ -10,16 +10,17 @@ namespace headroom::pool {
 namespace {
 
 TEST(ProcessBytes, AreWhatTheKernelCannotTakeBack) {
-  const test::TemporaryFolder folder;
-  test::write_text(folder / "status",
-                   "Name:\tx\nVmRSS:\t 9000 kB\nRssAnon:\t 1000 kB\nRssFile:\t 5000 kB\nRssShmem:\t 200 kB\n"
-                   "VmPTE:\t 30 kB\nVmSwap:\t 4 kB\nThreads:\t3\n");
+  const headroom::test::TemporaryFolder folder;
+  headroom::test::write_text(
+      folder / "status",
+      "Name:\tx\nVmRSS:\t 9000 kB\nRssAnon:\t 1000 kB\nRssFile:\t 5000 kB\nRssShmem:\t 200 kB\n"
+      "VmPTE:\t 30 kB\nVmSwap:\t 4 kB\nThreads:\t3\n");
   EXPECT_EQ(own_bytes(folder / "status"), kibibytes(1000 + 200 + 30 + 4 + 3 * 16));
 }
 
 TEST(ProcessBytes, AreAbsentWhereTheKernelDoesNotTell) {
-  const test::TemporaryFolder folder;
-  test::write_text(folder / "status", "Name:\tx\nVmRSS:\t 9000 kB\nThreads:\t3\n");
+  const headroom::test::TemporaryFolder folder;
+  headroom::test::write_text(folder / "status", "Name:\tx\nVmRSS:\t 9000 kB\nThreads:\t3\n");
   EXPECT_EQ(own_bytes(folder / "status"), std::nullopt);
   EXPECT_EQ(own_bytes(folder / "absent"), std::nullopt);
 }
