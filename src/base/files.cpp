@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/fnv1a.h"
 #include "base/text.h"
 
 namespace headroom {
@@ -180,7 +181,7 @@ Result<std::string> file_fingerprint(const fs::path& path,
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd)
     return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), "check the path");
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  Fnv1a hash;
   std::array<char, 65536> buffer;
   for (;;) {
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
@@ -189,13 +190,11 @@ Result<std::string> file_fingerprint(const fs::path& path,
       if (errno == EINTR) continue;
       return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
     }
-    for (ssize_t i = 0; i < got; ++i) {
-      hash ^= static_cast<unsigned char>(buffer[static_cast<std::size_t>(i)]);
-      hash *= 0x100000001b3ULL;
-    }
-    if (on_piece) on_piece({buffer.data(), static_cast<std::size_t>(got)});
+    const std::string_view piece(buffer.data(), static_cast<std::size_t>(got));
+    hash.add(piece);
+    if (on_piece) on_piece(piece);
   }
-  return fmt::format("{:016x}", hash);
+  return hash.text();
 }
 
 }  // namespace headroom

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/fnv1a.h"
 
 namespace headroom::bench {
 namespace fs = std::filesystem;
@@ -43,10 +44,9 @@ bool is_inside_its_folder(const std::string& name) {
 // One fingerprint of several, as if it went on over their digits.
 std::string joined(const std::vector<std::string>& fingerprints) {
   if (fingerprints.size() == 1) return fingerprints.front();
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const std::string& fingerprint : fingerprints)
-    for (const char digit : fingerprint) hash = (hash ^ static_cast<unsigned char>(digit)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", hash);
+  Fnv1a hash;
+  for (const std::string& fingerprint : fingerprints) hash.add(fingerprint);
+  return hash.text();
 }
 
 Result<Bytes> size_of_file(const fs::path& path) {

@@ -11,6 +11,7 @@
 
 #include "analysis/combined_results.h"
 #include "base/files.h"
+#include "base/fnv1a.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/run_folder.h"
@@ -207,13 +208,6 @@ ModelResult result_of(const Footprint& footprint) {
   return model;
 }
 
-// 64-bit FNV-1a, as file_fingerprint() has it.
-std::string hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{:016x}", hash);
-}
-
 }  // namespace
 
 std::string key_of(const BenchResult& run) {
@@ -224,7 +218,7 @@ std::string key_of(const BenchResult& run) {
     text += fmt::format("{}\n{} {} {} {} {}\n", model.name, name_of(model.status), model.frames,
                         bytes(model.memory.load_peak), bytes(model.memory.run_peak),
                         model.inference ? model.inference->p50.count : -1);
-  return hash_of(text);
+  return fingerprint_of(text);
 }
 
 std::string_view words_for(InputKind kind) {
@@ -373,13 +367,13 @@ Result<LoadedSide> load_footprints(const std::vector<std::string>& files) {
     auto footprint = report::footprint_from_json(*document, file);
     if (!footprint) return forward_error(footprint);
     // One that is named twice, and a copy of another, differ by nothing, and are no second run.
-    if (const auto same = std::find(loaded.keys.begin(), loaded.keys.end(), hash_of(*text));
+    if (const auto same = std::find(loaded.keys.begin(), loaded.keys.end(), fingerprint_of(*text));
         same != loaded.keys.end()) {
       loaded.left_out.push_back(
           fmt::format("{} is a copy of {}", file, loaded.side[same - loaded.keys.begin()].name));
       continue;
     }
-    loaded.keys.push_back(hash_of(*text));
+    loaded.keys.push_back(fingerprint_of(*text));
     auto result = std::make_unique<BenchResult>();
     result->complete = true;
     result->host.hostname = footprint->host;

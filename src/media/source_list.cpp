@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/fnv1a.h"
 #include "media/folder_listing.h"
 #include "media/source_scan.h"
 
@@ -142,8 +143,8 @@ SourceSequence camera_sequence(int index) {
 class Fingerprint {
  public:
   void add(std::string_view bytes) {
-    for (const char c : bytes) add_byte(static_cast<std::uint8_t>(c));
-    add_byte(0);
+    hash_.add(bytes);
+    hash_.add(std::string_view("\0", 1));
   }
   // Size and modification time; a file that is gone changes the fingerprint too.
   void add_file(const fs::path& path) {
@@ -152,11 +153,10 @@ class Fingerprint {
     if (::stat(path.c_str(), &info) != 0) return;
     add(fmt::format("{} {} {}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
   }
-  std::string text() const { return fmt::format("{:016x}", hash_); }
+  std::string text() const { return hash_.text(); }
 
  private:
-  void add_byte(std::uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001b3ULL; }
-  std::uint64_t hash_ = 0xcbf29ce484222325ULL;  // 64-bit FNV-1a
+  Fnv1a hash_;
 };
 
 }  // namespace
