@@ -68,21 +68,23 @@ Result<std::vector<FigureRule>> parse_figure_gate(std::string_view text) {
   return rules;
 }
 
-Result<std::vector<GateFinding>> check_figure_gate(const std::vector<FigureRule>& rules,
-                                                   const std::vector<GatedFigure>& figures,
-                                                   const FigureWords& words) {
-  std::vector<GateFinding> findings;
+GateJudgement check_figure_gate(const std::vector<FigureRule>& rules, const std::vector<GatedFigure>& figures,
+                                const FigureWords& words) {
+  GateJudgement judgement;
   for (const FigureRule& rule : rules) {
     const auto figure = std::find_if(figures.begin(), figures.end(),
                                      [&](const GatedFigure& one) { return one.name == rule.limit.name; });
-    if (figure == figures.end())
-      return input_error(fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
-                         fmt::format("A and B have no figure '{}' in common", rule.limit.name),
-                         closest_figure(rule.limit.name, figures));
-    if (rule.limit.is_beyond(judged_value(rule, *figure), rule.amount))
-      findings.push_back(finding_of(rule, *figure, words));
+    if (figure == figures.end()) {
+      if (!judgement.not_judged)
+        judgement.not_judged =
+            Error{ErrorKind::input, fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
+                  fmt::format("A and B have no figure '{}' in common", rule.limit.name),
+                  closest_figure(rule.limit.name, figures)};
+    } else if (rule.limit.is_beyond(judged_value(rule, *figure), rule.amount)) {
+      judgement.findings.push_back(finding_of(rule, *figure, words));
+    }
   }
-  return findings;
+  return judgement;
 }
 
 }  // namespace headroom::analysis

@@ -30,9 +30,8 @@ struct GatedFigure {
 
 using FigureWords = std::function<std::string(const std::string& name, double value)>;
 
-// What is beyond its limit. An error for a figure that both sides do not have.
-Result<std::vector<GateFinding>> check_figure_gate(const std::vector<FigureRule>& rules,
-                                                   const std::vector<GatedFigure>& figures,
-                                                   const FigureWords& words);
+// What is beyond its limit. A figure that both sides do not have cannot be judged.
+GateJudgement check_figure_gate(const std::vector<FigureRule>& rules, const std::vector<GatedFigure>& figures,
+                                const FigureWords& words);
 
 }  // namespace headroom::analysis

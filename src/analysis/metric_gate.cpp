@@ -267,26 +267,30 @@ std::string why_not_of_model(const GateRule& rule, const RunComparison& comparis
 
 }  // namespace
 
-Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
-                                            const RunComparison& comparison) {
-  std::vector<GateFinding> findings;
+bool GateJudgement::has_breach() const {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const GateFinding& finding) { return finding.is_breach; });
+}
+
+GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison& comparison) {
+  GateJudgement judgement;
+  std::vector<GateFinding>& findings = judgement.findings;
   check_outcomes(comparison, findings);
-  const bool has_failed = std::any_of(findings.begin(), findings.end(),
-                                      [](const GateFinding& finding) { return finding.is_breach; });
+  const bool has_failed = judgement.has_breach();
   for (const GateRule& rule : rules) {
     for (const ModelComparison& model : comparison.models)
       if (rule.model.empty() || model.is_called(rule.model))
         if (const MetricChange* change = model.find(rule.metric->name))
           check_rule(rule, model, *change, findings);
     check_values_of_b(rule, comparison, findings);
-    if (!has_failed && !is_judgeable(rule, comparison))  // else it is known why not
-      return input_error(fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
-                         rule.model.empty()
-                             ? fmt::format("{} was not measured on both sides", rule.metric->name)
-                             : why_not_of_model(rule, comparison),
-                         "headroom diff --json lists what was");
+    if (!has_failed && !judgement.not_judged && !is_judgeable(rule, comparison))  // else it is known why not
+      judgement.not_judged =
+          Error{ErrorKind::input, fmt::format("--fail-on '{}' cannot be judged", rule.limit.text),
+                rule.model.empty() ? fmt::format("{} was not measured on both sides", rule.metric->name)
+                                   : why_not_of_model(rule, comparison),
+                "headroom diff --json lists what was"};
   }
-  return findings;
+  return judgement;
 }
 
 }  // namespace headroom::analysis

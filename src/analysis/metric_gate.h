@@ -1,6 +1,7 @@
 // --fail-on 'run_peak>+5%,p99>+10%': the rules by which a change fails a gate. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +28,17 @@ struct GateFinding {
   bool is_breach = false;  // else: beyond the limit, but within what two runs of one thing differ by
 };
 
+struct GateJudgement {
+  std::vector<GateFinding> findings;  // of all rules that can be judged
+  std::optional<Error> not_judged;    // of the first one of which nothing was measured
+
+  bool has_breach() const;
+};
+
 // What is beyond its limit. A model that does not come through in B, or more rarely than in A, or came
 // through in A and is not in B, is a breach of every gate. A rule on B's own value holds for models that are
-// new in B, too. An error for a rule of which nothing was measured.
-Result<std::vector<GateFinding>> check_gate(const std::vector<GateRule>& rules,
-                                            const RunComparison& comparison);
+// new in B, too.
+GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison& comparison);
 
 // "+3.1 %", "50.0 MiB", "2.456 ms", "364.1": a value of the metric.
 std::string words_for(const RunMetric& metric, double value);

@@ -139,13 +139,18 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   report.has_enough = std::any_of(changes.begin(), changes.end(), [&](const analysis::SeriesChange& change) {
     return has_enough(*a, *b, change.name);
   });
-  auto gate = analysis::check_figure_gate(*rules, gated_figures(changes), figure_words);
-  if (gate) {
-    report.gate = *gate;
-    // What is beyond a limit for fewer samples is chance as well as a change.
-    report.not_judged = not_judged_words(*rules, *a, *b, report);
-    if (has_breach(report.gate) && report.has_enough) report.not_judged.clear();
-  }
+  analysis::GateJudgement judgement =
+      analysis::check_figure_gate(*rules, gated_figures(changes), figure_words);
+  report.gate = judgement.findings;
+  // What is beyond a limit for fewer samples is chance as well as a change.
+  const bool is_breach = judgement.has_breach() && report.has_enough;
+  if (!judgement.not_judged && !is_breach)
+    if (std::string why = not_judged_words(*rules, *a, *b, report); !why.empty())
+      judgement.not_judged = Error{
+          ErrorKind::input, "the gate cannot be judged", std::move(why),
+          report.problems.empty() ? "log for longer, or judge the largest value: --fail-on 'max:FIGURE>+5%'"
+                                  : "log again with headroom watch, and end it with Ctrl-C or --duration"};
+  if (judgement.not_judged) report.not_judged = judgement.not_judged->why;
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
   if (values.toggle("json"))
     print_output(to_text(series_diff_to_json(report)));
@@ -153,13 +158,8 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
     print_output(series_diff_to_markdown(report));
   else
     print_output(series_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
-  if (!gate) return forward_error(gate);
-  if (!report.not_judged.empty())
-    return input_error("the gate cannot be judged", report.not_judged,
-                       report.problems.empty()
-                           ? "log for longer, or judge the largest value: --fail-on 'max:FIGURE>+5%'"
-                           : "log again with headroom watch, and end it with Ctrl-C or --duration");
-  return exit_by(report.gate);
+  if (judgement.not_judged && !is_breach) return tl::unexpected(*judgement.not_judged);
+  return exit_by(judgement);
 }
 
 }  // namespace headroom::cli

@@ -188,11 +188,27 @@ std::string unseen_process(const std::vector<analysis::FigureRule>& rules, const
     const auto growth = static_cast<double>(pair.peak_change());
     const bool is_above = gate && growth >= noise &&
                           growth > gate->allowed_growth(pair.before == nullptr ? 0 : pair.before->peak_bytes);
-    if (is_above || (found && has_breach(*found)))
+    if (is_above || found.has_breach())
       return fmt::format("it saw the command's own process alone, and of the others {}",
                          report::peak_words(pair));
   }
   return {};
+}
+
+// Why a gate that found nothing cannot say that there is nothing.
+std::optional<Error> not_judged(const std::vector<analysis::FigureRule>& rules,
+                                const std::optional<Gate>& gate, const report::DiffReport& report) {
+  const auto error = [](std::string why, std::string fix) {
+    return Error{ErrorKind::input, "the gate cannot be judged", std::move(why), std::move(fix)};
+  };
+  // What was recorded of a process that was killed is the least that it took: that may be beyond a limit, but
+  // says nothing where it is not.
+  if (std::string why = incomplete_words(report); !why.empty())
+    return error(std::move(why), "record it again until the program ends by itself");
+  if (std::string why = unseen_process(rules, gate, report); !why.empty())
+    return error(std::move(why),
+                 "--all judges the sums over the trees; or compare the recordings of that process");
+  return std::nullopt;
 }
 
 }  // namespace
@@ -224,29 +240,23 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
                             {file_b.string(), after->info(), b, other_processes(file_b)},
                             diff,
                             choice_of(values)};
-  auto findings = analysis::check_figure_gate(*rules, gated_figures(report), figure_words);
-  if (findings) report.gate = std::move(*findings);
+  // A figure that recordings do not have is not judged.
+  analysis::GateJudgement judgement =
+      analysis::check_figure_gate(*rules, gated_figures(report), figure_words);
   if (*gate)
     for (analysis::GateFinding& finding : check_peaks(**gate, report))
-      report.gate.push_back(std::move(finding));
+      judgement.findings.push_back(std::move(finding));
+  report.gate = judgement.findings;
   const bool is_gated = !rules->empty() || gate->has_value();
-  std::string advice = "record it again until the program ends by itself";
-  if (!findings) {  // a figure that recordings do not have
-    report.not_judged = findings.error().sentence();
-  } else if (is_gated && !has_breach(report.gate)) {
-    // What was recorded of a process that was killed is the least that it took: that may be beyond a limit,
-    // but says nothing where it is not.
-    report.not_judged = incomplete_words(report);
-    if (report.not_judged.empty()) {
-      report.not_judged = unseen_process(*rules, *gate, report);
-      advice = "--all judges the sums over the trees; or compare the recordings of that process";
-    }
+  if (judgement.not_judged) {
+    report.not_judged = judgement.not_judged->sentence();
+  } else if (is_gated && !judgement.has_breach()) {
+    judgement.not_judged = not_judged(*rules, *gate, report);
+    if (judgement.not_judged) report.not_judged = judgement.not_judged->why;
   }
   print_view(report, values);
-  if (!findings) return forward_error(findings);
   if (is_gated) warn_of_unseen(report);
-  if (!report.not_judged.empty()) return input_error("the gate cannot be judged", report.not_judged, advice);
-  return exit_by(report.gate);
+  return exit_by(judgement);
 }
 
 }  // namespace headroom::cli

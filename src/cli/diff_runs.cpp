@@ -40,14 +40,12 @@ Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values)
   return rules;
 }
 
-bool has_breach(const std::vector<analysis::GateFinding>& gate) {
-  return std::any_of(gate.begin(), gate.end(),
-                     [](const analysis::GateFinding& finding) { return finding.is_breach; });
-}
-
-Result<int> exit_by(const std::vector<analysis::GateFinding>& gate) {
+Result<int> exit_by(const analysis::GateJudgement& judgement) {
+  // A breach is one whatever the other rules would have said.
+  if (judgement.not_judged && !judgement.has_breach()) return tl::unexpected(*judgement.not_judged);
+  if (judgement.not_judged) log::warning("{}", judgement.not_judged->sentence());
   std::vector<std::string> breaches;
-  for (const analysis::GateFinding& finding : gate) {
+  for (const analysis::GateFinding& finding : judgement.findings) {
     if (finding.is_breach)
       breaches.push_back(finding.sentence);
     else
@@ -86,23 +84,17 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
                         before.side[i].name, after.side[j].name));
   report::RunDiffReport report{before.names(), after.names(), comparison, {}};
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
-  Error cannot_judge;
-  if (!rules.empty()) {
-    auto findings = analysis::check_gate(rules, comparison);
-    if (findings)
-      report.gate = std::move(*findings);
-    else
-      cannot_judge = std::move(findings.error());
-    if (!cannot_judge.what.empty()) report.not_judged = cannot_judge.sentence();
-  }
+  analysis::GateJudgement judgement;
+  if (!rules.empty()) judgement = analysis::check_gate(rules, comparison);
+  report.gate = judgement.findings;
+  if (judgement.not_judged) report.not_judged = judgement.not_judged->sentence();
   if (values.toggle("json"))
     print_output(to_text(run_diff_to_json(report)));
   else if (values.toggle("markdown"))
     print_output(run_diff_to_markdown(report));
   else
     print_output(run_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
-  if (!cannot_judge.what.empty()) return tl::unexpected(std::move(cannot_judge));
-  return exit_by(report.gate);
+  return exit_by(judgement);
 }
 
 }  // namespace headroom::cli

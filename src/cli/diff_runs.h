@@ -17,9 +17,9 @@ Flag fail_on_flag();
 Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values);
 // The same of logs and recordings.
 Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values);
-bool has_breach(const std::vector<analysis::GateFinding>& gate);
-// The exit code: warns of what is within noise; an error that names the breaches.
-Result<int> exit_by(const std::vector<analysis::GateFinding>& gate);
+// The exit code: warns of what is within noise; an error that names the breaches, or where there is none the
+// rule that cannot be judged.
+Result<int> exit_by(const analysis::GateJudgement& judgement);
 // "loaded, load_peak, …": for the help.
 std::string run_metric_list();
 

@@ -248,14 +248,18 @@ Result<NewRuns> given_runs(const Words& runs) {
 }
 
 // All runs of the newest commit on the machine that the newest run was made on; a run without a commit is
-// alone.
-Result<NewRuns> newest_runs(RunHistory& history) {
+// alone. Where a host is named it is its newest.
+Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
   history::RunChoice choice;
   choice.last = 1;
+  if (values.has("host")) choice.host = values.text("host");
   auto kept = history.load(choice);
   if (!kept) return forward_error(kept);
   if (kept->empty())
-    return input_error("there is nothing to compare", "the history has no run", "headroom history add RUN");
+    return input_error(
+        "there is nothing to compare",
+        choice.host ? fmt::format("the history has no run of {}", *choice.host) : "the history has no run",
+        "headroom history add RUN");
   const KeptRun newest = kept->front();
   if (!newest.commit.empty()) {
     // Added under its short SHA and its whole one, it is one commit. Where a short one is of several commits
@@ -304,7 +308,7 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
                        "--fail-on 'run_peak>+5%,latency>+10%'");
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
-  auto after = runs.empty() ? newest_runs(*history) : given_runs(runs);
+  auto after = runs.empty() ? newest_runs(*history, values) : given_runs(runs);
   if (!after) return forward_error(after);
   history::RunChoice& choice = after->before;
   if (values.has("label")) choice.label = label_of(values);

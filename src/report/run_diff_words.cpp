@@ -260,13 +260,14 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
         return model.outcome_before.failed + model.outcome_after.failed > 0;
       });
   const std::vector<std::string> beside = changes_beside(comparison), open = open_questions(comparison);
+  const std::string detections = detection_words(comparison);
   RunDiffVerdict verdict;
-  verdict.tone = !outcomes.worse.empty()                         ? RunDiffTone::worse
-                 : worse && better                               ? RunDiffTone::mixed
-                 : worse                                         ? RunDiffTone::worse
-                 : better                                        ? RunDiffTone::better
-                 : has_figures && beside.empty() && open.empty() ? RunDiffTone::same
-                                                                 : RunDiffTone::unknown;
+  verdict.tone = !outcomes.worse.empty()                                               ? RunDiffTone::worse
+                 : worse && better                                                     ? RunDiffTone::mixed
+                 : worse                                                               ? RunDiffTone::worse
+                 : better                                                              ? RunDiffTone::better
+                 : has_figures && beside.empty() && open.empty() && detections.empty() ? RunDiffTone::same
+                                                                                       : RunDiffTone::unknown;
   std::vector<std::string> sentences;
   if (!outcomes.worse.empty())
     sentences.push_back(fmt::format("B is worse: {}.", joined(outcomes.worse, "; ")));
@@ -290,6 +291,11 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
         "What makes the verdict did not change by more than runs of one thing differ by{}, but "
         "these runs cannot tell whether the rest did: {}. {}",
         reach.empty() ? "" : fmt::format(" ({})", reach), words_beside(open), advice_for(comparison)));
+  } else if (has_figures && !worse && !better && !detections.empty()) {
+    sentences.push_back(
+        fmt::format("Memory and time did not change by more than runs of one thing differ by{}, but what is "
+                    "found did:",
+                    reach.empty() ? "" : fmt::format(" ({})", reach)));
   } else if (has_figures && !worse && !better) {
     sentences.push_back(fmt::format("{} nothing changed by more than runs of one thing differ by{}.",
                                     outcomes.unknown.empty() ? "B is as A:"
@@ -299,7 +305,6 @@ RunDiffVerdict verdict_of(const RunComparison& comparison) {
   } else if (comparison.models.empty()) {
     sentences.emplace_back("A and B have no model in common.");
   }
-  const std::string detections = detection_words(comparison);
   verdict.sentence = joined(sentences, " ") + detections;
   // A failure has its error beside it: only figures are left unexplained.
   const bool moved = !found.changes.empty() || !beside.empty() || !detections.empty();

@@ -86,6 +86,36 @@ TEST_F(DiffRuns, TheFirstLineIsTheVerdict) {
   EXPECT_THAT(same.out, StartsWith("B is as A: nothing changed"));
 }
 
+TEST_F(DiffRuns, AModelThatFindsNothingAnyMoreIsNotAsBefore) {
+  for (const auto& [name, mean] : {std::pair{"finds", 3}, std::pair{"blind", 0}}) {
+    fs::remove_all(bench_->path() / name);
+    fs::copy(bench_->path() / "quick", bench_->path() / name, fs::copy_options::recursive);
+    const fs::path file = bench_->path() / name / "report.json";
+    auto report = parse_json(read_text(file));
+    ASSERT_TRUE(report.has_value());
+    (*report)["run_name"] = name;
+    (*report)["models"][0]["detections_per_frame"] = {
+        {"n", 20}, {"mean", mean}, {"min", mean}, {"max", mean}};
+    write_text(file, report->dump());
+  }
+  const CommandResult text = run({"finds", "blind"});
+  EXPECT_THAT(text.out, AllOf(StartsWith("Memory and time did not change"),
+                              HasSubstr("finds 0 per frame where it found 3."), Not(HasSubstr("B is as A"))));
+  const auto document = parse_json(run({"finds", "blind", "--json"}).out);
+  ASSERT_TRUE(document.has_value());
+  EXPECT_EQ(get_text(*document, "outcome"), "unknown");
+  EXPECT_THAT(run({"finds", "finds"}).out, StartsWith("B is as A"));
+}
+
+TEST_F(DiffRuns, ABreachIsNamedBesideARuleThatCannotBeJudged) {
+  const CommandResult both = run({"quick", "large", "--fail-on", "gpu_run_peak>+5%,run_peak>+1%"});
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_THAT(both.err,
+              AllOf(HasSubstr("run_peak of m went from"), HasSubstr("gpu_run_peak was not measured")));
+  const CommandResult neither = run({"quick", "large", "--fail-on", "gpu_run_peak>+5%,run_peak>+1000%"});
+  EXPECT_EQ(neither.exit_code, 2);
+}
+
 TEST_F(DiffRuns, JsonHasEveryFigure) {
   const CommandResult result = run({"quick", "slow", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -292,6 +292,19 @@ TEST_P(History, TheNewestCommitIsAllOfItsRuns) {
   EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit itself"));
 }
 
+TEST_P(History, OfANamedHostTheNewestRunsAreItsOwn) {
+  const auto of_board = [](const char* name) {
+    return [name](Json& report) { report["host"]["board"] = name; };
+  };
+  run({"add", changed("quick", "1", 1, of_board("orin")), "--commit", "aaaa"});
+  run({"add", changed("quick", "2", 2, of_board("orin")), "--commit", "bbbb"});
+  run({"add", changed("slow", "3", 3, of_board("xavier")), "--commit", "cccc"});
+  const Json diff = json({"diff", "--host", "orin", "--json"});
+  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)"}));
+  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)"}));
+  EXPECT_THAT(run({"diff", "--host", "nano"}).err, HasSubstr("the history has no run of nano"));
+}
+
 // Jobs end in another order than they began in: what counts is when a run was made.
 TEST_P(History, RunsThatAreAddedLateStandWhereTheyWereMade) {
   run({"add", copy("quick", "2", 2), "--commit", "bbbb"});
