@@ -41,8 +41,8 @@ class Trials:
         self.headroom, self.fault, self.folder = str(build / "bin/headroom"), str(build / "bin/doctor_fault"), folder
         self.rows, self.wrong = [], 0
 
-    def run(self, *words, code=None):
-        ended = subprocess.run(words, capture_output=True, text=True, cwd=self.folder)
+    def run(self, *words, code=None, settings=None):
+        ended = subprocess.run(words, capture_output=True, text=True, cwd=self.folder, env=os.environ | (settings or {}))
         if code is not None and ended.returncode != code:
             raise SystemExit(f"{' '.join(map(str, words))}: {ended.returncode}\n{ended.stderr}")
         return ended
@@ -73,12 +73,12 @@ def is_healthy(findings, code):
 
 
 def traced(trials):
-    def examine(*words):
+    def examine(*words, settings=None):
         """What the program held at its end, not under the tracer's eye, and the findings on its recording."""
         program = [trials.fault, *words]
-        resident = int(trials.run(*program, code=0).stdout)
+        resident = int(trials.run(*program, code=0, settings=settings).stdout)
         recording = trials.folder / ("-".join(words) + ".hrec")
-        trials.run(trials.headroom, "trace", "--full", "--out", str(recording), "--", *program, code=0)
+        trials.run(trials.headroom, "trace", "--full", "--out", str(recording), "--", *program, code=0, settings=settings)
         document, code = trials.doctor(recording)
         # That a program has no rounds, so that leaks could not be looked for, is no finding of a fault.
         return resident, [one for one in document["findings"] if one["id"] != "leaks-not-judged"], code
@@ -92,6 +92,13 @@ def traced(trials):
                  and is_healthy(after, cured_code) and not after)
         trials.add(fault, ids(findings), found_level, "resident at the end", f"{resident / MIB:.1f} MiB",
                    f"{cured / MIB:.1f} MiB", ids(after), right)
+        # A setting that is proposed is tried as it stands, without a change of the program.
+        commands = [cure["command"] for one in findings for cure in one["cures"]]
+        for setting in (command for command in commands if re.fullmatch(r"MALLOC_\w+_=\d+", command)):
+            resident_set, after, set_code = examine(fault, settings=dict([setting.split("=")]))
+            trials.add(f"{fault}; cured: `{setting}`, as proposed", ids(findings), found_level, "resident at the end",
+                       f"{resident / MIB:.1f} MiB", f"{resident_set / MIB:.1f} MiB", ids(after),
+                       resident_set < 0.2 * resident and is_healthy(after, set_code))
 
 
 def thrash(trials):

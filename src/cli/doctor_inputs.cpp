@@ -74,13 +74,39 @@ std::string counted(std::int64_t count, const char* one, const char* many) {
   return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", trace::grouped(count), many);
 }
 
+// What the runtimes said while the run was made. Where every model came through, what failed on the way was
+// tried and given up (settings of --tune), and is no alarm. Returns the number of lines; 0 of a log that is
+// not there or cannot be read: the report is what was asked for.
+std::int64_t read_run_log(const fs::path& log, const BenchResult& run, std::vector<Finding>& findings) {
+  std::error_code code;
+  if (!fs::is_regular_file(log, code)) return 0;
+  doctor::LogFindings logs;
+  const auto lines = logs.read_file(log.string());
+  std::vector<Finding> told = logs.findings();
+  const bool came_through = std::all_of(run.models.begin(), run.models.end(), [](const ModelResult& model) {
+    return model.status == ModelStatus::ok;
+  });
+  for (Finding& finding : told)
+    if (came_through && finding.severity == Severity::severe) {
+      finding.severity = Severity::warning;
+      finding.cause += finding.cause.empty() ? "" : " ";
+      finding.cause += "All models of the run came through all the same.";
+    }
+  append(findings, std::move(told));
+  return lines.value_or(0);
+}
+
 Result<std::string> read_run(const fs::path& file, std::vector<Finding>& findings) {
   auto text = read_file(file, kLargestReport);
   if (!text) return forward_error(text);
   auto result = report::read_report(*text, file.string());
   if (!result) return forward_error(result);
   append(findings, doctor::run_findings(*result, file.string()));
-  return "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
+  std::string words =
+      "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
+  if (const auto lines = read_run_log(file.parent_path() / "run.log", *result, findings); lines > 0)
+    words += " with its log of " + counted(lines, "line", "lines");
+  return words;
 }
 
 Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& findings) {

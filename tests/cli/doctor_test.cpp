@@ -90,6 +90,29 @@ TEST_F(Doctor, WhatIsWrongIsSaidAndWhatWasFoundIsKept) {
   EXPECT_THAT(absent.err, AllOf(HasSubstr("cannot open absent.log: No such file"), HasSubstr("absent2.log")));
 }
 
+// What the runtimes said stands beside the report. Where all models came through it was of something tried.
+TEST_F(Doctor, OfARunItsLogIsReadToo) {
+  namespace fs = std::filesystem;
+  constexpr const char* kLog =
+      "2026-11-25T10:00:00.000+0000 info onnxruntime: [E] Non-zero status code returned while running Conv "
+      "node. Name:'conv_7' Status Message: /ort/bfc_arena.cc:376 void* AllocateRawInternal(size_t, bool) "
+      "Failed "
+      "to allocate memory for requested buffer of size 67108864\n";
+  for (const char* name : {"fallen", "typical"}) {
+    fs::create_directories(folder_ / name);
+    fs::copy_file(fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/report" / name / "report.json",
+                  folder_ / name / "report.json");
+    write_text(folder_ / name / "run.log", kLog);
+  }
+  const CommandResult fallen = run({"fallen"});
+  EXPECT_THAT(fallen.out, AllOf(HasSubstr("severe: ONNX Runtime"), HasSubstr("fallen/run.log:1:"),
+                                HasSubstr("[model-out-of-memory]"), HasSubstr("with its log of 1 line")));
+  const CommandResult typical = run({"typical"});
+  EXPECT_EQ(typical.exit_code, 0);
+  EXPECT_THAT(typical.out, AllOf(HasSubstr("warning: ONNX Runtime"),
+                                 HasSubstr("All models of the run came through all the same.")));
+}
+
 TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   const std::filesystem::path golden =
       std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen";

@@ -6,9 +6,17 @@
 #include "doctor/new_finding.h"
 
 namespace headroom::doctor {
+namespace {
 
-// Of a GPU with memory of its own; an integrated one has the machine's, which the others tell of.
-std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
+struct FullGpu {
+  GpuSample gpu;
+  Nanoseconds at, time;
+  Bytes free;
+};
+
+// Those that were 95 % full at their worst moment, the one with the least left first.
+std::vector<FullGpu> full_gpus(const MachineHistory& history) {
+  std::vector<FullGpu> full;
   for (const auto& [index, fullest] : history.fullest_gpus) {
     const auto found = std::find_if(fullest.sample.gpus.begin(), fullest.sample.gpus.end(),
                                     [number = index](const GpuSample& each) {
@@ -18,32 +26,46 @@ std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
     const GpuSample& gpu = *found;
     if (!gpu.memory_total || gpu.memory_total->count <= 0) continue;
     if (gpu.memory_used->count < share_of(gpu.memory_total, 95)) continue;
-    const bool is_now = fullest.sample.time == history.last_time;
-    const Bytes free = *gpu.memory_total - *gpu.memory_used;
-    Finding finding =
-        new_finding("gpu-memory-nearly-full", Severity::note,
-                    fmt::format("GPU {}{} {} {} of {} free", gpu.index.value_or(0),
-                                gpu.name.empty() ? "" : fmt::format(" ({})", gpu.name),
-                                is_now ? "has" : "had", format_bytes(free), format_bytes(*gpu.memory_total)),
-                    "What starts now finds no room. Programs that take most of a GPU at their "
-                    "start (JAX, TensorFlow, vLLM) "
-                    "look like this when all is well.",
-                    Confidence::possible);
-    finding.figures = {
-        {"gpu", gpu.index.value_or(0)}, {"free_bytes", free.count}, {"total_bytes", gpu.memory_total->count}};
-    if (!is_now) finding.evidence = moment(history, fullest.at, format_bytes(free) + " free");
-    const std::vector<GpuProcess> processes = gpu.processes.value_or(std::vector<GpuProcess>{});
-    const auto largest =
-        std::max_element(processes.begin(), processes.end(), [](const GpuProcess& x, const GpuProcess& y) {
-          return x.used.value_or(Bytes{}) < y.used.value_or(Bytes{});
-        });
-    if (is_now && largest != processes.end() && largest->used)
-      finding.cures.push_back({fmt::format("end or move process {}, which holds most", largest->pid),
-                               fmt::format("kill {}", largest->pid), *largest->used});
-    finding.cures.push_back({"see who holds it", "headroom top", {}});
-    return finding;
+    full.push_back({gpu, fullest.at, fullest.sample.time, *gpu.memory_total - *gpu.memory_used});
   }
-  return std::nullopt;
+  std::stable_sort(full.begin(), full.end(),
+                   [](const FullGpu& x, const FullGpu& y) { return x.free < y.free; });
+  return full;
+}
+
+}  // namespace
+
+// Of a GPU with memory of its own; an integrated one has the machine's, which the others tell of.
+std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
+  const std::vector<FullGpu> full = full_gpus(history);
+  if (full.empty()) return std::nullopt;
+  const auto& [gpu, at, time, free] = full.front();
+  const bool is_now = time == history.last_time;
+  std::string title =
+      fmt::format("GPU {}{} {} {} of {} free", gpu.index.value_or(0),
+                  gpu.name.empty() ? "" : fmt::format(" ({})", gpu.name), is_now ? "has" : "had",
+                  format_bytes(free), format_bytes(*gpu.memory_total));
+  if (full.size() > 1)
+    title += fmt::format(", and {} other{} hardly more", full.size() - 1, full.size() > 2 ? "s" : "");
+  Finding finding = new_finding("gpu-memory-nearly-full", Severity::note, std::move(title),
+                                "What starts now finds no room. Programs that take most of a GPU at their "
+                                "start (JAX, TensorFlow, vLLM) look like this when all is well.",
+                                Confidence::possible);
+  finding.figures = {{"gpu", gpu.index.value_or(0)},
+                     {"free_bytes", free.count},
+                     {"total_bytes", gpu.memory_total->count},
+                     {"full_gpus", static_cast<std::int64_t>(full.size())}};
+  if (!is_now) finding.evidence = moment(history, at, format_bytes(free) + " free");
+  const std::vector<GpuProcess> processes = gpu.processes.value_or(std::vector<GpuProcess>{});
+  const auto largest =
+      std::max_element(processes.begin(), processes.end(), [](const GpuProcess& x, const GpuProcess& y) {
+        return x.used.value_or(Bytes{}) < y.used.value_or(Bytes{});
+      });
+  if (is_now && largest != processes.end() && largest->used)
+    finding.cures.push_back({fmt::format("end or move process {}, which holds most", largest->pid),
+                             fmt::format("kill {}", largest->pid), *largest->used});
+  finding.cures.push_back({"see who holds it", "headroom top", {}});
+  return finding;
 }
 
 }  // namespace headroom::doctor

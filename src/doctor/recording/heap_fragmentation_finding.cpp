@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "base/text.h"
 #include "doctor/recording/recording_finding.h"
@@ -17,6 +19,17 @@ bool is_filled_again(const analysis::HeapFragmentation& heap, const analysis::Fr
                               10 * (later.extent_bytes - later.free_bytes) >= 7 * worst.extent_bytes &&
                               10 * later.extent_bytes <= 11 * worst.extent_bytes;
                      });
+}
+
+// Blocks of this size and more that glibc maps by themselves leave no holes. The holes tell how large those
+// were that were released: their mean, down to a power of two. Smaller ones are left in the heap, as each
+// mapping takes a system call, a page of rounding, and one of the 65,530 that a process may have.
+std::int64_t mapping_threshold(const analysis::FragmentationMoment& worst) {
+  constexpr std::int64_t kSmallest = 32 << 10, kGlibcs = 128 << 10;
+  if (worst.holes <= 0) return kGlibcs;
+  const auto mean = static_cast<std::uint64_t>(worst.free_bytes / worst.holes);
+  const auto threshold = static_cast<std::int64_t>(std::bit_floor(mean));
+  return threshold < kSmallest ? 0 : std::min(threshold, kGlibcs);
 }
 
 }  // namespace
@@ -44,8 +57,12 @@ std::vector<Finding> heap_fragmentation(const RecordingFacts& facts) {
                      {"largest_free_block_bytes", worst.largest_free_bytes}};
   if (worst.blocker) finding.figures.push_back({"blocker_bytes", worst.blocker->bytes});
   finding.cures = {{"see which blocks are in the way, and allocate them first",
-                    fmt::format("headroom report {}", shell_word(facts.file)), Bytes{worst.free_bytes}},
-                   {"let glibc map large blocks by themselves", "MALLOC_MMAP_THRESHOLD_=131072", {}}};
+                    fmt::format("headroom report {}", shell_word(facts.file)), Bytes{worst.free_bytes}}};
+  if (const std::int64_t threshold = mapping_threshold(worst); threshold > 0)
+    finding.cures.push_back({"let glibc map blocks as large as the holes by themselves",
+                             fmt::format("MALLOC_MMAP_THRESHOLD_={}", threshold), Bytes{worst.free_bytes}});
+  finding.cures.push_back(
+      {"give the pages of the holes back where the short-lived blocks end", "malloc_trim(0);", {}});
   return {std::move(finding)};
 }
 

@@ -23,10 +23,9 @@ std::optional<Finding> convolution_search(const ModelResult& model) {
                   "activations are as large.",
                   Confidence::possible);
   finding.figures = {{"loaded_bytes", gpu.loaded->count}, {"run_peak_bytes", gpu.run_peak->count}};
-  finding.cures = {
-      with_settings(model, "choose convolutions by rules, without the search", "convolutions=heuristic"),
-      with_settings(model, "search among those that need little workspace", "workspace=small"),
-      with_settings(model, "let the arena grow by what is asked for", "extend=same_as_requested")};
+  add_settings(finding, model, "choose convolutions by rules, without the search", "convolutions=heuristic");
+  add_settings(finding, model, "search among those that need little workspace", "workspace=small");
+  add_settings(finding, model, "let the arena grow by what is asked for", "extend=same_as_requested");
   return finding;
 }
 

@@ -68,7 +68,7 @@ std::vector<Finding> duplicate_models(const BenchResult& result) {
   }
   for (const auto& models : groups) {
     const auto& size = models.front()->file_size;
-    if (models.size() < 2 || !size || size->count < kWorthTelling / 16) continue;
+    if (models.size() < 2 || !size || size->count < kWorthTellingOfModels / 16) continue;
     const bool share_pages = std::all_of(models.begin(), models.end(),
                                          [](const ModelResult* model) { return model->settings.mapped; });
     if (share_pages) continue;

@@ -13,12 +13,16 @@ Cure with_settings(const ModelResult& model, std::string what, const std::string
   return cure;
 }
 
+void add_settings(Finding& finding, const ModelResult& model, std::string what, const std::string& words,
+                  std::optional<Bytes> saves) {
+  RuntimeSettings changed = model.settings;
+  set_by_words(changed, words);
+  if (!(changed == model.settings))
+    finding.cures.push_back(with_settings(model, std::move(what), words, saves));
+}
+
 void add_leaner_settings(Finding& finding, const ModelResult& model) {
-  const auto add = [&](const char* what, const char* words) {
-    RuntimeSettings changed = model.settings;
-    set_by_words(changed, words);
-    if (!(changed == model.settings)) finding.cures.push_back(with_settings(model, what, words));
-  };
+  const auto add = [&](const char* what, const char* words) { add_settings(finding, model, what, words); };
   if (!is_on_cpu(model)) {
     add("choose convolutions that need little workspace", "workspace=small");
     add("choose convolutions by rules: the search takes workspace, too", "convolutions=heuristic");

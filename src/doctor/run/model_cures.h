@@ -12,7 +12,7 @@
 namespace headroom::doctor {
 
 // Differences below this are the noise of pages and allocators.
-inline constexpr std::int64_t kWorthTelling = 16 << 20;
+inline constexpr std::int64_t kWorthTellingOfModels = 16 << 20;
 
 inline bool is_onnxruntime(const ModelResult& model) { return model.backend.starts_with("onnxruntime"); }
 inline bool is_on_cpu(const ModelResult& model) { return model.settings.device == "cpu"; }
@@ -23,6 +23,10 @@ inline bool can_map(const ModelResult& model) {
 // `words` behind the model's path: what a person writes, and what --try runs.
 Cure with_settings(const ModelResult& model, std::string what, const std::string& words,
                    std::optional<Bytes> saves = std::nullopt);
+
+// The same where it sets what is not set so already.
+void add_settings(Finding& finding, const ModelResult& model, std::string what, const std::string& words,
+                  std::optional<Bytes> saves = std::nullopt);
 
 // What takes less memory, the cheapest in time first; only what is not set so already.
 void add_leaner_settings(Finding& finding, const ModelResult& model);

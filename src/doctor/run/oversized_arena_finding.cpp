@@ -11,7 +11,8 @@ std::optional<Finding> oversized_arena(const ModelResult& model) {
   Bytes unused;
   for (const MemoryShare& share : model.layers->shares)
     if (share.kind == MemoryKind::arena_unused) unused += share.bytes;
-  if (unused.count < kWorthTelling || unused.count * 4 < model.layers->peak.count) return std::nullopt;
+  if (unused.count < kWorthTellingOfModels || unused.count * 4 < model.layers->peak.count)
+    return std::nullopt;
   Finding finding = new_finding(
       "oversized-arena", Severity::warning,
       fmt::format("{}'s arena held {} that were not in use at the peak", model.name, format_bytes(unused)),
@@ -20,9 +21,7 @@ std::optional<Finding> oversized_arena(const ModelResult& model) {
   // Which of them helps is a matter of the model: of a text detector the first one took 29 %, and the others
   // made it larger (--try tells).
   const auto add = [&](const char* what, const char* words, std::optional<Bytes> saves) {
-    RuntimeSettings changed = model.settings;
-    set_by_words(changed, words);
-    if (!(changed == model.settings)) finding.cures.push_back(with_settings(model, what, words, saves));
+    add_settings(finding, model, what, words, saves);
   };
   if (is_onnxruntime(model)) {
     if (is_on_cpu(model))

@@ -11,7 +11,8 @@ std::optional<Finding> oversized_workspace(const ModelResult& model) {
   Bytes workspace;
   for (const MemoryShare& share : model.layers->shares)
     if (share.kind == MemoryKind::workspace) workspace += share.bytes;
-  if (workspace.count < kWorthTelling || workspace.count * 4 < model.layers->peak.count) return std::nullopt;
+  if (workspace.count < kWorthTellingOfModels || workspace.count * 4 < model.layers->peak.count)
+    return std::nullopt;
   Finding finding = new_finding(
       "oversized-workspace", Severity::warning,
       fmt::format("{} of {}'s peak were workspace of single operators", format_bytes(workspace), model.name),
@@ -21,10 +22,9 @@ std::optional<Finding> oversized_workspace(const ModelResult& model) {
       Confidence::likely);
   finding.figures = {{"workspace_bytes", workspace.count}, {"peak_bytes", model.layers->peak.count}};
   if (!is_on_cpu(model))
-    finding.cures.push_back(
-        with_settings(model, "choose convolutions that need little workspace", "workspace=small", workspace));
-  finding.cures.push_back(
-      with_settings(model, "use one thread: each has a workspace of its own (slower)", "threads=1"));
+    add_settings(finding, model, "choose convolutions that need little workspace", "workspace=small",
+                 workspace);
+  add_settings(finding, model, "use one thread: each has a workspace of its own (slower)", "threads=1");
   finding.cures.push_back({"see which operators take it", "headroom bench --layers", {}});
   return finding;
 }

@@ -8,7 +8,8 @@ namespace headroom::doctor {
 
 std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model) {
   for (const GpuMemory& gpu : model.gpu_memory) {
-    if (!gpu.is_integrated.value_or(false) || !gpu.pinned_host || gpu.pinned_host->count < kWorthTelling)
+    if (!gpu.is_integrated.value_or(false) || !gpu.pinned_host ||
+        gpu.pinned_host->count < kWorthTellingOfModels)
       continue;
     Finding finding = new_finding(
         "pinned-memory-on-unified-memory", Severity::warning,

@@ -14,7 +14,6 @@ using RunFinding = std::optional<Finding> (*)(const BenchResult&);
 
 // Of each model.
 std::optional<Finding> convolution_search(const ModelResult& model);
-std::optional<Finding> large_frame_buffers(const ModelResult& model);
 std::optional<Finding> leak_of_cleanups(const ModelResult& model);
 std::optional<Finding> limit_exceeded(const ModelResult& model);
 std::optional<Finding> load_peak_over_run_peak(const ModelResult& model);
@@ -25,6 +24,7 @@ std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model)
 std::optional<Finding> smaller_settings(const ModelResult& model);
 
 // Of the run.
+std::optional<Finding> large_frame_buffers(const BenchResult& result);
 std::optional<Finding> soft_limit(const BenchResult& result);
 std::optional<Finding> throttled_run(const BenchResult& result);
 

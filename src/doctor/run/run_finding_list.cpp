@@ -7,13 +7,12 @@ const std::vector<ModelFinding>& model_finding_list() {
       model_out_of_memory,     limit_exceeded,     leak_of_cleanups,
       load_peak_over_run_peak, oversized_arena,    oversized_workspace,
       smaller_settings,        convolution_search, pinned_memory_on_unified_memory,
-      large_frame_buffers,
   };
   return kFindings;
 }
 
 const std::vector<RunFinding>& run_finding_list() {
-  static const std::vector<RunFinding> kFindings{soft_limit, throttled_run};
+  static const std::vector<RunFinding> kFindings{soft_limit, throttled_run, large_frame_buffers};
   return kFindings;
 }
 

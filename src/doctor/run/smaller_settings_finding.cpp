@@ -13,7 +13,7 @@ std::optional<Finding> smaller_settings(const ModelResult& model) {
     if (trial.settings == model.settings) now = trial.counted_peak();
     if (trial.settings == *model.smallest_settings) small = trial.counted_peak();
   }
-  if (!now || !small || now->count - small->count < kWorthTelling) return std::nullopt;
+  if (!now || !small || now->count - small->count < kWorthTellingOfModels) return std::nullopt;
   const bool is_search = model.settings.conv_search == ConvSearch::exhaustive &&
                          model.smallest_settings->conv_search != ConvSearch::exhaustive;
   Finding finding = new_finding(

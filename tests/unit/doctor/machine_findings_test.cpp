@@ -287,6 +287,35 @@ TEST(MachineFindings, AGpuThatIsFullIsNamedWithWhoHoldsMost) {
   EXPECT_EQ(findings[0].cures[0].saves, gibibytes(22));
 }
 
+TEST(MachineFindings, OfSeveralFullGpusTheFullestIsNamed) {
+  const auto findings = findings_of(5, [](int, SystemSample& sample) {
+    for (const int index : {0, 1, 2}) {
+      GpuSample gpu;
+      gpu.index = index;
+      gpu.memory_total = gibibytes(24);
+      gpu.memory_used = *gpu.memory_total - mebibytes(index == 1 ? 50 : 400);
+      sample.gpus.push_back(gpu);
+    }
+  });
+  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
+  EXPECT_EQ(findings[0].title, "GPU 1 has 50.0 MiB of 24.00 GiB free, and 2 others hardly more");
+}
+
+TEST(MachineFindings, FreeMemoryInPiecesForHalfAMinute) {
+  const auto of = [](Nanoseconds in_pieces) {
+    MachineHistory history;
+    for (int i = 0; i < 60; ++i) history.add(sample_at(i));
+    history.in_pieces = in_pieces;
+    history.worst_factor = 8;
+    return machine_findings(history, "watch.jsonl");
+  };
+  EXPECT_THAT(ids(of({29'000'000'000})), IsEmpty());
+  const auto findings = of({30'000'000'000});
+  ASSERT_THAT(ids(findings), ElementsAre("free-memory-in-pieces"));
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_THAT(findings[0].title, testing::HasSubstr("8.0 times smaller than before"));
+}
+
 // What was there in the middle of the log is told, and no process of then is to be ended now.
 TEST(MachineFindings, AGpuThatWasFullIsTold) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {

@@ -152,7 +152,60 @@ TEST(RunFindings, OfAModel) {
   EXPECT_EQ(findings[2].cures[0].saves, mebibytes(50));
   EXPECT_EQ(findings[0].cures[0].command, "--model a=PATH,mapped=on,prepack=off");
   EXPECT_EQ(findings[2].cures[0].settings->settings, "arena=off");
-  EXPECT_EQ(findings[3].cures[0].settings->max_frames_in_memory, 8);
+  EXPECT_FALSE(findings[3].cures[0].settings) << "how many frames were held is not known";
+}
+
+// The default window is 16 MiB or one frame: what is above that is many frames that were asked for, or one.
+TEST(RunFindings, FramesAreCuredByFewerOfThem) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.memory.frames = mebibytes(96);
+  result.models = {model_named("b"), model};
+  result.source.emplace();
+  result.source->largest_frame = mebibytes(6);
+  const auto many = doctor::run_findings(result, "");
+  ASSERT_EQ(many.size(), 1);
+  EXPECT_EQ(many[0].id, "large-frame-buffers");
+  EXPECT_EQ(many[0].cures.at(0).settings->max_frames_in_memory, 8);
+  EXPECT_EQ(many[0].cures[0].saves, mebibytes(48));
+  result.source->largest_frame = mebibytes(24);
+  EXPECT_EQ(doctor::run_findings(result, "")[0].cures.at(0).settings->max_frames_in_memory, 2);
+  result.source->largest_frame = mebibytes(96);
+  const auto one = doctor::run_findings(result, "");
+  ASSERT_EQ(one[0].cures.size(), 1) << "eight frames in place of one are no cure";
+  EXPECT_FALSE(one[0].cures[0].settings);
+}
+
+TEST(RunFindings, ALimitThatDidNotRefuse) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  model.memory.within_limit = false;
+  model.memory.violations = 7;
+  result.models = {model};
+  const auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.size(), 1);
+  EXPECT_EQ(findings[0].id, "limit-exceeded");
+  EXPECT_EQ(findings[0].severity, Severity::severe);
+  EXPECT_EQ(findings[0].figures.at(0).name, "violations");
+  EXPECT_EQ(std::get<std::int64_t>(findings[0].figures[0].value), 7);
+  EXPECT_EQ(findings[0].cures.at(0).command, "headroom bench --tune");
+  result.models[0].memory.within_limit = true;
+  EXPECT_THAT(ids(result), IsEmpty());
+  result.models[0].memory.within_limit.reset();
+  EXPECT_THAT(ids(result), IsEmpty()) << "no limit was set";
+}
+
+TEST(RunFindings, WhatIsSetAlreadyIsNoCure) {
+  BenchResult result;
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
+  set_by_words(model.settings, "threads=1");
+  result.models = {model};
+  const auto findings = doctor::run_findings(result, "");
+  ASSERT_EQ(findings.at(0).id, "oversized-workspace");
+  for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.settings) << cure.command;
 }
 
 TEST(RunFindings, WorkspacesAndPinnedMemory) {

@@ -9,6 +9,7 @@
 namespace headroom::test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -86,11 +87,24 @@ TEST(RecordingFindings, FragmentationAndWhatIsMissing) {
   moment.free_bytes = 60 << 20;
   moment.largest_free_bytes = 20 << 20;
   analysis.fragmentation = analysis::HeapFragmentation{{moment}, 0, 0};
-  const auto findings = doctor::recording_findings(analysis, {}, "");
-  ASSERT_EQ(findings.size(), 2U);
-  EXPECT_EQ(findings[0].id, "fragmentation");
-  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(60));
-  EXPECT_EQ(findings[1].id, "recording-incomplete");
+  const auto told = doctor::recording_findings(analysis, {}, "");
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0].id, "fragmentation");
+  EXPECT_EQ(told[0].cures[0].saves, mebibytes(60));
+  EXPECT_EQ(told[1].id, "recording-incomplete");
+  // The holes tell from which size on blocks must be mapped by themselves; glibc maps 128 KiB and more.
+  const auto commands = [&](std::int64_t holes) {
+    analysis.fragmentation->moments[0].holes = holes;
+    std::vector<std::string> found;
+    const auto findings = doctor::recording_findings(analysis, {}, "a.hrec");
+    for (const Cure& cure : findings.at(0).cures) found.push_back(cure.command);
+    return found;
+  };
+  EXPECT_THAT(commands(900),
+              ElementsAre("headroom report a.hrec", "MALLOC_MMAP_THRESHOLD_=65536", "malloc_trim(0);"));
+  EXPECT_THAT(commands(3),
+              ElementsAre("headroom report a.hrec", "MALLOC_MMAP_THRESHOLD_=131072", "malloc_trim(0);"));
+  EXPECT_THAT(commands(60'000), ElementsAre("headroom report a.hrec", "malloc_trim(0);")) << "of 1 KiB each";
   // One large hole serves whatever is asked for.
   analysis.fragmentation->moments[0].largest_free_bytes = 60 << 20;
   EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
