@@ -5,7 +5,8 @@ Pairs of runs are started at once and take turns frame by frame: plain and plain
 real: bench/planted_onnxruntime.cpp stands before ONNX Runtime's run call and spins for 3 % of its time. Each pair goes
 through `headroom diff --json` as a user has it; then a hundred sides of as many pairs as `--sides` says are drawn of them.
 
-    bench/diff_in_step.py --model FILE.onnx [--frames 1000] [--pairs 100] [--threads 1] [--sides 8] [--build build/release]
+    bench/diff_in_step.py --model FILE.onnx [--frames 1000] [--pairs 100] [--threads 1] [--settings spinning=off] [--sides 8]
+                          [--build build/release]
 
 Prints Markdown: a row of a table whose head is --head's.
 """
@@ -29,7 +30,7 @@ def start_run(arguments, side, name, slow):
                        HEADROOM_PLANTED_LIBRARY=str((arguments.build / "bin/libonnxruntime.so.1").resolve()))
     if slow:
         environment["HEADROOM_PLANTED_SLOWDOWN"] = str(SLOWDOWN)
-    command = [str(arguments.build / "bin/headroom"), "bench", "--task", "none", "--model", f"m={arguments.model}",
+    command = [str(arguments.build / "bin/headroom"), "bench", "--task", "none", "--model", f"m={arguments.model}" + (f",{arguments.settings}" if arguments.settings else ""),
                "--max-frames", str(arguments.frames), "--threads", str(arguments.threads), "--quiet",
                "--output-dir", str(arguments.folder / side), "--prepared-dir", str(arguments.folder / f"prepared-{side}")]
     command += ["--in-step", name] if name else []
@@ -70,7 +71,8 @@ def row(arguments, words, same, slower, facts):
     reach = [(one["change_high_percent"] - one["change_low_percent"]) / 2 for one, _ in same]
     alarms = [found for _, found in same if found]
     found = sum("latency" in names and one["change_percent"] > 0 for one, names in slower)
-    print(f"| {pathlib.Path(arguments.model).stem}, {arguments.frames}, {arguments.threads} | "
+    print(f"| {pathlib.Path(arguments.model).stem}, {arguments.frames}, {arguments.threads}"
+          f"{' ' + arguments.settings if arguments.settings else ''} | "
           f"{statistics.median(one['before_ns'] for one, _ in same) / 1e6:.2f} ms | {facts} | {words} | "
           f"{len(alarms)} of {len(same)} | {sum('latency' in names for names in alarms)} | {found} of {len(slower)} | "
           f"{statistics.median(one['change_percent'] for one, _ in slower):+.1f} % | {statistics.stdev(ratios):.2%} | "
@@ -83,6 +85,7 @@ def main():
     parser.add_argument("--frames", type=int, default=1000)
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--settings", default="", help="words behind the model's path, such as spinning=off")
     parser.add_argument("--sides", default="8", help="pairs a side, besides one")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--planted", type=pathlib.Path)
