@@ -77,7 +77,7 @@ def traced(trials):
         """What the program held at its end, not under the tracer's eye, and the findings on its recording."""
         program = [trials.fault, *words]
         resident = int(trials.run(*program, code=0, settings=settings).stdout)
-        recording = trials.folder / ("-".join(words) + ".hrec")
+        recording = trials.folder / ("-".join((*words, *(settings or {}))) + ".hrec")
         trials.run(trials.headroom, "trace", "--full", "--out", str(recording), "--", *program, code=0, settings=settings)
         document, code = trials.doctor(recording)
         # That a program has no rounds, so that leaks could not be looked for, is no finding of a fault.
@@ -94,8 +94,8 @@ def traced(trials):
                    f"{cured / MIB:.1f} MiB", ids(after), right)
         # A setting that is proposed is tried as it stands, without a change of the program.
         commands = [cure["command"] for one in findings for cure in one["cures"]]
-        for setting in (command for command in commands if re.fullmatch(r"MALLOC_\w+_=\d+", command)):
-            resident_set, after, set_code = examine(fault, settings=dict([setting.split("=")]))
+        for setting in (command for command in commands if command.startswith("MALLOC_")):
+            resident_set, after, set_code = examine(fault, settings=dict(word.split("=") for word in setting.split()))
             trials.add(f"{fault}; cured: `{setting}`, as proposed", ids(findings), found_level, "resident at the end",
                        f"{resident / MIB:.1f} MiB", f"{resident_set / MIB:.1f} MiB", ids(after),
                        resident_set < 0.2 * resident and is_healthy(after, set_code))

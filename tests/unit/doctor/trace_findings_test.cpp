@@ -101,9 +101,11 @@ TEST(RecordingFindings, FragmentationAndWhatIsMissing) {
     return found;
   };
   EXPECT_THAT(commands(900),
-              ElementsAre("headroom report a.hrec", "MALLOC_MMAP_THRESHOLD_=65536", "malloc_trim(0);"));
+              ElementsAre("headroom report a.hrec", "MALLOC_MMAP_THRESHOLD_=65536 MALLOC_TOP_PAD_=32768",
+                          "malloc_trim(0);"));
   EXPECT_THAT(commands(3),
-              ElementsAre("headroom report a.hrec", "MALLOC_MMAP_THRESHOLD_=131072", "malloc_trim(0);"));
+              ElementsAre("headroom report a.hrec", "MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TOP_PAD_=65536",
+                          "malloc_trim(0);"));
   EXPECT_THAT(commands(60'000), ElementsAre("headroom report a.hrec", "malloc_trim(0);")) << "of 1 KiB each";
   // One large hole serves whatever is asked for.
   analysis.fragmentation->moments[0].largest_free_bytes = 60 << 20;
