@@ -57,8 +57,11 @@ TEST(BenchInStep, TwoRunsAreMeasuredInTurnsAndComparedByThem) {
   const CommandResult diff =
       run_headroom({"diff", "--json", a.run_folder().string(), b.run_folder().string()});
   ASSERT_EQ(diff.exit_code, 0) << diff.err;
-  for (const Json& metric : (*parse_json(diff.out, "diff"))["models"][0]["metrics"])
-    EXPECT_EQ(metric["spread"] == "in_step", metric["name"] == "latency") << metric.dump();
+  const auto document = parse_json(diff.out, "diff");
+  ASSERT_TRUE(document.has_value());
+  for (const Json& metric : (*document)["models"][0]["metrics"])
+    EXPECT_EQ(get_text(metric, "spread") == "in_step", get_text(metric, "name") == "latency")
+        << metric.dump();
   const CommandResult screen = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
   EXPECT_THAT(screen.out, HasSubstr("by the turns of 1 pair of runs in step"));
 }
