@@ -70,7 +70,8 @@ TEST_F(BenchPool, WhatHasRoomIsLoadedOnce) {
 #endif
   const CommandResult result = run({"load allocate 8", "load allocate 8"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const Json& model : pool()["models"]) {
+  const Json of_models = get_member(pool(), "models");
+  for (const Json& model : of_models) {
     EXPECT_EQ(get_integer(model, "loads"), 1);
     EXPECT_EQ(get_integer(model, "hits"), 11);
   }
@@ -87,7 +88,8 @@ TEST_F(BenchPool, SeveralThreadsAskForTheModelsOfAFrame) {
   EXPECT_EQ(get_integer(pool(), "threads"), 3);
   EXPECT_EQ(get_integer(pool(), "frames"), 12);
   EXPECT_EQ(get_integer(pool(), "samples_over"), 0);
-  for (const Json& model : pool()["models"]) {
+  const Json of_models = get_member(pool(), "models");
+  for (const Json& model : of_models) {
     const std::int64_t requests = get_text(model, "name") == "c" ? 3 : 12;
     EXPECT_EQ(get_integer(model, "requests"), requests);
     EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), requests);
