@@ -30,7 +30,8 @@ def start_run(arguments, side, name, slow):
                        HEADROOM_PLANTED_LIBRARY=str((arguments.build / "bin/libonnxruntime.so.1").resolve()))
     if slow:
         environment["HEADROOM_PLANTED_SLOWDOWN"] = str(SLOWDOWN)
-    command = [str(arguments.build / "bin/headroom"), "bench", "--task", "none", "--model", f"m={arguments.model}" + (f",{arguments.settings}" if arguments.settings else ""),
+    model = f"m={arguments.model}" + (f",{arguments.settings}" if arguments.settings else "")
+    command = [str(arguments.build / "bin/headroom"), "bench", "--task", "none", "--model", model,
                "--max-frames", str(arguments.frames), "--threads", str(arguments.threads), "--quiet",
                "--output-dir", str(arguments.folder / side), "--prepared-dir", str(arguments.folder / f"prepared-{side}")]
     command += ["--in-step", name] if name else []

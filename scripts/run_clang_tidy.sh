@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clang-tidy over src/ with the checks of .clang-tidy, on TEST_JOBS processes (all cores), in the batches in which the release
-# build compiles (scripts/unity_batches.py): their headers are read once, a seventh of the time. Files that the build leaves out
+# build compiles (scripts/unity_batches.py): the headers of a batch are read once. Files that the build leaves out
 # (a plug-in without its runtime's headers here) cannot be read, nor can those with LibTorch's headers: clang 14 does not take
 # them in C++20 with libstdc++ 12.
 set -euo pipefail
