@@ -17,6 +17,14 @@ Pool& known_pool(Opaque pool) {
   return found->second;
 }
 
+void trim(Pool& pool, std::uint64_t keep) {
+  const std::uint64_t wanted = pool.used > keep ? pool.used : keep;
+  const std::uint64_t left = (wanted + kPoolStep - 1) / kPoolStep * kPoolStep;
+  if (left >= pool.reserved) return;
+  in_use[pool.device] -= pool.reserved - left;
+  pool.reserved = left;
+}
+
 Opaque add(Opaque graph, const Opaque* dependencies, std::size_t count) {
   const Opaque node = handle();
   nodes[node] = {{dependencies, dependencies + count}, graph};
@@ -134,23 +142,19 @@ EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) 
 EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
   const Preemption preemption;
   const std::lock_guard lock(mutex);
-  Pool& of = known_pool(pool);
-  const std::uint64_t wanted = of.used > keep ? of.used : keep;
-  const std::uint64_t left = (wanted + kPoolStep - 1) / kPoolStep * kPoolStep;
-  if (left < of.reserved) {
-    in_use[of.device] -= of.reserved - left;
-    of.reserved = left;
-  }
+  trim(known_pool(pool), keep);
   return kSuccess;
 }
 EXPORTED Result cuMemPoolDestroy(Opaque pool) {
   const Preemption preemption;
-  cuMemPoolTrimTo(pool, 0);
+  // Both at once: what another thread waits for in between would be given back to a pool that is then forgotten.
   const std::lock_guard lock(mutex);
-  if (pools[pool].used == 0)
+  Pool& gone = known_pool(pool);
+  trim(gone, 0);
+  if (gone.used == 0)
     pools.erase(pool);
   else
-    pools[pool].is_destroyed = true;
+    gone.is_destroyed = true;
   return kSuccess;
 }
 EXPORTED Result cuMemPoolGetAttribute(Opaque pool, int attribute, void* value) {
