@@ -6,6 +6,8 @@
 Functions of libcuda by name, no toolkit. Sizes are odd on purpose: what the driver rounds up is the ledger's to know.
 """
 import ctypes
+import mmap
+import subprocess
 import sys
 
 from nvml_sampler import Sampler
@@ -34,6 +36,14 @@ class PoolProperties(ctypes.Structure):
 
 class Access(ctypes.Structure):
     _fields_ = [("location", Location), ("flags", ctypes.c_int)]
+
+
+class AllocationNode(ctypes.Structure):
+    _fields_ = [("pool", PoolProperties), ("access", Pointer), ("accesses", Size), ("bytes", Size), ("address", Address)]
+
+
+class IpcHandle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 64)]
 
 
 GPU = Location(1, 0)
@@ -107,6 +117,26 @@ def by_handle():
     return space, handle, size
 
 
+def registered():
+    pages = mmap.mmap(-1, 200 * MIB)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    call("cuMemHostRegister_v2", Pointer(address), Size(200 * MIB), 0)
+    return pages, address
+
+
+def by_graph():
+    """Two nodes that allocate and none that frees: the memory is there from the launch on, until somebody frees it."""
+    graph, addresses = made(Pointer, "cuGraphCreate", 0), []
+    for size in (90 * MIB + 9, 33 * MIB):
+        node = AllocationNode(PoolProperties(1, 0, GPU), None, 0, size, 0)
+        made(Pointer, "cuGraphAddMemAllocNode", graph, None, Size(0), ctypes.byref(node))
+        addresses.append(Address(node.address))
+    run = made(Pointer, "cuGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
+    call("cuGraphLaunch", run, None)
+    call("cuCtxSynchronize")
+    return graph, run, addresses
+
+
 def pinned():
     return [made(Pointer, "cuMemHostAlloc", Size(200 * MIB), 0)]
 
@@ -148,6 +178,42 @@ def free_by_handle(all_of_it):
     call("cuMemAddressFree", space, Size(size))
 
 
+def free_registered(both):
+    call("cuMemHostUnregister", Pointer(both[1]))
+
+
+def free_by_graph(all_of_it):
+    graph, run, addresses = all_of_it
+    for address in addresses:
+        call("cuMemFreeAsync", address, None)
+    call("cuCtxSynchronize")
+    call("cuGraphExecDestroy", run)
+    call("cuGraphDestroy", graph)
+    call("cuDeviceGraphMemTrim", 0)
+
+
+def export():
+    """The other process of imported(): holds 170 MiB that it says the handle of, until its input ends."""
+    call("cuInit", 0)
+    call("cuCtxSetCurrent", made(Pointer, "cuDevicePrimaryCtxRetain", 0))
+    block = made(Address, "cuMemAlloc_v2", Size(170 * MIB))
+    print(bytes(made(IpcHandle, "cuIpcGetMemHandle", block).bytes).hex(), flush=True)
+    sys.stdin.read()
+
+
+def imported():
+    other = subprocess.Popen([sys.executable, __file__, "--export"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    handle = IpcHandle((ctypes.c_ubyte * 64)(*bytes.fromhex(other.stdout.readline())))
+    return other, made(Address, "cuIpcOpenMemHandle_v2", handle, 1)
+
+
+def free_imported(both):
+    other, address = both
+    call("cuIpcCloseMemHandle", address)
+    other.stdin.close()
+    other.wait()
+
+
 def free_pinned(blocks):
     for block in blocks:
         call("cuMemFreeHost", block)
@@ -157,7 +223,8 @@ WAYS = [("cuMemAlloc", plain, free_plain), ("cuMemAllocPitch", pitch, free_plain
         ("cuArray3DCreate, flat", arrays, free_arrays), ("cuArray3DCreate, deep", arrays_3d, free_arrays),
         ("cuMipmappedArrayCreate", mipmaps, free_mipmaps), ("cuMemAllocAsync", in_order, free_in_order),
         ("cuMemAllocFromPoolAsync", in_own_pool, free_own_pool), ("cuMemCreate", by_handle, free_by_handle),
-        ("cuMemHostAlloc", pinned, free_pinned)]
+        ("cuMemHostAlloc", pinned, free_pinned), ("cuMemHostRegister", registered, free_registered),
+        ("cuGraphAddMemAllocNode", by_graph, free_by_graph), ("cuIpcOpenMemHandle", imported, free_imported)]
 
 
 def main():
@@ -185,4 +252,4 @@ def main():
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    main()
+    export() if sys.argv[1] == "--export" else main()
