@@ -35,7 +35,6 @@ else()
   find_library(HEADROOM_TINFO NAMES tinfow tinfo ncursesw REQUIRED)
   add_library(headroom_ncurses INTERFACE)
   target_include_directories(headroom_ncurses SYSTEM INTERFACE ${HEADROOM_NCURSES_INCLUDE})
-  target_compile_definitions(headroom_ncurses INTERFACE NCURSES_WIDECHAR=1 _XOPEN_SOURCE_EXTENDED)
   target_link_libraries(headroom_ncurses INTERFACE ${HEADROOM_NCURSES} ${HEADROOM_TINFO})
 
   # The history of runs. (PostgreSQL's libpq is opened at run time.)

@@ -13,7 +13,7 @@ import re
 LIBTORCH = re.compile(r"/src/inference/libtorch/(module|session|signature)\.cpp$")
 for entry in json.load(open("build/release/compile_commands.json")):
     batch = entry["file"]
-    sources = re.findall(r'#include "([^"]+)"', open(batch).read()) if "/Unity/unity_" in batch else [batch]
+    sources = re.findall(r'#include "(/[^"]+\.cpp)"', open(batch).read()) if "/build/release/unity/" in batch else [batch]
     if not all(os.path.relpath(source).startswith("src/") for source in sources):
         continue
     readable = [source for source in sources if not LIBTORCH.search(source)]

@@ -9,7 +9,8 @@ seconds=${FUZZ_SECONDS:-20}
 cmake --preset asan ${CMAKE_LAUNCHER:-} >/dev/null
 cmake --build --preset asan --target fuzzers --parallel "$(nproc)"
 runs=$PWD/build/asan/fuzz_runs
-for fuzzer in "$PWD"/build/asan/fuzz/*_fuzzer; do
+run_one() {
+  local fuzzer=$1 name work seeds
   name=$(basename "$fuzzer" _fuzzer)
   work=$runs/$name
   [ -z "${FUZZ_SEED:-}" ] || rm -rf "$work"
@@ -22,7 +23,10 @@ for fuzzer in "$PWD"/build/asan/fuzz/*_fuzzer; do
     -seed="${FUZZ_SEED:-0}" "$work" "$seeds") >"$runs/$name.log" 2>&1 || {
     tail -n 60 "$runs/$name.log" | cut -c1-300
     echo "the $name fuzzer found something: $runs/$name.log"
-    exit 1
+    return 255  # no other begins
   }
-done
+}
+export -f run_one
+export runs seconds
+printf '%s\0' "$PWD"/build/asan/fuzz/*_fuzzer | xargs -0 -P "$(nproc)" -I{} bash -c 'run_one {}' || exit 1
 echo "no fuzzer found anything"

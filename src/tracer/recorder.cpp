@@ -18,11 +18,11 @@ namespace {
   return state;
 }
 
-// The bounds of this library, from the linker.
+// The bounds of this library, from the linker; of its names for the end, one that lld has, too.
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern "C" const char __etext[] __attribute__((visibility("hidden")));
+extern "C" const char _etext[] __attribute__((visibility("hidden")));
 bool is_tracer_code(std::uint64_t pc) {
-  return pc >= reinterpret_cast<std::uint64_t>(__ehdr_start) && pc < reinterpret_cast<std::uint64_t>(__etext);
+  return pc >= reinterpret_cast<std::uint64_t>(__ehdr_start) && pc < reinterpret_cast<std::uint64_t>(_etext);
 }
 
 // Destructors of the C library's own may run after the thread's end was seen.
