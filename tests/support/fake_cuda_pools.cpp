@@ -147,7 +147,8 @@ EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
 }
 EXPORTED Result cuMemPoolDestroy(Opaque pool) {
   const Preemption preemption;
-  // Both at once: what another thread waits for in between would be given back to a pool that is then forgotten.
+  // Both at once: what another thread waits for in between would be given back to a pool that is then
+  // forgotten.
   const std::lock_guard lock(mutex);
   Pool& gone = known_pool(pool);
   trim(gone, 0);

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Puts the sources of src/ together for clang-tidy, which takes most of its time for the headers of what it reads.
+
+    lint_batches.py BUILD FOLDER
+
+BUILD has the compile_commands.json of a build, in batches or not. Sources that are compiled with the same flags are put into batches
+across targets (unity_batches.py), larger ones than a build's. FOLDER gets them, and a compile_commands.json of its own, whose files
+are printed. Files that the build leaves out (a plug-in without its runtime's headers here) cannot be read, nor can those with
+LibTorch's headers: clang 14 does not take them in C++20 with libstdc++ 12.
+"""
+import json
+import os
+import pathlib
+import re
+import shlex
+import sys
+
+import unity_batches
+
+UNREADABLE = re.compile(r"/src/inference/libtorch/(module|session|signature)\.cpp$")
+ALONE = re.compile(r"/(demangle|terminal_screen)\.cpp$|/src/tracer/")  # what they include has names of ours; in variants of one thing
+MOST_FILES, MOST_LINES = 60, 6000
+
+
+def flags_of(entry):
+    """What the source means depends on: the compiler's arguments without the files."""
+    words, kept = shlex.split(entry["command"]), []
+    skip = {"-o": 1, "-c": 1, "-MF": 1, "-MT": 1, "-MD": 0}
+    i = 1
+    while i < len(words):
+        if words[i] in skip:
+            i += 1 + skip[words[i]]
+            continue
+        # Of a library its own name, whether it is for a shared one, and how fast it is to be change nothing that is looked for.
+        if not re.match(r"-D\w+_EXPORTS$|-O\d$|-fPI[CE]$|-fvisibility", words[i]):
+            kept.append(words[i])
+        i += 1
+    return tuple(kept)
+
+
+def main():
+    build, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder.resolve()
+    groups, seen = {}, set()
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        batch = entry["file"]
+        sources = re.findall(r'#include "(/[^"]+\.cpp)"', open(batch).read()) if f"{build}/unity/" in batch else [batch]
+        for source in sources:
+            if not os.path.relpath(source).startswith("src/") or source in seen or UNREADABLE.search(source):
+                continue
+            seen.add(source)
+            groups.setdefault(flags_of(entry), []).append(source)
+    unity_batches.MOST_FILES, unity_batches.MOST_LINES = MOST_FILES, MOST_LINES
+    entries = []
+
+    def add(file, flags):
+        command = shlex.join(["clang++", *flags, "-c", str(file)])
+        entries.append({"directory": str(folder), "file": str(file), "command": command})
+    for number, (flags, sources) in enumerate(groups.items()):
+        together = [source for source in sources if source.endswith(".cpp") and not ALONE.search(source)]
+        for source in sources:
+            if source not in together:
+                add(source, flags)
+        for count, batch in enumerate(unity_batches.batches_of(sorted(together))):
+            if len(batch.sources) == 1:
+                add(batch.sources[0].path, flags)
+                continue
+            file = folder / f"batch_{number}_{count}.cpp"
+            unity_batches.write_if_new(file, batch.text())
+            add(file, flags)
+    (folder / "compile_commands.json").write_text(json.dumps(entries, indent=1))
+    # The largest first: with several processes the last is not waited for alone.
+    entries.sort(key=lambda entry: -sum(len(open(name).read()) for name in re.findall(r'#include "(/[^"]+\.cpp)"', open(entry["file"]).read())))
+    print(*(entry["file"] for entry in entries), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
