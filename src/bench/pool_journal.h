@@ -1,6 +1,7 @@
 // What a pool told of itself while a run went on: to a file, and summed for the run's figures.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,6 +33,9 @@ class PoolJournal {
 
   // By the thread that it happens on.
   void add(const pool::Event& event);
+  // Until it was told of so many loads and frees, which the pool counts before it tells of them, for at most
+  // so long.
+  void wait_for(std::int64_t loads, std::int64_t unloads, Nanoseconds at_most);
   PoolLoads take(const std::string& model);
   void write(const std::string& line);
   std::int64_t lost() const { return file_ ? file_->lost() : 0; }
@@ -39,7 +43,9 @@ class PoolJournal {
  private:
   std::optional<pool::EventFile> file_;
   std::mutex mutex_;
+  std::condition_variable added_;
   std::map<std::string, PoolLoads> loads_;
+  std::int64_t all_loads_ = 0, all_unloads_ = 0;
 };
 
 }  // namespace headroom::bench

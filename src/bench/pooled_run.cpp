@@ -76,6 +76,10 @@ class PooledRun {
 
   // Tells the last figures and frees all models. False: a load or free still hangs, with what it uses.
   bool end() {
+    // A request goes on before the pool has told of the load that it waited for.
+    constexpr Nanoseconds kAtMost{1'000'000'000};
+    const pool::Metrics so_far = pool_.metrics();
+    journal_->wait_for(so_far.loads, so_far.unloads, kAtMost);
     tell();
     watch_.reset();
     pool_.shut_down();
