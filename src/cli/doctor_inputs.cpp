@@ -25,6 +25,7 @@
 #include "doctor/run/run_findings.h"
 #include "doctor/snapshot/snapshot_findings.h"
 #include "recording/recording.h"
+#include "report/metrics_json.h"
 #include "report/report_json.h"
 #include "report/stack_text.h"
 #include "snapshot/snapshot_reader.h"
@@ -96,6 +97,24 @@ std::int64_t read_run_log(const fs::path& log, const BenchResult& run, std::vect
   return lines.value_or(0);
 }
 
+// The machine while the run was made. Returns the number of samples; 0 of a file that is not there or cannot
+// be read.
+std::size_t read_run_samples(const fs::path& file, std::vector<Finding>& findings) {
+  std::error_code code;
+  if (!fs::is_regular_file(file, code)) return 0;
+  const auto text = read_file(file, kLargestReport);
+  const auto lines = text ? report::read_metrics(*text) : tl::unexpected(text.error());
+  if (!lines) return 0;
+  doctor::MachineHistory history;
+  for (const report::MetricsLine& line : *lines) {
+    SystemSample sample = line.system;
+    sample.time = line.since_start;
+    history.add(sample);
+  }
+  if (!lines->empty()) append(findings, doctor::findings_during_run(history, file.string()));
+  return lines->size();
+}
+
 Result<std::string> read_run(const fs::path& file, std::vector<Finding>& findings) {
   auto text = read_file(file, kLargestReport);
   if (!text) return forward_error(text);
@@ -106,6 +125,10 @@ Result<std::string> read_run(const fs::path& file, std::vector<Finding>& finding
       "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
   if (const auto lines = read_run_log(file.parent_path() / "run.log", *result, findings); lines > 0)
     words += " with its log of " + counted(lines, "line", "lines");
+  if (const std::size_t samples = read_run_samples(file.parent_path() / "metrics.jsonl", findings);
+      samples > 0)
+    words +=
+        fmt::format(", {} of the machine", counted(static_cast<std::int64_t>(samples), "sample", "samples"));
   return words;
 }
 

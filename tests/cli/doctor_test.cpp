@@ -113,6 +113,34 @@ TEST_F(Doctor, OfARunItsLogIsReadToo) {
                                  HasSubstr("All models of the run came through all the same.")));
 }
 
+// The machine while a run was made: how memory grows as models are loaded is no leak.
+TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder_ / "typical");
+  fs::copy_file(fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/typical/report.json",
+                folder_ / "typical/report.json");
+  std::string samples, watched;
+  for (std::int64_t i = 0; i < 120; ++i) {
+    const std::string figures = fmt::format(
+        R"("ram_total_bytes":8000000000,"ram_available_bytes":{},"ram_used_bytes":{},"swap_total_bytes":0}})",
+        4'000'000'000 - i * 30'000'000, 4'000'000'000 + i * 30'000'000);
+    samples +=
+        fmt::format(R"({{"time_ns":{},"phase":"setup","model":"a",)", i * 500'000'000) + figures + "\n";
+    watched += fmt::format(R"({{"time_ns":{},)", i * 500'000'000) + figures + "\n";
+  }
+  write_text(folder_ / "typical/metrics.jsonl", samples);
+  const CommandResult result = run({"typical"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("[no-swap-no-reserve]"), HasSubstr("typical/metrics.jsonl: 409.8 MiB"),
+                    HasSubstr("120 samples of the machine"), Not(HasSubstr("[memory-"))));
+  write_text(folder_ / "watch.jsonl", watched);
+  EXPECT_THAT(run({"watch.jsonl"}).out, HasSubstr("[memory-running-out]"));
+  // One that cannot be read is left out: the report is what was asked for.
+  write_text(folder_ / "typical/metrics.jsonl", "no samples\n");
+  EXPECT_THAT(run({"typical"}).out, Not(HasSubstr("samples of the machine")));
+}
+
 TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
   const std::filesystem::path golden =
       std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report/fallen";

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "doctor/machine/machine_finding.h"
 
 namespace headroom::doctor {
@@ -32,6 +36,17 @@ std::vector<Finding> machine_findings(const MachineHistory& history, const std::
     for (Evidence& evidence : found->evidence) evidence.file = name;
     findings.push_back(std::move(*found));
   }
+  return findings;
+}
+
+std::vector<Finding> findings_during_run(const MachineHistory& history, const std::string& name) {
+  // A model that the kernel killed is the report's model-out-of-memory.
+  constexpr std::array<std::string_view, 5> kOfTheRun = {
+      "memory-running-out", "memory-grows", "growth-levelled-off", "throttled", "kernel-oom-kill"};
+  std::vector<Finding> findings = machine_findings(history, name);
+  std::erase_if(findings, [&](const Finding& finding) {
+    return std::find(kOfTheRun.begin(), kOfTheRun.end(), finding.id) != kOfTheRun.end();
+  });
   return findings;
 }
 
