@@ -132,7 +132,7 @@ TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
   const CommandResult result = run({"typical"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out,
-              AllOf(HasSubstr("[no-swap-no-reserve]"), HasSubstr("typical/metrics.jsonl: 409.8 MiB"),
+              AllOf(HasSubstr("[no-swap-no-reserve]"), HasSubstr("typical/metrics.jsonl: 410.1 MiB"),
                     HasSubstr("120 samples of the machine"), Not(HasSubstr("[memory-"))));
   write_text(folder_ / "watch.jsonl", watched);
   EXPECT_THAT(run({"watch.jsonl"}).out, HasSubstr("[memory-running-out]"));
