@@ -210,6 +210,13 @@ TriedCure judge(CureSettings settings, std::string command, const analysis::Mode
   std::string_view first = first_words(tried.verdict, larger);
   if (is_mixed && smaller) first = "the largest peak falls, and another grows";
   if (is_mixed && !smaller && !larger) first = "one peak falls, and another grows";
+  // Medians that far apart are no likeness: the runs of one side differ by as much.
+  constexpr double kFarApart = 0.1;
+  const bool is_far = std::any_of(tried.figures.begin(), tried.figures.end(), [](const TriedFigure& figure) {
+    return figure.name.ends_with("_peak_bytes") && std::abs(figure.after / figure.before - 1) >= kFarApart;
+  });
+  if (tried.verdict == CureVerdict::no_difference && !is_mixed && is_far)
+    first = "it cannot be told, runs of one thing differ too much (--repeat 9 makes more of them)";
   tried.sentence = fmt::format("{}: {}", first, words);
   return tried;
 }

@@ -90,6 +90,11 @@ TEST(CureTrials, TheVerdictIsThatOfTheNoise) {
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 220 * kMiB)}).verdict, CureVerdict::worse);
   EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 200 * kMiB, false), change("latency", 1e6, 2e6)}).verdict,
             CureVerdict::worse);
+  // A large step that runs of one thing make, too, is no likeness.
+  EXPECT_THAT(verdict({change("run_peak", 400 * kMiB, 180 * kMiB, false)}).sentence,
+              testing::StartsWith("it cannot be told, runs of one thing differ too much"));
+  EXPECT_THAT(verdict({change("run_peak", 400 * kMiB, 390 * kMiB, false)}).sentence,
+              testing::StartsWith("no difference beyond that of runs of one thing"));
   // One peak falls and the other grows: the larger decides, and not by a per cent.
   const auto mixed = [&](double load) {
     return verdict({change("run_peak", 200 * kMiB, 210 * kMiB), change("load_peak", 300 * kMiB, load * kMiB)})
