@@ -47,8 +47,8 @@ lint: deps-test  ## formatting, layering, local paths, clang-tidy
 	@scripts/check_no_local_paths.sh
 	@scripts/run_clang_tidy.sh
 
-sanitize: deps-test  ## the tests under AddressSanitizer and UBSan
-	@cmake --preset asan $(LAUNCHER)
+sanitize: deps-test  ## the tests under AddressSanitizer and UBSan (SANITIZE=-DHEADROOM_COMMAND_TESTS=OFF: without those of the command line)
+	@cmake --preset asan $(LAUNCHER) $(or $(SANITIZE),-DHEADROOM_COMMAND_TESTS=ON)
 	@cmake --build --preset asan --parallel $(JOBS)
 	@scripts/run_tests.sh build/asan
 
