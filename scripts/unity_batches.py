@@ -38,26 +38,19 @@ def words_of(text):
 
 
 @functools.lru_cache(maxsize=None)
-def header_words(name, folder):
-    """Of a header of the project, as it is named in a file of that folder, and of those that it includes itself."""
-    for root in (folder, ROOT / "src", ROOT / "tests"):
-        file = root / name
-        if file.is_file():
-            text = file.read_text()
-            return frozenset(words_of(text)).union(*(header_words(deeper, file.parent) for deeper in INCLUDED.findall(text)))
-    return frozenset()
-
-
-@functools.lru_cache(maxsize=None)
-def header_declarations(name, folder):
-    """What such a header and those that it includes declare in a namespace, which is at the beginning of a line."""
-    for root in (folder, ROOT / "src", ROOT / "tests"):
-        file = root / name
-        if file.is_file():
-            text = file.read_text()
-            own = {name for line in text.split("\n") for name in declared_in(line)}
-            return frozenset(own).union(*(header_declarations(deeper, file.parent) for deeper in INCLUDED.findall(text)))
-    return frozenset()
+def header_names(name, folder):
+    """Of a header of the project, as it is named in a file of that folder, and of those that it includes itself: all words, and what
+    is declared in a namespace, which is at the beginning of a line."""
+    file = next((root / name for root in (folder, ROOT / "src", ROOT / "tests") if (root / name).is_file()), None)
+    if file is None:
+        return frozenset(), frozenset()
+    text = file.read_text()
+    words = words_of(text)
+    declared = {name for line in text.split("\n") for name in declared_in(line)}
+    for deeper in INCLUDED.findall(text):
+        more = header_names(deeper, file.parent)
+        words, declared = words | more[0], declared | more[1]
+    return frozenset(words), frozenset(declared)
 
 
 def declared_in(line):
@@ -95,9 +88,9 @@ class Source:
             conditions += line.startswith("#if") - line.startswith("#endif")
             if line.startswith("#include ") and conditions == 0:
                 self.includes.append(self.include(line))
-        names = INCLUDED.findall(text)
-        self.words = words_of(text).union(*(header_words(name, path.parent) for name in names))
-        declared = frozenset().union(*(header_declarations(name, path.parent) for name in names))
+        headers = [header_names(name, path.parent) for name in INCLUDED.findall(text)]
+        self.words = words_of(text).union(*(words for words, _ in headers))
+        declared = set().union(*(names for _, names in headers))
         text = COMMENT.sub(" ", text)
         elsewhere = set(re.findall(r"(?:\.|->|::)\s*(\w+)", text) + re.findall(r"(\w+)::", text))
         self.renamable = self.own - self.macros - declared - elsewhere

@@ -97,22 +97,23 @@ std::int64_t read_run_log(const fs::path& log, const BenchResult& run, std::vect
   return lines.value_or(0);
 }
 
-// The machine while the run was made. Returns the number of samples; 0 of a file that is not there or cannot
-// be read.
-std::size_t read_run_samples(const fs::path& file, std::vector<Finding>& findings) {
+// The machine while the run was made, told in words; empty of a file that is not there. The report is what
+// was asked for, so one that cannot be read is no error, but said.
+std::string read_run_samples(const fs::path& file, std::vector<Finding>& findings) {
   std::error_code code;
-  if (!fs::is_regular_file(file, code)) return 0;
+  if (!fs::is_regular_file(file, code)) return {};
   const auto text = read_file(file, kLargestReport);
   const auto lines = text ? report::read_metrics(*text) : tl::unexpected(text.error());
-  if (!lines) return 0;
+  if (!lines) return fmt::format("; its {} is left out: {}", file.filename().string(), lines.error().why);
+  if (lines->empty()) return {};
   doctor::MachineHistory history;
   for (const report::MetricsLine& line : *lines) {
     SystemSample sample = line.system;
     sample.time = line.since_start;
     history.add(sample);
   }
-  if (!lines->empty()) append(findings, doctor::findings_during_run(history, file.string()));
-  return lines->size();
+  append(findings, doctor::findings_during_run(history, file.string()));
+  return ", " + counted(history.samples, "sample", "samples") + " of the machine";
 }
 
 Result<std::string> read_run(const fs::path& file, std::vector<Finding>& findings) {
@@ -125,10 +126,7 @@ Result<std::string> read_run(const fs::path& file, std::vector<Finding>& finding
       "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
   if (const auto lines = read_run_log(file.parent_path() / "run.log", *result, findings); lines > 0)
     words += " with its log of " + counted(lines, "line", "lines");
-  if (const std::size_t samples = read_run_samples(file.parent_path() / "metrics.jsonl", findings);
-      samples > 0)
-    words +=
-        fmt::format(", {} of the machine", counted(static_cast<std::int64_t>(samples), "sample", "samples"));
+  words += read_run_samples(file.parent_path() / "metrics.jsonl", findings);
   return words;
 }
 

@@ -216,7 +216,7 @@ TriedCure judge(CureSettings settings, std::string command, const analysis::Mode
     return figure.name.ends_with("_peak_bytes") && std::abs(figure.after / figure.before - 1) >= kFarApart;
   });
   if (tried.verdict == CureVerdict::no_difference && !is_mixed && is_far)
-    first = "it cannot be told, runs of one thing differ too much (--repeat 9 makes more of them)";
+    first = "it cannot be told, runs of one thing differ too much (more of them, --repeat N, may tell)";
   tried.sentence = fmt::format("{}: {}", first, words);
   return tried;
 }

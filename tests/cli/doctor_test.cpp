@@ -136,9 +136,12 @@ TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
                     HasSubstr("120 samples of the machine"), Not(HasSubstr("[memory-"))));
   write_text(folder_ / "watch.jsonl", watched);
   EXPECT_THAT(run({"watch.jsonl"}).out, HasSubstr("[memory-running-out]"));
-  // One that cannot be read is left out: the report is what was asked for.
+  // One that cannot be read is left out and named: the report is what was asked for.
   write_text(folder_ / "typical/metrics.jsonl", "no samples\n");
-  EXPECT_THAT(run({"typical"}).out, Not(HasSubstr("samples of the machine")));
+  const CommandResult damaged = run({"typical"});
+  EXPECT_EQ(damaged.exit_code, 0);
+  EXPECT_THAT(damaged.out, AllOf(HasSubstr("its metrics.jsonl is left out: line 1:"),
+                                 Not(HasSubstr("samples of the machine"))));
 }
 
 TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {
