@@ -36,6 +36,19 @@ std::optional<std::filesystem::path> dependency_file(const std::string& relative
 std::optional<std::filesystem::path> opencv_example(const std::string& relative_path);
 std::string absent_message(const std::string& what);
 
+// Under a sanitizer or an emulator, where all takes 10 to 60 times as long.
+#if defined(HEADROOM_SANITIZED) || defined(HEADROOM_EMULATED)
+inline constexpr bool kIsSlowBuild = true;
+#else
+inline constexpr bool kIsSlowBuild = false;
+#endif
+// For a test of a rate over thousands of trials, or of one search that takes minutes: what it says is the
+// same of every build, and other tests run the same code there.
+inline constexpr const char* kOnlyInPlainBuilds =
+    "of arithmetic, the same in every build: a plain one has it";
+// How many of `times` repetitions a build makes of what holds each time by itself.
+constexpr int repetitions(int times) { return kIsSlowBuild ? (times + 9) / 10 : times; }
+
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, const std::string& text);
 

@@ -13,6 +13,9 @@
 namespace headroom::analysis {
 namespace {
 
+// Runs of very many lengths: each is 1 + a 64th longer than the one before.
+constexpr std::int64_t kLengthStep = test::kIsSlowBuild ? 6 : 64;
+
 SeriesGrowth growth(const std::vector<std::int64_t>& bytes) {
   std::vector<std::int64_t> cycles(bytes.size());
   std::iota(cycles.begin(), cycles.end(), 1);
@@ -128,7 +131,7 @@ auto container(double factor, double capacity = 400) {
 }
 
 TEST(Growth, AContainerThatDoublesLeaksHoweverLongTheRun) {
-  for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / 64)
+  for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double capacity : {250.0, 300.0, 400.0, 450.0}) {
       const LeakVerdict verdict = watched(cycles, container(2, capacity));
       ASSERT_EQ(verdict.growth, Growth::leak) << cycles << " cycles, from " << capacity << " bytes";
@@ -142,7 +145,7 @@ TEST(Growth, AContainerThatDoublesLeaksHoweverLongTheRun) {
 
 // Hash tables go to the next of their primes, 2.0 to 2.3 times as many.
 TEST(Growth, AContainerThatGrowsByMoreIsNeverSaidToStay) {
-  for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / 64)
+  for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double factor : {1.5, 2.3})
       ASSERT_GE(watched(cycles, container(factor)).growth, Growth::grew_late)
           << cycles << " cycles, times " << factor;
@@ -150,7 +153,7 @@ TEST(Growth, AContainerThatGrowsByMoreIsNeverSaidToStay) {
 
 // 256 keys, each kept when it comes the first time: the last ones come late and are a 256th of it all.
 TEST(Growth, ACacheThatFillsUpWithEverRarerKeysIsNoLeak) {
-  for (unsigned seed = 1; seed <= 60; ++seed) {
+  for (unsigned seed = 1; seed <= static_cast<unsigned>(test::repetitions(60)); ++seed) {
     std::mt19937 random(seed);
     std::vector<bool> known(256);
     std::vector<std::int64_t> live;
@@ -181,7 +184,7 @@ std::int64_t noise(std::int64_t cycle) { return (cycle * 7919 % 13) << 20; }
 // Each time it no longer fits, the other place gets the new memory, and the old is released.
 TEST(CycleWatch, AContainerThatGrowsByTurnsFromTwoPlacesLeaks) {
   for (const double factor : {2.0, 1.5})
-    for (std::int64_t cycles = 33; cycles < 5200; cycles += 1 + cycles / 32) {
+    for (std::int64_t cycles = 33; cycles < 5200; cycles += 1 + cycles / kLengthStep) {
       const auto live = [&](std::int64_t cycle) {
         std::vector<std::int64_t> bytes{noise(cycle), 0, 0};
         double capacity = 400;
@@ -204,7 +207,7 @@ TEST(CycleWatch, AContainerThatGrowsByTurnsFromTwoPlacesLeaks) {
 
 // Two settings that a program goes back and forth between, and buffers as large as was ever asked for.
 TEST(CycleWatch, TurnsThatDoNotGrowAreNoLeak) {
-  for (unsigned seed = 1; seed <= 300; ++seed) {
+  for (unsigned seed = 1; seed <= static_cast<unsigned>(test::repetitions(300)); ++seed) {
     std::mt19937 random(seed);
     std::vector<std::vector<std::int64_t>> live;
     std::int64_t setting = 0;

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "support/test_support.h"
+
 namespace headroom::analysis {
 namespace {
 
@@ -63,6 +65,7 @@ TEST(PercentileBound, NeedsExactlyLoadGensNumberOfSamples) {
 }
 
 TEST(PercentileBound, IsWhatTheBinomialDistributionSays) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   for (const double p : {0.5, 0.9, 0.97, 0.99})
     for (std::int64_t n = 1; n <= 2000; n = n * 9 / 8 + 1) {
       const auto values = one_to(n);

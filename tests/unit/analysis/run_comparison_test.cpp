@@ -12,6 +12,7 @@
 #include "analysis/metric_change.h"
 #include "analysis/metric_gate.h"
 #include "runs_of_a_model.h"
+#include "support/test_support.h"
 
 namespace headroom::analysis {
 namespace {
@@ -485,6 +486,7 @@ double run_metrics_latency(const ComparedModel& model) {
 // Of one thing at all: the figures that make the verdict have 5 % of false alarms together, however much they
 // have in common.
 TEST(CompareRuns, AllThatIsJudgedKeepsThePromiseTogether) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 400;
   for (const unsigned runs : {3U, 8U}) {
     int alarms = 0;

@@ -114,6 +114,7 @@ std::int64_t largest_estimate(recording::Recording& recording) {
 }
 
 TEST(SampledPeak, OfSteadyChurnIsUnbiased) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   const test::TemporaryFolder folder;
   Estimates peak, blocks, even, even_own, stack, before;
   int within_one = 0, within_two = 0;

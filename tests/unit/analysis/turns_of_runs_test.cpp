@@ -7,6 +7,7 @@
 #include <random>
 
 #include "runs_of_a_model.h"
+#include "support/test_support.h"
 
 namespace headroom::analysis {
 namespace {
@@ -42,7 +43,7 @@ struct InStepRuns {
 };
 
 TEST(TurnsOfRuns, OnePairTellsThreePercentOnAMachineThatMovesByAFactorOfTwo) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(20)); ++seed) {
     const MetricChange slower = InStepRuns(1, 1.03, 1000, true, seed).latency();
     EXPECT_TRUE(slower.was_in_step && slower.is_judged && slower.differs && slower.is_worse());
     EXPECT_NEAR(slower.ratio, 1.03, 0.005);

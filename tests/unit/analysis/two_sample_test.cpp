@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/series_comparison.h"
+#include "support/test_support.h"
 
 namespace headroom::analysis {
 namespace {
@@ -86,6 +87,7 @@ TEST(SignedRanks, AgreesWithAWorkedExample) {
 }
 
 TEST(SignedRanks, HaveTheFalseAlarmsThatTheyPromiseAndSeeBeyondANeighbour) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   std::mt19937 random(19);
   std::normal_distribution<double> normal;
   std::bernoulli_distribution meets_a_neighbour(0.2);
@@ -119,6 +121,7 @@ TEST(BetweenMedians, IsNotMovedByOneValueThatIsFarOff) {
 
 // Of values whose spread is above the allowance: the promise holds with as few as three a side.
 TEST(BetweenMedians, HasNoMoreFalseAlarmsThanItPromises) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 4000;
   for (const std::size_t runs : {3, 4, 5, 10, 20}) {
     std::mt19937 random(11);
@@ -153,6 +156,7 @@ double false_alarms(std::size_t runs_a, std::size_t runs_b, double spread_a,
 
 // Groups of unequal size and spread: 45 % of false alarms where all distances counted together.
 TEST(BetweenMedians, CountsTheSpreadOfEachGroup) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   for (const auto& [a, b] : {std::pair<std::size_t, std::size_t>{10, 3}, {20, 3}, {8, 8}, {3, 3}, {10, 10}})
     for (const double spread : {0.2, 1.0})
       EXPECT_LT(false_alarms(a, b, spread,
@@ -164,6 +168,7 @@ TEST(BetweenMedians, CountsTheSpreadOfEachGroup) {
 }
 
 TEST(Pooled, HasTheFalseAlarmsThatItPromisesWithASingleValueOnASide) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   for (const auto& [a, b] : {std::pair<std::size_t, std::size_t>{10, 1}, {3, 1}, {10, 3}}) {
     const double share = false_alarms(
         a, b, 1,
@@ -176,6 +181,7 @@ TEST(Pooled, HasTheFalseAlarmsThatItPromisesWithASingleValueOnASide) {
 // 20 means of samples each of which is like the one before: from noise to what moves as slowly as a machine's
 // memory does. Welch's test alone has 25 and 42 % of false alarms of the last two where 0.2 % were asked for.
 TEST(WelchOfSeries, KnowsThatNeighboursAreAlike) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 500, kBatches = 20;
   std::mt19937 random(17);
   std::normal_distribution<double> normal;
@@ -272,6 +278,7 @@ TEST_F(CompareSeries, WhatLiesFarApartDiffersHoweverSlowlyItMoves) {
 
 // From noise to a walk that never comes back: hardly any pair of one thing is told as changed.
 TEST_F(CompareSeries, SlowSeriesAreNotTakenForChanges) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 300;
   for (const double alike : {0.0, 0.9, 0.99, 0.999, 1.0}) {
     int alarms = 0, doubts = 0;

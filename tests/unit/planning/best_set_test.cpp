@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "random_budget.h"
+#include "support/test_support.h"
 
 namespace headroom::planning {
 namespace {
@@ -121,6 +122,7 @@ TEST(BestSet, ASearchThatIsCutShortSaysSo) {
 
 // No clock decides: the work is bounded, so the answer is the same on every machine.
 TEST(BestSet, TwoHundredComponentsEndAndSayThatTheyAreNotProven) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   std::mt19937 random(9);
   Budget budget = test::random_budget(random, {200, true, true});
   for (BudgetComponent& component : budget.components) {

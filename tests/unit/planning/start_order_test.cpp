@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "random_budget.h"
+#include "support/test_support.h"
 
 namespace headroom::planning {
 namespace {
@@ -41,7 +42,7 @@ std::vector<bool> started_of(const Occupancy& occupancy) {
 TEST(StartOrder, NoOrderIsBetterWithGroupsAndDependencies) {
   std::mt19937 random(1);
   std::size_t improved = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < test::repetitions(3000); ++i) {
     const Budget budget =
         test::random_budget(random, {2 + random() % 5, random() % 2 == 0, random() % 2 == 0});
     const Occupancy occupancy(budget);
@@ -56,7 +57,7 @@ TEST(StartOrder, NoOrderIsBetterWithGroupsAndDependencies) {
     ASSERT_FALSE(is_by_start && can_start_within(occupancy, occupancy.all(), lowest - Bytes{1}));
     if (peak_of_start(occupancy, best) < peak_of_start(occupancy, given_start_order(occupancy))) ++improved;
   }
-  EXPECT_GT(improved, 300U);  // else the test shows nothing
+  EXPECT_GT(improved, test::kIsSlowBuild ? 30U : 300U);  // else the test shows nothing
 }
 
 TEST(StartOrder, WithoutGroupsItIsByLoadPeakMinusRun) {

@@ -8,6 +8,7 @@
 #include "../../../bench/model_pool_optimum.h"
 #include "../../../bench/model_pool_simulation.h"
 #include "../../../bench/model_pool_traces.h"
+#include "support/test_support.h"
 
 namespace headroom::bench {
 namespace {
@@ -69,6 +70,7 @@ TEST(EvictionOptimum, KeepsWhatIsSlowToLoad) {
 
 // On simulated requests, without a clock: the same on every machine.
 TEST(EvictionOptimum, ThePoolComesNearWhereTheSmallestAreAskedForMost) {
+  if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   std::vector<SimulatedModel> models;
   for (const auto& [load_ms, mib] : {std::pair{28, 10},
                                      {15, 9},

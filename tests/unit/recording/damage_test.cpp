@@ -122,7 +122,7 @@ TEST(Damage, EveryBitOfTheHeaderAndManyOthersFlipped) {
   for (std::size_t at = 0; at < sizeof(FileHeader); ++at)
     for (unsigned bit = 0; bit < 8; ++bit) flip(at, bit);
   std::mt19937 random(20261121);
-  for (int i = 0; i < 3000; ++i)
+  for (int i = 0; i < test::repetitions(3000); ++i)
     flip(kHeaderBytes + random() % (good.size() - kHeaderBytes), static_cast<unsigned>(random() % 8));
   EXPECT_EQ(test::read_text(path), good);
 }

@@ -185,7 +185,7 @@ TEST(RecordingHtml, ARangeNamedAnewEachStepAndEndlessNamesDoNotSwellThePage) {
   auto analysis = analysis::analyze_recording(*opened, {});
   const PageMoments moments = take_page_moments(*opened, analysis);
   const FrameNames long_names = [](std::uint64_t address) {
-    return std::vector{std::to_string(address) + std::string(100'000, 'T')};
+    return std::vector{std::to_string(address) + std::string(test::repetitions(100'000), 'T')};
   };
   const auto page = recording_to_html(
       {"steps.hrec", opened->info(), opened->stacks(), analysis, long_names, {}, false}, moments);

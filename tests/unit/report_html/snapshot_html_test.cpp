@@ -107,7 +107,7 @@ TEST(SnapshotHtml, EveryMomentAddsUpByPlaceAndIsThatOfTheAnalysis) {
 
 // Stacks and segments beyond what a page should hold.
 TEST(SnapshotHtml, TheSizeOfThePageIsBounded) {
-  constexpr std::uint32_t kStacks = 5000, kFrames = 500;
+  constexpr std::uint32_t kStacks = 5000, kFrames = test::repetitions(500);
   test::CachingAllocatorModel model;
   for (std::uint32_t i = 0; i < kStacks; ++i) (void)model.allocate(11 << 20, i + 1);  // a segment each
   snapshot::Snapshot snapshot = model.take();
