@@ -173,6 +173,9 @@ std::vector<Flag> phase_flags() {
              group),
       value("in-step", FlagKind::text, "NAME",
             "take turns, frame by frame, with the other run of that name: for headroom diff", group),
+      ranged(value("repeat", FlagKind::integer, "N",
+                   "make so many runs, one after the other, a folder each: for headroom diff", group, "1"),
+             1, 1000),
       toggle("skip-setup", "use what an earlier setup prepared", group),
       toggle("skip-inference", "only set up", group),
       also(value("prepared-dir", FlagKind::text, "DIR", "where the setup phase leaves its data", group,
@@ -377,6 +380,7 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   options.layers = values.toggle("layers");
   options.aslr = values.toggle("aslr");
   text("in-step", options.in_step);
+  integer("repeat", options.repeat);
   if (values.has("pool")) options.pool = *parse_size(values.text("pool"));
   if (values.has("pool-threads")) options.pool_threads = values.integer("pool-threads");
   options.skip_setup = values.toggle("skip-setup");
@@ -389,6 +393,9 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   if (options.skip_setup && options.skip_inference)
     return usage_error("--skip-setup and --skip-inference together leave nothing to do", "",
                        "give one of them");
+  if (options.repeat > 1 && options.json)
+    return usage_error("--repeat and --json cannot be had together",
+                       "standard output would hold several reports", "read report.json of each run's folder");
   if (auto read = read_models(values, options); !read) return forward_error(read);
   warn_of_threads(options.threads, warnings);
   for (const ModelSpec& model : options.models)

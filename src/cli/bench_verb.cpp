@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -59,6 +60,20 @@ Status check_writable(const std::string& folder, const std::string& flag) {
                      fmt::format("choose a writable place with --{}", flag));
 }
 
+// As many runs as --repeat says, each with a folder of its own. A model that fails fails its run, and the
+// next one is made all the same; wrong use, an interruption and a setup that failed end them all.
+Result<int> make_runs(const BenchOptions& options, const std::string& command,
+                      const std::vector<std::string>& warnings) {
+  int worst = 0;
+  for (int number = 1; number <= options.repeat; ++number) {
+    if (options.repeat > 1) log::info("run {} of {}", number, options.repeat);
+    auto code = bench::run_bench(options, command, warnings);
+    if (!code || *code > 1) return code;
+    worst = std::max(worst, *code);
+  }
+  return worst;
+}
+
 Result<int> run(const std::vector<std::string>& arguments) {
   auto command_line = parse_flags(bench_verb(), arguments);
   if (!command_line) return forward_error(command_line);
@@ -87,7 +102,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   if (!code) ::setenv("HEADROOM_ENGINE_CACHE", engines.c_str(), 0);
   std::vector<std::string> command{"headroom", "bench"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return bench::run_bench(*options, shell_command(command), warnings);
+  return make_runs(*options, shell_command(command), warnings);
 }
 
 }  // namespace

@@ -75,12 +75,14 @@ std::string counted(std::int64_t count, const char* one, const char* many) {
   return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", trace::grouped(count), many);
 }
 
+const std::string& reason(const Error& error) { return error.why.empty() ? error.what : error.why; }
+
 // What the runtimes said while the run was made. Where every model came through, what failed on the way was
-// tried and given up (settings of --tune), and is no alarm. Returns the number of lines; 0 of a log that is
-// not there or cannot be read: the report is what was asked for.
-std::int64_t read_run_log(const fs::path& log, const BenchResult& run, std::vector<Finding>& findings) {
+// tried and given up (settings of --tune), and is no alarm. Told in words; empty of a log that is not there.
+// The report is what was asked for, so one that cannot be read is no error, but said.
+std::string read_run_log(const fs::path& log, const BenchResult& run, std::vector<Finding>& findings) {
   std::error_code code;
-  if (!fs::is_regular_file(log, code)) return 0;
+  if (!fs::is_regular_file(log, code)) return {};
   doctor::LogFindings logs;
   const auto lines = logs.read_file(log.string());
   std::vector<Finding> told = logs.findings();
@@ -94,7 +96,8 @@ std::int64_t read_run_log(const fs::path& log, const BenchResult& run, std::vect
       finding.cause += "All models of the run came through all the same.";
     }
   append(findings, std::move(told));
-  return lines.value_or(0);
+  if (!lines) return "; its run.log was not read to its end: " + reason(lines.error());
+  return *lines > 0 ? " with its log of " + counted(*lines, "line", "lines") : std::string();
 }
 
 // The machine while the run was made, told in words; empty of a file that is not there. The report is what
@@ -104,7 +107,7 @@ std::string read_run_samples(const fs::path& file, std::vector<Finding>& finding
   if (!fs::is_regular_file(file, code)) return {};
   const auto text = read_file(file, kLargestReport);
   const auto lines = text ? report::read_metrics(*text) : tl::unexpected(text.error());
-  if (!lines) return fmt::format("; its {} is left out: {}", file.filename().string(), lines.error().why);
+  if (!lines) return fmt::format("; its {} is left out: {}", file.filename().string(), reason(lines.error()));
   if (lines->empty()) return {};
   doctor::MachineHistory history;
   for (const report::MetricsLine& line : *lines) {
@@ -124,8 +127,7 @@ Result<std::string> read_run(const fs::path& file, std::vector<Finding>& finding
   append(findings, doctor::run_findings(*result, file.string()));
   std::string words =
       "a run of " + counted(static_cast<std::int64_t>(result->models.size()), "model", "models");
-  if (const auto lines = read_run_log(file.parent_path() / "run.log", *result, findings); lines > 0)
-    words += " with its log of " + counted(lines, "line", "lines");
+  words += read_run_log(file.parent_path() / "run.log", *result, findings);
   words += read_run_samples(file.parent_path() / "metrics.jsonl", findings);
   return words;
 }

@@ -142,6 +142,10 @@ TEST_F(Doctor, OfARunItsSamplesAreReadToo) {
   EXPECT_EQ(damaged.exit_code, 0);
   EXPECT_THAT(damaged.out, AllOf(HasSubstr("its metrics.jsonl is left out: line 1:"),
                                  Not(HasSubstr("samples of the machine"))));
+  write_text(folder_ / "typical/run.log", "\x1f\x8b\x08 no gzip after all");
+  const CommandResult no_log = run({"typical"});
+  EXPECT_EQ(no_log.exit_code, 0);
+  EXPECT_THAT(no_log.out, HasSubstr("its run.log was not read to its end: "));
 }
 
 TEST_F(Doctor, RunsRecordingsAndWatchLogsAreToldByWhatTheyHold) {

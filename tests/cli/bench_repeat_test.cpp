@@ -1,0 +1,82 @@
+// headroom bench --repeat: several runs of one call, a folder each.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <future>
+
+#include "cli/command.h"
+
+namespace headroom::test {
+namespace {
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::size_t runs_of(const Bench& bench) {
+  const fs::path outputs = bench.path() / "outputs";
+  std::size_t runs = 0;
+  for (const auto& entry : fs::directory_iterator(outputs)) runs += fs::exists(entry.path() / "report.json");
+  return runs;
+}
+
+TEST(BenchRepeat, EachRunHasAFolderAndDiffTakesThemAsOneSide) {
+  Bench a, b;
+  for (Bench* bench : {&a, &b}) {
+    const CommandResult result =
+        bench->run({"--backend", "misbehaving", "--model", "m=" + bench->model("m", ""), "--repeat", "3"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("run 1 of 3"), HasSubstr("run 3 of 3")));
+    EXPECT_EQ(runs_of(*bench), 3U);
+  }
+  const CommandResult diff =
+      run_headroom({"diff", "--json", (a.path() / "outputs").string(), (b.path() / "outputs").string()});
+  ASSERT_EQ(diff.exit_code, 0) << diff.err;
+  const auto document = parse_json(diff.out, "diff");
+  ASSERT_TRUE(document.has_value());
+  EXPECT_EQ((*document)["models"][0]["runs_before"], 3);
+  EXPECT_EQ((*document)["models"][0]["runs_after"], 3);
+}
+
+TEST(BenchRepeat, AModelThatFailsFailsItsRunAndTheNextIsMade) {
+  Bench bench;
+  const CommandResult result = bench.run(
+      {"--backend", "misbehaving", "--model", "m=" + bench.model("m", "run crash"), "--repeat", "2"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(runs_of(bench), 2U);
+}
+
+// The second run of each meets the second of the other.
+TEST(BenchRepeat, RunsInStepMeetEachOtherOneAfterTheOther) {
+  Bench a, b;
+  const std::string name = "repeat-" + std::to_string(::getpid());
+  const auto start = [&](Bench& bench) {
+    return std::async(std::launch::async, [&bench, &name] {
+      return bench.run({"--backend", "misbehaving", "--model", "m=" + bench.model("m", ""), "--in-step", name,
+                        "--repeat", "2"});
+    });
+  };
+  auto one = start(a), two = start(b);
+  const CommandResult first = one.get(), second = two.get();
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(runs_of(a), 2U);
+  EXPECT_EQ(model_of(a.report(), "m")["in_step"]["id"], model_of(b.report(), "m")["in_step"]["id"]);
+}
+
+TEST(BenchRepeat, WhatCannotBeRepeatedIsRefused) {
+  Bench bench;
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"--backend", "misbehaving", "--model", "m=" + bench.model("m", "")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = bench.run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--repeat", "0"}), HasSubstr("--repeat"));
+  EXPECT_THAT(refused({"--repeat", "many"}), HasSubstr("--repeat"));
+  EXPECT_THAT(refused({"--repeat", "2", "--json"}), HasSubstr("--repeat and --json cannot be had together"));
+}
+
+}  // namespace
+}  // namespace headroom::test
